@@ -50,7 +50,18 @@ import { MemoryLimit } from './memory-limit.js'
 import type { RedisJournalOptions } from './options.js'
 import { Producer } from './producer.js'
 import type { Argument, RunScript, Script } from './script.js'
-import { ACKNOWLEDGE, ADVANCE_PAST, CLAIM, DEPTH, FIND_REQUEST, LEVEL, PROGRESS, SHRINK, TALLY } from './scripts.js'
+import {
+  ACKNOWLEDGE,
+  ADVANCE_PAST,
+  CLAIM,
+  DEPTH,
+  FIND_REQUEST,
+  LEVEL,
+  NOTE_DELETION,
+  PROGRESS,
+  SHRINK,
+  TALLY,
+} from './scripts.js'
 import { RedisStates } from './states.js'
 
 /**
@@ -347,7 +358,7 @@ class RedisJournal implements Journal {
   }
 
   async noteDeletion(projectId: string): Promise<void> {
-    await this.#call(() => this.#redis.hincrby(this.#keys.deletions, projectId, 1))
+    await this.#call(() => this.#run(NOTE_DELETION, { project: projectId }))
   }
 
   wakeWriter(): void {

@@ -1,3 +1,6 @@
+/** The version of all formats in Redis. Change it with any of them. */
+export const FORMAT = '1'
+
 /**
  * The keys of the Redis journal. All begin with one prefix that holds a hash tag, so that they share a slot of a cluster.
  *
@@ -19,7 +22,7 @@
  * master and at each start: then the last writes may be missing. The journal records the history to which it belongs; under
  * another one nothing is written before initialise.lua has raised the positions.
  *
- * `meta` is a hash: id, history, ms and seq (the last position assigned), bytes (of the entries that are there), added and
+ * `meta` is a hash: id, format, history, ms and seq (the last position assigned), bytes (of the entries that are there), added and
  * settled (entries ever added and acknowledged), stored (a position), frozen (`<first> <last>`, absent if no block is
  * frozen), states (bytes of the states that these entries set), layout (the version of the layout whose processes may use
  * the journal, then `>` and the next one while that is made and no writes are let in), kept (the last position that was here
@@ -33,11 +36,9 @@
  * Among the states is their mark, which every step that removes some of them before they expire removes as well. Its name
  * is like theirs, so it disappears if somebody deletes them by a pattern. Its bytes are not counted.
  *
- * The scripts also use `<prefix>:…` body, state, requests, request-counts and ids, of which there are many, and acknowledged,
- * repeated, state-expiries, state-cache and held.
+ * The scripts also build names from the prefix: those of the many keys of bodies, states, requests (shared/requests.lua) and
+ * ids (shared/insert-ids.lua), and some that are below.
  */
-export type JournalKeys = ReturnType<typeof journalKeys>
-
 export function journalKeys(prefix: string) {
   const key = (name: string) => `${prefix}:${name}`
   return {
@@ -61,6 +62,8 @@ export function journalKeys(prefix: string) {
     mark: stateKey(prefix, 'mark'),
   }
 }
+
+export type JournalKeys = ReturnType<typeof journalKeys>
 
 /** @param name a digest, or "mark" */
 export function stateKey(prefix: string, name: string): string {

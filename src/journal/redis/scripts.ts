@@ -11,6 +11,7 @@ import {
 import { INSERT_ID_BUCKET_MS, INSERT_ID_MEMORY_MS, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import { MAX_LIFT_MS, READING_MEMORY_MS } from '../journal.js'
 import { SMALL_PART, WEIGHTS } from '../shares.js'
+import { FORMAT } from './keys.js'
 import { Script } from './script.js'
 
 /*
@@ -79,6 +80,7 @@ const ENTRY = ['kind', 'held', 'count', 'bytes', 'body', 'time', 'skip']
 const NAMES = {
   records: { REQUEST, APPEND, RESERVE, COMMIT, BODY, COUNT, STORED_STATE, KEPT_STATE, KEPT_REQUEST, ENTRY },
   constants: {
+    FORMAT,
     MAX_LIFT_MS,
     READING_MEMORY_MS,
     SMALL_PART,
@@ -192,6 +194,8 @@ export const DEPTH = defineScript('depth', {
   keys: ['stream', 'meta', 'expiries', 'held'],
   args: ['journalId', 'large'],
 })
+
+export const NOTE_DELETION = defineScript('note-deletion', { keys: ['deletions'], args: ['project'] })
 
 export const TALLY = defineScript('tally', { keys: ['meta', 'pending', 'acknowledged', 'repeated'], args: [] })
 

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Raises the positions past one that the store has. If nothing waits, marks everything up to it as stored, and
 -- forgets what is counted.
 --

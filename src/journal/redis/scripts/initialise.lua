@@ -21,7 +21,7 @@ raise(now + tonumber(ARGV.toleranceMs), 0)
 
 if not id then
   id = ARGV.journalId
-  redis.call('HSET', meta, 'id', id, 'layout', ARGV.layout, 'bytes', 0, 'states', 0, 'added', 0, 'settled', 0,
+  redis.call('HSET', meta, 'id', id, 'format', FORMAT, 'layout', ARGV.layout, 'bytes', 0, 'states', 0, 'added', 0, 'settled', 0,
     'stored', '0-0')
 end
 local text = string.format('%.0f', ms)

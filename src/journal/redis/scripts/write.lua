@@ -87,9 +87,7 @@ remembered = math.min(now, tonumber(remembered or now))
 -- end: its position is their version.
 local entries, rows = {}, {}
 
-local function count_repeated(project, count)
-  if count > 0 then redis.call('HINCRBY', prefix .. ':repeated', project, count) end
-end
+local function is_repeated(outcome) return string.sub(outcome, 1, 9) == 'repeated:' end
 
 i = ARGS.length + 1
 local outcomes = {}
@@ -106,17 +104,19 @@ while ARGV[i] do
     i = i + APPEND.length
     local after = i + REQUEST.length * request_count
     outcome = refused(shard, digest, sender)
-    if outcome and string.sub(outcome, 1, 9) == 'repeated:' and kind == 'events' then count_repeated(project, count) end
+    local position, skipped, reasons, repeated = nil, {}, {}, 0
+    if outcome and is_repeated(outcome) then repeated = count end
     outcome = outcome or fullness_for(holder, size)
-    local position, skipped, reasons = nil, {}, {}
     if not outcome then
       if ids ~= '' then skipped = take_ids(ids_sender, ids, id_bucket) end
+      repeated = #skipped
       for index = 0, request_count - 1 do
         local event_shard, event_digest = ARGV[i + REQUEST.shard], ARGV[i + REQUEST.digest]
         local event_sender = ARGV[i + REQUEST.sender]
         local reason = refused(event_shard, event_digest, event_sender)
         if reason then
           skipped[#skipped + 1] = index
+          if is_repeated(reason) then repeated = repeated + 1 end
           reasons[#reasons + 1] = string.gsub(reason, ':', '/')
         else
           position = position or advance()
@@ -128,7 +128,7 @@ while ARGV[i] do
     i = after
     local skip = #skipped > 0 and table.concat(skipped, '.') or nil
     local why = #reasons > 0 and ':' .. table.concat(reasons, ';') or ''
-    count_repeated(project, #skipped)
+    if repeated > 0 and kind == 'events' then redis.call('HINCRBY', prefix .. ':repeated', project, repeated) end
     count = count - #skipped
     if not outcome and count == 0 then
       outcome = 'known:' .. skip .. why
@@ -144,7 +144,6 @@ while ARGV[i] do
         body = body, skip = skip
       }
       hold(holder, size)
-      if field == 'at' then redis.call('PERSIST', body_key(body)) end
       if kind == 'events' then redis.call('HINCRBY', pending, project, count) end
       remember(shard, digest, sender, position)
       outcome = 'done:' .. position
@@ -214,6 +213,9 @@ for _, entry in ipairs(entries) do
   for holder, share in pairs(entry.shares) do shares[#shares + 1] = string.format('%.0f ', share) .. holder end
   redis.call('XADD', KEYS.stream, entry.position, 'kind', entry.kind, 'held', table.concat(shares, '\n'),
     'count', count, 'bytes', size, field, body, unpack(last_fields))
+  -- After the first command that Redis refuses when it is out of memory: then no entry refers to the body, and it
+  -- expires.
+  if field == 'at' then redis.call('PERSIST', body_key(body)) end
   bytes = bytes + size
 end
 
