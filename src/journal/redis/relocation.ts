@@ -299,7 +299,7 @@ function oldRequest(key: string, [value, expiresAt]: [string | null, number], ow
   ]
 }
 
-/** The tiers of a sender's ids that are kept, as INSERT_IDS records them: their buckets, and the names of their hashes. */
+/** The buckets, and the names of the hashes, of a sender's living tiers: see shared/insert-ids.lua. */
 function tiersIn(text: string): { bucket: number; hashes: string[] }[] {
   return text
     .split(' ')
