@@ -6,7 +6,7 @@ import type { IdMemory } from '../journal.js'
 import { parseIndexes } from './encoding.js'
 import { BYTES_PER_ID } from './maxmemory.js'
 import type { RunScript } from './script.js'
-import { COUNT_INSERT_IDS, FIND_INSERT_IDS, FORGET_INSERT_IDS, SWEEP_INSERT_IDS } from './scripts.js'
+import { COUNT_INSERT_IDS, FIND_INSERT_IDS, FORGET_INSERT_IDS, SWEEP } from './scripts.js'
 
 /** Share of maxmemory that all ids together may take. */
 const SHARE_OF_ALL = 1 / 2
@@ -141,7 +141,7 @@ export class RedisInsertIds implements IdMemory {
     const at = performance.now()
     const latest = told ? told.ms + CATCH_UP * (at - told.at) : 0
     const { prefix, run } = this.#options
-    const [next, remembered, isBusy, ...rest] = (await run(SWEEP_INSERT_IDS, {
+    const [next, remembered, isBusy, ...rest] = (await run(SWEEP, {
       prefix,
       cursor,
       senders: String(SWEPT),

@@ -26,7 +26,9 @@ export const FORMAT = '1'
  * settled (entries ever added and acknowledged), stored (a position), frozen (`<first> <last>`, absent if no block is
  * frozen), states (bytes of the states that these entries set), layout (the version of the layout whose processes may use
  * the journal, then `>` and the next one while that is made and no writes are let in), kept (the last position that was here
- * when the history became the journal's), remembered (see remembered.lua).
+ * when the history became the journal's), remembered (see remembered.lua), request-buckets (the buckets
+ * of time that have requests, see requests.lua), request-removed (the one that is being removed, and how many of its hashes
+ * are).
  *
  * A state that is stored expires, and until then it is a cache. Redis does not report when a key expires, so the hash
  * `state-expiries` counts the bytes of the states that will, by the minute in which they do. The list `state-cache` has them

@@ -2,15 +2,7 @@ import type { Redis } from 'ioredis'
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
 import { formatPosition, type Position, parsePosition, START } from '../../model/position.js'
 import { parseSender, senderName } from '../../model/sender.js'
-import {
-  bucketAt,
-  FINGERPRINT_BYTES,
-  formatRequest,
-  IDEMPOTENCY_BUCKET_MS,
-  IDEMPOTENCY_MEMORY_MS,
-  KEY_BYTES,
-  parseRequest,
-} from '../idempotency-memory.js'
+import { formatRequest, parseRequest } from '../idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import type { Tally } from '../journal.js'
 import { parseGuard } from '../layout.js'
@@ -129,12 +121,6 @@ class RedisRelocation implements Relocation {
       const found = keys.flatMap((key, i) => requestsIn(key, hashes[i] ?? [], ownId))
       if (found.length > 0) yield found
     }
-    for await (const keys of this.#scan('request:')) {
-      const read = (key: string) => Promise.all([this.#redis.get(key), this.#redis.pexpiretime(key)])
-      const values = await this.#call(() => Promise.all(keys.map(read)))
-      const found = keys.flatMap((key, i) => oldRequest(key, values[i] ?? [null, 0], ownId))
-      if (found.length > 0) yield found
-    }
   }
 
   async addRequests(requests: RememberedRequest[]): Promise<void> {
@@ -143,12 +129,12 @@ class RedisRelocation implements Relocation {
       const args = piece.flatMap((request) => {
         const { bucket, key } = request
         return recordArguments(KEPT_REQUEST, {
-          hash: this.#key(`requests:${bucket}:${key.toString('hex', 0, SHARD_BYTES)}`),
+          bucket: String(bucket),
+          shard: key.toString('hex', 0, SHARD_BYTES),
           fieldAndValue: Buffer.concat([key.subarray(SHARD_BYTES), formatRequest(request, ownId)]),
-          expiresAt: String((bucket + 1) * IDEMPOTENCY_BUCKET_MS + IDEMPOTENCY_MEMORY_MS),
         })
       })
-      await this.#run(ADD_REQUESTS, {}, args)
+      await this.#run(ADD_REQUESTS, { prefix: this.#prefix }, args)
     }
   }
 
@@ -281,22 +267,6 @@ function requestsIn(key: string, hash: Buffer[], ownId: number): RememberedReque
     requests.push({ bucket: Number(bucket), key: name, ...parseRequest(value, ownId) })
   }
   return requests
-}
-
-/** A request of a version before 0.2, at `<prefix>:request:<key>`: its position and fingerprint, and when it expires. */
-function oldRequest(key: string, [value, expiresAt]: [string | null, number], ownId: number): RememberedRequest[] {
-  if (value === null || expiresAt <= 0) return []
-  const [position = '', fingerprint = ''] = value.split(' ')
-  return [
-    {
-      bucket: bucketAt(expiresAt - IDEMPOTENCY_MEMORY_MS),
-      key: Buffer.from(lastPart(key), 'hex').subarray(0, KEY_BYTES),
-      fingerprint: Buffer.from(fingerprint, 'hex').subarray(0, FINGERPRINT_BYTES),
-      position: parsePosition(position),
-      index: 0,
-      journalId: ownId,
-    },
-  ]
 }
 
 /** The buckets, and the names of the hashes, of a sender's living tiers: see shared/insert-ids.lua. */

@@ -1,7 +1,6 @@
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
 import {
   IDEMPOTENCY_BUCKET_MS,
-  IDEMPOTENCY_MEMORY_MS,
   JOURNAL_BYTES,
   KEY_BYTES,
   OLD_BUCKETS,
@@ -71,8 +70,8 @@ export const COUNT = ['name', 'amount'] as const
 export const STORED_STATE = ['stateKey', 'version'] as const
 /** A state that another journal has. */
 export const KEPT_STATE = ['stateKey', 'version', 'state'] as const
-/** An idempotency key that another journal remembers: its hash, its field and value in one, when it expires, ms. */
-export const KEPT_REQUEST = ['hash', 'fieldAndValue', 'expiresAt'] as const
+/** An idempotency key that another journal remembers. */
+export const KEPT_REQUEST = ['bucket', 'shard', 'fieldAndValue'] as const
 
 /** The fields of an entry of the stream. Instead of `body`, it has `at` if a key holds the body. The last ones are optional. */
 const ENTRY = ['kind', 'held', 'count', 'bytes', 'body', 'time', 'skip']
@@ -87,8 +86,8 @@ const NAMES = {
     PAGE_WEIGHT: WEIGHTS.page,
     SECRET_WEIGHT: WEIGHTS.secret,
     IDEMPOTENCY_BUCKET_MS,
-    IDEMPOTENCY_MEMORY_MS,
     OLD_BUCKETS,
+    SHARD_BYTES,
     FIELD_BYTES: KEY_BYTES - SHARD_BYTES,
     POSITION_BYTES,
     VALUE_BYTES,
@@ -214,7 +213,7 @@ export const FIND_INSERT_IDS = defineScript('find-insert-ids', { keys: ['meta'],
 /** Then the names of the senders. */
 export const COUNT_INSERT_IDS = defineScript('count-insert-ids', { keys: ['meta'], args: ['prefix'] })
 
-export const SWEEP_INSERT_IDS = defineScript('sweep-insert-ids', {
+export const SWEEP = defineScript('sweep', {
   keys: ['meta'],
   args: [
     'prefix',
@@ -283,7 +282,7 @@ export const RAISE = defineScript('raise', { keys: ['stream', 'meta'], args: ['m
 export const READ_HASH = defineScript('read-hash', { keys: ['hash'], args: [] })
 
 /** Then a KEPT_REQUEST for each. */
-export const ADD_REQUESTS = defineScript('add-requests', { keys: ['meta'], args: [] })
+export const ADD_REQUESTS = defineScript('add-requests', { keys: ['meta'], args: ['prefix'] })
 
 export const ADD_INSERT_IDS = defineScript('add-insert-ids', {
   keys: ['meta'],

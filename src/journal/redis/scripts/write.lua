@@ -31,8 +31,9 @@ if previous then
   if tonumber(number) > sequence then return redis.error_reply('STALE a later call of this producer was executed') end
 end
 
-local last_ms, last_seq, id, history, layout, bytes, states, added_before, remembered = unpack(redis.call('HMGET', meta,
-  'ms', 'seq', 'id', 'history', 'layout', 'bytes', 'states', 'added', 'remembered'))
+local last_ms, last_seq, id, history, layout, bytes, states, added_before, remembered, request_buckets =
+  unpack(redis.call('HMGET', meta, 'ms', 'seq', 'id', 'history', 'layout', 'bytes', 'states', 'added', 'remembered',
+    'request-buckets'))
 if id ~= ARGV.journalId then return redis.error_reply('GONE this journal does not exist') end
 if ARGV.history ~= '' and history ~= ARGV.history then
   return redis.error_reply('HISTORY the journal belongs to another history of Redis')

@@ -1,12 +1,17 @@
--- Remembers requests, up to `max_requests` of a sender, by class of key. Needs requests.lua and `journal_id`.
+-- Remembers requests, up to `max_requests` of a sender, by class of key. Needs requests.lua, `now` and `journal_id`.
 local request_counts = {}
-local function request_counts_at(bucket) return prefix .. ':request-counts:' .. string.format('%.0f', bucket) end
-
-local request_expiry
-local function expire_requests(key)
-  request_expiry = request_expiry
-    or string.format('%.0f', (request_bucket + 1) * IDEMPOTENCY_BUCKET_MS + IDEMPOTENCY_MEMORY_MS)
-  redis.call('PEXPIREAT', key, request_expiry)
+local function request_counts_at(bucket) return prefix .. ':request-counts:' .. bucket end
+local current_bucket
+-- The bucket of the present, which is listed from then on.
+local function list_bucket()
+  if current_bucket then return current_bucket end
+  current_bucket = string.format('%.0f', math.floor(now / IDEMPOTENCY_BUCKET_MS))
+  local buckets = read_buckets()
+  for _, bucket in ipairs(buckets) do if bucket == current_bucket then return current_bucket end end
+  buckets[#buckets + 1] = current_bucket
+  request_buckets = request_buckets and request_buckets .. ' ' .. current_bucket or current_bucket
+  redis.call('HSET', KEYS.meta, 'request-buckets', request_buckets)
+  return current_bucket
 end
 
 local function is_limited(sender)
@@ -14,7 +19,7 @@ local function is_limited(sender)
   if not count then
     count = { before = 0, added = 0 }
     request_counts[sender] = count
-    for bucket = request_bucket + 1, request_bucket - OLD_BUCKETS, -1 do
+    for _, bucket in ipairs(read_buckets()) do
       count.before = count.before + tonumber(redis.call('HGET', request_counts_at(bucket), sender) or 0)
     end
   end
@@ -31,19 +36,15 @@ end
 local function remember(shard, digest, sender, position, index)
   if shard == '' then return end
   local ms, seq = string.match(position, '^(%d+)-(%d+)$')
-  local requests = requests_at(request_bucket, shard)
+  local requests = requests_at(list_bucket(), shard)
   local origin = ''
   if index and index > 0 then origin = struct.pack('>I4I3', journal_id, index) end
   local added = redis.call('HSET', requests, string.sub(digest, 1, FIELD_BYTES),
     struct.pack('>I6I2', tonumber(ms), tonumber(seq)) .. string.sub(digest, FIELD_BYTES + 1) .. origin)
-  expire_requests(requests)
   request_counts[sender].added = request_counts[sender].added + added
 end
 local function record_requests()
   for sender, count in pairs(request_counts) do
-    if count.added > 0 then
-      redis.call('HINCRBY', request_counts_at(request_bucket), sender, count.added)
-      expire_requests(request_counts_at(request_bucket))
-    end
+    if count.added > 0 then redis.call('HINCRBY', request_counts_at(current_bucket), sender, count.added) end
   end
 end

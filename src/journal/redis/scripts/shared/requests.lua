@@ -1,30 +1,34 @@
--- Finds remembered requests. Needs `prefix` and `now`.
+-- Finds remembered requests. Needs `prefix`, `remembered`, and `request_buckets`, the field of meta.
 --
--- Requests are in hashes, one for each bucket of time and each shard, which is the first two bytes of a key in
+-- Requests are in hashes, one for each bucket of time and each shard, which is the first bytes of a key in
 -- hexadecimal digits. So Redis stores them as listpacks, without a pointer to each, and never frees a large one when
--- a bucket expires. The field is the rest of the key's bytes, the value is what `formatRequest` makes.
+-- a bucket is forgotten. The field is the rest of the key's bytes, the value is what `formatRequest` makes. Redis
+-- does not expire them: its clock may be wrong for an hour. sweep.lua removes the buckets before `remembered`.
 --
 -- A request is passed as its shard, "" if there is none, and its digest: the field, then the fingerprint, both in
 -- bytes.
-local request_bucket = math.floor(now / IDEMPOTENCY_BUCKET_MS)
-local request_hashes = {}
-local function requests_at(bucket, shard)
-  local hashes = request_hashes[bucket]
-  if not hashes then
-    hashes = prefix .. ':requests:' .. string.format('%.0f', bucket) .. ':'
-    request_hashes[bucket] = hashes
+local living_buckets
+-- The buckets that are not forgotten, also those of a time in which the clock was ahead.
+local function read_buckets()
+  if not living_buckets then
+    living_buckets = {}
+    local oldest = math.floor(remembered / IDEMPOTENCY_BUCKET_MS) - OLD_BUCKETS
+    for bucket in string.gmatch(request_buckets or '', '%d+') do
+      if tonumber(bucket) >= oldest then living_buckets[#living_buckets + 1] = bucket end
+    end
   end
-  return hashes .. shard
+  return living_buckets
 end
+local function requests_at(bucket, shard) return prefix .. ':requests:' .. bucket .. ':' .. shard end
 
 -- The outcome of a known request, or nil and whether it is reserved.
 local function known(shard, digest)
   if shard == '' then return nil end
   local is_reserved = false
-  local field = string.sub(digest, 1, FIELD_BYTES)
-  -- From the next bucket on, because the clock may have been fast when the request came.
-  for bucket = request_bucket + 1, request_bucket - OLD_BUCKETS, -1 do
-    local value = redis.call('HGET', requests_at(bucket, shard), field)
+  local field, buckets = string.sub(digest, 1, FIELD_BYTES), read_buckets()
+  -- The latest first, because most repetitions come soon.
+  for i = #buckets, 1, -1 do
+    local value = redis.call('HGET', requests_at(buckets[i], shard), field)
     if value then
       local fingerprint = string.sub(value, POSITION_BYTES + 1, VALUE_BYTES)
       if fingerprint ~= string.sub(digest, FIELD_BYTES + 1) then return 'mismatch' end
