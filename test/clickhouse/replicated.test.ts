@@ -1,8 +1,9 @@
+import { cp, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { copyTables, migrate, readMigrations } from '../../src/clickhouse/migrate.js'
 import { isLocal, replicated, UnreplicableError } from '../../src/clickhouse/replicated.js'
-import { startClickHouse } from '../helper.js'
+import { startClickHouse, temporaryFolder } from '../helper.js'
 
 const migrations = await readMigrations()
 const statements = migrations.flatMap(({ name, statements }) => statements.map((text) => ({ name, text })))
@@ -69,20 +70,38 @@ t.test('settings are each replica’s own; the Keeper brings the rest', async (t
   t.notOk(isLocal('ALTER TABLE events ADD COLUMN IF NOT EXISTS a String'))
 })
 
-t.test('a later replica gets its tables as they are now, not as the first file had them', async (t) => {
+t.test('a later replica gets its tables as they are now, not as the baseline has them', async (t) => {
+  const folder = await temporaryFolder(t)
+  await cp('schema', folder, { recursive: true })
+  await writeFile(
+    `${folder}/001_countries.sql`,
+    `ALTER TABLE events ADD COLUMN IF NOT EXISTS country String;
+ALTER TABLE events MODIFY SETTING merge_selector_base = 13;
+`,
+  )
+  const later = await readMigrations(folder)
   const model = new ClickHouse({ url: engine.url.replace(/analytics$/, 'copied') })
   const server = new ClickHouse({ url: (await startClickHouse(t)).url.replace(/analytics$/, 'copied') })
   t.teardown(() => Promise.all([model.close(), server.close()]))
-  await migrate(model)
-  await copyTables(server, model, migrations)
-  await copyTables(server, model, migrations)
   const tables = (clickhouse: ClickHouse) =>
     clickhouse.rows<{ name: string; sql: string }>(
       'SELECT name, create_table_query AS sql FROM system.tables WHERE database = currentDatabase() ORDER BY name',
     )
+  await migrate(model)
+  await copyTables(server, model, migrations)
   t.strictSame(await tables(server), await tables(model))
-  const applied = await server.rows('SELECT name FROM schema_migrations FINAL')
-  t.equal(applied.length, migrations.length)
+  await migrate(model, folder)
+  await copyTables(server, model, later)
+  await copyTables(server, model, later)
+  t.match((await tables(server)).find(({ name }) => name === 'events')?.sql, 'merge_selector_base = 13')
+  t.strictSame(
+    await server.rows('SELECT name FROM schema_migrations FINAL ORDER BY number'),
+    later.map(({ name }) => ({ name })),
+  )
+  const last = new ClickHouse({ url: engine.url.replace(/analytics$/, 'copied_later') })
+  t.teardown(() => last.close())
+  await copyTables(last, model, later)
+  t.match((await tables(last)).find(({ name }) => name === 'events')?.sql, '`country` String')
 })
 
 t.test('several servers whose configuration does not make them replicas are refused', async (t) => {

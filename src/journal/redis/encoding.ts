@@ -22,6 +22,9 @@ import {
 import { addShare, largestOf, parseShares, projectIn, shareOf, stateBytesOf } from '../shares.js'
 import { SHARD_BYTES } from './scripts/requests.js'
 
+/** The version of all formats in Redis. A journal of another one is refused, so change it with any of them. */
+export const FORMAT = '1'
+
 /**
  * The arguments of WRITE for one write.
  * @param at name of the key that holds the body of an append; null if its entry does

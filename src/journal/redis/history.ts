@@ -1,6 +1,8 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
+import { OtherVersionError } from '../../contract/other-version.js'
 import { formatPosition, laterOf, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
+import { FORMAT } from './encoding.js'
 import { unavailable } from './errors.js'
 import { ARE_USED, INITIALISE, LOOK } from './scripts/history.js'
 
@@ -88,6 +90,7 @@ export class RedisHistory {
    * Creates the journal if there is none; a Redis that did not assign the last positions continues after the greatest one
    * that is known. Until then WRITE refuses the writes of every process there.
    * @throws ApiError `unavailable` if Redis holds another journal
+   * @throws OtherVersionError
    */
   async adopt(): Promise<void> {
     const { meta, stream, others, layout, script } = this.#options
@@ -95,7 +98,8 @@ export class RedisHistory {
     this.era++
     const seen = this.#floor
     const reply = (await script(LOOK, [meta], [])) as Buffer[]
-    const [known = '', written, name = '', stored = '', keptBefore = ''] = reply.map(String)
+    const [known = '', written, name = '', stored = '', keptBefore = '', format] = reply.map(String)
+    if (known !== '' && format !== FORMAT) throw new OtherVersionError('The journal in Redis')
     // The event ids assigned so far contain the number of the journal that this process started with.
     if (this.id !== 0 && known !== '' && Number(known) !== this.id) throw anotherJournal()
     const isFirst = known === '' && this.id === 0
@@ -105,7 +109,7 @@ export class RedisHistory {
       if (!isFirst) await this.#askStore(stored === '' ? START : parsePosition(stored))
       const toleranceMs = isFirst ? 0 : CLOCK_TOLERANCE_MS
       const number = String(this.id || randomInt(1, 2 ** 32))
-      const args = [number, name, String(toleranceMs), ...partsOf(this.#floor), layout]
+      const args = [number, name, String(toleranceMs), ...partsOf(this.#floor), layout, FORMAT]
       const initialised = (await script(INITIALISE, [meta, stream], args)) as Buffer[]
       id = Number(initialised[0])
       kept = String(initialised[1])

@@ -1,22 +1,15 @@
 import type { Redis } from 'ioredis'
+import { OtherVersionError } from '../../contract/other-version.js'
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
 import { formatPosition, type Position, parsePosition, START } from '../../model/position.js'
 import { parseSender, senderName } from '../../model/sender.js'
-import {
-  bucketAt,
-  FINGERPRINT_BYTES,
-  formatRequest,
-  IDEMPOTENCY_BUCKET_MS,
-  IDEMPOTENCY_MEMORY_MS,
-  KEY_BYTES,
-  parseRequest,
-} from '../idempotency-memory.js'
+import { formatRequest, IDEMPOTENCY_BUCKET_MS, IDEMPOTENCY_MEMORY_MS, parseRequest } from '../idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import type { Tally } from '../journal.js'
 import { parseGuard } from '../layout.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { CONNECTION_WAIT_MS, RedisConnection } from './connection.js'
-import { parseState, parseTally, TALLY_KEYS } from './encoding.js'
+import { FORMAT, parseState, parseTally, TALLY_KEYS } from './encoding.js'
 import { asRefusal, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
 import type { RedisJournalOptions } from './options.js'
@@ -87,8 +80,9 @@ class RedisRelocation implements Relocation {
 
   async look(): Promise<JournalLook | null> {
     const reply = await this.#script(LOOK_AT_LAYOUT, ['meta'], [])
-    const [id, layout, last] = (reply as (Buffer | null)[]).map((text) => text && String(text))
+    const [id, layout, last, format] = (reply as (Buffer | null)[]).map((text) => text && String(text))
     if (!id) return null
+    if (format !== FORMAT) throw new OtherVersionError('The journal in Redis')
     const { version, closedFor } = parseGuard(layout)
     const keys = ['journal', 'meta', 'state-expiries', 'held']
     const depth = (await this.#script(DEPTH, keys, [id, String(Number.MAX_SAFE_INTEGER)])) as number[]
@@ -123,12 +117,6 @@ class RedisRelocation implements Relocation {
     for await (const keys of this.#scan('requests:')) {
       const hashes = (await this.#call(() => this.#connection.script(READ_HASHES, keys, []))) as Buffer[][]
       const found = keys.flatMap((key, i) => requestsIn(key, hashes[i] ?? [], ownId))
-      if (found.length > 0) yield found
-    }
-    for await (const keys of this.#scan('request:')) {
-      const read = (key: string) => Promise.all([this.#redis.get(key), this.#redis.pexpiretime(key)])
-      const values = await this.#call(() => Promise.all(keys.map(read)))
-      const found = keys.flatMap((key, i) => oldRequest(key, values[i] ?? [null, 0], ownId))
       if (found.length > 0) yield found
     }
   }
@@ -271,22 +259,6 @@ function requestsIn(key: string, hash: Buffer[], ownId: number): RememberedReque
     requests.push({ bucket: Number(bucket), key: name, ...parseRequest(value, ownId) })
   }
   return requests
-}
-
-/** A request of a version before 0.2, at `<prefix>:request:<key>`: its position and fingerprint, and when it expires. */
-function oldRequest(key: string, [value, expiresAt]: [string | null, number], ownId: number): RememberedRequest[] {
-  if (value === null || expiresAt <= 0) return []
-  const [position = '', fingerprint = ''] = value.split(' ')
-  return [
-    {
-      bucket: bucketAt(expiresAt - IDEMPOTENCY_MEMORY_MS),
-      key: Buffer.from(lastPart(key), 'hex').subarray(0, KEY_BYTES),
-      fingerprint: Buffer.from(fingerprint, 'hex').subarray(0, FINGERPRINT_BYTES),
-      position: parsePosition(position),
-      index: 0,
-      journalId: ownId,
-    },
-  ]
 }
 
 /** The tiers of a sender's ids that are kept, as INSERT_IDS records them: their buckets, and the names of their hashes. */

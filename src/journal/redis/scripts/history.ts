@@ -5,16 +5,16 @@ import { NOW } from './shared.js'
  *
  * KEYS  meta
  * Returns { the journal's number or "", its history or "", that of Redis or "" where INFO is forbidden, the stored
- * position or "", the last position that was here when the history became the journal's or "" }.
+ * position or "", the last position that was here when the history became the journal's or "", its format or "" }.
  * Errors: READONLY on a replica, whose history is its master's until it becomes one itself.
  */
 export const LOOK = `#!lua flags=no-writes
 local info = redis.pcall('INFO', 'replication')
 if type(info) ~= 'string' then info = '' end
 if string.match(info, 'role:(%a+)') == 'slave' then return redis.error_reply('READONLY this Redis is a replica') end
-local head = redis.call('HMGET', KEYS[1], 'id', 'history', 'stored', 'kept')
+local head = redis.call('HMGET', KEYS[1], 'id', 'history', 'stored', 'kept', 'format')
 local name = string.match(info, 'master_replid:(%x+)') or ''
-return { head[1] or '', head[2] or '', name, head[3] or '', head[4] or '' }
+return { head[1] or '', head[2] or '', name, head[3] or '', head[4] or '', head[5] or '' }
 `
 
 /**
@@ -23,7 +23,7 @@ return { head[1] or '', head[2] or '', name, head[3] or '', head[4] or '' }
  *
  * KEYS  meta, stream
  * ARGV  the number of a new journal, the history, how many ms the clock of the previous Redis may have been ahead, ms
- *       and seq of the greatest position that the caller knows, the version of the layout of a new journal
+ *       and seq of the greatest position that the caller knows, of a new journal the version of the layout and the format
  * Returns { the journal's number, the last position that was here before, or "" }.
  */
 export const INITIALISE = `#!lua flags=allow-oom
@@ -43,7 +43,7 @@ if ms > 0 then raise(ms + 1000, 0) end
 raise(now + tonumber(ARGV[3]), 0)
 
 if not head[1] then
-  redis.call('HSET', meta, 'id', ARGV[1], 'bytes', 0, 'added', 0, 'settled', 0, 'stored', '0-0')
+  redis.call('HSET', meta, 'id', ARGV[1], 'format', ARGV[7], 'bytes', 0, 'added', 0, 'settled', 0, 'stored', '0-0')
   if ARGV[6] ~= '1' then redis.call('HSET', meta, 'layout', ARGV[6]) end
 end
 local text = string.format('%.0f', ms)

@@ -5,11 +5,11 @@ import { REPLACED_STATES, STATES_MARK } from './shared.js'
  * Reads a journal as a change of the layout finds it.
  *
  * KEYS  meta
- * Returns { number or nil, layout or nil, last position assigned }.
+ * Returns { number or nil, layout or nil, last position assigned, format or nil }.
  */
 export const LOOK_AT_LAYOUT = `#!lua flags=no-writes
-local head = redis.call('HMGET', KEYS[1], 'id', 'layout', 'ms', 'seq')
-return { head[1], head[2], (head[3] or '0') .. '-' .. (head[4] or '0') }
+local head = redis.call('HMGET', KEYS[1], 'id', 'layout', 'ms', 'seq', 'format')
+return { head[1], head[2], (head[3] or '0') .. '-' .. (head[4] or '0'), head[5] }
 `
 
 /**

@@ -23,11 +23,11 @@ import { SMALL_PART, WEIGHTS } from '../../shares.js'
  * becomes the master and at each start: then the last writes may be missing. The journal records the history to which it
  * belongs; under another one nothing is written before INITIALISE has raised the positions.
  *
- * meta is a hash: id, history, ms and seq (the last position assigned), bytes (of the entries that are there), added and
- * settled (entries ever added and acknowledged), stored (a position), frozen (`<first> <last>`, absent where no block is
- * frozen), states (bytes of the states that the entries which are there set), layout (the version of the layout whose
- * processes may use it, then `>` and the next one while that is made and no writes are let in; absent: 1), remembered (see
- * REMEMBERED).
+ * meta is a hash: id, format (the version of all formats; another one is refused), history, ms and seq (the last position
+ * assigned), bytes (of the entries that are there), added and settled (entries ever added and acknowledged), stored (a
+ * position), frozen (`<first> <last>`, absent where no block is frozen), states (bytes of the states that the entries which
+ * are there set), layout (the version of the layout whose processes may use it, then `>` and the next one while that is made
+ * and no writes are let in; absent: 1), remembered (see REMEMBERED).
  *
  * A state that is stored expires, and until then it is a cache. Redis does not report when a key expires, so a hash of its own
  * counts the bytes of the states that will, by the minute in which they do. The list `state-cache` has them in the order in
