@@ -118,7 +118,8 @@ t.test('migrate completes a file during which a process was killed', async (t) =
     t,
     '001_countries.sql',
     `ALTER TABLE events ADD COLUMN IF NOT EXISTS country String;
-CREATE TABLE IF NOT EXISTS slow ENGINE = Memory AS SELECT sleep(2);
+CREATE TABLE IF NOT EXISTS slow (a UInt8) ENGINE = Memory;
+INSERT INTO slow SELECT sleep(2);
 ALTER TABLE events ADD COLUMN IF NOT EXISTS city String;
 `,
   )

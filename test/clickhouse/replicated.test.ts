@@ -98,10 +98,9 @@ ALTER TABLE events MODIFY SETTING merge_selector_base = 13;
     await server.rows('SELECT name FROM schema_migrations FINAL ORDER BY number'),
     later.map(({ name }) => ({ name })),
   )
-  const last = new ClickHouse({ url: engine.url.replace(/analytics$/, 'copied_later') })
-  t.teardown(() => last.close())
-  await copyTables(last, model, later)
-  t.match((await tables(last)).find(({ name }) => name === 'events')?.sql, '`country` String')
+  await server.commandWithoutDatabase('DROP DATABASE copied')
+  await copyTables(server, model, later)
+  t.match((await tables(server)).find(({ name }) => name === 'events')?.sql, '`country` String')
 })
 
 t.test('several servers whose configuration does not make them replicas are refused', async (t) => {

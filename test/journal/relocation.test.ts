@@ -1,7 +1,6 @@
 import { createHash, hash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { IDEMPOTENCY_MEMORY_MS } from '../../src/journal/idempotency-memory.js'
 import type { Append, Commit, IdempotencyKey, Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openLmdbRelocation } from '../../src/journal/lmdb/relocation.js'

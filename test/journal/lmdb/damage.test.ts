@@ -1,14 +1,12 @@
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { open } from 'lmdb'
 import t from 'tap'
-import type { Append, Commit, Journal, WaitingEntry } from '../../../src/journal/journal.js'
-import { encodeEntryHead, positionKey } from '../../../src/journal/lmdb/encoding.js'
+import type { Append, Commit, Journal } from '../../../src/journal/journal.js'
 import { EntryLog } from '../../../src/journal/lmdb/entry-log.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
 import { openLmdbRelocation } from '../../../src/journal/lmdb/relocation.js'
-import { type Position, START } from '../../../src/model/position.js'
+import { START } from '../../../src/model/position.js'
 import { randomName, temporaryFolder } from '../../helper.js'
 
 const ALL = 1e9
