@@ -34,7 +34,6 @@ export interface Chunk extends Range, Digest {
 }
 
 export const MANIFEST = 'manifest.json'
-/** 1 was of a store that had one shard. */
 export const MANIFEST_VERSION = 2
 
 export function manifestFile(folder: string): StateFile<Manifest> {
