@@ -187,11 +187,7 @@ t.test('lmdb: ids are remembered for a week, and then removed as fast as they co
   await journal.close()
   const { open } = await import('lmdb')
   const root = open({ path, maxDbs: 16 })
-  t.equal(
-    root.openDB({ name: 'insert-ids', encoding: 'binary', keyEncoding: 'binary' }).getCount(),
-    2,
-    'records',
-  )
+  t.equal(root.openDB({ name: 'insert-ids', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 2, 'records')
   await root.close()
 })
 
