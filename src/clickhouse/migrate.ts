@@ -10,7 +10,7 @@ const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))
 
 /** The number of the migration that makes the tables of a new store. */
 const BASELINE = 0
-/** Matches the names of the files that change a store which an earlier release has made. */
+/** Matches the names of files that change the store of an earlier release. */
 const NUMBERED = /^\d{3}_/
 
 /** The schema cannot be migrated to this version; retrying does not help. */
@@ -32,8 +32,8 @@ type Spelling = (statement: string) => string
 
 /**
  * Makes the tables of a new store, and applies the numbered files of `schema/` that a store does not have yet, in order.
- * All statements can be repeated, so services may start at the same time, and a start that was killed is made up for by the
- * next one. With replicas, one gets the tables from the files and the others from that one.
+ * All statements can be repeated, so services may start at the same time, and the next start completes one that was killed.
+ * With replicas, one gets the tables from the files and the others from that one.
  * @throws OtherVersionError if the store was made from another baseline
  * @throws SchemaError if the store has a newer schema, or one from files that were changed since, or cannot be replicated
  */
@@ -57,8 +57,8 @@ async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: 
 
 /**
  * Makes a server the replica of another that is up to date. Its tables must be created with the current definitions of the
- * other's: the Keeper knows their columns, and refuses a table as it is in the first file. Changes of contents and columns
- * in later files come from the Keeper; changes of settings do not.
+ * other's: the Keeper knows their columns, and refuses a table as it is in the baseline. Changes of contents and columns in
+ * numbered files come from the Keeper; changes of settings do not.
  */
 export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migrations: Migration[]): Promise<void> {
   const left = await findMissing(clickhouse, migrations)

@@ -84,7 +84,7 @@ export class Runs {
     const call = { method, path: `/public/export?${query}`, timeoutMs: SILENCE_MS }
     const { headers, chunks } = await this.#connection.rows(call, { signal: this.#end.signal })
     const next = headers.get('x-next-cursor')
-    if (next === null) throw new Error('The service did not say where its export ends. Update it.')
+    if (next === null) throw new Error('The response lacks x-next-cursor. Does a proxy remove headers?')
     return { chunks, next, hasMore: headers.get('x-has-more') === 'true', pending: Number(headers.get('x-pending')) }
   }
 }
