@@ -45,6 +45,22 @@ t.test('ClickHouse can read them, and knows their engines and settings', async (
   }
 })
 
+t.test('statements of numbered files are as they are for one server, but for windows of tokens', async (t) => {
+  const same = [
+    '-- why\nALTER TABLE events ADD COLUMN IF NOT EXISTS country String',
+    'ALTER TABLE events ADD INDEX IF NOT EXISTS by_country country TYPE minmax',
+    "ALTER TABLE events UPDATE country = '' WHERE 0",
+    'ALTER TABLE events DELETE WHERE 0',
+    'INSERT INTO deletions (kind) SELECT name FROM profiles',
+    'ALTER TABLE events MODIFY SETTING merge_selector_base = 13',
+  ]
+  for (const statement of same) t.equal(replicated(statement, 'analytics'), statement)
+  t.equal(
+    replicated('ALTER TABLE saved MODIFY SETTING non_replicated_deduplication_window = 10', 'analytics'),
+    'ALTER TABLE saved MODIFY SETTING replicated_deduplication_window = 10, replicated_deduplication_window_seconds = 7200',
+  )
+})
+
 t.test('what is not known to be right with replicas is refused', async (t) => {
   const refused = [
     'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = Memory',
