@@ -39,8 +39,8 @@ export interface RequestValue {
 }
 
 /**
- * Position and fingerprint, then the journal's id if it is another one's or an index follows, then the index if it is not 0:
- * as short as most are, and readable by versions that know no index.
+ * Position and fingerprint, then the journal's id if it is another one's or an index follows, then the index if it is not 0.
+ * Most values are only the first two.
  * @param ownId id of the journal that remembers it
  */
 export function formatRequest({ fingerprint, position, index, journalId }: RequestValue, ownId: number): Buffer {

@@ -1,10 +1,11 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
+import { OtherVersionError } from '../../contract/other-version.js'
 import { laterOf, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
 import type { RedisConnection } from './connection.js'
 import { positionFields } from './encoding.js'
 import { unavailable } from './errors.js'
-import type { JournalKeys } from './keys.js'
+import { FORMAT, type JournalKeys } from './keys.js'
 import { INITIALISE, IS_USED, LOOK } from './scripts.js'
 
 export interface RedisJournalLog {
@@ -82,6 +83,7 @@ export class RedisHistory {
    * Creates the journal if there is none; a Redis that did not assign the last positions continues after the greatest one
    * that is known. Until then WRITE refuses the writes of every process there.
    * @throws ApiError `unavailable` if Redis holds another journal
+   * @throws OtherVersionError
    */
   async adopt(): Promise<void> {
     const { keys, others, layout, connection } = this.#options
@@ -89,7 +91,8 @@ export class RedisHistory {
     this.era++
     const seen = this.floor
     const reply = (await connection.run(LOOK, keys, {})) as Buffer[]
-    const [known = '', written, name = '', stored = '', keptBefore = ''] = reply.map(String)
+    const [known = '', written, name = '', stored = '', keptBefore = '', format] = reply.map(String)
+    if (known !== '' && format !== FORMAT) throw new OtherVersionError('The journal in Redis')
     // The event ids assigned so far contain the number of the journal that this process started with.
     if (this.id !== 0 && known !== '' && Number(known) !== this.id) throw anotherJournal()
     const isFirst = known === '' && this.id === 0

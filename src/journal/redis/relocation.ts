@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { OtherVersionError } from '../../contract/other-version.js'
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
 import { formatPosition, type Position, parsePosition, START } from '../../model/position.js'
 import { parseSender, senderName } from '../../model/sender.js'
@@ -11,7 +12,7 @@ import { CONNECTION_WAIT_MS, RedisConnection } from './connection.js'
 import { parseState, parseTally, positionFields } from './encoding.js'
 import { asRefusal, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
-import { type JournalKeys, journalKeys } from './keys.js'
+import { FORMAT, type JournalKeys, journalKeys } from './keys.js'
 import type { RedisJournalOptions } from './options.js'
 import { type Argument, recordArguments, type Script } from './script.js'
 import {
@@ -82,8 +83,9 @@ class RedisRelocation implements Relocation {
 
   async look(): Promise<JournalLook | null> {
     const reply = await this.#run(LOOK_AT_LAYOUT, {})
-    const [id, layout, last] = (reply as (Buffer | null)[]).map((text) => text && String(text))
+    const [id, layout, last, format] = (reply as (Buffer | null)[]).map((text) => text && String(text))
     if (!id) return null
+    if (format !== FORMAT) throw new OtherVersionError('The journal in Redis')
     const { version, closedFor } = parseGuard(layout)
     const args = { journalId: id, large: String(Number.MAX_SAFE_INTEGER) }
     const depth = (await this.#run(DEPTH, args)) as number[]
