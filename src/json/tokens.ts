@@ -4,23 +4,21 @@
  * (value.ts), and whatever looks for one thing in bytes that may be incomplete.
  */
 
-import {
-  BACKSLASH,
-  CLOSE_BRACE,
-  CLOSE_BRACKET,
-  COLON,
-  COMMA,
-  FALSE,
-  MINUS,
-  NINE,
-  NULL,
-  OPEN_BRACE,
-  OPEN_BRACKET,
-  QUOTE,
-  TRUE,
-  ZERO,
-} from './bytes.js'
-
+// Not from bytes.ts, which says why.
+const BACKSLASH = 0x5c
+const CLOSE_BRACE = 0x7d
+const CLOSE_BRACKET = 0x5d
+const COLON = 0x3a
+const COMMA = 0x2c
+const FALSE = 0x66
+const MINUS = 0x2d
+const NINE = 0x39
+const NULL = 0x6e
+const OPEN_BRACE = 0x7b
+const OPEN_BRACKET = 0x5b
+const QUOTE = 0x22
+const TRUE = 0x74
+const ZERO = 0x30
 const DOT = 0x2e
 
 /** Returned instead of an offset if the bytes are not valid JSON. */

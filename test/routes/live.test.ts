@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { openStore } from '../../src/clickhouse/open.js'
 import { CLIENT_LIMITS } from '../../src/http/connection-limits.js'
-import { elementTexts, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys, revokeKeys } from '../../src/store/api-keys.js'
 import { type Client, LAYOUTS, PUBLIC_KEY, settingsFor, startApp, until } from '../helper.js'

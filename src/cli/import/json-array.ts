@@ -70,7 +70,8 @@ export class ArrayReader implements RowReader {
   #found(raw: Buffer, start: number, end: number): Row {
     this.#expected = 'comma'
     const line = this.#line + 1
-    for (let at = raw.indexOf(LINE_FEED, start); at !== -1 && at < end; at = raw.indexOf(LINE_FEED, at + 1)) this.#line++
+    for (let at = raw.indexOf(LINE_FEED, start); at !== -1 && at < end; at = raw.indexOf(LINE_FEED, at + 1))
+      this.#line++
     const next = { offset: this.#offset + end, line: this.#line }
     return Object.assign(this.#row, { raw, start, end, line, isUtf8: isUtf8(raw.subarray(start, end)), next })
   }

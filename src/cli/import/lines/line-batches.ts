@@ -1,8 +1,8 @@
-import { LINE_FEED } from '../../json/bytes.js'
-import { RowFault, readRow } from '../../vendors/row.js'
-import { type BatchLimits, FIRST_BODY_BYTES } from './batches.js'
-import { type InputOffset, isBlank, LineReader, MAX_ROW_BYTES, tooLong } from './lines.js'
-import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './native-rows.js'
+import { LINE_FEED } from '../../../json/bytes.js'
+import { RowFault, readRow } from '../../../vendors/row.js'
+import { type BatchLimits, FIRST_BODY_BYTES } from '../batches.js'
+import { type InputOffset, isBlank, LineReader, MAX_ROW_BYTES, tooLong } from '../lines.js'
+import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from '../native-rows.js'
 
 /** Consecutive lines of the input, byte for byte: the body of a call that sends them. */
 export interface LineBatch {

@@ -1,8 +1,8 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Fetch, FetchResponse } from '../../client/connection.js'
-import { type Framing, framingOf } from '../framing.js'
-import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from '../http-head.js'
 import type { Blocks } from './blocks.js'
+import { type Framing, framingOf } from './framing.js'
+import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
 
 /** Blocks that are read before the reader asks for them. */
 const READ_AHEAD = 2

@@ -1,5 +1,5 @@
 import type { OnReadOpts, Socket } from 'node:net'
-import type { Fetch, FetchHeaders, FetchResponse } from '../client/connection.js'
+import type { Fetch, FetchHeaders, FetchResponse } from '../../client/connection.js'
 import { type Framing, framingOf, notHttp } from './framing.js'
 import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
 
