@@ -154,6 +154,7 @@ export function valueEnd(raw: Buffer, start: number): number {
 /** As `valueEnd`, for the string whose first quote is at `start`. */
 export function stringEnd(raw: Buffer, start: number): number {
   for (let at = start + 1; at < raw.length; at++) {
+    while (PLAIN[raw[at] as number] === 1) at++
     const byte = raw[at]
     if (byte === QUOTE) return at + 1
     if (byte === BACKSLASH) at++

@@ -13,8 +13,8 @@ const PATIENCE_MS = 500
 const EMPTY = Buffer.alloc(0)
 
 /**
- * A `fetch` for GET and HEAD that reads the socket into large blocks, each on a connection of its own. Node's HTTP client
- * needs twice the CPU time for large responses, its `fetch` six times: both make some buffers for every 64 KiB.
+ * A `fetch` for GET and HEAD that reads the socket into large blocks; each call has a connection of its own. Other clients
+ * make new buffers for every 64 KiB of a response.
  *
  * The reader of a body may release its chunks.
  */
