@@ -4,12 +4,12 @@ import type { Batch, Batches, Reject } from './batches.js'
 import type { Checkpoint } from './checkpoint.js'
 import { findStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
-import type { LineBatch, LineBatches } from './line-batches.js'
+import type { LineBatch, LineBatches } from './lines/line-batches.js'
+import { sendLines } from './lines/send-lines.js'
 import type { SourceOptions } from './native-rows.js'
 import { People } from './people.js'
 import type { RejectsFile } from './rejects.js'
 import { type Sending, type Sent, sendBatch } from './send.js'
-import { sendLines } from './send-lines.js'
 import type { StoredBatches } from './stored-batches.js'
 
 /** For batches in flight when the import is interrupted. One that takes longer is sent again when the import resumes. */
@@ -147,7 +147,7 @@ class BatchSender {
     const sent = isNew ? await sendLines(connection, batch, this.#sending(batch, key)) : null
     if (sent) return { ...all, ...sent, accepted: batch.count - sent.known }
     // Most imports need no more than sends the lines.
-    const { sortLines } = await import('./sort-lines.js')
+    const { sortLines } = await import('./lines/sort-lines.js')
     // Its events may be other bytes than its lines.
     return await this.#storeRows(await sortLines(batch, options), `${key}-sorted`)
   }

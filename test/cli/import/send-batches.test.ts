@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { brotliCompressSync } from 'node:zlib'
 import t from 'tap'
-import { elementTexts, memberText } from '../../../src/json/spans.js'
+import { elementTexts, memberText } from '../../../src/json/texts.js'
 import { answer, failure, faultyServer, keyAccepted } from '../../client/faulty-server.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
 import {

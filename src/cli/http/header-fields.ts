@@ -1,4 +1,4 @@
-import type { FetchHeaders } from '../client/connection.js'
+import type { FetchHeaders } from '../../client/connection.js'
 
 const LINE_END = '\r\n'
 

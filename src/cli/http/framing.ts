@@ -1,4 +1,4 @@
-import type { FetchHeaders } from '../client/connection.js'
+import type { FetchHeaders } from '../../client/connection.js'
 
 const CARRIAGE_RETURN = 0x0d
 const LINE_FEED = 0x0a

@@ -1,8 +1,8 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { urlToHttpOptions } from 'node:url'
-import type { FetchHeaders } from '../client/connection.js'
-import { TallyhouseError } from '../client/errors.js'
+import type { FetchHeaders } from '../../client/connection.js'
+import { TallyhouseError } from '../../client/errors.js'
 import { notHttp } from './framing.js'
 import { HeaderFields } from './header-fields.js'
 

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createRawServer, type Socket } from 'node:net'
 import * as fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { HttpTransport } from '../../src/cli/keep-alive-fetch.js'
+import { HttpTransport } from '../../../src/cli/http/keep-alive-fetch.js'
 
 const TEXT = '{"name":"Ünï 😀"}'
 

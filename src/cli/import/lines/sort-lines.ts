@@ -1,9 +1,9 @@
-import { MAX_BATCH } from '../../contract/limits.js'
-import { type Batch, Batches } from './batches.js'
-import { EventSource } from './event-source.js'
+import { MAX_BATCH } from '../../../contract/limits.js'
+import { type Batch, Batches } from '../batches.js'
+import { EventSource } from '../event-source.js'
+import { LineReader } from '../lines.js'
+import { FirstTime, type SourceOptions } from '../native-rows.js'
 import type { LineBatch } from './line-batches.js'
-import { LineReader } from './lines.js'
-import { FirstTime, type SourceOptions } from './native-rows.js'
 
 /** Sorts the lines of a batch into events, which may have to be rewritten, and rejects. */
 export async function sortLines({ body, start, index }: LineBatch, options: SourceOptions): Promise<Batch> {

@@ -1,8 +1,8 @@
-import type { Connection } from '../../client/connection.js'
-import { TallyhouseError } from '../../client/errors.js'
+import type { Connection } from '../../../client/connection.js'
+import { TallyhouseError } from '../../../client/errors.js'
+import { IMPORT_RETRY, requireAll, type Sending } from '../send.js'
+import { type StoredIds, storedIdsOf } from '../stored-ids.js'
 import type { LineBatch } from './line-batches.js'
-import { IMPORT_RETRY, requireAll, type Sending } from './send.js'
-import { type StoredIds, storedIdsOf } from './stored-ids.js'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 

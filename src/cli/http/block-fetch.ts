@@ -1,8 +1,8 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Fetch, FetchResponse } from '../../client/connection.js'
-import { type Framing, framingOf } from '../framing.js'
-import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from '../http-head.js'
 import type { Blocks } from './blocks.js'
+import { type Framing, framingOf } from './framing.js'
+import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
 
 /** Blocks that are read before the reader asks for them. */
 const READ_AHEAD = 2
@@ -13,8 +13,8 @@ const PATIENCE_MS = 500
 const EMPTY = Buffer.alloc(0)
 
 /**
- * A `fetch` for GET and HEAD that reads the socket into large blocks, each on a connection of its own. Node's HTTP client
- * needs twice the CPU time for large responses, its `fetch` six times: both make some buffers for every 64 KiB.
+ * A `fetch` for GET and HEAD that reads the socket into large blocks; each call has a connection of its own. Other clients
+ * make new buffers for every 64 KiB of a response.
  *
  * The reader of a body may release its chunks.
  */
