@@ -291,7 +291,7 @@ export class ClickHouse {
     const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
     const stream = new Spool(rows, this.#spooled, (since) => slot.stalled(since))
     slot.onCutOff(() =>
-      stream.destroy(new Error('the client did not read the result, and another needed its connection')),
+      stream.destroy(new Error('the client did not read the result, and another one needed the connection')),
     )
     return signal ? addAbortSignal(signal, stream) : stream
   }
@@ -376,5 +376,5 @@ export class ClickHouse {
 }
 
 function unreachable(error: NoSlotError): never {
-  throw new StoreUnreachableError(`ClickHouse was not asked: ${error.message}`, { cause: error })
+  throw new StoreUnreachableError(`The query was not sent to ClickHouse: ${error.message}`, { cause: error })
 }

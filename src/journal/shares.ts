@@ -108,7 +108,7 @@ function areRows(kind: EntryKind): boolean {
 
 /** The error of a write for which there is no room in the journal. */
 export function journalFull(cause?: unknown): ApiError {
-  return new ApiError('overloaded', 'The journal is full until the store has caught up. Try again later.', {
+  return new ApiError('overloaded', 'The journal is full until the store catches up. Try again later.', {
     limit: 'journal',
     ...(cause !== undefined && { cause }),
   })
@@ -116,8 +116,7 @@ export function journalFull(cause?: unknown): ApiError {
 
 /** The error of a write whose sender has too much of the journal already, while others may write. */
 export function shareFull(keyClass: KeyClass): ApiError {
-  const who =
-    keyClass === 'page' ? 'What the keys of this project’s pages send' : 'What this project’s secret key sends'
-  const message = `${who} fills its share of the journal until the store has caught up. Try again later.`
+  const keys = keyClass === 'page' ? 'public and write keys' : 'secret keys'
+  const message = `This project’s ${keys} have filled their share of the journal, until the store catches up. Try again later.`
   return new ApiError('overloaded', message, { limit: 'journal' })
 }

@@ -54,7 +54,7 @@ export function parseOperations(text: string): Operation[] {
   if (!isObject(text.trimStart())) throw invalid('/operations', 'must be an object')
   const given = parseProperties(text)
   for (const key of given.keys()) {
-    if (!Object.hasOwn(EFFECT, key)) throw invalid(pointer(key), `is none of ${Object.keys(EFFECT).join(', ')}`)
+    if (!Object.hasOwn(EFFECT, key)) throw invalid(pointer(key), `must be one of ${Object.keys(EFFECT).join(', ')}`)
   }
   const operations: Operation[] = []
   let operators = 0
@@ -140,7 +140,7 @@ function comparable(operator: Operator, current: string, name: string, operands:
   const total = (measure: (text: string) => number) => texts.reduce((sum, text) => sum + measure(text), 0)
   // Each value takes at least one character.
   if (total(({ length }) => length) <= MAX_COMPARED || total(countValues) <= MAX_COMPARED) return values
-  const fault = `holds, together with what is given, over ${MAX_COMPARED} values. Keep fewer in one property`
+  const fault = `and the operand together have over ${MAX_COMPARED} values. Keep fewer in one property`
   throw misfit('payload_too_large', operator, name, fault)
 }
 

@@ -161,7 +161,7 @@ export class StateStore<Value> {
       this.#conflicts++
       await wait(Math.random() * Math.min(conflicts, 10))
     }
-    throw new ApiError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
+    throw new ApiError('unavailable', 'Too many processes are changing this at the same time. Try again in a moment.')
   }
 
   /** Executes the changes of a batch that are not known. The known ones were made before, so they succeed. */
@@ -229,7 +229,7 @@ export class StateStore<Value> {
    */
   async #tooLarge(key: StateKey, waiting: Waiting<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
-      const message = `With this change the properties would be over ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
+      const message = `With this change the properties would exceed ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
       return [new ApiError('payload_too_large', message)]
     }
     const refusals: unknown[] = []

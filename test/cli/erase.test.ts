@@ -91,10 +91,10 @@ t.test('what it cannot do', async (t) => {
   })
   await t.rejects(run(['--distinct-id', 'a', '--url', url], { env: { SECRET_KEY: `${SECRET_KEY}\n` } }), {
     name: 'UsageError',
-    message: /key has a character that a key cannot have/,
+    message: /key has a character that no key can have/,
   })
   await t.rejects(run(['--distinct-id', 'a', '--url', `${url}/public`]), {
-    message: `has no calls below that path. Set its address without it, such as ${url}.`,
+    message: `has no calls under that path. Leave the path out, as in ${url}.`,
   })
   await t.rejects(run(['--distinct-id', '', '--url', url]), { code: 'invalid_request' })
   await t.rejects(run(['--file', '/does/not/exist', '--url', url]), { code: 'ENOENT' })

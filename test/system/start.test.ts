@@ -118,7 +118,7 @@ t.test('an argument stops the start', async (t) => {
   t.equal(error.code, 1)
   t.match(
     error.stderr,
-    /^The service takes no arguments, but there is --port=4000\. Set the variables .* npm start\.$/m,
+    /^The service takes no arguments, but got --port=4000\. Set the variables .* npm start\.$/m,
   )
 })
 

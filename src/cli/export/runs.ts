@@ -93,7 +93,7 @@ export class Runs {
 function explain(error: unknown): never {
   if (!(error instanceof TallyhouseError) || error.status !== 404) throw error
   throw new Error(
-    'The service has no /public/export: it is older than this command. Update it, or export with its version of tallyhouse.',
+    'The service has no /public/export: it is older than this command. Update it, or use its version of tallyhouse.',
     { cause: error },
   )
 }

@@ -82,7 +82,7 @@ async function read(connection: Connection, query: URLSearchParams, signal: Abor
   const path = `/public/events?${query}`
   const { value, text } = await connection.call({ method: 'GET', path }, { signal }, IMPORT_RETRY)
   if (value.pending !== 0)
-    throw new Error('The store is behind, so it is not known which events it has. Try again later.')
+    throw new Error('The store is behind, so it is unknown which events it has. Try again later.')
   const list = memberText(text, 'events') ?? '[]'
   const texts = elementTexts(list)
   const ids = new Map(texts.map((text) => [JSON.parse(memberText(text, 'eventId') ?? '""') as string, text]))

@@ -6,11 +6,11 @@ import { journalFull } from '../shares.js'
 
 /** Error replies after which Redis certainly wrote nothing, and the error that the caller gets. */
 const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
-  [/^OOM\b/, 'overloaded', 'The journal is full until the store has caught up. Try again later.'],
+  [/^OOM\b/, 'overloaded', 'The journal is full until the store catches up. Try again later.'],
   [
     /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/,
     'unavailable',
-    'The journal cannot be written now. Try again in a moment.',
+    'The journal cannot be written right now. Try again in a moment.',
   ],
 ]
 
