@@ -36,7 +36,7 @@ t.test('users by their names', async (t) => {
   ])
   t.equal(output, 'ada: profile, 1 event, 0 sessions\n-bob\uFFFD[31m: profile, 1 event, 0 sessions\nnobody: unknown\n')
   t.match(messages, /^3 users, 1 of them unknown: 2 events, 0 sessions/)
-  t.match(messages, /By 20\d\d-\d\d-\d\dT\S+Z the data has left the disks/)
+  t.match(messages, /The data leaves the disks of ClickHouse by 20\d\d-\d\d-\d\dT\S+Z/)
   t.equal(code, 0)
   t.strictSame(
     (await client.events()).map(({ distinct_id }) => distinct_id),
