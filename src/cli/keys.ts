@@ -22,9 +22,9 @@ create  makes a public and a secret key, or one key of the given kind. A project
           --events-only  for a write key: it sends events and session calls, and cannot change
                          users.
 list    lists the stored keys; it never shows a key itself.
-rotate  replaces each key of the project by a new one of the same kind, origins and calls. The old
-        keys stay valid for --grace (for example 30m, 24h or 7d; 0 to end them now), so that clients
-        can switch without a gap.
+rotate  makes a new key of each kind that the project has; if keys of a kind differ in their origins
+        or calls, one for each such group. The old keys stay valid for --grace (for example 30m, 24h
+        or 7d; 0 to end them now), so that clients can switch without a gap.
 revoke  revokes keys, named by their ID in the list or by the whole key.
 
 A key is shown only once, when it is made. Running services accept it immediately, or within a

@@ -197,7 +197,7 @@ async function storeChunk(
       if ((await sumOfDigests(shards, table, chunk)).rows === 0) await insert(`${token}:again`)
       if (await isThere()) return
       throw new Error(
-        `The store does not match ${chunk.file}. Was it in use meanwhile? Drop the database and start over.`,
+        `The store does not match ${chunk.file}. Was it in use in the meantime? Drop the database and start over.`,
       )
     } catch (error) {
       const isPassing =
@@ -215,7 +215,7 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
     const found = await sumOfDigests(shards, table, EVERYTHING)
     if (!isSame(table, wanted, found)) {
       throw new Error(
-        `${table.name} has ${number(found.rows)} rows, but ${number(wanted.rows)} were exported. Was the store in use meanwhile? Drop the database and start over.`,
+        `${table.name} has ${number(found.rows)} rows, but ${number(wanted.rows)} were exported. Was the store in use in the meantime? Drop the database and start over.`,
       )
     }
   }
