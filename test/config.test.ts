@@ -207,7 +207,11 @@ t.test('a key that no header can carry is refused', async (t) => {
   const good = 'k'.repeat(16)
   t.equal(refusal({ SECRET_KEY: `${good} ${good}~!` }), undefined)
   for (const bad of [`${good}\n`, `${good}\r\n`, `${good} `, ` ${good}`, `${good}\t${good}`, `${good}ü`]) {
-    t.match(refusal({ SECRET_KEY: bad }), /^SECRET_KEY must be .* without leading or trailing spaces or line breaks/, JSON.stringify(bad))
+    t.match(
+      refusal({ SECRET_KEY: bad }),
+      /^SECRET_KEY must be .* without leading or trailing spaces or line breaks/,
+      JSON.stringify(bad),
+    )
   }
 })
 

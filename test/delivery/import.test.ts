@@ -173,8 +173,7 @@ t.test('an import of a truncated file resumes with the whole file', async (t) =>
   await writeFile(path, whole.subarray(0, whole.length / 2))
   const cut = await run()
   t.equal(cut.code, 1)
-  const [, stored = ''] =
-    /compressed data\. Already stored: ([1-5] 000) events\. Get the whole/.exec(cut.stderr) ?? []
+  const [, stored = ''] = /compressed data\. Already stored: ([1-5] 000) events\. Get the whole/.exec(cut.stderr) ?? []
   t.equal(await countOf(service), Number(stored.replace(' ', '')), cut.stderr)
   await writeFile(path, gzipSync(`${[...lines].reverse().join('\n')}\n`))
   t.match(await run(), { code: 1, stderr: /has changed since its import began/ }, 'another file is not its whole')

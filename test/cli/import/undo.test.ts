@@ -62,7 +62,10 @@ for (const storage of [...STORAGES, 'embedded lanes'] as const) {
       t.match(shown.stderr, /file\.ndjson: imported at .*; 2 000 events .*are stored/)
       const refused = await run('--undo', file)
       t.equal(refused.code, 1)
-      t.match(refused.stderr, 'Nothing was deleted, because there is no terminal for the question. Add --yes to delete.')
+      t.match(
+        refused.stderr,
+        'Nothing was deleted, because there is no terminal for the question. Add --yes to delete.',
+      )
       t.strictSame(await counts(), { live: 1500, file: 2000 })
       const undone = await succeed('--undo', '--yes', file)
       t.match(undone, /2 000 events deleted/)
