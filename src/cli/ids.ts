@@ -73,7 +73,7 @@ async function forget(
   const { value: described } = await connection.call({ method: 'GET', path: '/public/key' }, { signal })
   // So that no other one's are forgotten by mistake.
   const { project: own } = described.key as { project: string }
-  if (own !== project) throw new Error(`The key is of project ${own}. Use a secret key of ${project}.`)
+  if (own !== project) throw new Error(`The key belongs to project ${own}. Use a secret key of ${project}.`)
   const path = kind === undefined ? '/public/ids' : `/public/ids?kind=${kind}`
   const { value } = await connection.call({ method: 'DELETE', path }, { signal })
   stderr.write(`${counted(Number(value.forgotten), 'id')} of ${project} forgotten.\n`)

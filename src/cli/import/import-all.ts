@@ -52,7 +52,7 @@ const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
 export async function importAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
   const report = (text: string) => void io.stderr.write(`${text}\n`)
   const manifest = await manifestFile(folder).read()
-  if (!manifest) throw new Error(`${folder} holds no manifest.json, so it was not written by export --all.`)
+  if (!manifest) throw new Error(`${folder} has no manifest.json, so it was not written by export --all.`)
   if (manifest.version !== MANIFEST_VERSION)
     throw new Error(`${folder} was written by another version of tallyhouse. Use that one.`)
   if (!manifest.finishedAt) throw new Error(`The export to ${folder} is not complete. Rerun it to resume.`)

@@ -55,7 +55,7 @@ export const PROJECT_CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Erase everything of the key’s project except its keys',
     description:
-      'Events, sessions, profiles, aliases, dead letters, saved questions and boards. A call removes for some 20 s; while `complete` is ' +
+      'Events, sessions, profiles, aliases, dead letters, saved questions and boards. A call works for some 20 s; while `complete` is ' +
       'false, repeat it. `gone_at` and `purge_error` are as for erased users.',
     access: 'manage',
     parameters: { project: 'default' },
