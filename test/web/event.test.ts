@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { indented } from '../../src/web/lib/indented.js'
+import { indented } from '../../src/web/lib/json-text.js'
 import { until } from '../helper.js'
 import { linksOf, rowsOf, startLiveSite } from './live-site.js'
 import { isUsable } from './page.js'

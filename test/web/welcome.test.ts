@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { snippetsFor } from '../../src/web/lib/snippets.js'
+import { snippetsFor } from '../../src/web/views/welcome/snippets.js'
 import { until } from '../helper.js'
 import { rowsOf } from './live-site.js'
 import { isUsable, startSite } from './page.js'

@@ -1,5 +1,5 @@
-import { BASE } from '../lib/base.js'
-import { lookForTrouble, watched } from './trouble.js'
+import { BASE } from '../lib/base-url.js'
+import { lookForTrouble, watched } from './service-status.js'
 
 /** A failure that the service answered with, or that kept it from answering. */
 export class CallError extends Error {

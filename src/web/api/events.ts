@@ -1,5 +1,5 @@
 import type { StoredEvent } from '../../contract/responses.js'
-import { elementTexts, memberTexts } from '../lib/exact.js'
+import { elementTexts, memberTexts } from '../lib/json-text.js'
 import { call, JsonText, send } from './call.js'
 
 /** An event, and its properties as they were sent: parsed ones have other numbers. */

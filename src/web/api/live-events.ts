@@ -1,8 +1,8 @@
-import { FrameParser } from '../lib/frames.js'
-import type { Latest } from '../lib/recent.js'
+import type { Latest } from '../views/live/merge-events.js'
 import { CallError, openStream } from './call.js'
 import { type ExactEvent, exactEvent, readEvents } from './events.js'
-import { whenRecovered } from './trouble.js'
+import { whenRecovered } from './service-status.js'
+import { FrameParser } from './sse-parser.js'
 
 /** Which events are wanted; what is empty filters nothing. */
 export interface LiveFilter {

@@ -1,5 +1,5 @@
 import type { EventNames, FieldValue, PropertyName } from '../../contract/responses.js'
-import { elementTexts, memberTexts } from '../lib/exact.js'
+import { elementTexts, memberTexts } from '../lib/json-text.js'
 import { call, send } from './call.js'
 
 /** A property, and examples of its values as JSON. */

@@ -1,5 +1,5 @@
 import type { ErasedUsers, Session, SessionPage, User } from '../../contract/responses.js'
-import { elementTexts, memberTexts } from '../lib/exact.js'
+import { elementTexts, memberTexts } from '../lib/json-text.js'
 import { CallError, call, send } from './call.js'
 import { readEvents } from './events.js'
 

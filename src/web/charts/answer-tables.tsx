@@ -1,6 +1,6 @@
 import type { AnswerTable, TableCell } from '../lib/answer-table.js'
+import { visible } from '../lib/escape-invisible.js'
 import { useRowKeys } from '../lib/use-row-keys.js'
-import { visible } from '../lib/visible.js'
 import { Scrollable } from '../ui/scrollable.js'
 import { NumberButton, type OnNumber } from './number-button.js'
 

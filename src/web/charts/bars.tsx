@@ -1,4 +1,4 @@
-import { totalsOf } from '../lib/totals.js'
+import { totalsOf } from './line-totals.js'
 import { Change, TotalNumber, type TotalsProps } from './totals.js'
 
 /** The totals of lines as bars, one below the other. */

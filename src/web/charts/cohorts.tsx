@@ -1,5 +1,5 @@
 import type { AnswerTo, Cohort } from '../../contract/questions.js'
-import { dateText } from '../lib/answer-names.js'
+import { dateText } from '../lib/answer-labels.js'
 import { intervalText } from '../lib/answer-table.js'
 import { numberText, shareText } from '../lib/format.js'
 import { hasBegun } from '../lib/range.js'

@@ -1,10 +1,10 @@
 import { useMemo } from 'preact/hooks'
 import type { AnswerTo } from '../../contract/questions.js'
 import { type Behind, nodeText } from '../lib/answer-table.js'
-import { type FlowLink, type FlowNode, flowLayout, NODE_WIDTH } from '../lib/flow-layout.js'
+import { visible } from '../lib/escape-invisible.js'
 import { numberText } from '../lib/format.js'
-import { visible } from '../lib/visible.js'
 import { Scrollable } from '../ui/scrollable.js'
+import { type FlowLink, type FlowNode, flowLayout, NODE_WIDTH } from './flow-layout.js'
 import type { OnNumber } from './number-button.js'
 
 interface FlowProps {

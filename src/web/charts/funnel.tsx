@@ -1,9 +1,9 @@
 import type { AnswerTo, FunnelLine } from '../../contract/questions.js'
 import { stepCell, stepText } from '../lib/answer-table.js'
+import { visible } from '../lib/escape-invisible.js'
 import { breakdownText } from '../lib/fields.js'
 import { durationText, numberText, shareText } from '../lib/format.js'
 import { useRowKeys } from '../lib/use-row-keys.js'
-import { visible } from '../lib/visible.js'
 import { NumberButton, type OnNumber } from './number-button.js'
 
 interface FunnelProps {

@@ -1,6 +1,6 @@
-import type { PlotLine } from '../lib/plot-data.js'
-import { visible } from '../lib/visible.js'
+import { visible } from '../lib/escape-invisible.js'
 import { COLORS } from './colors.js'
+import type { PlotLine } from './plot-data.js'
 
 interface LegendProps {
   lines: PlotLine[]

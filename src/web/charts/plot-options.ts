@@ -1,7 +1,7 @@
 import uPlot from 'uplot'
 import { tickText } from '../lib/format.js'
-import { openPart, overPart, type PlotData, type PlotLine, stacked, sumOf, type Value } from '../lib/plot-data.js'
 import type { Colors } from './colors.js'
+import { openPart, overPart, type PlotData, type PlotLine, stacked, sumOf, type Value } from './plot-data.js'
 
 export type Shape = 'line' | 'area' | 'bar'
 

@@ -1,17 +1,17 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import type { AnswerTo } from '../../contract/questions.js'
-import { bucketText } from '../lib/answer-names.js'
+import { bucketText } from '../lib/answer-labels.js'
 import { lineBehind, lineOf } from '../lib/answer-table.js'
+import { visible } from '../lib/escape-invisible.js'
 import type { AnswerBefore } from '../lib/period-before.js'
-import { type PlotData, type PlotLine, partAt, plotData } from '../lib/plot-data.js'
 import { useLatest } from '../lib/use-latest.js'
-import { visible } from '../lib/visible.js'
 import { type Colors, colorsAt } from './colors.js'
 import { Legend } from './legend.js'
 import type { OnNumber } from './number-button.js'
+import { type PlotData, type PlotLine, partAt, plotData } from './plot-data.js'
 import { type Plotted, plotOptions, plotted, type Shape } from './plot-options.js'
-import { Tip } from './tip.js'
+import { Tip } from './tooltip.js'
 
 export interface PlotProps {
   answer: AnswerTo<'series'>

@@ -1,7 +1,7 @@
 import type { AnswerTo } from '../../contract/questions.js'
 import { numberText, signedShareText } from '../lib/format.js'
 import type { AnswerBefore } from '../lib/period-before.js'
-import { type LineTotal, totalsOf } from '../lib/totals.js'
+import { type LineTotal, totalsOf } from './line-totals.js'
 import { NumberButton, type OnNumber } from './number-button.js'
 
 export interface TotalsProps {

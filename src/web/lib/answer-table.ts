@@ -7,12 +7,12 @@ import type {
   FunnelStep,
   SeriesCell,
 } from '../../contract/questions.js'
-import { bucketTexts, dateText, eventText, lineNames, seriesText } from './answer-names.js'
+import { bucketTexts, dateText, eventText, lineNames, seriesText } from './answer-labels.js'
 import type { CsvRow } from './csv.js'
+import { visible } from './escape-invisible.js'
 import { breakdownText, fieldLabel } from './fields.js'
 import { durationText, numberText, shareText } from './format.js'
 import type { AnswerBefore, LineBefore } from './period-before.js'
-import { visible } from './visible.js'
 
 /** The answer to a question that can be drawn. */
 export type DrawnAnswer = Exclude<AnyAnswer, { kind: 'users' }>

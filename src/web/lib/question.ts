@@ -13,7 +13,7 @@ import type {
 } from '../../contract/questions.js'
 import { isObject, type Reader, readFields } from '../../contract/read-fields.js'
 import { isFieldName, isFilter, withoutGaps } from './filters.js'
-import { linkTo } from './link.js'
+import { linkTo } from './route.js'
 
 /** A question as the page edits it: everything is there but the range of time, which may follow the calendar. */
 type Ranged<Q extends AnyQuestion> = Omit<Q, 'from' | 'to'> & Partial<Pick<Q, 'from' | 'to'>>

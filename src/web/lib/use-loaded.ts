@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
-import { lookForTrouble } from '../api/trouble.js'
+import { lookForTrouble } from '../api/service-status.js'
 import { useLatest } from './use-latest.js'
 import { useRecovery } from './use-recovery.js'
 

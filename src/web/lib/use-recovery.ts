@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { isPassing } from '../api/call.js'
-import { currentTrouble, whenRecovered } from '../api/trouble.js'
+import { currentTrouble, whenRecovered } from '../api/service-status.js'
 import { useLatest } from './use-latest.js'
 
 /** The service may be back before anybody has seen that it was not; what is refused again and again has another reason. */

@@ -1,7 +1,7 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Choice } from '../lib/choices.js'
+import { visible } from '../lib/escape-invisible.js'
 import { useLatest } from '../lib/use-latest.js'
-import { visible } from '../lib/visible.js'
 
 /** What completes a text; it is cancelled if more is typed meanwhile. */
 type Suggest = (text: string, signal: AbortSignal) => Promise<Choice[]>

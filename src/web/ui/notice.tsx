@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import type { Warning } from '../../contract/warning.js'
 import { CallError } from '../api/call.js'
-import { visible } from '../lib/visible.js'
+import { visible } from '../lib/escape-invisible.js'
 
 /** What went wrong, and which fields are at fault. */
 export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => void) | undefined }) {

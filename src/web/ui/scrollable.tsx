@@ -15,12 +15,3 @@ export function Scrollable({ label, class: name, children }: ScrollableProps) {
     </section>
   )
 }
-
-/** A text as it is, line by line. */
-export function ExactText({ label, text }: { label: string; text: string }) {
-  return (
-    <Scrollable label={label} class="json">
-      <pre>{text}</pre>
-    </Scrollable>
-  )
-}

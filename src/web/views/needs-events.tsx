@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useCallback, useEffect, useState } from 'preact/hooks'
 import { readEventNames } from '../api/schema.js'
-import type { Session } from '../api/session.js'
+import type { Session } from '../api/sign-in.js'
 import { useLoaded } from '../lib/use-loaded.js'
 
 /** Projects that are known to have events, so that each is asked about once. */
@@ -17,7 +17,7 @@ export function NeedsEvents({ session, children }: { session: Session; children:
     return { isEmpty: events.length === 0 && pending === 0 }
   })
   const isEmpty = !isFilled && found.value?.isEmpty === true
-  const welcome = useLoaded(isEmpty ? 'welcome' : null, async () => (await import('./welcome.js')).default)
+  const welcome = useLoaded(isEmpty ? 'welcome' : null, async () => (await import('./welcome/welcome.js')).default)
   const note = useCallback(() => {
     filled.add(project)
     setFilled(true)

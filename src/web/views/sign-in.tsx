@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { type Session, signIn } from '../api/session.js'
+import { type Session, signIn } from '../api/sign-in.js'
 import { useModal } from '../ui/dialog.js'
 import { Failure } from '../ui/notice.js'
 

@@ -1,5 +1,5 @@
-import type { Session } from '../api/session.js'
-import type { Route } from '../lib/route.js'
+import type { Session } from '../api/sign-in.js'
+import type { Route } from '../lib/navigation.js'
 
 /** What every view is given. */
 export interface ViewProps {

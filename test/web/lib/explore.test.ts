@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Filter } from '../../../src/contract/questions.js'
-import { bucketTexts } from '../../../src/web/lib/answer-names.js'
+import { flowLayout } from '../../../src/web/charts/flow-layout.js'
+import { openPart, overPart, partAt, stacked, sumOf } from '../../../src/web/charts/plot-data.js'
+import { bucketTexts } from '../../../src/web/lib/answer-labels.js'
 import { csvOf } from '../../../src/web/lib/csv.js'
 import { fieldOf, fieldText, typedValue, valueText } from '../../../src/web/lib/fields.js'
 import {
@@ -12,9 +14,7 @@ import {
   type Operator,
   withOperator,
 } from '../../../src/web/lib/filters.js'
-import { flowLayout } from '../../../src/web/lib/flow-layout.js'
 import { compactText, numberText, tickText } from '../../../src/web/lib/format.js'
-import { openPart, overPart, partAt, stacked, sumOf } from '../../../src/web/lib/plot-data.js'
 import { hasBegun, isDate, rangeBefore } from '../../../src/web/lib/range.js'
 
 const scalar = fc.oneof(

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { parseQuestion, readQuestion } from '../../../src/questions/parse.js'
-import { parseRoute } from '../../../src/web/lib/link.js'
+import { requestBefore, requestOf } from '../../../src/web/lib/build-request.js'
 import {
   asKind,
   compact,
@@ -15,7 +15,7 @@ import {
   newQuestion,
   shownBy,
 } from '../../../src/web/lib/question.js'
-import { requestBefore, requestOf } from '../../../src/web/lib/request.js'
+import { parseRoute } from '../../../src/web/lib/route.js'
 
 const NOW = Date.parse('2026-05-20T22:30:00Z')
 

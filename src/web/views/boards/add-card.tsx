@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
 import { MAX_CARDS } from '../../api/boards.js'
-import type { Saved } from '../../api/saved.js'
+import type { Saved } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'

@@ -1,17 +1,17 @@
 import { useId, useState } from 'preact/hooks'
 import type { Board, BoardCard } from '../../../contract/responses.js'
 import { type BoardDraft, deleteBoard, saveBoard } from '../../api/boards.js'
-import type { Saved } from '../../api/saved.js'
-import { movedTo, withChange } from '../../lib/cards.js'
+import type { Saved } from '../../api/saved-questions.js'
+import { guardRoute } from '../../lib/navigation.js'
 import { newId } from '../../lib/new-id.js'
-import { guardRoute } from '../../lib/route.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { Conflict, isConflict } from '../../ui/conflict.js'
 import { Confirm } from '../../ui/dialog.js'
-import { Leaving } from '../../ui/leaving.js'
 import { Failure } from '../../ui/notice.js'
+import { Leaving } from '../../ui/unsaved-changes.js'
 import { AddCard } from './add-card.js'
 import { CardGrid } from './card-grid.js'
+import { movedTo, withChange } from './edit-cards.js'
 
 interface BoardEditorProps {
   board: Board

@@ -1,11 +1,11 @@
 import { readBoard } from '../../api/boards.js'
-import { savedQuestions } from '../../api/saved.js'
-import { go } from '../../lib/route.js'
+import { savedQuestions } from '../../api/saved-questions.js'
+import { go } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { BoardEditor } from './board-editor.js'
+import { boardLink, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
-import { boardLink, WHY_SECRET } from './links.js'
 
 interface BoardPageProps {
   id: string

@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks'
 import { listBoards } from '../../api/boards.js'
-import { linkTo } from '../../lib/link.js'
-import { go } from '../../lib/route.js'
+import { go } from '../../lib/navigation.js'
+import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import type { ViewProps } from '../view-props.js'
+import { boardLink, createBoard, WHY_SECRET } from './board-links.js'
 import { BoardPage } from './board-page.js'
-import { boardLink, createBoard, WHY_SECRET } from './links.js'
 import { Overview } from './overview.js'
 
 /** The boards of a project, and one that every project has by itself. */

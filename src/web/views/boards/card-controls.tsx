@@ -1,6 +1,6 @@
 import { useId } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import { Choose } from '../../ui/choose.js'
+import { Choose } from '../../ui/select.js'
 
 const WIDTHS = [
   ['1', '¼ wide'],

@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import type { Saved } from '../../api/saved.js'
+import type { Saved } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
 import { CardView } from './card-view.js'

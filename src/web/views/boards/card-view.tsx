@@ -1,17 +1,17 @@
 import { useRef, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import { type Asked, ask } from '../../api/ask.js'
-import type { Saved } from '../../api/saved.js'
+import { type Asked, ask } from '../../api/answers.js'
+import type { Saved } from '../../api/saved-questions.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import { useUsersBehind } from '../../charts/users-behind.js'
+import { useUsersBehind } from '../../charts/drill-down.js'
 import { rawRows, tablesOf } from '../../lib/answer-table.js'
 import { type Display, displayOf, exploreLink } from '../../lib/question.js'
-import { useInView } from '../../lib/use-in-view.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Failure, Loading, Warnings } from '../../ui/notice.js'
 import { Scrollable } from '../../ui/scrollable.js'
 import { CardControls, type CardControlsProps } from './card-controls.js'
+import { useInView } from './use-in-view.js'
 
 interface CardViewProps {
   card: BoardCard

@@ -1,11 +1,11 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { readEventNames } from '../../api/schema.js'
-import { defaultCards, usualCards } from '../../lib/default-board.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import { createBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
-import { createBoard, WHY_SECRET } from './links.js'
+import { defaultCards, usualCards } from './default-cards.js'
 
 /** Names that take longer are not waited for. */
 const LATE_MS = 100

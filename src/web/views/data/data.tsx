@@ -1,4 +1,4 @@
-import { linkTo } from '../../lib/route.js'
+import { linkTo } from '../../lib/navigation.js'
 import type { ViewProps } from '../view-props.js'
 import { DeadLetters } from './dead-letters.js'
 import { EventProperties } from './event-properties.js'

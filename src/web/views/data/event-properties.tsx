@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks'
 import { type ExactProperty, readProperties, readValues } from '../../api/schema.js'
 import type { CsvRow } from '../../lib/csv.js'
+import { visible } from '../../lib/escape-invisible.js'
 import { numberText, shareText } from '../../lib/format.js'
-import { exploreEvent } from '../../lib/preset.js'
-import { linkTo } from '../../lib/route.js'
+import { linkTo } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import { exploreEvent } from './explore-link.js'
 
 /** Of one property, so many values are listed. */
 const MAX_VALUES = 50

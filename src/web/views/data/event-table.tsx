@@ -1,14 +1,14 @@
 import type { EventName } from '../../../contract/responses.js'
 import { readEventNames } from '../../api/schema.js'
 import type { CsvRow } from '../../lib/csv.js'
+import { visible } from '../../lib/escape-invisible.js'
 import { agoText, numberText, timeText } from '../../lib/format.js'
-import { exploreEvent } from '../../lib/preset.js'
-import { go, linkTo } from '../../lib/route.js'
+import { go, linkTo } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { SearchField } from '../../ui/search-field.js'
+import { exploreEvent } from './explore-link.js'
 
 /** More rows than this are found by searching. */
 const MAX_ROWS = 500

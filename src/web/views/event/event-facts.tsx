@@ -1,10 +1,10 @@
 import type { ExactEvent } from '../../api/events.js'
 import { readSession } from '../../api/users.js'
+import { visible } from '../../lib/escape-invisible.js'
 import { timeText } from '../../lib/format.js'
-import { linkTo } from '../../lib/route.js'
+import { linkTo } from '../../lib/navigation.js'
 import { sessionIdOf } from '../../lib/timeline.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
 
 /** What an event says beside its properties. */
 export function EventFacts({ event }: { event: ExactEvent }) {

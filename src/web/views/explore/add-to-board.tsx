@@ -1,14 +1,14 @@
 import { useId, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
 import { addCard, listBoards, saveBoard } from '../../api/boards.js'
-import type { Saved } from '../../api/saved.js'
+import type { Saved } from '../../api/saved-questions.js'
+import { linkTo } from '../../lib/navigation.js'
 import { newId } from '../../lib/new-id.js'
 import { type Display, displayOf } from '../../lib/question.js'
-import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { Choose } from '../../ui/choose.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import { Choose } from '../../ui/select.js'
 
 const NEW = ''
 

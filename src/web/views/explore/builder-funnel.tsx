@@ -2,9 +2,9 @@ import { Funnel } from '../../../contract/question-schemas.js'
 import type { Definition, Exclusion } from '../../../contract/questions.js'
 import type { FunnelDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
-import { Choose } from '../../ui/choose.js'
+import { Choose } from '../../ui/select.js'
 import { DefinitionField } from './event-field.js'
-import { Faults } from './faults.js'
+import { Faults } from './field-errors.js'
 import { WindowField } from './window-field.js'
 
 const { minItems, maxItems } = Funnel.properties.steps

@@ -1,9 +1,9 @@
 import { Paths } from '../../../contract/question-schemas.js'
 import { findBounds, type PathsDraft } from '../../lib/question.js'
-import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
+import { Choose } from '../../ui/select.js'
 import { DefinitionField } from './event-field.js'
-import { Faults } from './faults.js'
+import { Faults } from './field-errors.js'
 import { WindowField } from './window-field.js'
 
 const DIRECTIONS = [

@@ -1,9 +1,9 @@
 import { Retention } from '../../../contract/question-schemas.js'
 import { findBounds, type RetentionDraft } from '../../lib/question.js'
-import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
+import { Choose } from '../../ui/select.js'
 import { DefinitionField } from './event-field.js'
-import { Faults } from './faults.js'
+import { Faults } from './field-errors.js'
 
 const COHORTS = [
   ['first', 'for the first time ever'],

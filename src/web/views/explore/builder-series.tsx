@@ -2,10 +2,10 @@ import { SeriesDefinition as Definition, Series } from '../../../contract/questi
 import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
 import { findBounds, isOfNumbers, type SeriesDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
-import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
+import { Choose } from '../../ui/select.js'
 import { DefinitionField, firstEvent } from './event-field.js'
-import { Faults } from './faults.js'
+import { Faults } from './field-errors.js'
 import { PropertyField } from './property-field.js'
 
 const fields = Definition.properties

@@ -8,8 +8,8 @@ import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'
 import { RetentionBuilder } from './builder-retention.js'
 import { SeriesBuilder } from './builder-series.js'
-import { Faults } from './faults.js'
-import { FilterEditor } from './filters.js'
+import { Faults } from './field-errors.js'
+import { FilterEditor } from './filter-editor.js'
 import { PropertyField } from './property-field.js'
 
 interface BuilderProps {

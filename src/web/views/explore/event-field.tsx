@@ -1,9 +1,9 @@
 import type { Definition } from '../../../contract/questions.js'
-import { useNames } from '../../lib/names.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Combobox } from '../../ui/combobox.js'
-import { Faults } from './faults.js'
-import { FilterEditor } from './filters.js'
+import { Faults } from './field-errors.js'
+import { FilterEditor } from './filter-editor.js'
+import { useNames } from './suggestions.js'
 
 const ANY = 'Any event'
 

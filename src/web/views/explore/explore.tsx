@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
-import { type Asked, ask } from '../../api/ask.js'
+import { type Asked, ask } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
-import { Names, NamesContext } from '../../lib/names.js'
+import { go } from '../../lib/navigation.js'
 import {
   asKind,
   compact,
@@ -15,17 +15,17 @@ import {
   newQuestion,
   shownBy,
 } from '../../lib/question.js'
-import { go } from '../../lib/route.js'
-import { useDebounced } from '../../lib/use-debounced.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { Segments } from '../../ui/choose.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import { Segments } from '../../ui/select.js'
 import type { ViewProps } from '../view-props.js'
 import { AnswerPanel } from './answer-panel.js'
 import { Builder } from './builder.js'
-import { type Fault, FaultsContext } from './faults.js'
+import { type Fault, FaultsContext } from './field-errors.js'
 import { JsonEditor } from './json-editor.js'
 import { SavedBar } from './saved-bar.js'
+import { Names, NamesContext } from './suggestions.js'
+import { useDebounced } from './use-debounced.js'
 
 const KINDS: readonly (readonly [Kind, string])[] = [
   ['series', 'Series'],

@@ -1,5 +1,5 @@
 import { useEffect, useId, useState } from 'preact/hooks'
-import { Faults } from './faults.js'
+import { Faults } from './field-errors.js'
 
 interface JsonEditorProps {
   text: string

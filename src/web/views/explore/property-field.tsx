@@ -1,7 +1,7 @@
 import type { FieldName } from '../../../contract/questions.js'
 import { fieldOf, fieldText } from '../../lib/fields.js'
-import { useNames } from '../../lib/names.js'
 import { Combobox } from '../../ui/combobox.js'
+import { useNames } from './suggestions.js'
 
 interface PropertyFieldProps {
   label: string

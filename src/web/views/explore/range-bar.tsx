@@ -2,9 +2,9 @@ import { useId } from 'preact/hooks'
 import type { Interval } from '../../../contract/questions.js'
 import { type Display, type Draft, PRESETS, type Preset } from '../../lib/question.js'
 import { dateAfter, dateIn, isDate, rangeOf } from '../../lib/range.js'
-import { Choose } from '../../ui/choose.js'
 import { Combobox } from '../../ui/combobox.js'
-import { Faults } from './faults.js'
+import { Choose } from '../../ui/select.js'
+import { Faults } from './field-errors.js'
 
 const PRESET_TEXTS: Record<Preset, string> = {
   today: 'Today',

@@ -2,8 +2,8 @@ import { useEffect, useId, useState } from 'preact/hooks'
 import { OPERATORS, type Scalar } from '../../../contract/filters.js'
 import { typedValue, valueText } from '../../lib/fields.js'
 import type { Condition } from '../../lib/filters.js'
-import { useNames } from '../../lib/names.js'
 import { Combobox } from '../../ui/combobox.js'
+import { useNames } from './suggestions.js'
 
 interface ValuesFieldProps {
   condition: Condition

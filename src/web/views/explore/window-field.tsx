@@ -1,6 +1,6 @@
-import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
-import { Faults } from './faults.js'
+import { Choose } from '../../ui/select.js'
+import { Faults } from './field-errors.js'
 
 const UNITS = [
   ['m', 'minutes'],

@@ -1,12 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { CallError } from '../../api/call.js'
-import { readHealth } from '../../api/health.js'
 import { timeText } from '../../lib/format.js'
-import { checksOf, overall } from '../../lib/health.js'
-import { type Check, LATELY_MS, type Level, type Reading } from '../../lib/readings.js'
-import { linkTo } from '../../lib/route.js'
+import { linkTo } from '../../lib/navigation.js'
 import { usePoll } from '../../lib/use-poll.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import { checksOf, overall } from './checks.js'
+import { readHealth } from './read-snapshot.js'
+import { type Check, LATELY_MS, type Level, type Reading } from './snapshots.js'
 
 const EVERY_MS = 5_000
 

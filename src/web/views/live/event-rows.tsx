@@ -1,7 +1,7 @@
 import type { ExactEvent } from '../../api/events.js'
+import { visible } from '../../lib/escape-invisible.js'
 import { momentText } from '../../lib/format.js'
-import { linkTo } from '../../lib/route.js'
-import { visible } from '../../lib/visible.js'
+import { linkTo } from '../../lib/navigation.js'
 
 interface EventRowsProps {
   /** newest first */

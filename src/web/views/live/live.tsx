@@ -1,12 +1,12 @@
-import { lookForTrouble } from '../../api/trouble.js'
+import { lookForTrouble } from '../../api/service-status.js'
 import { numberText } from '../../lib/format.js'
-import { go, linkTo } from '../../lib/route.js'
+import { go, linkTo } from '../../lib/navigation.js'
 import { usePoll } from '../../lib/use-poll.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { EventDialog } from '../event/event-dialog.js'
 import type { ViewProps } from '../view-props.js'
 import { EventRows } from './event-rows.js'
-import { Filters, isEmpty, readWish, type Wish } from './filters.js'
+import { Filters, isEmpty, readWish, type Wish } from './live-filters.js'
 import { type Live, useLive } from './use-live.js'
 
 /** A stream that is silent may be one without a store. */

@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ExactEvent } from '../../api/events.js'
 import { followEvents, type LiveFilter, type LiveState, MAX_EVENTS } from '../../api/live-events.js'
-import { matches } from '../../lib/matching.js'
-import { extended, refreshed } from '../../lib/recent.js'
-import type { Wish } from './filters.js'
+import type { Wish } from './live-filters.js'
+import { matches } from './match-property.js'
+import { extended, refreshed } from './merge-events.js'
 
 /** Events as they become visible, newest first. */
 export interface Live {

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { canRemove, type FoundUser, removeAlias } from '../../api/users.js'
-import { visible } from '../../lib/visible.js'
+import { visible } from '../../lib/escape-invisible.js'
 import { Confirm } from '../../ui/dialog.js'
 
 interface AliasesProps {

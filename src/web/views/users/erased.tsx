@@ -1,6 +1,6 @@
 import type { ErasedUsers } from '../../../contract/responses.js'
+import { visible } from '../../lib/escape-invisible.js'
 import { numberText, timeText } from '../../lib/format.js'
-import { visible } from '../../lib/visible.js'
 import { Empty } from '../../ui/notice.js'
 
 /** What was erased, and whether it has left the disk. */

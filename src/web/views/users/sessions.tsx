@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks'
 import type { Session } from '../../../contract/responses.js'
 import { type Exact, readSessions } from '../../api/users.js'
+import { visible } from '../../lib/escape-invisible.js'
 import { durationText, timeText } from '../../lib/format.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
-import { Json } from '../../ui/json.js'
+import { Json } from '../../ui/code.js'
 import { Failure, Loading } from '../../ui/notice.js'
 
 /** How many more sessions are shown at a time. */

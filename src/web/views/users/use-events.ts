@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type ExactEvent, readEvents } from '../../api/events.js'
-import { type Strand, takeFalling } from '../../lib/falling.js'
 import { useRecovery } from '../../lib/use-recovery.js'
+import { type Strand, takeFalling } from './merge-descending.js'
 
 /** Of each name, so many are read at a time. */
 const LIMIT = 50

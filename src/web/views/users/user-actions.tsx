@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
-import type { Session } from '../../api/session.js'
+import type { Session } from '../../api/sign-in.js'
 import { eraseUser, exportPath } from '../../api/users.js'
-import { visible } from '../../lib/visible.js'
+import { visible } from '../../lib/escape-invisible.js'
 import { Confirm } from '../../ui/dialog.js'
 
 interface UserActionsProps {

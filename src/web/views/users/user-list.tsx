@@ -1,16 +1,16 @@
 import type { User } from '../../../contract/responses.js'
 import { hasEvents, readProfile, searchUsers } from '../../api/users.js'
-import { allPages } from '../../lib/all-pages.js'
 import type { CsvRow } from '../../lib/csv.js'
+import { visible } from '../../lib/escape-invisible.js'
 import { agoText, timeText } from '../../lib/format.js'
-import { emailOf, nameOf } from '../../lib/person.js'
-import { go, linkTo } from '../../lib/route.js'
+import { go, linkTo } from '../../lib/navigation.js'
+import { allPages } from '../../lib/read-all-pages.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
-import { Pages } from '../../ui/pages.js'
+import { Pages } from '../../ui/pagination.js'
 import { SearchField } from '../../ui/search-field.js'
+import { emailOf, nameOf } from './display-name.js'
 
 const LIMIT = 50
 const FILE_LIMIT = 1000

@@ -1,0 +1,23 @@
+import { ExactText, Json } from './code.js'
+import { CopyButton } from './copy-button.js'
+
+/** Properties twice: easy to read, and exactly as they are stored. */
+export function ExactTexts({ text }: { text: string }) {
+  return (
+    <div class="texts">
+      <section>
+        <header>
+          <h3>Properties, indented</h3>
+        </header>
+        <Json text={text} label="Properties, indented" />
+      </section>
+      <section>
+        <header>
+          <h3>Exactly as stored</h3>
+          <CopyButton text={text} />
+        </header>
+        <ExactText label="Properties, exactly as stored" text={text} />
+      </section>
+    </div>
+  )
+}

@@ -1,0 +1,131 @@
+import type { BoardCard, EventName } from '../../../contract/responses.js'
+import type { Preset } from '../../lib/question.js'
+import { dateAfter, dateIn } from '../../lib/range.js'
+
+const DAY_MS = 86_400_000
+/** Days that a board shows unless its data is younger. */
+const USUAL_DAYS = 30
+const USUAL_RANGE = '30d'
+/** A funnel of rarer events says little. */
+const MIN_SHARE = 0.002
+const MAX_STEPS = 4
+/** In projects with more events, it takes long to find out who comes back, and for whom it was the first time. */
+const LARGE = 1_000_000
+/** Events that tell of a visit or of a tool, not of what people want. */
+const TECHNICAL = /^(?:\$(?!pageview|screen)|session[ _](?:start|end)|.*(?:heartbeat|ping|error|autocapture))/i
+
+/** Of a question without `from` and `to`, by `display.range`; otherwise of the question. */
+interface Period {
+  dates: { from?: string; to?: string }
+  display: { range?: Preset }
+  /** whether it is so short that weeks make no sense */
+  isShort: boolean
+}
+
+/** What the cards of a board have in common. */
+interface Board {
+  timezone: string
+  period: Period
+}
+
+/**
+ * A board for a project that has none: what anyone asks first, by the events that the project has.
+ * @param events most first
+ * @param now epoch ms
+ */
+export function defaultCards(events: EventName[], timezone: string, now: number): BoardCard[] {
+  if (events.length === 0) return []
+  const period = periodOf(events, timezone, now)
+  const board = { timezone, period }
+  const isFixed = period.dates.from !== undefined
+  const isLarge = events.reduce((sum, { count }) => sum + count, 0) > LARGE
+  return [
+    ...cardsOfAny(board),
+    ...funnelOf(events).map((question) => card(board, 'funnel', 'From one event to the next', 2, question, 'funnel')),
+    card(
+      board,
+      'retention',
+      'Users who come back',
+      events.length > 1 ? 4 : 2,
+      retention(period.isShort, isLarge),
+      'grid',
+      { ...(!period.isShort && !isFixed && !isLarge && { range: '90d' }) },
+    ),
+  ]
+}
+
+/** The first of these cards, as most projects have them, while nothing is known of the project's events. */
+export function usualCards(timezone: string): BoardCard[] {
+  return cardsOfAny({ timezone, period: { dates: {}, display: { range: USUAL_RANGE }, isShort: false } })
+}
+
+function cardsOfAny(board: Board): BoardCard[] {
+  const isFixed = board.period.dates.from !== undefined
+  const everyEvent = [{ event: '*' }]
+  const totals = ['events', 'users', 'events_per_user'].map((metric) => ({ event: '*', metric }))
+  const compare = !isFixed && { compare: true }
+  const title = isFixed ? 'Totals' : 'Totals, and the period before'
+  const byEvent = { breakdown: ['event'] }
+  return [
+    card(board, 'totals', title, 4, series(totals, 'none'), 'number', { ...compare }),
+    card(board, 'users', 'Users', 2, series([{ event: '*', metric: 'users' }], 'day'), 'line'),
+    card(board, 'events', 'Events', 2, { ...series(everyEvent, 'day'), ...byEvent, limit: 6 }, 'area'),
+    card(board, 'top', 'Most frequent events', 2, { ...series(everyEvent, 'none'), ...byEvent, limit: 8 }, 'bar'),
+  ]
+}
+
+function card(
+  { timezone, period }: Board,
+  id: string,
+  name: string,
+  width: number,
+  question: object,
+  as: string,
+  more = {},
+): BoardCard {
+  return {
+    id,
+    name,
+    question: { ...question, timezone, ...period.dates } as BoardCard['question'],
+    display: { ...period.display, as, ...more },
+    width,
+    height: null,
+  }
+}
+
+function series(definitions: object[], interval: 'day' | 'none'): object {
+  return { kind: 'series', series: definitions, interval }
+}
+
+/** @param isLarge whether cohorts are of those who came in a week, and not of those who came for the first time, and fewer */
+function retention(isShort: boolean, isLarge: boolean): object {
+  const anything = { event: '*' }
+  const [unit, intervals] = isShort ? ['day', 7] : ['week', isLarge ? 4 : 8]
+  const cohort = isLarge ? { cohort: 'recurring' } : {}
+  return { kind: 'retention', start: anything, return: anything, unit, intervals, ...cohort }
+}
+
+/** The frequent events as steps, the most frequent first: fewer people take each next step of what leads somewhere. */
+function funnelOf(events: EventName[]): object[] {
+  const all = events.reduce((sum, { count }) => sum + count, 0)
+  const steps = events
+    .filter(({ event, count }) => event !== '' && count / all >= MIN_SHARE && !TECHNICAL.test(event))
+    .slice(0, MAX_STEPS)
+    .map(({ event }) => ({ event }))
+  return steps.length < 2 ? [] : [{ kind: 'funnel', steps, window: '7d' }]
+}
+
+/** The last days that have data; of data that has ended, fixed ones. */
+function periodOf(events: EventName[], timezone: string, now: number): Period {
+  const first = Math.min(...events.map(({ first_seen }) => first_seen))
+  // The clock of a phone may be ahead.
+  const last = Math.min(now, Math.max(...events.map(({ last_seen }) => last_seen)))
+  const isShort = last - first < 14 * DAY_MS
+  if (now - last > USUAL_DAYS * DAY_MS) {
+    const to = dateAfter(dateIn(timezone, last), 1)
+    // Questions cannot ask about what is before 1970.
+    const days = Math.min(isShort ? 14 : 3 * USUAL_DAYS, Math.floor(last / DAY_MS) + 1)
+    return { dates: { from: dateAfter(to, -days), to }, display: {}, isShort }
+  }
+  return { dates: {}, display: { range: now - first < 7 * DAY_MS ? '7d' : USUAL_RANGE }, isShort }
+}

@@ -1,0 +1,169 @@
+import { useId, useState } from 'preact/hooks'
+import { type Filter, OPERATORS } from '../../../contract/filters.js'
+import {
+  type Condition,
+  filterOf,
+  type Group,
+  groupOf,
+  isFilter,
+  isGroup,
+  type Joint,
+  OPERATOR_TEXTS,
+  type Operator,
+  withOperator,
+} from '../../lib/filters.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
+import { Choose } from '../../ui/select.js'
+import { Faults } from './field-errors.js'
+import { PropertyField } from './property-field.js'
+import { ValuesField } from './values-field.js'
+
+const NEW: Condition = ['is', '', []]
+const JOINTS = [
+  ['and', 'All of these'],
+  ['or', 'Any of these'],
+] as const
+const OPERATOR_OPTIONS = Object.entries(OPERATOR_TEXTS) as [Operator, string][]
+
+interface FilterEditorProps {
+  label: string
+  value: Filter | null
+  onChange: (filter: Filter | null) => void
+  /** whose properties and values complete what is typed */
+  event: string
+  path: string
+}
+
+/** A filter as rows of conditions; one that has more to it, as JSON. */
+export function FilterEditor({ label, value, onChange, event, path }: FilterEditorProps) {
+  const group = groupOf(value)
+  return (
+    <fieldset class="filters">
+      <legend class="hidden">{label}</legend>
+      {group ? (
+        <Rows group={group} event={event} canGroup onChange={(next) => onChange(filterOf(next))} />
+      ) : (
+        <FilterText value={value} onChange={onChange} />
+      )}
+      <Faults path={path} />
+    </fieldset>
+  )
+}
+
+interface RowsProps {
+  group: Group
+  event: string
+  canGroup?: boolean
+  onChange: (group: Group) => void
+}
+
+function Rows({ group, event, canGroup = false, onChange }: RowsProps) {
+  const { joint, rows } = group
+  const keys = useRowKeys(rows.map((row) => JSON.stringify(row)))
+  const set = (next: Group['rows']) => onChange({ joint, rows: next })
+  return (
+    <>
+      {rows.length > 1 && (
+        <Choose<Joint>
+          label="Which have to match"
+          hidesLabel
+          value={joint}
+          options={JOINTS}
+          onChange={(next) => onChange({ joint: next, rows })}
+        />
+      )}
+      {rows.map((row, i) => {
+        const remove = () => set(rows.filter((_, other) => other !== i))
+        if (!isGroup(row)) {
+          const change = (next: Condition) => set(rows.with(i, next))
+          return <ConditionRow key={keys[i]} condition={row} event={event} onChange={change} onRemove={remove} />
+        }
+        const change = (next: Group) => (next.rows.length > 0 ? set(rows.with(i, next)) : remove())
+        return (
+          <fieldset key={keys[i]} class="filter-group" aria-label="Group of filters">
+            <Rows group={row} event={event} onChange={change} />
+          </fieldset>
+        )
+      })}
+      <div class="filter-actions">
+        <button type="button" class="link small" onClick={() => set([...rows, NEW])}>
+          + Filter
+        </button>
+        {canGroup && rows.length > 0 && (
+          <button
+            type="button"
+            class="link small"
+            onClick={() => set([...rows, { joint: joint === 'and' ? 'or' : 'and', rows: [NEW, NEW] }])}
+          >
+            + Group
+          </button>
+        )}
+      </div>
+    </>
+  )
+}
+
+interface ConditionRowProps {
+  condition: Condition
+  event: string
+  onChange: (condition: Condition) => void
+  onRemove: () => void
+}
+
+function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProps) {
+  const [operator, field] = condition
+  return (
+    <fieldset class="condition" aria-label="Filter">
+      <div class="with-button">
+        <PropertyField
+          label="Field"
+          hidesLabel
+          value={field}
+          event={event}
+          onChange={(next) => onChange([operator, next, ...condition.slice(2)] as Condition)}
+        />
+        <button type="button" class="plain" aria-label="Remove this filter" onClick={onRemove}>
+          ✕
+        </button>
+      </div>
+      <Choose<Operator>
+        label="Comparison"
+        hidesLabel
+        value={operator}
+        options={OPERATOR_OPTIONS}
+        onChange={(next) => onChange(withOperator(condition, next))}
+      />
+      {OPERATORS[operator] !== 'nothing' && <ValuesField condition={condition} event={event} onChange={onChange} />}
+    </fieldset>
+  )
+}
+
+/** A filter as its text. */
+function FilterText({ value, onChange }: Pick<FilterEditorProps, 'value' | 'onChange'>) {
+  const id = useId()
+  const [error, setError] = useState('')
+  const change = (text: string) => {
+    try {
+      const next = text.trim() === '' ? null : JSON.parse(text)
+      if (next !== null && !isFilter(next)) throw new Error('no filter')
+      setError('')
+      onChange(next)
+    } catch {
+      setError('This is not a filter as the API has them.')
+    }
+  }
+  return (
+    <>
+      <label for={id}>Filter with deeper groups, as JSON</label>
+      <textarea
+        id={id}
+        class="code"
+        rows={5}
+        spellcheck={false}
+        onChange={(event) => change(event.currentTarget.value)}
+        value={JSON.stringify(value, null, 1)}
+      />
+      {error && <p class="fault">{error}</p>}
+    </>
+  )
+}

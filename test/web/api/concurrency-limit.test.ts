@@ -1,0 +1,83 @@
+import t from 'tap'
+import { Slots } from '../../../src/web/api/concurrency-limit.js'
+import { until } from '../../helper.js'
+
+/** Something that runs until it is told to end. */
+function task(
+  slots: Slots,
+  name: string,
+  log: string[],
+  { signal, place = 0 }: { signal?: AbortSignal; place?: number } = {},
+) {
+  let end = () => {}
+  let fail = (_: Error) => {}
+  const ended = new Promise<string>((resolve, reject) => {
+    end = () => resolve(name)
+    fail = reject
+  })
+  const act = () => {
+    log.push(name)
+    return ended
+  }
+  return { end, fail, result: slots.run(act, { signal, place }) }
+}
+
+t.test('so many run at a time, and the others follow in their order', async (t) => {
+  const slots = new Slots(2)
+  const log: string[] = []
+  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => task(slots, name, log))
+  t.strictSame(log, [], 'nothing runs before its turn is taken')
+  await until('the first ones', () => log.length === 2)
+  t.strictSame(log, ['a', 'b'])
+  b?.end()
+  t.equal(await b?.result, 'b')
+  await until('the next one', () => log.length === 3)
+  t.strictSame(log, ['a', 'b', 'c'])
+  a?.fail(new Error('failed'))
+  await t.rejects(async () => await a?.result, /failed/)
+  c?.end()
+  await c?.result
+  d?.end()
+  t.equal(await d?.result, 'd', 'a failure gives its place back, too')
+})
+
+t.test('those that come together begin by their places', async (t) => {
+  const slots = new Slots(1)
+  const log: string[] = []
+  const tasks = (
+    [
+      ['last', 2],
+      ['first', 0],
+      ['second', 0],
+      ['third', 1],
+    ] as const
+  ).map(([name, place]) => {
+    return task(slots, name, log, { place })
+  })
+  for (const { end } of tasks) end()
+  await Promise.all(tasks.map(({ result }) => result))
+  t.strictSame(log, ['first', 'second', 'third', 'last'])
+})
+
+t.test('who leaves the queue keeps nobody waiting', async (t) => {
+  const slots = new Slots(1)
+  const log: string[] = []
+  const first = task(slots, 'first', log)
+  const stop = new AbortController()
+  const second = task(slots, 'second', log, { signal: stop.signal })
+  const third = task(slots, 'third', log)
+  await until('the first one', () => log.length === 1)
+  stop.abort(new Error('not wanted any more'))
+  await t.rejects(async () => await second.result, /not wanted/)
+  first.end()
+  await first.result
+  third.end()
+  t.equal(await third.result, 'third')
+  t.strictSame(log, ['first', 'third'])
+  await t.rejects(
+    slots.run(async () => 1, { signal: stop.signal }),
+    /not wanted/,
+    'nor does it enter',
+  )
+  t.equal(await slots.run(async () => 1), 1)
+})

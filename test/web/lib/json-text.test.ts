@@ -1,0 +1,75 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { elementTexts, indented, memberTexts } from '../../../src/web/lib/json-text.js'
+
+t.test('numbers, escapes and spaces stay as they are', async (t) => {
+  const text =
+    ' { "a" : 1.0,"b":12345678901234567890 , "c":"\\u0041\\"}," ,"d":{"x":[1e400, {}]},"e":[],"\\u0066":null}'
+  t.strictSame(Object.fromEntries(memberTexts(text)), {
+    a: '1.0',
+    b: '12345678901234567890',
+    c: '"\\u0041\\"},"',
+    d: '{"x":[1e400, {}]}',
+    e: '[]',
+    f: 'null',
+  })
+  t.strictSame(elementTexts('[1.0 , "a,]", [ 2 ],{"b":"]"}]'), ['1.0', '"a,]"', '[ 2 ]', '{"b":"]"}'])
+  t.strictSame(elementTexts(' [ ] '), [])
+  t.strictSame([...memberTexts('{}')], [])
+  t.strictSame([...memberTexts('{"a":1,"a":2}')], [['a', '2']])
+})
+
+t.test('any JSON falls into its parts', async (t) => {
+  fc.assert(
+    fc.property(
+      fc.dictionary(fc.string(), fc.jsonValue()),
+      fc.array(fc.jsonValue()),
+      fc.nat(3),
+      (object, array, gap) => {
+        const members = memberTexts(JSON.stringify(object, null, gap))
+        t.strictSame(
+          [...members].map(([name, text]) => [name, JSON.parse(text)]),
+          Object.entries(JSON.parse(JSON.stringify(object))),
+        )
+        t.strictSame(
+          elementTexts(JSON.stringify(array, null, gap)).map((text) => JSON.parse(text)),
+          JSON.parse(JSON.stringify(array)),
+        )
+      },
+    ),
+  )
+})
+
+t.test('no string is too long, of which a batch may have 20 MiB', async (t) => {
+  for (const part of ['x', '\\n', '\\"']) {
+    const long = `"${part.repeat((19 * 1024 * 1024) / part.length)}"`
+    t.equal(memberTexts(`{"a":${long},"b":1}`).get('a')?.length, long.length, part)
+    t.strictSame(elementTexts(`[{"a":${long}}, 2]`)[1], '2', part)
+  }
+})
+
+t.test('what is not JSON throws', async (t) => {
+  for (const text of ['{"a":', '{"a', '{a:1}', '{"a":[1']) t.throws(() => memberTexts(text), SyntaxError, text)
+})
+
+t.test('tokens stay as they are', async (t) => {
+  t.equal(
+    indented('{"a" :1.0,"a":1e400,"b":[ ],"c":{\n},"d":[1,"x, {\\"y\\":[1]}"]}'),
+    '{\n  "a": 1.0,\n  "a": 1e400,\n  "b": [],\n  "c": {},\n  "d": [\n    1,\n    "x, {\\"y\\":[1]}"\n  ]\n}',
+  )
+})
+
+t.test('any JSON is laid out as JSON.stringify does it', async (t) => {
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.nat(4), (value, gap) => {
+      t.equal(indented(JSON.stringify(value, null, gap)), JSON.stringify(value, null, 2))
+    }),
+  )
+})
+
+t.test('no string is too long, of which a batch may have 20 MiB', async (t) => {
+  for (const part of ['x', '\\n', '\\"']) {
+    const long = `"${part.repeat((19 * 1024 * 1024) / part.length)}"`
+    t.ok(indented(`{"a":${long},"b":1}`) === `{\n  "a": ${long},\n  "b": 1\n}`, part)
+  }
+})
