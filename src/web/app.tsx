@@ -1,15 +1,15 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { CallError, endSession, resumeSession, whenSignedOut } from './api/call.js'
-import { currentSession, type Session, signOut, whenOtherTab } from './api/sign-in.js'
-import { BASE } from './lib/base-url.js'
+import { CallError, endSession, onSessionEnd, resumeSession } from './api/call.js'
+import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
+import { BASE_URL } from './lib/base-url.js'
 import { isGuarded, type Route, useRoute } from './lib/navigation.js'
 import { parseRoute } from './lib/route.js'
 import { useLatest } from './lib/use-latest.js'
 import { useLoaded } from './lib/use-loaded.js'
 import { usePoll } from './lib/use-poll.js'
 import { Failure, Loading, PartMissing } from './ui/notice.js'
-import { Trouble } from './ui/outage-banner.js'
+import { OutageBanner } from './ui/outage-banner.js'
 import { NeedsEvents } from './views/needs-events.js'
 import { SignIn, SignInAgain } from './views/sign-in.js'
 import type { ViewProps } from './views/view-props.js'
@@ -34,16 +34,16 @@ const VIEWS: Record<string, View> = {
 }
 
 export function App() {
-  const found = useLoaded('session', currentSession)
+  const found = useLoaded('session', readAccess)
   // Nearly everyone is signed in: the view does not wait for the service to say so.
-  useEffect(() => void VIEWS[nameOf(parseRoute(location.hash))]?.load().catch(() => undefined), [])
+  useEffect(() => void VIEWS[findViewName(parseRoute(location.hash))]?.load().catch(() => undefined), [])
   const [failure, setFailure] = useState<Error | null>(null)
-  const [session, setSession] = useState<Session | null>(null)
+  const [session, setSession] = useState<Access | null>(null)
   const [ending, setEnding] = useState('')
   // Before anything is drawn: no form to sign in for somebody who is signed in.
   useLayoutEffect(() => setSession(found.value), [found.value])
-  useEffect(() => whenSignedOut(setEnding), [])
-  const begin = (next: Session) => {
+  useEffect(() => onSessionEnd(setEnding), [])
+  const begin = (next: Access) => {
     setSession(next)
     setEnding('')
   }
@@ -85,12 +85,12 @@ export function App() {
 }
 
 /** Follows what people do in other tabs, which have the same session; what is not saved yet stays. */
-function useOtherTabs(session: Session | null, begin: (session: Session) => void): void {
+function useOtherTabs(session: Access | null, begin: (session: Access) => void): void {
   const latest = useLatest({ session, begin })
   useEffect(() => {
-    whenOtherTab(async () => {
+    onOtherTabSignIn(async () => {
       const { session, begin } = latest.current
-      const next = await currentSession().catch(() => null)
+      const next = await readAccess().catch(() => null)
       if (next && next.project === session?.project) return begin(next)
       if (!isGuarded()) return location.reload()
       endSession(next ? `Another tab is signed in to ${next.project} now.` : 'Somebody signed out in another tab.')
@@ -99,7 +99,7 @@ function useOtherTabs(session: Session | null, begin: (session: Session) => void
 }
 
 interface ShellProps {
-  session: Session
+  session: Access
   /** why signing out failed */
   failure: Error | null
   /** whether nobody may see it for now */
@@ -111,12 +111,12 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
   const route = useRoute()
   // A page that is kept open stays signed in.
   usePoll(() => {
-    currentSession().then(
+    readAccess().then(
       (now) => now ?? endSession('The session has ended: sign in again.'),
       () => undefined,
     )
   }, DAY_MS)
-  const name = nameOf(route)
+  const name = findViewName(route)
   const title = VIEWS[name]?.title ?? ''
   useEffect(() => {
     document.title = `${title} – Tallyhouse`
@@ -139,16 +139,16 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
         </nav>
         <div class="account">
           <span>
-            {session.project} <small>{session.kind} key</small>
+            {session.project} <small>{session.keyKind} key</small>
           </span>
-          <a href={`${BASE}/docs/`}>API reference</a>
+          <a href={`${BASE_URL}/docs/`}>API reference</a>
           <button type="button" class="plain" onClick={onSignOut}>
             Sign out
           </button>
         </div>
       </header>
       <main id="main" tabIndex={-1}>
-        <Trouble />
+        <OutageBanner />
         {failure && <Failure error={failure} />}
         <CurrentView key={`${name} ${session.project}`} name={name} session={session} route={route} />
       </main>
@@ -156,21 +156,23 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
   )
 }
 
-function nameOf({ view }: Route): string {
+function findViewName({ view }: Route): string {
   return Object.hasOwn(VIEWS, view) ? view : ''
 }
 
 function CurrentView({ name, ...props }: ViewProps & { name: string }) {
-  const [fault, again] = useErrorBoundary()
+  const [renderError, reset] = useErrorBoundary()
   // Another place in the same view may be one that can be shown.
   const shown = useRef(props.route)
   useLayoutEffect(() => {
     if (shown.current === props.route) return
     shown.current = props.route
-    again()
-  }, [props.route, again])
+    reset()
+  }, [props.route, reset])
   const { value, error } = useLoaded(name, async () => (await VIEWS[name]?.load())?.default)
-  if (fault) return <Failure error={new Error(`This view cannot be shown: ${fault.message}.`)} onRetry={again} />
+  if (renderError) {
+    return <Failure error={new Error(`This view cannot be shown: ${renderError.message}.`)} onRetry={reset} />
+  }
   if (error) return <PartMissing />
   if (!value) return <Loading what="the view" />
   const Content = value

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { isUsable, startSite } from './page.js'
+import { checkAccessibility, startSite } from './page.js'
 
 const link = (question: object, as: string) => `#/explore?${new URLSearchParams({ q: JSON.stringify(question), as })}`
 
@@ -39,7 +39,7 @@ t.test('numbers and names at their edges', async (t) => {
   const split = { ...sold('sum', 'properties.sum'), breakdown: ['properties.name'], limit: 40 }
   for (const as of ['line', 'area', 'bar', 'number', 'table']) {
     await show(page, split, as)
-    await isUsable(t, page, as)
+    await checkAccessibility(t, page, as)
   }
   await page.setViewportSize({ width: 390, height: 844 })
   const table = page.getByRole('region', { name: 'Table: Numbers' })
@@ -78,7 +78,7 @@ t.test('a long name leaves the other columns wide enough for their words', async
       const { width = 0 } = (await table.boundingBox()) ?? {}
       t.ok(width > 0 && width < viewport.width, `${view} at ${viewport.width} px: as wide as ${width} px`)
     }
-    await isUsable(t, page, view)
+    await checkAccessibility(t, page, view)
   }
 })
 

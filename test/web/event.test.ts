@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { indented } from '../../src/web/lib/json-text.js'
+import { indentJson } from '../../src/web/lib/json-text.js'
 import { until } from '../helper.js'
-import { linksOf, rowsOf, startLiveSite } from './live-site.js'
-import { isUsable } from './page.js'
+import { findLinks, findRows, startLiveSite } from './live-site.js'
+import { checkAccessibility } from './page.js'
 
 const site = await startLiveSite(t)
 const { track } = site
@@ -20,10 +20,10 @@ t.test('an event shows its exact text, and is edited and deleted after asking', 
   const exact = dialog.getByRole('region', { name: 'Properties, exactly as stored' })
   await exact.waitFor()
   t.equal(await exact.textContent(), text)
-  t.equal(await dialog.getByRole('region', { name: 'Properties, indented' }).textContent(), indented(text))
+  t.equal(await dialog.getByRole('region', { name: 'Properties, indented' }).textContent(), indentJson(text))
   t.equal(await dialog.getByRole('link', { name: 'ada & co/?' }).getAttribute('href'), '#/users/ada%20%26%20co%2F%3F')
   t.equal(new URL(page.url()).hash, `#/live/${id}?event=bought`)
-  await isUsable(t, page, 'an event')
+  await checkAccessibility(t, page, 'an event')
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: site.url })
   await dialog.getByRole('button', { name: 'Copy' }).click()
   await dialog.getByText('Copied').waitFor()
@@ -103,14 +103,14 @@ t.test('whatever events hold is text: nothing runs, and no name breaks the layou
   const { statusCode, body } = await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
   t.equal(statusCode, 200, body)
   const page = await site.visit(t, '#/live', key)
-  await until('all rows', async () => (await rowsOf(page).count()) === events.length)
+  await until('all rows', async () => (await findRows(page).count()) === events.length)
   for (const [row, sent] of [...events].reverse().entries()) {
     if (row % 9 > 0) continue
-    await linksOf(page).nth(row).press('Enter')
+    await findLinks(page).nth(row).press('Enter')
     const exact = page.getByRole('region', { name: 'Properties, exactly as stored' })
     await exact.waitFor()
     t.equal(await exact.textContent(), JSON.stringify(sent.properties))
-    if (row === 0) await isUsable(t, page, 'hostile events')
+    if (row === 0) await checkAccessibility(t, page, 'hostile events')
     const user = page.getByRole('dialog').locator('a[href^="#/users/"]')
     t.equal(decodeURIComponent((await user.getAttribute('href'))?.slice('#/users/'.length) ?? ''), sent.distinct_id)
     await page.keyboard.press('Escape')

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { fileOf, isUsable, startSite } from './page.js'
+import { checkAccessibility, download, startSite } from './page.js'
 
 const site = await startSite(t)
 const FORMULA = '=HYPERLINK("http://example.com")'
@@ -15,17 +15,17 @@ const response = await site.call('POST', '/public/track/batch', {
 })
 t.equal(response.statusCode, 200)
 
-function linkOf(question: object, more = ''): string {
+function buildLink(question: object, more = ''): string {
   return `#/explore?q=${encodeURIComponent(JSON.stringify(question))}${more}`
 }
 
 t.test('what comes from events does nothing: in the page, in a file, in a terminal', async (t) => {
   const question = { kind: 'series', series: [{ event: '*' }], breakdown: ['properties.of'], interval: 'none' }
-  const page = await site.visit(t, linkOf(question))
+  const page = await site.visit(t, buildLink(question))
   await page.getByText(HTML).first().waitFor()
   t.equal(await page.title(), 'Explore – Tallyhouse')
-  await isUsable(t, page, 'bars')
-  const csv = await fileOf(page, 'Download CSV')
+  await checkAccessibility(t, page, 'bars')
+  const csv = await download(page, 'Download CSV')
   t.match(csv, `"'=HYPERLINK(""http://example.com"")",2\r\n`)
   t.match(csv, `"<img src=x onerror=""document.title=1"">",1\r\n`)
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
@@ -47,21 +47,21 @@ t.test('bars of negative totals go from zero to the other side', async (t) => {
   await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
   const series = [{ event: 'booked', metric: 'sum', property: 'properties.amount' }]
   const question = { kind: 'series', series, breakdown: ['properties.of'], interval: 'none' }
-  const page = await site.visit(t, linkOf(question), key)
-  const boxOf = async (name: string) => {
+  const page = await site.visit(t, buildLink(question), key)
+  const measureBar = async (name: string) => {
     const bar = page.locator('.bars li').filter({ hasText: name }).locator('.bar')
     return (await bar.boundingBox()) ?? (t.fail(`no bar of ${name}`) as never)
   }
-  const [loss, gain, nothing] = [await boxOf('loss'), await boxOf('gain'), await boxOf('nothing')]
+  const [loss, gain, nothing] = [await measureBar('loss'), await measureBar('gain'), await measureBar('nothing')]
   const zero = gain.x
   t.ok(Math.abs(loss.x + loss.width - zero) < 1, 'what is below zero ends where the rest begins')
   t.ok(Math.abs(loss.width / gain.width - 3) < 0.1, 'on one scale')
   t.ok(nothing.x === zero && nothing.width <= 2)
-  await isUsable(t, page, 'bars of negative totals')
+  await checkAccessibility(t, page, 'bars of negative totals')
 })
 
 t.test('a question is saved, opened, changed and deleted; a read key only opens it', async (t) => {
-  const page = await site.visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d&as=number'))
+  const page = await site.visit(t, buildLink({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d&as=number'))
   const save = async (button: string, name: string) => {
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await page.getByLabel('Name').fill(name)
@@ -84,7 +84,7 @@ t.test('a question is saved, opened, changed and deleted; a read key only opens 
   t.equal(await reader.getByRole('combobox', { name: 'Time' }).inputValue(), '90d')
 
   await page.getByRole('button', { name: 'Saved questions' }).click()
-  await isUsable(t, page, 'saved questions')
+  await checkAccessibility(t, page, 'saved questions')
   await page.getByRole('button', { name: 'Delete Another' }).click()
   await page.getByRole('button', { name: 'Delete question' }).click()
   // The list comes back once it is deleted.
@@ -104,7 +104,7 @@ t.test('of a question that somebody else saved meanwhile, either version stays',
     t.equal(statusCode, 200)
   }
   await theirs('Ours')
-  const page = await site.visit(t, linkOf(question, '&saved=shared&as=number'))
+  const page = await site.visit(t, buildLink(question, '&saved=shared&as=number'))
   await page.getByText('Ours', { exact: true }).waitFor()
   const title = 'Somebody changed this question meanwhile'
   const save = async () => {
@@ -129,19 +129,19 @@ t.test('of a question that somebody else saved meanwhile, either version stays',
 t.test('a question goes on a board, as itself or as the saved one', async (t) => {
   const boards = async () => (await site.call('GET', '/public/boards')).json().boards
   const question = { kind: 'series', series: [{ event: 'a' }], interval: 'none' }
-  const page = await site.visit(t, linkOf(question, '&as=number'))
+  const page = await site.visit(t, buildLink(question, '&as=number'))
   const dialog = page.getByRole('dialog', { name: 'Add to board' })
   await page.getByRole('button', { name: 'Add to board' }).click()
   await dialog.getByLabel('Title of the card').fill('Number of a')
   await dialog.getByLabel('Name of the new board').fill('Numbers')
-  await isUsable(t, page, 'a question for a board')
+  await checkAccessibility(t, page, 'a question for a board')
   await dialog.getByRole('button', { name: 'Add', exact: true }).click()
   await dialog.getByRole('link', { name: 'Numbers' }).click()
   const answer = page.getByRole('region', { name: 'Answer of Number of a' })
   await answer.getByRole('button', { name: /^3: a/ }).waitFor()
 
   await site.call('PUT', '/public/questions/total', { name: 'Total', question, display: { as: 'number' } })
-  await page.goto(`${site.url}/${linkOf(question, '&as=number&saved=total')}`)
+  await page.goto(`${site.url}/${buildLink(question, '&as=number&saved=total')}`)
   await page.getByText('Total', { exact: true }).waitFor()
   await page.getByRole('button', { name: 'Add to board' }).click()
   await dialog.getByRole('button', { name: 'Add', exact: true }).click()
@@ -153,12 +153,15 @@ t.test('a question goes on a board, as itself or as the saved one', async (t) =>
     { name: 'Total', question: { saved: 'total' }, display: null },
   ])
   await site.call('DELETE', '/public/questions/total')
-  const reader = await site.visit(t, linkOf(question), await site.addKey('read'))
+  const reader = await site.visit(t, buildLink(question), await site.addKey('read'))
   t.ok(await reader.getByRole('button', { name: 'Add to board' }).isDisabled())
 })
 
 t.test('values keep their types, and a deeper filter its text', async (t) => {
-  const page = await site.visit(t, linkOf({ kind: 'series', series: [{ event: '*' }], interval: 'none' }, '&as=number'))
+  const page = await site.visit(
+    t,
+    buildLink({ kind: 'series', series: [{ event: '*' }], interval: 'none' }, '&as=number'),
+  )
   await page.getByRole('button', { name: /^4:/ }).waitFor()
   await page.getByRole('group', { name: 'Filters of all events' }).getByRole('button', { name: '+ Filter' }).click()
   const filter = page.getByRole('group', { name: 'Filter', exact: true })
@@ -183,7 +186,7 @@ t.test('values keep their types, and a deeper filter its text', async (t) => {
     ],
   ]
   await page.goto(
-    `${site.url}/${linkOf({ kind: 'series', series: [{ event: '*' }], interval: 'none', where }, '&as=number')}`,
+    `${site.url}/${buildLink({ kind: 'series', series: [{ event: '*' }], interval: 'none', where }, '&as=number')}`,
   )
   await page.getByRole('button', { name: /^3:/ }).waitFor()
   const text = page.getByLabel('Filter with deeper groups, as JSON')
@@ -201,7 +204,7 @@ t.test('what is wrong is said beside its field, and a question of another form i
     from: '2026-05-02',
     to: '2026-05-01',
   }
-  const page = await site.visit(t, linkOf(wrong))
+  const page = await site.visit(t, buildLink(wrong))
   await page.getByRole('alert').waitFor()
   t.ok((await page.locator('.fault').count()) > 0)
   await page.goto(`${site.url}/#/explore?q=${encodeURIComponent('{"kind":"series","series":"a"}')}`)
@@ -220,17 +223,17 @@ t.test('what is wrong is said beside its field, and a question of another form i
 t.test('the period before is beside each number, and each drawing is usable', async (t) => {
   const page = await site.visit(
     t,
-    linkOf({ kind: 'series', series: [{ event: 'a' }, { event: '*' }] }, '&compare=1&range=7d'),
+    buildLink({ kind: 'series', series: [{ event: 'a' }, { event: '*' }] }, '&compare=1&range=7d'),
   )
   for (const name of ['Stacked', 'Bars', 'Numbers']) {
     await page.getByRole('radio', { name }).check()
     if (name === 'Numbers') await page.getByText('0 before').first().waitFor()
     else await page.getByRole('button', { name: 'a', exact: true }).click()
-    await isUsable(t, page, name)
+    await checkAccessibility(t, page, name)
   }
   await page.getByRole('radio', { name: 'Table' }).check()
   await page.getByRole('columnheader', { name: 'a, period before' }).waitFor()
-  await isUsable(t, page, 'a table')
+  await checkAccessibility(t, page, 'a table')
 })
 
 t.test('numbers of the period before lead to the users behind them', async (t) => {
@@ -247,7 +250,7 @@ t.test('numbers of the period before lead to the users behind them', async (t) =
     await page.keyboard.press('Escape')
   }
   const question = { kind: 'series', series: [{ event: 'then' }], interval: 'none' }
-  const page = await site.visit(t, linkOf(question, '&compare=1&range=7d&as=number'))
+  const page = await site.visit(t, buildLink(question, '&compare=1&range=7d&as=number'))
   await page.getByRole('button', { name: '2: then, period before' }).click()
   await behind(['barbara', 'edsger'])
   await page.getByRole('button', { name: '1: then', exact: true }).click()
@@ -279,7 +282,7 @@ t.test('a value is compared with what it was before, however many were more freq
   const sent = await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
   t.equal(sent.statusCode, 200)
   const question = { kind: 'series', series: [{ event: 'a' }], breakdown: ['properties.value'], limit: 1 }
-  const page = await site.visit(t, linkOf({ ...question, interval: 'none' }, '&range=7d&compare=1&as=number'), key)
+  const page = await site.visit(t, buildLink({ ...question, interval: 'none' }, '&range=7d&compare=1&as=number'), key)
   const totals = page.locator('.totals')
   await totals.getByText('+150% from 4 before').waitFor()
   await totals.getByText('-44.4% from 9 before').waitFor()
@@ -288,7 +291,7 @@ t.test('a value is compared with what it was before, however many were more freq
 })
 
 t.test('a question is saved as it was asked, without a filter that is still to be filled in', async (t) => {
-  const page = await site.visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
+  const page = await site.visit(t, buildLink({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
   const filters = page.getByRole('group', { name: 'Filters of all events' })
   await filters.getByRole('button', { name: '+ Filter' }).click()
   await filters.getByRole('combobox', { name: 'Field', exact: true }).waitFor()
@@ -305,7 +308,7 @@ t.test('a question is saved as it was asked, without a filter that is still to b
 })
 
 t.test('on a phone, a link shows the answer without scrolling', async (t) => {
-  const page = await site.visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
+  const page = await site.visit(t, buildLink({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
   await page.setViewportSize({ width: 390, height: 844 })
   const chart = page.getByRole('img', { name: /^Chart of a/ })
   await chart.waitFor()

@@ -20,14 +20,14 @@ export async function startLiveSite(t: Test) {
   }
 }
 
-export const rowsOf = (page: Page) => page.getByRole('list', { name: 'Events, newest first' }).getByRole('listitem')
+export const findRows = (page: Page) => page.getByRole('list', { name: 'Events, newest first' }).getByRole('listitem')
 
 /** The links that open the events that are shown. */
-export const linksOf = (page: Page) => rowsOf(page).locator('a[href^="#/live/"]')
+export const findLinks = (page: Page) => findRows(page).locator('a[href^="#/live/"]')
 
 /** Resolves once the stream is open. */
-export const isLive = (page: Page) => page.getByRole('status').getByText('Live', { exact: true }).waitFor()
+export const waitForLive = (page: Page) => page.getByRole('status').getByText('Live', { exact: true }).waitFor()
 
 /** Resolves once the events of these names are shown, and no others. */
-export const whenShown = (page: Page, names: string[]) =>
-  until(`${names}`, async () => JSON.stringify(await linksOf(page).allInnerTexts()) === JSON.stringify(names))
+export const waitForEvents = (page: Page, names: string[]) =>
+  until(`${names}`, async () => JSON.stringify(await findLinks(page).allInnerTexts()) === JSON.stringify(names))

@@ -57,7 +57,7 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     await act(clickhouse)
     await close()
   }
-  const whenAnswered = (key: string, status: number) =>
+  const waitForStatus = (key: string, status: number) =>
     until('the key', async () => {
       const response = await client.call('GET', '/public/users', undefined, { 'x-api-key': key })
       // Of a key that only sends, it is known as soon as it is refused for that.
@@ -66,13 +66,13 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
   const addKey: Site['addKey'] = async (kind, projectId = 'default') => {
     const key = makeKey(kind)
     await stored((clickhouse) => insertKeys(clickhouse, [storedKey(key, { projectId, kind })], Date.now()))
-    await whenAnswered(key, 200)
+    await waitForStatus(key, 200)
     return key
   }
   const revokeKey: Site['revokeKey'] = async (key) => {
     // The store knows the rest by the hash.
     await stored((clickhouse) => revokeKeys(clickhouse, [storedKey(key, { projectId: '', kind: 'read' })]))
-    await whenAnswered(key, 401)
+    await waitForStatus(key, 401)
   }
   const open = async (context: BrowserContext, link: string) => {
     const page = await context.newPage()
@@ -81,7 +81,7 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     await page.goto(`${url}/${link}`)
     return page
   }
-  const whenSignedIn = (page: Page) => page.getByRole('navigation', { name: 'Views' }).waitFor()
+  const waitForViews = (page: Page) => page.getByRole('navigation', { name: 'Views' }).waitFor()
   const windows = new Windows(browser, url)
   const visit: Site['visit'] = async (t, link = '#/', key = SECRET_KEY) => {
     const window = await windows.open()
@@ -91,7 +91,7 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     const page = await open(window, link)
     page.once('close', () => windows.release(window))
     t.teardown(() => page.close())
-    await whenSignedIn(page)
+    await waitForViews(page)
     return page
   }
   const visitInTab: Site['visitInTab'] = async (link = '#/', key = SECRET_KEY) => {
@@ -99,7 +99,7 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     const page = await open(window, link)
     await page.getByLabel('Key of the project').fill(key)
     await page.getByRole('button', { name: 'Sign in' }).click()
-    await whenSignedIn(page)
+    await waitForViews(page)
     return page
   }
   return { ...client, url, addKey, revokeKey, visit, visitInTab }
@@ -144,7 +144,7 @@ class Windows {
 }
 
 /** The text of the file that a button saves. */
-export async function fileOf(page: Page, button: string | RegExp): Promise<string> {
+export async function download(page: Page, button: string | RegExp): Promise<string> {
   const [download] = await Promise.all([
     page.waitForEvent('download'),
     page.getByRole('button', { name: button }).click(),
@@ -175,7 +175,7 @@ function watch(t: Test, page: Page, url: string): void {
  * That everyone can use what the page shows now: in light and dark for axe-core, and as narrow as a phone. Colours do not
  * depend on the width, so two of the four pairs tell as much.
  */
-export async function isUsable(t: Test, page: Page, what: string): Promise<void> {
+export async function checkAccessibility(t: Test, page: Page, what: string): Promise<void> {
   const looks = [
     { colorScheme: 'light', viewport: WIDE },
     { colorScheme: 'dark', viewport: NARROW },
@@ -183,7 +183,7 @@ export async function isUsable(t: Test, page: Page, what: string): Promise<void>
   for (const { colorScheme, viewport } of looks) {
     await page.emulateMedia({ colorScheme })
     await page.setViewportSize(viewport)
-    t.strictSame(await complaints(page), [], `${what}, ${colorScheme}, ${viewport.width} px wide`)
+    t.strictSame(await findViolations(page), [], `${what}, ${colorScheme}, ${viewport.width} px wide`)
   }
   const overhang = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
   t.equal(overhang, 0, `${what} does not scroll to the side at ${NARROW.width} px`)
@@ -192,7 +192,7 @@ export async function isUsable(t: Test, page: Page, what: string): Promise<void>
 }
 
 /** What axe-core finds serious. */
-async function complaints(page: Page): Promise<string[]> {
+async function findViolations(page: Page): Promise<string[]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(await readFile(AXE, 'utf8'))
   const violations = await page.evaluate<Result[]>("axe.run({ resultTypes: ['violations'] }).then((r) => r.violations)")
   return violations

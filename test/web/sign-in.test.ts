@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { SECRET_KEY } from '../helper.js'
-import { isUsable, startSite } from './page.js'
+import { checkAccessibility, startSite } from './page.js'
 
 const DAY = 86_400_000
 const question = { kind: 'series', series: [{ event: '*', metric: 'events' }] }
@@ -44,7 +44,7 @@ t.test('a session that ends', async (t) => {
       // Not by a click: what the view before still reads may have brought the form already.
       await page.goto(`${url}/${link}`)
       await page.getByRole('dialog', { name: 'Sign in again' }).getByText('The session has ended').waitFor()
-      if (link === '#/users') await isUsable(t, page, 'the form over a view')
+      if (link === '#/users') await checkAccessibility(t, page, 'the form over a view')
       await signInAgain(page)
       await content.first().waitFor()
       t.equal(page.url(), `${url}/${link}`)

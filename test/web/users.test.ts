@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { until } from '../helper.js'
-import { fileOf, isUsable, type Site, startSite } from './page.js'
+import { checkAccessibility, download, type Site, startSite } from './page.js'
 
 const DAY = 86_400_000
 const NOW = Date.now()
@@ -42,10 +42,10 @@ t.test('users', async (t) => {
     const links = page.getByRole('table', { name: 'Users' }).getByRole('link')
     await links.first().waitFor()
     t.equal(await links.count(), 3)
-    const file = await fileOf(page, 'Download CSV')
+    const file = await download(page, 'Download CSV')
     t.match(file, /^\uFEFFUser,Name,Email,Created,Updated\r\n/)
     t.match(file, /\r\nada,Ada Lovelace,ada@example\.com,20[^,]+Z,20[^,]+Z\r\n/)
-    await isUsable(t, page, 'users')
+    await checkAccessibility(t, page, 'users')
     const search = page.getByRole('searchbox')
     for (const text of ['LOVELACE', 'ada@example', 'device-7']) {
       await search.fill(text)
@@ -60,7 +60,7 @@ t.test('users', async (t) => {
     await page.waitForURL(/search=device-7$/)
     await page.locator('[aria-busy="false"]').waitFor()
     t.equal(await page.getByText('has events, but no profile.').count(), 0, 'another name has the profile')
-    t.equal((await fileOf(page, 'Download CSV')).split('\r\n').length, 1 + 1 + 1, 'those who were found')
+    t.equal((await download(page, 'Download CSV')).split('\r\n').length, 1 + 1 + 1, 'those who were found')
     await search.fill('nobody-3')
     await page.getByText('has events, but no profile.').waitFor()
     await search.fill('nobody-4')
@@ -78,7 +78,7 @@ t.test('users', async (t) => {
     await page.getByRole('region', { name: 'Events' }).getByText('Session visit-2').waitFor()
     const sessions = page.getByRole('region', { name: 'Sessions' })
     await until('the sessions', async () => (await sessions.getByRole('group').count()) === 2)
-    await isUsable(t, page, 'a user')
+    await checkAccessibility(t, page, 'a user')
   })
 
   t.test('another name can be removed with a secret key, and then is a user of its own', async (t) => {
@@ -95,7 +95,7 @@ t.test('users', async (t) => {
     await button.click()
     const dialog = page.getByRole('dialog', { name: 'Remove this name?' })
     t.match(await dialog.textContent(), /tablet\/1 will no longer be another name of joint\. .* Nothing is deleted\./)
-    await isUsable(t, page, 'the question about a name')
+    await checkAccessibility(t, page, 'the question about a name')
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     t.match((await call('GET', '/public/users/joint/aliases')).json(), { aliases: ['tablet/1'] })
     await button.click()
@@ -157,7 +157,7 @@ t.test('users', async (t) => {
     t.ok(await go.isDisabled())
     await page.getByLabel(/type the user’s id/).fill('ad')
     t.ok(await go.isDisabled())
-    await isUsable(t, page, 'the question')
+    await checkAccessibility(t, page, 'the question')
     await page.getByLabel(/type the user’s id/).fill('ada')
     await go.click()
     await page.getByText('The user is erased').waitFor()

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { snippetsFor } from '../../src/web/views/welcome/snippets.js'
+import { buildSnippets } from '../../src/web/views/welcome/snippets.js'
 import { until } from '../helper.js'
-import { rowsOf } from './live-site.js'
-import { isUsable, startSite } from './page.js'
+import { findRows } from './live-site.js'
+import { checkAccessibility, startSite } from './page.js'
 
 const run = promisify(execFile)
 const site = await startSite(t)
@@ -13,7 +13,7 @@ t.test('a project without events sees how to send one, until the first arrives',
   const [reader, writer] = [await site.addKey('read', 'fresh'), await site.addKey('write', 'fresh')]
   const page = await site.visit(t, '#/live', reader)
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
-  await isUsable(t, page, 'the welcome')
+  await checkAccessibility(t, page, 'the welcome')
   for (const view of ['Boards', 'Explore', 'Live']) {
     await page.getByRole('link', { name: view, exact: true }).click()
     await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
@@ -28,11 +28,11 @@ t.test('a project without events sees how to send one, until the first arrives',
   t.match(code, `${site.url}/public/track`)
   await until('the stream', async () => /^tallyhouse_live_streams 1$/m.test((await site.app.inject('/metrics')).body))
   await run('bash', ['-c', `${code.replace('YOUR_WRITE_KEY', writer)} -sf`])
-  await rowsOf(page).filter({ hasText: 'signed up' }).waitFor()
+  await findRows(page).filter({ hasText: 'signed up' }).waitFor()
 })
 
 t.test('what the page says to run sends an event', async (t) => {
-  for (const { title, code } of snippetsFor(site.url)) {
+  for (const { title, code } of buildSnippets(site.url)) {
     if (title === 'curl') continue
     const key = await site.addKey('write', title)
     const program = code

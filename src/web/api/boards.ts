@@ -1,5 +1,5 @@
 import type { Board, BoardCard, BoardSummary } from '../../contract/responses.js'
-import { newId } from '../lib/new-id.js'
+import { createId } from '../lib/new-id.js'
 import { CallError, call } from './call.js'
 
 /** A board as it is edited and saved. */
@@ -15,7 +15,7 @@ export async function listBoards(signal?: AbortSignal): Promise<BoardSummary[]> 
 
 /** @throws CallError `not_found` */
 export async function readBoard(id: string, signal?: AbortSignal): Promise<Board> {
-  return (await call<{ board: Board }>('GET', pathOf(id), undefined, signal)).board
+  return (await call<{ board: Board }>('GET', toPath(id), undefined, signal)).board
 }
 
 /**
@@ -23,7 +23,7 @@ export async function readBoard(id: string, signal?: AbortSignal): Promise<Board
  * @throws CallError `revision_conflict` if somebody else has changed it meanwhile
  */
 export async function saveBoard(id: string, { name, cards }: BoardDraft, revision: number | null): Promise<void> {
-  await call('PUT', pathOf(id), { name, cards, revision })
+  await call('PUT', toPath(id), { name, cards, revision })
 }
 
 /** More are refused by the service. */
@@ -36,7 +36,7 @@ export async function addCard(id: string, card: Omit<BoardCard, 'id'>): Promise<
   for (let attempt = 1; ; attempt++) {
     const { name, cards, revision } = await readBoard(id)
     try {
-      return await saveBoard(id, { name, cards: [...cards, { ...card, id: newId() }] }, revision)
+      return await saveBoard(id, { name, cards: [...cards, { ...card, id: createId() }] }, revision)
     } catch (error) {
       const isConflict = error instanceof CallError && error.code === 'revision_conflict'
       if (!isConflict || attempt === ADD_ATTEMPTS) throw error
@@ -45,9 +45,9 @@ export async function addCard(id: string, card: Omit<BoardCard, 'id'>): Promise<
 }
 
 export async function deleteBoard(id: string): Promise<void> {
-  await call('DELETE', pathOf(id))
+  await call('DELETE', toPath(id))
 }
 
-function pathOf(id: string): string {
+function toPath(id: string): string {
   return `/public/boards/${encodeURIComponent(id)}`
 }

@@ -1,5 +1,5 @@
-import { BASE } from '../lib/base-url.js'
-import { lookForTrouble, watched } from './service-status.js'
+import { BASE_URL } from '../lib/base-url.js'
+import { checkStatus, watchForDelay } from './service-status.js'
 
 /** A failure that the service answered with, or that kept it from answering. */
 export class CallError extends Error {
@@ -35,15 +35,15 @@ const SESSION_PATH = '/session'
 /** A POST that changes nothing. */
 const QUERY_PATH = '/public/query'
 /** Statuses of what passes by itself: no response, and those of a service that is not ready or behind a proxy without it. */
-const PASSING = [0, 502, 503, 504]
+const TRANSIENT_STATUSES = [0, 502, 503, 504]
 
 let csrfToken = ''
-let onSignedOut: (reason: string) => void = () => undefined
+let notifySessionEnd: (reason: string) => void = () => undefined
 /** how often somebody has signed in */
 let signIns = 0
 let hasEnded = false
 /** what waits for somebody to sign in again */
-const waiting = new Set<() => void>()
+const waitingReads = new Set<() => void>()
 
 /** The token of the session that has begun, which every change carries. */
 export function setCsrfToken(token: string): void {
@@ -51,29 +51,29 @@ export function setCsrfToken(token: string): void {
 }
 
 /** @param listener called when the session has ended, as when its key was revoked */
-export function whenSignedOut(listener: (reason: string) => void): void {
-  onSignedOut = listener
+export function onSessionEnd(listener: (reason: string) => void): void {
+  notifySessionEnd = listener
 }
 
 /** Notes that the session has ended: what is read waits for the next one. @param reason for people */
 export function endSession(reason: string): void {
   if (hasEnded) return
   hasEnded = true
-  onSignedOut(reason)
+  notifySessionEnd(reason)
 }
 
 /** Notes that a session has begun: what has waited for it is read now. */
 export function resumeSession(): void {
   signIns++
   hasEnded = false
-  for (const resume of waiting) resume()
-  waiting.clear()
+  for (const resume of waitingReads) resume()
+  waitingReads.clear()
 }
 
 /** Whether a failure passes by itself, and not by another request. */
-export function isPassing(error: Error): boolean {
+export function isTransient(error: Error): boolean {
   // A part of the page that could not be loaded is a TypeError.
-  return error instanceof CallError ? PASSING.includes(error.status) : error instanceof TypeError
+  return error instanceof CallError ? TRANSIENT_STATUSES.includes(error.status) : error instanceof TypeError
 }
 
 /**
@@ -88,7 +88,7 @@ export async function call<T>(method: Method, path: string, body?: unknown, sign
   try {
     return JSON.parse(text) as T
   } catch {
-    throw new CallError(`Something else than Tallyhouse answers at ${BASE}${path}.`, response.status, 'unknown')
+    throw new CallError(`Something else than Tallyhouse answers at ${BASE_URL}${path}.`, response.status, 'unknown')
   }
 }
 
@@ -119,15 +119,15 @@ interface RequestOptions {
 async function request(method: Method, path: string, options: RequestOptions): Promise<Response> {
   const isRead = method === 'GET' || path === QUERY_PATH
   for (;;) {
-    if (hasEnded && isRead && path !== SESSION_PATH) await untilSignedIn(options.caller)
+    if (hasEnded && isRead && path !== SESSION_PATH) await waitForSignIn(options.caller)
     const before = signIns
-    const response = await watched(() => attempt(method, path, options)).catch((error) => {
-      if (error instanceof CallError) lookForTrouble()
+    const response = await watchForDelay(() => fetchOnce(method, path, options)).catch((error) => {
+      if (error instanceof CallError) checkStatus()
       throw error
     })
     if (response.ok) return response
-    const error = await failureOf(response)
-    if (isPassing(error)) lookForTrouble()
+    const error = await readError(response)
+    if (isTransient(error)) checkStatus()
     if (error.status !== 401 || path === SESSION_PATH) throw error
     // Whoever has signed in meanwhile has another session.
     if (before === signIns) endSession('The session has ended: sign in again.')
@@ -135,13 +135,13 @@ async function request(method: Method, path: string, options: RequestOptions): P
   }
 }
 
-async function attempt(
+async function fetchOnce(
   method: Method,
   path: string,
   { body, caller, limitMs, lastEventId = '' }: RequestOptions,
 ): Promise<Response> {
   const ends = [caller, limitMs === undefined ? undefined : AbortSignal.timeout(limitMs)]
-  return await fetch(`${BASE}${path}`, {
+  return await fetch(`${BASE_URL}${path}`, {
     method,
     credentials: 'same-origin',
     headers: {
@@ -157,13 +157,13 @@ async function attempt(
   })
 }
 
-async function failureOf(response: Response): Promise<CallError> {
+async function readError(response: Response): Promise<CallError> {
   const { error, code = 'unknown', details } = await response.json().catch(() => ({}))
   const message = typeof error === 'string' ? error : `The service answered with ${response.status}.`
   return new CallError(message, response.status, code, details)
 }
 
-async function untilSignedIn(signal: AbortSignal | undefined): Promise<void> {
+async function waitForSignIn(signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted()
   return new Promise((resolve, reject) => {
     const resume = () => {
@@ -171,10 +171,10 @@ async function untilSignedIn(signal: AbortSignal | undefined): Promise<void> {
       resolve()
     }
     const stop = () => {
-      waiting.delete(resume)
+      waitingReads.delete(resume)
       reject(signal?.reason)
     }
-    waiting.add(resume)
+    waitingReads.add(resume)
     signal?.addEventListener('abort', stop, { once: true })
   })
 }

@@ -1,12 +1,12 @@
 interface Turn {
   signal?: AbortSignal | undefined
   /** who comes at the same time begins in this order, the least first */
-  place?: number
+  priority?: number
 }
 
-/** Lets so many things run at a time; the others wait for their turn: by their place, then in the order in which they came. */
-export class Slots {
-  readonly #waiting: { place: number; begin: () => void }[] = []
+/** Lets so many things run at a time; the others wait for their turn: by their priority, then in the order in which they came. */
+export class ConcurrencyLimit {
+  readonly #waiting: { priority: number; begin: () => void }[] = []
   #free: number
 
   constructor(count: number) {
@@ -24,7 +24,7 @@ export class Slots {
     }
   }
 
-  #wait({ signal, place = 0 }: Turn): Promise<void> {
+  #wait({ signal, priority = 0 }: Turn): Promise<void> {
     signal?.throwIfAborted()
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -35,8 +35,8 @@ export class Slots {
         signal?.removeEventListener('abort', leave)
         resolve()
       }
-      const waiting = { place, begin }
-      const before = this.#waiting.findIndex((other) => other.place > place)
+      const waiting = { priority, begin }
+      const before = this.#waiting.findIndex((other) => other.priority > priority)
       this.#waiting.splice(before < 0 ? this.#waiting.length : before, 0, waiting)
       signal?.addEventListener('abort', leave, { once: true })
       // The others that come now are to take their places first.

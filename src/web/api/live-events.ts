@@ -1,8 +1,8 @@
-import type { Latest } from '../views/live/merge-events.js'
+import type { LatestEvents } from '../views/live/merge-events.js'
 import { CallError, openStream } from './call.js'
-import { type ExactEvent, exactEvent, readEvents } from './events.js'
-import { whenRecovered } from './service-status.js'
-import { FrameParser } from './sse-parser.js'
+import { type ExactEvent, listEvents, parseEvent } from './events.js'
+import { onRecovery } from './service-status.js'
+import { SseParser } from './sse-parser.js'
 
 /** Which events are wanted; what is empty filters nothing. */
 export interface LiveFilter {
@@ -16,7 +16,7 @@ export type LiveState = 'connecting' | 'live' | 'broken' | 'failed'
 
 export interface LiveListener {
   /** called when the newest events were read, as at first; @param seen the id of the last event that came before */
-  onLatest: (latest: Latest<ExactEvent>, seen: string) => void
+  onLatest: (latest: LatestEvents<ExactEvent>, seen: string) => void
   /** called with what comes, oldest first */
   onEvents: (events: ExactEvent[]) => void
   /** @param error why the state is `broken` or `failed`, unless the service ended the stream in order */
@@ -44,11 +44,11 @@ const MAX_MISSED = 5_000
 export async function followEvents(filter: LiveFilter, listener: LiveListener, signal: AbortSignal): Promise<void> {
   const follower = new Follower(filter, listener)
   for (let failures = 0; ; ) {
-    await whenVisible(signal)
+    await waitUntilVisible(signal)
     if (signal.aborted) return
     let failure: Error | null = null
     try {
-      await follower.follow(untilHidden(signal), () => {
+      await follower.follow(abortWhenHidden(signal), () => {
         failures = 0
       })
     } catch (error) {
@@ -88,7 +88,7 @@ class Follower {
     const watch = new AbortController()
     const both = AbortSignal.any([signal, watch.signal])
     let silence = setTimeout(() => watch.abort(), SILENCE_MS)
-    const frames = new FrameParser()
+    const frames = new SseParser()
     const decoder = new TextDecoder()
     try {
       const path = `/public/events/live?${new URLSearchParams(query)}`
@@ -103,7 +103,7 @@ class Follower {
       for (let part = await reader.read(); !part.done; part = await reader.read()) {
         clearTimeout(silence)
         silence = setTimeout(() => watch.abort(), SILENCE_MS)
-        this.#collect(frames.take(decoder.decode(part.value, { stream: true })))
+        this.#collect(frames.push(decoder.decode(part.value, { stream: true })))
         if (this.#isFarBehind) return watch.abort()
       }
     } finally {
@@ -117,7 +117,7 @@ class Follower {
     const { isWanted = () => true } = this.#filter
     const isFirst = this.#seen === '' && !this.#filter.isWanted
     const limit = isFirst ? FIRST_EVENTS : MAX_EVENTS
-    const { events, next } = await readEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
+    const { events, next } = await listEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
     // With a filter that finds little, the service may have stopped before it had looked at all.
     const since = next === null ? null : (events.at(-1)?.eventId ?? null)
     this.#listener.onLatest({ events: events.filter(isWanted), since }, this.#seen)
@@ -127,7 +127,7 @@ class Follower {
 
   /** How far a stream is to catch up. */
   async #lookAhead(query: Record<string, string>, signal: AbortSignal): Promise<void> {
-    const { events } = await readEvents({ ...query, order: 'desc', limit: '1' }, signal)
+    const { events } = await listEvents({ ...query, order: 'desc', limit: '1' }, signal)
     const until = events[0]?.eventId ?? ''
     this.#missed = until > this.#seen ? { until, left: MAX_MISSED } : null
   }
@@ -154,7 +154,7 @@ class Follower {
     clearTimeout(this.#timer)
     this.#timer = undefined
     const { isWanted = () => true } = this.#filter
-    const events = this.#texts.map(exactEvent).filter(({ eventId }) => eventId > this.#seen)
+    const events = this.#texts.map(parseEvent).filter(({ eventId }) => eventId > this.#seen)
     this.#texts = []
     this.#see(events.at(-1)?.eventId)
     if (this.#missed && this.#seen >= this.#missed.until) this.#missed = null
@@ -163,7 +163,7 @@ class Follower {
   }
 }
 
-function whenVisible(signal: AbortSignal): Promise<void> {
+function waitUntilVisible(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted || document.visibilityState === 'visible') return resolve()
     const stop = new AbortController()
@@ -176,7 +176,7 @@ function whenVisible(signal: AbortSignal): Promise<void> {
   })
 }
 
-function untilHidden(signal: AbortSignal): AbortSignal {
+function abortWhenHidden(signal: AbortSignal): AbortSignal {
   const stop = new AbortController()
   const end = () => stop.abort()
   document.addEventListener('visibilitychange', end, { once: true, signal: AbortSignal.any([signal, stop.signal]) })
@@ -194,7 +194,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
       resolve()
     }
     const timer = setTimeout(end, ms)
-    const forget = whenRecovered(end)
+    const forget = onRecovery(end)
     addEventListener('online', end, { signal: stop.signal })
     signal.addEventListener('abort', end, { signal: stop.signal })
   })

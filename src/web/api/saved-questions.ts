@@ -2,7 +2,7 @@ import type { Display } from '../lib/question.js'
 import { call } from './call.js'
 
 /** A question that was saved for the project. */
-export interface Saved {
+export interface SavedQuestion {
   id: string
   name: string
   question: object
@@ -11,13 +11,13 @@ export interface Saved {
 }
 
 /** The saved questions of the project, by name. @throws CallError */
-export async function savedQuestions(signal?: AbortSignal): Promise<Saved[]> {
-  return (await call<{ questions: Saved[] }>('GET', '/public/questions', undefined, signal)).questions
+export async function listSavedQuestions(signal?: AbortSignal): Promise<SavedQuestion[]> {
+  return (await call<{ questions: SavedQuestion[] }>('GET', '/public/questions', undefined, signal)).questions
 }
 
 /** @throws CallError `not_found` */
-export async function readQuestion(id: string): Promise<Saved> {
-  return (await call<{ question: Saved }>('GET', pathOf(id))).question
+export async function readSavedQuestion(id: string): Promise<SavedQuestion> {
+  return (await call<{ question: SavedQuestion }>('GET', toPath(id))).question
 }
 
 /**
@@ -27,14 +27,14 @@ export async function readQuestion(id: string): Promise<Saved> {
 export async function saveQuestion({
   id,
   ...saved
-}: Omit<Saved, 'revision'> & { revision: number | null }): Promise<void> {
-  await call('PUT', pathOf(id), saved)
+}: Omit<SavedQuestion, 'revision'> & { revision: number | null }): Promise<void> {
+  await call('PUT', toPath(id), saved)
 }
 
 export async function deleteQuestion(id: string): Promise<void> {
-  await call('DELETE', pathOf(id))
+  await call('DELETE', toPath(id))
 }
 
-function pathOf(id: string): string {
+function toPath(id: string): string {
   return `/public/questions/${encodeURIComponent(id)}`
 }

@@ -1,17 +1,17 @@
 /** Takes Server-Sent Events apart, as far as this service uses them (HTML standard, 9.2.6). */
-export class FrameParser {
+export class SseParser {
   #rest = ''
   /** up to where `#rest` has no end of a frame */
   #looked = 0
 
   /** @returns the data of the events that are complete now; comments have none */
-  take(chunk: string): string[] {
+  push(chunk: string): string[] {
     const text = this.#rest + chunk
     const found: string[] = []
     let start = 0
     let end = text.indexOf('\n\n', this.#looked)
     while (end >= 0) {
-      const data = dataOf(text.slice(start, end))
+      const data = readData(text.slice(start, end))
       if (data !== null) found.push(data)
       start = end + 2
       end = text.indexOf('\n\n', start)
@@ -22,7 +22,7 @@ export class FrameParser {
   }
 }
 
-function dataOf(frame: string): string | null {
+function readData(frame: string): string | null {
   const lines = frame.split('\n').filter((line) => line.startsWith('data: '))
   return lines.length > 0 ? lines.map((line) => line.slice(6)).join('\n') : null
 }

@@ -1,25 +1,25 @@
 import type { AnswerTable, TableCell } from '../lib/answer-table.js'
-import { visible } from '../lib/escape-invisible.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
 import { useRowKeys } from '../lib/use-row-keys.js'
 import { Scrollable } from '../ui/scrollable.js'
-import { NumberButton, type OnNumber } from './number-button.js'
+import { NumberButton, type OnDrillDown } from './number-button.js'
 
 /** More would make the browser slow; the file has them all. */
 const MAX_ROWS = 500
 
 interface AnswerTablesProps {
   tables: AnswerTable[]
-  onNumber?: OnNumber | undefined
+  onDrillDown?: OnDrillDown | undefined
   /** whether only screen readers find it, beside what is drawn */
   isForReaders?: boolean
 }
 
 /** The numbers of an answer. */
-export function AnswerTables({ tables, onNumber, isForReaders = false }: AnswerTablesProps) {
+export function AnswerTables({ tables, onDrillDown, isForReaders = false }: AnswerTablesProps) {
   return (
     <>
       {tables.map((table) => (
-        <OneTable key={table.title} table={table} onNumber={onNumber} isForReaders={isForReaders} />
+        <OneTable key={table.title} table={table} onDrillDown={onDrillDown} isForReaders={isForReaders} />
       ))}
     </>
   )
@@ -27,10 +27,10 @@ export function AnswerTables({ tables, onNumber, isForReaders = false }: AnswerT
 
 interface OneTableProps extends Required<Pick<AnswerTablesProps, 'isForReaders'>> {
   table: AnswerTable
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: OneTableProps) {
+function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }: OneTableProps) {
   const isNumber = (column: number) => rows[0]?.[column]?.isNumber
   const hasOpen = rows.some((row) => row.some(({ isOpen }) => isOpen))
   const columnKeys = useRowKeys(columns)
@@ -43,7 +43,7 @@ function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: O
           <tr>
             {columns.map((column, i) => (
               <th key={columnKeys[i]} scope="col" class={isNumber(i) ? 'number' : undefined}>
-                <bdi>{visible(column)}</bdi>
+                <bdi>{escapeInvisible(column)}</bdi>
               </th>
             ))}
           </tr>
@@ -52,7 +52,12 @@ function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: O
           {rows.slice(0, MAX_ROWS).map((row, i) => (
             <tr key={rowKeys[i]}>
               {row.map((cell, column) => (
-                <Field key={columnKeys[column]} cell={cell} title={titleOf(row, columns, column)} onNumber={onNumber} />
+                <Field
+                  key={columnKeys[column]}
+                  cell={cell}
+                  title={describeCell(row, columns, column)}
+                  onDrillDown={onDrillDown}
+                />
               ))}
             </tr>
           ))}
@@ -70,11 +75,11 @@ function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: O
   )
 }
 
-function Field({ cell, title, onNumber }: { cell: TableCell; title: string; onNumber: OnNumber | undefined }) {
+function Field({ cell, title, onDrillDown }: { cell: TableCell; title: string; onDrillDown: OnDrillDown | undefined }) {
   return (
     <td class={cell.isNumber ? 'number' : undefined}>
       {cell.isNumber ? (
-        <NumberButton text={cell.text} title={title} behind={cell.behind} onNumber={onNumber} />
+        <NumberButton text={cell.text} title={title} drillDown={cell.drillDown} onDrillDown={onDrillDown} />
       ) : (
         <bdi>{cell.text}</bdi>
       )}
@@ -84,7 +89,7 @@ function Field({ cell, title, onNumber }: { cell: TableCell; title: string; onNu
 }
 
 /** What the number in a column is of: its column, and the words of its row. */
-function titleOf(row: TableCell[], columns: string[], column: number): string {
+function describeCell(row: TableCell[], columns: string[], column: number): string {
   const words = row.filter(({ isNumber }) => !isNumber).map(({ text }) => text)
-  return [visible(columns[column] ?? ''), ...words].join(', ')
+  return [escapeInvisible(columns[column] ?? ''), ...words].join(', ')
 }

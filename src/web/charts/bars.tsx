@@ -1,9 +1,9 @@
-import { totalsOf } from './line-totals.js'
+import { computeTotals } from './line-totals.js'
 import { Change, TotalNumber, type TotalsProps } from './totals.js'
 
 /** The totals of lines as bars, one below the other. */
-export function Bars({ answer, before, onNumber }: TotalsProps) {
-  const lines = totalsOf(answer, before)
+export function Bars({ answer, before, onDrillDown }: TotalsProps) {
+  const lines = computeTotals(answer, before)
   const most = Math.max(...lines.map(({ now }) => Math.abs(now.value ?? 0)), Number.MIN_VALUE)
   // From -1 to 1, as the difference of two large numbers would be infinite.
   const shares = lines.map(({ now }) => (now.value ?? 0) / most)
@@ -18,13 +18,13 @@ export function Bars({ answer, before, onNumber }: TotalsProps) {
           <span class="bar-track" aria-hidden="true">
             <span
               class={`bar fill-${hasColors ? (line.series % 10) + 1 : 1}`}
-              style={placeOf(shares[i] ?? 0, least, span)}
+              style={positionBar(shares[i] ?? 0, least, span)}
             />
           </span>
           <span class="bar-number">
-            <TotalNumber line={line} onNumber={onNumber} />
+            <TotalNumber line={line} onDrillDown={onDrillDown} />
           </span>
-          <Change line={line} onNumber={onNumber} />
+          <Change line={line} onDrillDown={onDrillDown} />
         </li>
       ))}
     </ul>
@@ -32,7 +32,7 @@ export function Bars({ answer, before, onNumber }: TotalsProps) {
 }
 
 /** From zero to the share, on a track that begins at the least one. */
-function placeOf(share: number, least: number, span: number): { marginLeft: string; width: string } {
+function positionBar(share: number, least: number, span: number): { marginLeft: string; width: string } {
   const percent = (part: number) => `${(part / span) * 100}%`
   return { marginLeft: percent(Math.min(share, 0) - least), width: percent(Math.abs(share)) }
 }

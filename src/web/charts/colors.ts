@@ -17,7 +17,7 @@ export interface Colors {
 export const COLORS = 10
 
 /** The colours that hold where an element is. */
-export function colorsAt(element: HTMLElement): Colors {
+export function resolveColors(element: HTMLElement): Colors {
   const probe = document.createElement('span')
   element.append(probe)
   const resolved = (color: string) => {

@@ -1,41 +1,41 @@
 import { useState } from 'preact/hooks'
-import { usersBehind } from '../api/answers.js'
-import type { Behind } from '../lib/answer-table.js'
+import { listDrillDownUsers } from '../api/answers.js'
+import type { DrillDown } from '../lib/answer-table.js'
 import type { CsvRow } from '../lib/csv.js'
-import { visible } from '../lib/escape-invisible.js'
-import { numberText } from '../lib/format.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
+import { formatNumber } from '../lib/format.js'
 import { linkTo } from '../lib/navigation.js'
-import { allPages } from '../lib/read-all-pages.js'
+import { readAllPages } from '../lib/read-all-pages.js'
 import { useLoaded } from '../lib/use-loaded.js'
 import { CsvButton } from '../ui/csv-button.js'
 import { Dialog } from '../ui/dialog.js'
 import { Failure, Loading } from '../ui/notice.js'
-import { Pages } from '../ui/pagination.js'
-import type { OnNumber } from './number-button.js'
+import { Pagination } from '../ui/pagination.js'
+import type { OnDrillDown } from './number-button.js'
 
 const LIMIT = 50
 const FILE_LIMIT = 1000
 
-interface UsersBehindProps {
-  behind: Behind
+interface UsersDialogProps {
+  drillDown: DrillDown
   /** what the number is of */
   title: string
   onClose: () => void
 }
 
 /** What shows who is behind a number once somebody wants to know: what to call then, and the dialog. */
-export function useUsersBehind() {
-  const [opened, setOpened] = useState<Omit<UsersBehindProps, 'onClose'> | null>(null)
-  const onNumber: OnNumber = (behind, title) => setOpened({ behind, title })
-  return { onNumber, dialog: opened && <UsersBehind {...opened} onClose={() => setOpened(null)} /> }
+export function useDrillDown() {
+  const [opened, setOpened] = useState<Omit<UsersDialogProps, 'onClose'> | null>(null)
+  const onDrillDown: OnDrillDown = (drillDown, title) => setOpened({ drillDown, title })
+  return { onDrillDown, dialog: opened && <UsersDialog {...opened} onClose={() => setOpened(null)} /> }
 }
 
 /** Who is behind a number of an answer. */
-function UsersBehind({ behind, title, onClose }: UsersBehindProps) {
+function UsersDialog({ drillDown, title, onClose }: UsersDialogProps) {
   const [page, setPage] = useState(1)
-  const key = JSON.stringify([behind, page])
+  const key = JSON.stringify([drillDown, page])
   const { value, error, isLoading, reload } = useLoaded(key, (signal) => {
-    return usersBehind(behind, { page, limit: LIMIT }, signal)
+    return listDrillDownUsers(drillDown, { page, limit: LIMIT }, signal)
   })
   return (
     <Dialog title={title} onClose={onClose}>
@@ -44,20 +44,20 @@ function UsersBehind({ behind, title, onClose }: UsersBehindProps) {
       {value && (
         <>
           <p role="status">
-            {value.count === 1 ? '1 user' : `${numberText(value.count)} users`}
+            {value.count === 1 ? '1 user' : `${formatNumber(value.count)} users`}
             {value.count === 0 && ': the events behind this number are of nobody who is known.'}
           </p>
           <ul class="users-behind" aria-label="Users" aria-busy={isLoading}>
             {value.users.map((user) => (
               <li key={user}>
                 <a href={linkTo(['users', user])}>
-                  <bdi>{visible(user)}</bdi>
+                  <bdi>{escapeInvisible(user)}</bdi>
                 </a>
               </li>
             ))}
           </ul>
-          {value.count > 0 && <CsvButton name={title} rows={() => fileOf(behind)} label="CSV of users" />}
-          <Pages
+          {value.count > 0 && <CsvButton name={title} rows={() => buildCsv(drillDown)} label="CSV of users" />}
+          <Pagination
             page={page}
             last={Math.ceil(value.count / LIMIT)}
             hasMore={value.hasMore}
@@ -70,9 +70,9 @@ function UsersBehind({ behind, title, onClose }: UsersBehindProps) {
   )
 }
 
-async function fileOf(behind: Behind): Promise<CsvRow[]> {
-  const users = await allPages(async (page) => {
-    const { users, hasMore } = await usersBehind(behind, { page, limit: FILE_LIMIT })
+async function buildCsv(drillDown: DrillDown): Promise<CsvRow[]> {
+  const users = await readAllPages(async (page) => {
+    const { users, hasMore } = await listDrillDownUsers(drillDown, { page, limit: FILE_LIMIT })
     return { rows: users, hasMore }
   })
   return [['User'], ...users.map((user) => [user])]

@@ -39,24 +39,24 @@ const COLUMN_HEIGHT = 260
  * there are too few for their labels.
  * @param isBackward whether steps are counted from the end
  */
-export function flowLayout({ nodes, links }: Paths, isBackward: boolean): Flow {
+export function layOutFlow({ nodes, links }: Paths, isBackward: boolean): Flow {
   const last = Math.max(0, ...nodes.map(({ step }) => step))
-  const columnOf = (step: number) => (isBackward ? last - step : step)
-  const scale = COLUMN_HEIGHT / Math.max(1, ...sums(nodes))
+  const toColumn = (step: number) => (isBackward ? last - step : step)
+  const scale = COLUMN_HEIGHT / Math.max(1, ...sumSteps(nodes))
   const ends = new Map<number, number>()
   const placed = nodes.map((node) => {
-    const column = columnOf(node.step)
+    const column = toColumn(node.step)
     const y = ends.get(column) ?? 0
     const height = Math.max(MIN_HEIGHT, node.users * scale)
     ends.set(column, y + height + GAP)
     return { ...node, x: column * COLUMN_WIDTH, y, height }
   })
-  const flow = { nodes: placed, links: bands(links, placed, { isBackward, scale }) }
+  const flow = { nodes: placed, links: layOutBands(links, placed, { isBackward, scale }) }
   return { width: last * COLUMN_WIDTH + NODE_WIDTH, height: Math.max(0, ...ends.values()), ...flow }
 }
 
 /** Users of each step. */
-function sums(nodes: Paths['nodes']): number[] {
+function sumSteps(nodes: Paths['nodes']): number[] {
   const all: number[] = []
   for (const { step, users } of nodes) all[step] = (all[step] ?? 0) + users
   return all.map((sum) => sum ?? 0)
@@ -66,35 +66,35 @@ function sums(nodes: Paths['nodes']): number[] {
  * The bands of a node lie one below the other on each of its sides. A user who came by twice is in two of them: then they
  * are thinner, so that they end where the node does.
  */
-function bands(
+function layOutBands(
   links: Paths['links'],
   nodes: FlowNode[],
   { isBackward, scale }: { isBackward: boolean; scale: number },
 ): FlowLink[] {
   const at = new Map(nodes.map((node) => [`${node.step} ${node.event}`, node]))
-  const nodesOf = ({ step, from, to }: Paths['links'][number]) => {
+  const findNodes = ({ step, from, to }: Paths['links'][number]) => {
     const [left, right] = isBackward ? [step + 1, step] : [step, step + 1]
     return { source: at.get(`${left} ${from}`), target: at.get(`${right} ${to}`) }
   }
   const leaving = new Map<FlowNode, { users: number; used: number }>()
   const arriving = new Map<FlowNode, { users: number; used: number }>()
   for (const link of links) {
-    const { source, target } = nodesOf(link)
-    if (source) side(leaving, source).users += link.users
-    if (target) side(arriving, target).users += link.users
+    const { source, target } = findNodes(link)
+    if (source) ensureSide(leaving, source).users += link.users
+    if (target) ensureSide(arriving, target).users += link.users
   }
   return links.flatMap((link) => {
-    const { source, target } = nodesOf(link)
+    const { source, target } = findNodes(link)
     if (!source || !target) return []
-    const from = take(side(leaving, source), source, link.users, scale)
-    const to = take(side(arriving, target), target, link.users, scale)
-    return [{ ...link, path: band(source.x + NODE_WIDTH, from, target.x, to) }]
+    const from = takeSpan(ensureSide(leaving, source), source, link.users, scale)
+    const to = takeSpan(ensureSide(arriving, target), target, link.users, scale)
+    return [{ ...link, path: drawBand(source.x + NODE_WIDTH, from, target.x, to) }]
   })
 }
 
 type Side = { users: number; used: number }
 
-function side(sides: Map<FlowNode, Side>, node: FlowNode): Side {
+function ensureSide(sides: Map<FlowNode, Side>, node: FlowNode): Side {
   const found = sides.get(node) ?? { users: 0, used: 0 }
   sides.set(node, found)
   return found
@@ -106,7 +106,7 @@ interface Span {
 }
 
 /** The next free part of a side, all of which are in its middle. */
-function take(side: Side, node: FlowNode, users: number, scale: number): Span {
+function takeSpan(side: Side, node: FlowNode, users: number, scale: number): Span {
   const all = Math.min(node.height, node.users * scale)
   const height = (all * users) / Math.max(node.users, side.users, 1)
   const span = { y: node.y + (node.height - all) / 2 + side.used, height }
@@ -114,7 +114,7 @@ function take(side: Side, node: FlowNode, users: number, scale: number): Span {
   return span
 }
 
-function band(left: number, from: Span, right: number, to: Span): string {
+function drawBand(left: number, from: Span, right: number, to: Span): string {
   const middle = (left + right) / 2
   const curve = (y1: number, x2: number, y2: number) => `C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`
   return [

@@ -1,4 +1,4 @@
-import { visible } from '../lib/escape-invisible.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
 import { COLORS } from './colors.js'
 import type { PlotLine } from './plot-data.js'
 
@@ -22,7 +22,7 @@ export function Legend({ lines, shown, onToggle, hasBefore }: LegendProps) {
           onClick={() => onToggle(line.name)}
         >
           <span class={`swatch fill-${(line.index % COLORS) + 1}`} aria-hidden="true" />
-          <bdi>{visible(line.name)}</bdi>
+          <bdi>{escapeInvisible(line.name)}</bdi>
         </button>
       ))}
       {hasBefore && <span class="hint">faint: the period before</span>}

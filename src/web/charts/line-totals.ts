@@ -1,13 +1,13 @@
 import type { AnswerTo } from '../../contract/questions.js'
-import { lineNames } from '../lib/answer-labels.js'
-import { type Behind, lineBehind, lineOf } from '../lib/answer-table.js'
-import { visible } from '../lib/escape-invisible.js'
+import { labelLines } from '../lib/answer-labels.js'
+import { type DrillDown, drillIntoLine, findLineBefore } from '../lib/answer-table.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
 import type { AnswerBefore, LineBefore } from '../lib/period-before.js'
 
-/** The total of a line, and who is behind it. */
+/** The total of a line, and who is drillDown it. */
 interface Total {
   value: number | null
-  behind: Behind | undefined
+  drillDown: DrillDown | undefined
 }
 
 export interface LineTotal {
@@ -20,16 +20,16 @@ export interface LineTotal {
 }
 
 /** The totals of the lines of an answer, beside those of the period before. */
-export function totalsOf(answer: AnswerTo<'series'>, before: AnswerBefore | null): LineTotal[] {
-  const names = lineNames(answer.results, answer.query)
+export function computeTotals(answer: AnswerTo<'series'>, before: AnswerBefore | null): LineTotal[] {
+  const names = labelLines(answer.results, answer.query)
   return answer.results.map((line, i) => ({
-    name: visible(names[i] ?? ''),
+    name: escapeInvisible(names[i] ?? ''),
     series: line.series,
-    now: { value: line.total, behind: lineBehind(answer, line) },
-    before: before && before.results[i] !== 'unknown' ? totalBefore(before, lineOf(before, i)) : null,
+    now: { value: line.total, drillDown: drillIntoLine(answer, line) },
+    before: before && before.results[i] !== 'unknown' ? toTotalBefore(before, findLineBefore(before, i)) : null,
   }))
 }
 
-function totalBefore(before: AnswerBefore, line: LineBefore | null): Total {
-  return line ? { value: line.total, behind: lineBehind(before, line) } : { value: null, behind: undefined }
+function toTotalBefore(before: AnswerBefore, line: LineBefore | null): Total {
+  return line ? { value: line.total, drillDown: drillIntoLine(before, line) } : { value: null, drillDown: undefined }
 }

@@ -1,6 +1,6 @@
 import type { AnswerTo } from '../../contract/questions.js'
-import { axisText, bucketTexts, lineNames } from '../lib/answer-labels.js'
-import { lineOf } from '../lib/answer-table.js'
+import { formatAxisLabel, formatBuckets, labelLines } from '../lib/answer-labels.js'
+import { findLineBefore } from '../lib/answer-table.js'
 import type { AnswerBefore } from '../lib/period-before.js'
 
 type SeriesAnswer = AnswerTo<'series'>
@@ -30,15 +30,15 @@ export interface PlotData {
 }
 
 /** @param now epoch ms: what begins later is not drawn, as it would look like a fall to nothing */
-export function plotData(answer: SeriesAnswer, before: AnswerBefore | null, now: number): PlotData {
+export function buildPlotData(answer: SeriesAnswer, before: AnswerBefore | null, now: number): PlotData {
   const { results, query } = answer
   const points = results[0]?.points ?? []
   const isToCome = points.map(({ at }) => Date.parse(at) > now)
-  const names = lineNames(results, query)
+  const names = labelLines(results, query)
   return {
     at: points.map(({ at }) => at),
-    ticks: points.map(({ at }) => axisText(at, query.interval)),
-    labels: bucketTexts(
+    ticks: points.map(({ at }) => formatAxisLabel(at, query.interval)),
+    labels: formatBuckets(
       points.map(({ at }) => at),
       query.interval,
     ),
@@ -47,13 +47,13 @@ export function plotData(answer: SeriesAnswer, before: AnswerBefore | null, now:
       name: names[index] ?? '',
       index,
       values: line.points.map(({ value }, i) => (isToCome[i] ? null : value)),
-      before: before && points.map((_, i) => lineOf(before, index)?.points[i]?.value ?? null),
+      before: before && points.map((_, i) => findLineBefore(before, index)?.points[i]?.value ?? null),
     })),
   }
 }
 
 /** Each line on top of those before it, the first at the bottom; what is negative grows downwards from 0, apart from the rest. */
-export function stacked(lines: Value[][]): Value[][] {
+export function stackLines(lines: Value[][]): Value[][] {
   const sums = { above: [] as number[], below: [] as number[] }
   return lines.map((values) => {
     return values.map((value, i) => {
@@ -66,24 +66,24 @@ export function stacked(lines: Value[][]): Value[][] {
 }
 
 /** Which part of a stack is at a height: the index of its line; the last line beyond all of them. @param tops of `stacked`, in one bucket */
-export function partAt(tops: Value[], height: number): number {
+export function findPartAt(tops: Value[], height: number): number {
   const isAt = (top: Value) => top !== null && (height < 0 ? top <= height : top >= height)
   const found = tops.findIndex(isAt)
   return found < 0 ? tops.length - 1 : found
 }
 
 /** The part of a line that may still change, joined to the part that is over. */
-export function openPart(values: Value[], complete: boolean[]): Value[] {
+export function selectOpenPart(values: Value[], complete: boolean[]): Value[] {
   return values.map((value, i) => (!complete[i] || complete[i + 1] === false ? value : null))
 }
 
 /** The part of a line that is over. */
-export function overPart(values: Value[], complete: boolean[]): Value[] {
+export function selectCompletePart(values: Value[], complete: boolean[]): Value[] {
   return values.map((value, i) => (complete[i] ? value : null))
 }
 
 /** The sum of lines, bucket by bucket; null where none has a value. */
-export function sumOf(lines: Value[][]): Value[] {
+export function sumLines(lines: Value[][]): Value[] {
   return (lines[0] ?? []).map((_, i) => {
     const values = lines.map((line) => line[i] ?? null).filter((value) => value !== null)
     return values.length > 0 ? values.reduce((sum, value) => sum + value, 0) : null

@@ -1,9 +1,9 @@
-import { visible } from '../lib/escape-invisible.js'
-import { numberText } from '../lib/format.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
+import { formatNumber } from '../lib/format.js'
 import { COLORS } from './colors.js'
 import type { PlotData, PlotLine } from './plot-data.js'
 
-interface TipProps {
+interface TooltipProps {
   data: PlotData
   lines: PlotLine[]
   index: number
@@ -16,9 +16,9 @@ interface TipProps {
 const MAX_LINES = 12
 
 /** The numbers of a bucket, beside the pointer. Screen readers have the table. */
-export function Tip({ data, lines, index, left, width }: TipProps) {
+export function Tooltip({ data, lines, index, left, width }: TooltipProps) {
   const side = left > width / 2 ? { right: `${width - left + 12}px` } : { left: `${left + 12}px` }
-  const text = (value: number | null | undefined) => (value == null ? '–' : numberText(value))
+  const text = (value: number | null | undefined) => (value == null ? '–' : formatNumber(value))
   return (
     <div class="tip" style={side} aria-hidden="true">
       <p>
@@ -29,7 +29,7 @@ export function Tip({ data, lines, index, left, width }: TipProps) {
         {lines.slice(0, MAX_LINES).map((line) => (
           <li key={line.name}>
             <span class={`swatch fill-${(line.index % COLORS) + 1}`} />
-            <bdi class="tip-name">{visible(line.name)}</bdi>
+            <bdi class="tip-name">{escapeInvisible(line.name)}</bdi>
             <span>{text(line.values[index])}</span>
             {line.before && <span class="hint">before {text(line.before[index])}</span>}
           </li>

@@ -1,15 +1,15 @@
 import type { FieldName, Interval, SeriesDefinition, SeriesLine, SeriesQuestion } from '../../contract/questions.js'
-import { breakdownText, fieldLabel } from './fields.js'
+import { labelBreakdown, labelField } from './fields.js'
 
 /** Events, as they are called in the names of lines, steps and nodes. */
-export function eventText(event: string | string[]): string {
+export function labelEvents(event: string | string[]): string {
   if (event === '*') return 'Any event'
   return typeof event === 'string' ? event : event.join(' or ')
 }
 
 /** What a series counts, such as `purchased (sum of price)`. */
-export function seriesText({ event, metric, property = '', p = 95, where }: SeriesDefinition): string {
-  const field = fieldLabel(property as FieldName)
+export function labelSeries({ event, metric, property = '', p = 95, where }: SeriesDefinition): string {
+  const field = labelField(property as FieldName)
   const metrics: Record<SeriesDefinition['metric'], string> = {
     events: '',
     users: 'users',
@@ -22,16 +22,16 @@ export function seriesText({ event, metric, property = '', p = 95, where }: Seri
     percentile: `${p} % percentile of ${field}`,
   }
   const notes = [metrics[metric], where ? 'filtered' : ''].filter((note) => note !== '')
-  return notes.length > 0 ? `${eventText(event)} (${notes.join(', ')})` : eventText(event)
+  return notes.length > 0 ? `${labelEvents(event)} (${notes.join(', ')})` : labelEvents(event)
 }
 
 /** The names of the lines of an answer; no two are the same. */
-export function lineNames(lines: SeriesLine[], { series }: SeriesQuestion): string[] {
+export function labelLines(lines: SeriesLine[], { series }: SeriesQuestion): string[] {
   const seen = new Map<string, number>()
   return lines.map((line) => {
     const definition = series[line.series]
-    const name = definition ? seriesText(definition) : String(line.series)
-    const values = breakdownText(line.breakdown)
+    const name = definition ? labelSeries(definition) : String(line.series)
+    const values = labelBreakdown(line.breakdown)
     const text = values === '' ? name : series.length === 1 ? values : `${name}: ${values}`
     const count = (seen.get(text) ?? 0) + 1
     seen.set(text, count)
@@ -47,7 +47,7 @@ const HOUR = new Intl.DateTimeFormat(undefined, { ...UTC, hour: 'numeric', minut
 const WEEKDAY = new Intl.DateTimeFormat(undefined, { ...UTC, weekday: 'short' })
 
 /** The bucket that begins at this local time, such as `Sat, May 2, 2026`. @param at with its offset from UTC */
-export function bucketText(at: string, interval: Interval): string {
+export function formatBucket(at: string, interval: Interval): string {
   const local = Date.parse(`${at.slice(0, 16)}Z`)
   switch (interval) {
     case 'month':
@@ -62,8 +62,8 @@ export function bucketText(at: string, interval: Interval): string {
 }
 
 /** As `bucketText`, for buckets that follow each other: where clocks go back, the offset tells two hours apart. */
-export function bucketTexts(ats: string[], interval: Interval): string[] {
-  const texts = ats.map((at) => bucketText(at, interval))
+export function formatBuckets(ats: string[], interval: Interval): string[] {
+  const texts = ats.map((at) => formatBucket(at, interval))
   return texts.map((text, i) => {
     const isTwice = text === texts[i - 1] || text === texts[i + 1]
     return isTwice ? `${text} (UTC${ats[i]?.slice(-6)})` : text
@@ -71,7 +71,7 @@ export function bucketTexts(ats: string[], interval: Interval): string[] {
 }
 
 /** The same below a chart, where there is little room. */
-export function axisText(at: string, interval: Interval): string {
+export function formatAxisLabel(at: string, interval: Interval): string {
   const local = Date.parse(`${at.slice(0, 16)}Z`)
   if (interval === 'month') return MONTH.format(local)
   const isMidnight = at.slice(11, 16) === '00:00'
@@ -79,6 +79,6 @@ export function axisText(at: string, interval: Interval): string {
 }
 
 /** A date without a time, such as that of a cohort. */
-export function dateText(date: string): string {
+export function formatDate(date: string): string {
   return YEAR.format(Date.parse(`${date}T00:00Z`))
 }

@@ -9,7 +9,7 @@ export interface Choice {
 export const MAX_CHOICES = 50
 
 /** The choices that hold a text, in any case. */
-export function matching(text: string, choices: Choice[]): Choice[] {
+export function filterChoices(text: string, choices: Choice[]): Choice[] {
   const wanted = text.toLowerCase()
   return choices.filter(({ value }) => value.toLowerCase().includes(wanted)).slice(0, MAX_CHOICES)
 }

@@ -5,11 +5,11 @@ const FORMULA = /(?:^|[;\t])\s*[=+\-@\t\r＝＋－＠]/
 export type CsvRow = (string | number | null)[]
 
 /** RFC 4180. An apostrophe before texts that spreadsheets take for formulas keeps these from running. */
-export function csvOf(rows: CsvRow[]): string {
-  return rows.map((row) => `${row.map(field).join(',')}\r\n`).join('')
+export function formatCsv(rows: CsvRow[]): string {
+  return rows.map((row) => `${row.map(formatCell).join(',')}\r\n`).join('')
 }
 
-function field(value: string | number | null): string {
+function formatCell(value: string | number | null): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
   const text = FORMULA.test(value) ? `'${value}` : value

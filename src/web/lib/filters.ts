@@ -11,7 +11,7 @@ export type { Condition, Operator }
 export type Joint = 'and' | 'or'
 
 /** What a filter does, as people say it. */
-export const OPERATOR_TEXTS: Record<Operator, string> = {
+export const OPERATOR_LABELS: Record<Operator, string> = {
   is: 'is',
   is_not: 'is not',
   contains: 'contains',
@@ -58,14 +58,14 @@ function isScalar(value: unknown): value is Scalar {
 }
 
 /** Without conditions that are not filled in yet; `["is", field, []]` is one: it would match nothing. */
-export function withoutGaps(filter: Filter | null): Filter | null {
+export function dropIncomplete(filter: Filter | null): Filter | null {
   if (filter === null) return null
   if (filter[0] === 'not') {
-    const inner = withoutGaps(filter[1])
+    const inner = dropIncomplete(filter[1])
     return inner && ['not', inner]
   }
   if (filter[0] === 'and' || filter[0] === 'or') {
-    const inner = filter[1].map(withoutGaps).filter((one) => one !== null)
+    const inner = filter[1].map(dropIncomplete).filter((one) => one !== null)
     return inner.length > 0 ? [filter[0], inner] : null
   }
   const [, field, compared] = filter
@@ -80,17 +80,17 @@ export interface Group {
 }
 
 /** @returns null if the filter has a `not`, or groups within groups: that is edited as JSON */
-export function groupOf(filter: Filter | null): Group | null {
+export function toGroup(filter: Filter | null): Group | null {
   if (filter === null) return { joint: 'and', rows: [] }
-  const group = oneGroup(filter)
+  const group = toGroupOfAnyDepth(filter)
   const isDeeper = group?.rows.some((row) => isGroup(row) && row.rows.some(isGroup))
   return isDeeper ? null : group
 }
 
-function oneGroup(filter: Filter): Group | null {
+function toGroupOfAnyDepth(filter: Filter): Group | null {
   if (filter[0] === 'not') return null
   if (isCondition(filter)) return { joint: 'and', rows: [filter] }
-  const rows = filter[1].map((one) => (isCondition(one) ? one : oneGroup(one)))
+  const rows = filter[1].map((one) => (isCondition(one) ? one : toGroupOfAnyDepth(one)))
   return rows.includes(null) ? null : { joint: filter[0], rows: rows.filter((row) => row !== null) }
 }
 
@@ -103,19 +103,19 @@ export function isGroup(row: Condition | Group): row is Group {
 }
 
 /** The other way round. One condition by itself is not joined; no condition is no filter. */
-export function filterOf({ joint, rows }: Group): Filter | null {
-  const filters = rows.map((row): Filter => (isGroup(row) ? [row.joint, row.rows.map(asFilter)] : row))
+export function toFilter({ joint, rows }: Group): Filter | null {
+  const filters = rows.map((row): Filter => (isGroup(row) ? [row.joint, row.rows.map(toFilterPart)] : row))
   const [only] = filters
   if (only === undefined) return null
   return filters.length === 1 && joint === 'and' ? only : [joint, filters]
 }
 
-function asFilter(row: Condition | Group): Filter {
-  return isGroup(row) ? [row.joint, row.rows.map(asFilter)] : row
+function toFilterPart(row: Condition | Group): Filter {
+  return isGroup(row) ? [row.joint, row.rows.map(toFilterPart)] : row
 }
 
 /** A condition with another operator; what it is compared with stays where that is possible. */
-export function withOperator(condition: Condition, operator: Operator): Condition {
+export function changeOperator(condition: Condition, operator: Operator): Condition {
   const [, field, before = []] = condition
   const values: Scalar[] = Array.isArray(before) ? before : before === '' ? [] : [before]
   switch (OPERATORS[operator]) {

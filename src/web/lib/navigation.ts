@@ -4,7 +4,7 @@ import { parseRoute, type Route } from './route.js'
 export { linkTo, type Route } from './route.js'
 
 /** Shows another route; @param how whether the browser's back button returns to this one */
-export function go(link: string, how: 'push' | 'replace' = 'push'): void {
+export function navigate(link: string, how: 'push' | 'replace' = 'push'): void {
   if (how === 'push') location.hash = link
   else {
     history.replaceState(history.state, '', link)
@@ -31,16 +31,16 @@ export function isGuarded(): boolean {
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash)
   useEffect(() => {
-    let shown = { hash: location.hash, place: placeInHistory(0) }
+    let shown = { hash: location.hash, place: readHistoryIndex(0) }
     const show = () => {
-      shown = { hash: location.hash, place: placeInHistory(shown.place + 1) }
+      shown = { hash: location.hash, place: readHistoryIndex(shown.place + 1) }
       setHash(shown.hash)
     }
     const update = () => {
       if (!guard || location.hash === shown.hash) return show()
       const { hash } = location
-      const step = placeInHistory(shown.place + 1) - shown.place
-      const move = (by: number, to: string) => (by === 0 ? go(to, 'replace') : history.go(by))
+      const step = readHistoryIndex(shown.place + 1) - shown.place
+      const move = (by: number, to: string) => (by === 0 ? navigate(to, 'replace') : history.go(by))
       move(-step, shown.hash)
       guard(() => {
         guard = null
@@ -54,7 +54,7 @@ export function useRoute(): Route {
 }
 
 /** Where the current entry of the browser's history is among those of the page. @param next the place of one that is new */
-function placeInHistory(next: number): number {
+function readHistoryIndex(next: number): number {
   const state: { place?: number } | null = history.state
   if (typeof state?.place === 'number') return state.place
   history.replaceState({ place: next }, '')

@@ -12,7 +12,7 @@ import type {
   SeriesQuestion,
 } from '../../contract/questions.js'
 import { isObject, type Reader, readFields } from '../../contract/read-fields.js'
-import { isFieldName, isFilter, withoutGaps } from './filters.js'
+import { dropIncomplete, isFieldName, isFilter } from './filters.js'
 import { linkTo } from './route.js'
 
 /** A question as the page edits it: everything is there but the range of time, which may follow the calendar. */
@@ -24,8 +24,8 @@ export type PathsDraft = Ranged<PathsQuestion>
 export type Draft = SeriesDraft | FunnelDraft | RetentionDraft | PathsDraft
 export type Kind = Draft['kind']
 
-const DRAWINGS = ['line', 'area', 'bar', 'number', 'funnel', 'grid', 'flow', 'table'] as const
-export type Drawing = (typeof DRAWINGS)[number]
+const VISUALIZATIONS = ['line', 'area', 'bar', 'number', 'funnel', 'grid', 'flow', 'table'] as const
+export type Visualization = (typeof VISUALIZATIONS)[number]
 
 /** Ranges that move with the days. */
 export const PRESETS = ['today', '7d', '30d', '90d', '12m'] as const
@@ -33,7 +33,7 @@ export type Preset = (typeof PRESETS)[number]
 
 /** How an answer is shown; it is kept beside a saved question. */
 export interface Display {
-  as?: Drawing
+  as?: Visualization
   /** the range of time, of a question without `from` and `to` */
   range?: Preset
   /** whether the period before is shown, too */
@@ -43,7 +43,7 @@ export interface Display {
 export const KINDS = Object.keys(COUNTING) as readonly Kind[]
 
 /** Whether it is of the numbers in a property. */
-export function isOfNumbers(metric: Metric): boolean {
+export function isNumberMetric(metric: Metric): boolean {
   return (NUMBER_METRICS as readonly Metric[]).includes(metric)
 }
 
@@ -54,7 +54,7 @@ export function findBounds(field: Schema): { min: number; max: number } {
 }
 
 /** A first question of a kind; an empty name is one that is still to be chosen. */
-export function newQuestion(kind: Kind, event: string, timezone: string): Draft {
+export function createDraft(kind: Kind, event: string, timezone: string): Draft {
   const events = {
     series: { series: [{ event }] },
     funnel: { steps: [{ event }, { event: '' }] },
@@ -65,16 +65,16 @@ export function newQuestion(kind: Kind, event: string, timezone: string): Draft 
 }
 
 /** The same question as another kind: it keeps its range, its filter and its first event. */
-export function asKind(draft: Draft, kind: Kind): Draft {
+export function convertDraft(draft: Draft, kind: Kind): Draft {
   if (draft.kind === kind) return draft
-  const event = eventsOf(draft)[0]?.event ?? ''
-  const next = newQuestion(kind, typeof event === 'string' ? event : (event[0] ?? ''), draft.timezone)
+  const event = listEvents(draft)[0]?.event ?? ''
+  const next = createDraft(kind, typeof event === 'string' ? event : (event[0] ?? ''), draft.timezone)
   const { week_start, where, from, to } = draft
   return { ...next, week_start, where, ...(from !== undefined && { from }), ...(to !== undefined && { to }) }
 }
 
 /** The events that a question names. */
-function eventsOf(draft: Draft): Definition[] {
+function listEvents(draft: Draft): Definition[] {
   switch (draft.kind) {
     case 'series':
       return draft.series
@@ -94,7 +94,7 @@ type Json = Record<string, unknown>
  * @param value as somebody wrote it, parsed
  * @returns null if it is not one that can be edited field by field
  */
-export function filled(value: unknown): Draft | null {
+export function parseDraft(value: unknown): Draft | null {
   try {
     return readDraft(value)
   } catch {
@@ -142,7 +142,7 @@ function hasForm(schema: Schema, value: unknown): boolean {
 }
 
 /** Without what the service fills in anyway: for short links. */
-export function compact(draft: Draft): Json {
+export function toQuestion(draft: Draft): Json {
   const fields: Record<string, Schema> = COUNTING[draft.kind].properties
   const entries = Object.entries(draft).filter(([name, value]) => {
     return value !== null && JSON.stringify(value) !== JSON.stringify(fields[name]?.default)
@@ -159,7 +159,7 @@ function withoutNulls(value: unknown): unknown {
 }
 
 /** What the page shows, as its URL has it. */
-export interface Shown {
+export interface ExploreState {
   /** the text of the question, which may be anything */
   text: string
   display: Display
@@ -168,27 +168,31 @@ export interface Shown {
 }
 
 /** @param question as the service takes it; @param saved id of the saved question that it is */
-export function exploreLink(question: unknown, display: Display = {}, saved = ''): string {
+export function linkToExplore(question: unknown, display: Display = {}, saved = ''): string {
   const { as = '', range = '', compare } = display
   return linkTo(['explore'], { q: JSON.stringify(question), as, range, compare: compare ? '1' : '', saved })
 }
 
 /** The other way round; what a link has that nobody knows is left out. */
-export function shownBy(query: URLSearchParams): Shown {
-  const display = displayOf({ as: query.get('as'), range: query.get('range'), compare: query.get('compare') === '1' })
+export function parseExploreQuery(query: URLSearchParams): ExploreState {
+  const display = parseDisplay({
+    as: query.get('as'),
+    range: query.get('range'),
+    compare: query.get('compare') === '1',
+  })
   return { text: query.get('q') ?? '', saved: query.get('saved') ?? '', display }
 }
 
 /** What the page knows of how an answer is to be shown. @param value as it was saved, by whomever */
-export function displayOf(value: unknown): Display {
+export function parseDisplay(value: unknown): Display {
   if (!isObject(value)) return {}
-  const as = DRAWINGS.find((one) => one === value.as)
+  const as = VISUALIZATIONS.find((one) => one === value.as)
   const range = PRESETS.find((one) => one === value.range)
   return { ...(as && { as }), ...(range && { range }), ...(value.compare === true && { compare: true }) }
 }
 
 /** The ways in which an answer can be drawn, the usual one first. */
-export function drawingsOf(draft: Draft): Drawing[] {
+export function listVisualizations(draft: Draft): Visualization[] {
   switch (draft.kind) {
     case 'series': {
       const canStack = draft.series.every(({ metric }) => ['events', 'users', 'sum'].includes(metric))
@@ -205,15 +209,15 @@ export function drawingsOf(draft: Draft): Drawing[] {
 }
 
 /** How an answer to this question is drawn: as it was chosen, if that is possible. */
-export function drawingOf(draft: Draft, { as }: Display): Drawing {
-  const possible = drawingsOf(draft)
+export function chooseVisualization(draft: Draft, { as }: Display): Visualization {
+  const possible = listVisualizations(draft)
   return possible.find((one) => one === as) ?? possible[0] ?? 'table'
 }
 
 /** The question without filters that are not filled in yet, so that an answer stays while they are written. */
-export function finished(draft: Draft): Draft {
-  const clean = <T extends Definition | Exclusion>(one: T): T => ({ ...one, where: withoutGaps(one.where) })
-  const where = withoutGaps(draft.where)
+export function dropIncompleteFilters(draft: Draft): Draft {
+  const clean = <T extends Definition | Exclusion>(one: T): T => ({ ...one, where: dropIncomplete(one.where) })
+  const where = dropIncomplete(draft.where)
   switch (draft.kind) {
     case 'series': {
       const breakdown = draft.breakdown.filter((field) => field.length > 0)
@@ -232,7 +236,7 @@ export function finished(draft: Draft): Draft {
 }
 
 /** What is still to be chosen before a question can be asked, in the form of the service's own details. */
-export function gapsOf(draft: Draft): { path: string; message: string }[] {
+export function findGaps(draft: Draft): { path: string; message: string }[] {
   const gap = ({ event }: Definition, path: string) =>
     event.length === 0 || (Array.isArray(event) && event.includes(''))
       ? [{ path: `${path}/event`, message: 'Choose an event.' }]
@@ -240,7 +244,7 @@ export function gapsOf(draft: Draft): { path: string; message: string }[] {
   switch (draft.kind) {
     case 'series':
       return draft.series.flatMap((one, i) => {
-        const needsProperty = isOfNumbers(one.metric) && (one.property === undefined || one.property.length === 0)
+        const needsProperty = isNumberMetric(one.metric) && (one.property === undefined || one.property.length === 0)
         const path = `/series/${i}/property`
         return [
           ...gap(one, `/series/${i}`),

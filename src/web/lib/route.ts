@@ -10,7 +10,7 @@ export interface Route {
 /** @param hash such as `#/users/ada?tab=events` */
 export function parseRoute(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s, 2)
-  const [view = '', ...rest] = path.split('/').map(decoded)
+  const [view = '', ...rest] = path.split('/').map(decodePart)
   return { view, rest, query: new URLSearchParams(query) }
 }
 
@@ -21,7 +21,7 @@ export function linkTo(parts: string[], query: Record<string, string> = {}): str
   return `#/${parts.map(encodeURIComponent).join('/')}${search}`
 }
 
-function decoded(part: string): string {
+function decodePart(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {

@@ -24,7 +24,7 @@ export interface Day<E> {
 const SESSION_PROPERTIES = ['session_id', '$session_id', 'sessionId']
 
 /** Events by day and session, the latest first; an event says its session, or is within the time of one. */
-export function timelineOf<E extends Placed>(events: readonly E[], sessions: readonly Session[]): Day<E>[] {
+export function buildTimeline<E extends Placed>(events: readonly E[], sessions: readonly Session[]): Day<E>[] {
   const sorted = events.toSorted((a, b) => b.timestamp - a.timestamp || (a.eventId < b.eventId ? 1 : -1))
   const days: Day<E>[] = []
   let today = ''
@@ -33,7 +33,7 @@ export function timelineOf<E extends Placed>(events: readonly E[], sessions: rea
     if (date !== today) days.push({ at: event.timestamp, visits: [] })
     today = date
     const visits = days.at(-1)?.visits ?? []
-    const sessionId = sessionIdOf(event) ?? sessionAround(event.timestamp, sessions)
+    const sessionId = readSessionId(event) ?? findSessionAt(event.timestamp, sessions)
     const last = visits.at(-1)
     if (last && last.sessionId === sessionId) last.events.push(event)
     else visits.push({ sessionId, events: [event] })
@@ -42,7 +42,7 @@ export function timelineOf<E extends Placed>(events: readonly E[], sessions: rea
 }
 
 /** The session that an event says it belongs to; null if it says none. */
-export function sessionIdOf({ properties }: Pick<Placed, 'properties'>): string | null {
+export function readSessionId({ properties }: Pick<Placed, 'properties'>): string | null {
   for (const name of SESSION_PROPERTIES) {
     const id = Object.hasOwn(properties, name) ? properties[name] : undefined
     if (typeof id === 'string' && id !== '') return id
@@ -50,7 +50,7 @@ export function sessionIdOf({ properties }: Pick<Placed, 'properties'>): string 
   return null
 }
 
-function sessionAround(instant: number, sessions: readonly Session[]): string | null {
+function findSessionAt(instant: number, sessions: readonly Session[]): string | null {
   const around = sessions.find((session) => {
     return session.started_at <= instant && instant <= (session.ended_at ?? session.updated_at)
   })

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
-import { lookForTrouble } from '../api/service-status.js'
+import { checkStatus } from '../api/service-status.js'
 import { useLatest } from './use-latest.js'
 import { useRecovery } from './use-recovery.js'
 
@@ -34,7 +34,7 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
       (error) => {
         if (stop.signal.aborted) return
         // A part of the page is loaded by no call.
-        if (error instanceof TypeError) lookForTrouble()
+        if (error instanceof TypeError) checkStatus()
         setState({ value: null, error, isLoading: false })
       },
     )

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
-import { isPassing } from '../api/call.js'
-import { currentTrouble, whenRecovered } from '../api/service-status.js'
+import { isTransient } from '../api/call.js'
+import { getOutage, onRecovery } from '../api/service-status.js'
 import { useLatest } from './use-latest.js'
 
 /** The service may be back before anybody has seen that it was not; what is refused again and again has another reason. */
@@ -15,20 +15,20 @@ const FIRST_PAUSE_MS = 1_000
 export function useRecovery({ error, isLoading }: { error: Error | null; isLoading: boolean }, act: () => void): void {
   const latest = useLatest(act)
   const tries = useRef(0)
-  const isWanted = error !== null && isPassing(error)
+  const isWanted = error !== null && isTransient(error)
   useEffect(() => {
     if (error === null && !isLoading) tries.current = 0
   }, [error, isLoading])
   useEffect(() => {
     if (!isWanted) return
-    const forget = whenRecovered(() => latest.current())
+    const forget = onRecovery(() => latest.current())
     const pause = FIRST_PAUSE_MS * 2 ** tries.current
     const timer = tries.current < MAX_TRIES ? setTimeout(tryAgain, pause) : undefined
     const hidden = new AbortController()
     function tryAgain() {
       if (document.visibilityState === 'hidden') {
         document.addEventListener('visibilitychange', tryAgain, { once: true, signal: hidden.signal })
-      } else if (currentTrouble() === null) {
+      } else if (getOutage() === null) {
         tries.current++
         latest.current()
       }

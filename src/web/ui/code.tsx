@@ -1,9 +1,9 @@
-import { indented } from '../lib/json-text.js'
+import { indentJson } from '../lib/json-text.js'
 import { CopyButton } from './copy-button.js'
 import { Scrollable } from './scrollable.js'
 
 /** A text as it is, line by line. */
-export function ExactText({ label, text }: { label: string; text: string }) {
+export function TextBlock({ label, text }: { label: string; text: string }) {
   return (
     <Scrollable label={label} class="json">
       <pre>{text}</pre>
@@ -13,14 +13,14 @@ export function ExactText({ label, text }: { label: string; text: string }) {
 
 /** A JSON text, indented. */
 export function Json({ text, label }: { text: string; label: string }) {
-  return <ExactText label={label} text={indented(text)} />
+  return <TextBlock label={label} text={indentJson(text)} />
 }
 
 /** Something to run, and a button that copies it. */
 export function Code({ text, label }: { text: string; label: string }) {
   return (
     <div class="code">
-      <ExactText label={label} text={text} />
+      <TextBlock label={label} text={text} />
       <CopyButton text={text} />
     </div>
   )

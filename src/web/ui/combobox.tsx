@@ -1,6 +1,6 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Choice } from '../lib/choices.js'
-import { visible } from '../lib/escape-invisible.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
 import { useLatest } from '../lib/use-latest.js'
 
 /** What completes a text; it is cancelled if more is typed meanwhile. */
@@ -138,7 +138,7 @@ function ChoiceList({ id, label, choices, active, isShown, onChoose }: ChoiceLis
           onMouseDown={(event) => event.preventDefault()}
           onClick={() => onChoose(value)}
         >
-          <bdi>{visible(value)}</bdi>
+          <bdi>{escapeInvisible(value)}</bdi>
           {note && <small>{note}</small>}
         </div>
       ))}

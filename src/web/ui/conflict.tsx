@@ -12,7 +12,7 @@ interface ConflictProps {
 }
 
 /** Asks whose version stays, as somebody else has saved one meanwhile. */
-export function Conflict({ what, onLoad, onOverwrite, onClose }: ConflictProps) {
+export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
   const choose = (act: ConflictProps['onLoad']) => async () => {

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { type CsvRow, csvOf } from '../lib/csv.js'
+import { type CsvRow, formatCsv } from '../lib/csv.js'
 
 interface CsvButtonProps {
   /** of the file, without its ending */
@@ -34,7 +34,7 @@ export function CsvButton({ name, rows, label = 'Download CSV', about }: CsvButt
 
 function saveCsv(name: string, rows: CsvRow[]): void {
   // The mark says to Excel that it is UTF-8.
-  const url = URL.createObjectURL(new Blob(['\uFEFF', csvOf(rows)], { type: 'text/csv;charset=utf-8' }))
+  const url = URL.createObjectURL(new Blob(['\uFEFF', formatCsv(rows)], { type: 'text/csv;charset=utf-8' }))
   const link = document.createElement('a')
   link.href = url
   link.download = `${name}.csv`

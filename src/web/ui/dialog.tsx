@@ -52,7 +52,7 @@ interface ConfirmProps {
 }
 
 /** Asks before something is done that cannot be undone. */
-export function Confirm({ title, children, action, onConfirm, isBlocked = false, onClose }: ConfirmProps) {
+export function ConfirmDialog({ title, children, action, onConfirm, isBlocked = false, onClose }: ConfirmProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
   const confirm = async () => {

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import type { Warning } from '../../contract/warning.js'
 import { CallError } from '../api/call.js'
-import { visible } from '../lib/escape-invisible.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
 
 /** What went wrong, and which fields are at fault. */
 export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => void) | undefined }) {
@@ -34,7 +34,7 @@ export function Warnings({ warnings = [] }: { warnings?: readonly Warning[] | un
     <div class="notice warnings" role="status" aria-label="Warnings">
       {warnings.map(({ path, message }) => (
         <p key={path}>
-          <bdi>{visible(message)}</bdi>
+          <bdi>{escapeInvisible(message)}</bdi>
         </p>
       ))}
     </div>

@@ -1,6 +1,6 @@
-import { numberText } from '../lib/format.js'
+import { formatNumber } from '../lib/format.js'
 
-interface PagesProps {
+interface PaginationProps {
   page: number
   /** the number of the last one, where it is known */
   last?: number
@@ -10,7 +10,7 @@ interface PagesProps {
 }
 
 /** The way through numbered pages; nothing if there is only one. */
-export function Pages({ page, last, hasMore, isLoading, onChange }: PagesProps) {
+export function Pagination({ page, last, hasMore, isLoading, onChange }: PaginationProps) {
   if (page === 1 && !hasMore) return null
   return (
     <nav class="pages" aria-label="Pages">
@@ -18,8 +18,8 @@ export function Pages({ page, last, hasMore, isLoading, onChange }: PagesProps) 
         Previous
       </button>
       <span class="hint">
-        Page {numberText(page)}
-        {last !== undefined && ` of ${numberText(last)}`}
+        Page {formatNumber(page)}
+        {last !== undefined && ` of ${formatNumber(last)}`}
       </span>
       <button type="button" disabled={!hasMore || isLoading} onClick={() => onChange(page + 1)}>
         Next

@@ -1,8 +1,8 @@
-import { ExactText, Json } from './code.js'
+import { Json, TextBlock } from './code.js'
 import { CopyButton } from './copy-button.js'
 
 /** Properties twice: easy to read, and exactly as they are stored. */
-export function ExactTexts({ text }: { text: string }) {
+export function PropertiesView({ text }: { text: string }) {
   return (
     <div class="texts">
       <section>
@@ -16,7 +16,7 @@ export function ExactTexts({ text }: { text: string }) {
           <h3>Exactly as stored</h3>
           <CopyButton text={text} />
         </header>
-        <ExactText label="Properties, exactly as stored" text={text} />
+        <TextBlock label="Properties, exactly as stored" text={text} />
       </section>
     </div>
   )

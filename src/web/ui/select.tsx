@@ -1,6 +1,6 @@
 import { useId } from 'preact/hooks'
 
-interface ChooseProps<T extends string> {
+interface SelectProps<T extends string> {
   label: string
   value: T
   /** what is kept, and how people call it */
@@ -11,7 +11,7 @@ interface ChooseProps<T extends string> {
 }
 
 /** A choice of a few things. */
-export function Choose<T extends string>({ label, value, options, onChange, hidesLabel }: ChooseProps<T>) {
+export function Select<T extends string>({ label, value, options, onChange, hidesLabel }: SelectProps<T>) {
   const id = useId()
   return (
     <div class="choose">
@@ -30,7 +30,7 @@ export function Choose<T extends string>({ label, value, options, onChange, hide
 }
 
 /** The same, all of it in sight. */
-export function Segments<T extends string>({ label, value, options, onChange }: ChooseProps<T>) {
+export function SegmentedControl<T extends string>({ label, value, options, onChange }: SelectProps<T>) {
   const id = useId()
   return (
     <fieldset class="segments">

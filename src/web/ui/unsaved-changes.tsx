@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
 import { guardRoute } from '../lib/navigation.js'
-import { Confirm } from './dialog.js'
+import { ConfirmDialog } from './dialog.js'
 
 /** Asks before somebody leaves what was changed and is not saved. @param what is left, such as “board” */
-export function Leaving({ what }: { what: string }) {
+export function UnsavedChangesGuard({ what }: { what: string }) {
   const [leave, setLeave] = useState<(() => void) | null>(null)
   useEffect(() => {
     guardRoute((leave) => setLeave(() => leave))
@@ -17,13 +17,13 @@ export function Leaving({ what }: { what: string }) {
   }, [])
   if (!leave) return null
   return (
-    <Confirm
+    <ConfirmDialog
       title="Leave without saving?"
       action="Discard changes"
       onConfirm={async () => leave()}
       onClose={() => setLeave(null)}
     >
       <p>What you changed of this {what} is not saved yet.</p>
-    </Confirm>
+    </ConfirmDialog>
   )
 }

@@ -1,19 +1,19 @@
 import type { ComponentChildren } from 'preact'
 import { useCallback, useEffect, useState } from 'preact/hooks'
-import { readEventNames } from '../api/schema.js'
-import type { Session } from '../api/sign-in.js'
+import { listEventNames } from '../api/schema.js'
+import type { Access } from '../api/sign-in.js'
 import { useLoaded } from '../lib/use-loaded.js'
 
 /** Projects that are known to have events, so that each is asked about once. */
 const filled = new Set<string>()
 
 /** Shows a view, but while the project has no events how to send some. */
-export function NeedsEvents({ session, children }: { session: Session; children: ComponentChildren }) {
+export function NeedsEvents({ session, children }: { session: Access; children: ComponentChildren }) {
   const { project } = session
   const [isFilled, setFilled] = useState(filled.has(project))
   const found = useLoaded(isFilled ? null : project, async (signal) => {
     // Which the service knows by heart; a first event it would have to look for.
-    const { events, pending } = await readEventNames(signal)
+    const { events, pending } = await listEventNames(signal)
     return { isEmpty: events.length === 0 && pending === 0 }
   })
   const isEmpty = !isFilled && found.value?.isEmpty === true

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks'
-import { type Session, signIn } from '../api/sign-in.js'
+import { type Access, signIn } from '../api/sign-in.js'
 import { useModal } from '../ui/dialog.js'
 import { Failure } from '../ui/notice.js'
 
 interface SignInProps {
   /** why somebody who was signed in is asked again */
   reason?: string
-  onSignedIn: (session: Session) => void
+  onSignedIn: (session: Access) => void
 }
 
 /** Asks for a key, of which the browser keeps nothing: it gets a cookie that no script can read. */

@@ -1,8 +1,8 @@
-import type { Session } from '../api/sign-in.js'
+import type { Access } from '../api/sign-in.js'
 import type { Route } from '../lib/navigation.js'
 
 /** What every view is given. */
 export interface ViewProps {
-  session: Session
+  session: Access
   route: Route
 }

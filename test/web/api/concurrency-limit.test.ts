@@ -1,13 +1,13 @@
 import t from 'tap'
-import { Slots } from '../../../src/web/api/concurrency-limit.js'
+import { ConcurrencyLimit } from '../../../src/web/api/concurrency-limit.js'
 import { until } from '../../helper.js'
 
 /** Something that runs until it is told to end. */
 function task(
-  slots: Slots,
+  limit: ConcurrencyLimit,
   name: string,
   log: string[],
-  { signal, place = 0 }: { signal?: AbortSignal; place?: number } = {},
+  { signal, priority = 0 }: { signal?: AbortSignal; priority?: number } = {},
 ) {
   let end = () => {}
   let fail = (_: Error) => {}
@@ -19,13 +19,13 @@ function task(
     log.push(name)
     return ended
   }
-  return { end, fail, result: slots.run(act, { signal, place }) }
+  return { end, fail, result: limit.run(act, { signal, priority }) }
 }
 
 t.test('so many run at a time, and the others follow in their order', async (t) => {
-  const slots = new Slots(2)
+  const limit = new ConcurrencyLimit(2)
   const log: string[] = []
-  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => task(slots, name, log))
+  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => task(limit, name, log))
   t.strictSame(log, [], 'nothing runs before its turn is taken')
   await until('the first ones', () => log.length === 2)
   t.strictSame(log, ['a', 'b'])
@@ -42,7 +42,7 @@ t.test('so many run at a time, and the others follow in their order', async (t) 
 })
 
 t.test('those that come together begin by their places', async (t) => {
-  const slots = new Slots(1)
+  const limit = new ConcurrencyLimit(1)
   const log: string[] = []
   const tasks = (
     [
@@ -51,8 +51,8 @@ t.test('those that come together begin by their places', async (t) => {
       ['second', 0],
       ['third', 1],
     ] as const
-  ).map(([name, place]) => {
-    return task(slots, name, log, { place })
+  ).map(([name, priority]) => {
+    return task(limit, name, log, { priority })
   })
   for (const { end } of tasks) end()
   await Promise.all(tasks.map(({ result }) => result))
@@ -60,12 +60,12 @@ t.test('those that come together begin by their places', async (t) => {
 })
 
 t.test('who leaves the queue keeps nobody waiting', async (t) => {
-  const slots = new Slots(1)
+  const limit = new ConcurrencyLimit(1)
   const log: string[] = []
-  const first = task(slots, 'first', log)
+  const first = task(limit, 'first', log)
   const stop = new AbortController()
-  const second = task(slots, 'second', log, { signal: stop.signal })
-  const third = task(slots, 'third', log)
+  const second = task(limit, 'second', log, { signal: stop.signal })
+  const third = task(limit, 'third', log)
   await until('the first one', () => log.length === 1)
   stop.abort(new Error('not wanted any more'))
   await t.rejects(async () => await second.result, /not wanted/)
@@ -75,9 +75,9 @@ t.test('who leaves the queue keeps nobody waiting', async (t) => {
   t.equal(await third.result, 'third')
   t.strictSame(log, ['first', 'third'])
   await t.rejects(
-    slots.run(async () => 1, { signal: stop.signal }),
+    limit.run(async () => 1, { signal: stop.signal }),
     /not wanted/,
     'nor does it enter',
   )
-  t.equal(await slots.run(async () => 1), 1)
+  t.equal(await limit.run(async () => 1), 1)
 })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { FrameParser } from '../../../src/web/api/sse-parser.js'
+import { SseParser } from '../../../src/web/api/sse-parser.js'
 
 t.test('events come out of chunks of any size', async (t) => {
   const texts = ['{"a":1}', '{\n"b":\n\n2}', '{"data: ":": x"}', '"é😀"']
@@ -8,11 +8,11 @@ t.test('events come out of chunks of any size', async (t) => {
   const stream = `retry: 2000\n\n: beat\n\n${frames.join(':\n\n')}`
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 40 })), (sizes) => {
-      const parser = new FrameParser()
+      const parser = new SseParser()
       const found: string[] = []
       let at = 0
       for (const size of [...sizes, stream.length]) {
-        found.push(...parser.take(stream.slice(at, at + size)))
+        found.push(...parser.push(stream.slice(at, at + size)))
         at += size
       }
       t.strictSame(found, texts)

@@ -1,21 +1,27 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Filter } from '../../../src/contract/questions.js'
-import { flowLayout } from '../../../src/web/charts/flow-layout.js'
-import { openPart, overPart, partAt, stacked, sumOf } from '../../../src/web/charts/plot-data.js'
-import { bucketTexts } from '../../../src/web/lib/answer-labels.js'
-import { csvOf } from '../../../src/web/lib/csv.js'
-import { fieldOf, fieldText, typedValue, valueText } from '../../../src/web/lib/fields.js'
+import { layOutFlow } from '../../../src/web/charts/flow-layout.js'
 import {
-  filterOf,
-  groupOf,
+  findPartAt,
+  selectCompletePart,
+  selectOpenPart,
+  stackLines,
+  sumLines,
+} from '../../../src/web/charts/plot-data.js'
+import { formatBuckets } from '../../../src/web/lib/answer-labels.js'
+import { formatCsv } from '../../../src/web/lib/csv.js'
+import { formatField, formatValue, parseField, parseValue } from '../../../src/web/lib/fields.js'
+import {
+  changeOperator,
   isFilter,
-  OPERATOR_TEXTS,
+  OPERATOR_LABELS,
   type Operator,
-  withOperator,
+  toFilter,
+  toGroup,
 } from '../../../src/web/lib/filters.js'
-import { compactText, numberText, tickText } from '../../../src/web/lib/format.js'
-import { hasBegun, isDate, rangeBefore } from '../../../src/web/lib/range.js'
+import { formatCompact, formatNumber, formatTick } from '../../../src/web/lib/format.js'
+import { findRangeBefore, hasBegun, isDate } from '../../../src/web/lib/range.js'
 
 const scalar = fc.oneof(
   fc.string(),
@@ -27,21 +33,21 @@ const scalar = fc.oneof(
 t.test('a value that is typed as it is shown is the same value', (t) => {
   fc.assert(
     fc.property(fc.oneof(scalar, fc.constantFrom('5', 'true', '"a"', 'null', '', ' a')), (value) => {
-      t.strictSame(typedValue(valueText(value)), Object.is(value, -0) ? 0 : value)
+      t.strictSame(parseValue(formatValue(value)), Object.is(value, -0) ? 0 : value)
     }),
   )
-  t.equal(valueText('5'), '"5"')
-  t.equal(valueText('pro'), 'pro')
+  t.equal(formatValue('5'), '"5"')
+  t.equal(formatValue('pro'), 'pro')
   t.end()
 })
 
 t.test('a field that is typed as it is shown is the same field, and a name by itself is of properties', (t) => {
   for (const field of ['event', 'properties.a', 'user.a.b', ['properties', 'a.b', '"']]) {
-    t.strictSame(fieldOf(fieldText(field)), field)
+    t.strictSame(parseField(formatField(field)), field)
   }
-  t.equal(fieldOf(' price '), 'properties.price')
-  t.strictSame(fieldOf('utm.source'), ['properties', 'utm.source'])
-  t.equal(fieldOf(''), '')
+  t.equal(parseField(' price '), 'properties.price')
+  t.strictSame(parseField('utm.source'), ['properties', 'utm.source'])
+  t.equal(parseField(''), '')
   t.end()
 })
 
@@ -58,22 +64,22 @@ t.test('a filter that a form can show comes back from it unchanged', (t) => {
   fc.assert(
     fc.property(group(fc.oneof(condition, group(condition))), (filter) => {
       t.ok(isFilter(filter))
-      const form = groupOf(filter)
+      const form = toGroup(filter)
       if (!form) return t.fail(JSON.stringify(filter))
-      const back = filterOf(form)
+      const back = toFilter(form)
       const [joint, inner] = filter as ['and' | 'or', Filter[]]
       t.strictSame(back, inner.length === 0 ? null : inner.length === 1 && joint === 'and' ? inner[0] : filter)
     }),
   )
-  t.equal(groupOf(['not', ['set', 'event']]), null)
-  t.equal(groupOf(['and', [['or', [['and', [['set', 'event']]]]]]]), null)
+  t.equal(toGroup(['not', ['set', 'event']]), null)
+  t.equal(toGroup(['and', [['or', [['and', [['set', 'event']]]]]]]), null)
   t.end()
 })
 
 t.test('with each operator a condition stays a filter', (t) => {
   fc.assert(
-    fc.property(condition, fc.constantFrom(...(Object.keys(OPERATOR_TEXTS) as Operator[])), (before, operator) => {
-      const after = withOperator(before as never, operator)
+    fc.property(condition, fc.constantFrom(...(Object.keys(OPERATOR_LABELS) as Operator[])), (before, operator) => {
+      const after = changeOperator(before as never, operator)
       t.equal(after[0], operator)
       t.ok(isFilter(after), JSON.stringify(after))
     }),
@@ -83,33 +89,33 @@ t.test('with each operator a condition stays a filter', (t) => {
 
 t.test('a file has no formulas, and each row its fields', (t) => {
   t.equal(
-    csvOf([
+    formatCsv([
       ['a', 'b'],
       [1, null],
       [-2, '=1'],
     ]),
     "a,b\r\n1,\r\n-2,'=1\r\n",
   )
-  for (const text of ['=a', '+a', '-a', '@a', '\ta', '\r=a', ' =a', '＝a']) t.match(csvOf([[text]]), /^"?'/)
-  t.equal(csvOf([['a "b", c\nd']]), '"a ""b"", c\nd"\r\n')
+  for (const text of ['=a', '+a', '-a', '@a', '\ta', '\r=a', ' =a', '＝a']) t.match(formatCsv([[text]]), /^"?'/)
+  t.equal(formatCsv([['a "b", c\nd']]), '"a ""b"", c\nd"\r\n')
   t.end()
 })
 
 t.test('a number is shown with digits that say something, however small or large it is', (t) => {
-  t.equal(numberText(0.1 + 0.2), '0.3')
-  t.equal(numberText(1234.567), '1,234.57')
-  t.equal(numberText(0.004), '0.004')
-  t.equal(compactText(0.0123), '0.0123')
-  t.equal(numberText(-0.000_000_002), '-2E-9')
-  t.equal(numberText(1e15), '1,000,000,000,000,000')
-  t.equal(numberText(1.5e300), '1.5E300')
-  t.equal(numberText(0), '0')
+  t.equal(formatNumber(0.1 + 0.2), '0.3')
+  t.equal(formatNumber(1234.567), '1,234.57')
+  t.equal(formatNumber(0.004), '0.004')
+  t.equal(formatCompact(0.0123), '0.0123')
+  t.equal(formatNumber(-0.000_000_002), '-2E-9')
+  t.equal(formatNumber(1e15), '1,000,000,000,000,000')
+  t.equal(formatNumber(1.5e300), '1.5E300')
+  t.equal(formatNumber(0), '0')
   // No two lines of a chart have the same number, and each has its own.
   const steps = fc.tuple(fc.constantFrom(1, 2, 2.5, 5), fc.integer({ min: -12, max: 20 }))
   fc.assert(
     fc.property(steps, fc.integer({ min: -12, max: 0 }), ([factor, power], first) => {
       const step = Number(`${factor}e${power}`)
-      const texts = Array.from({ length: 13 }, (_, i) => tickText((first + i) * step, step))
+      const texts = Array.from({ length: 13 }, (_, i) => formatTick((first + i) * step, step))
       t.equal(new Set(texts).size, 13, `${step}: ${texts}`)
     }),
   )
@@ -117,7 +123,7 @@ t.test('a number is shown with digits that say something, however small or large
 })
 
 t.test('what is negative is stacked below what is not', (t) => {
-  const tops = stacked([
+  const tops = stackLines([
     [-5, 1],
     [3, 2],
     [-2, null],
@@ -128,14 +134,14 @@ t.test('what is negative is stacked below what is not', (t) => {
     [-7, null],
   ])
   const first = tops.map(([top]) => top ?? null)
-  const parts = [-4, -6, -9, 1, 9].map((height) => partAt(first, height))
+  const parts = [-4, -6, -9, 1, 9].map((height) => findPartAt(first, height))
   t.strictSame(parts, [0, 2, 2, 1, 2])
   t.end()
 })
 
 t.test('the two hours of which clocks have one are told apart', (t) => {
   const ats = ['01:00:00+02:00', '02:00:00+02:00', '02:00:00+01:00', '03:00:00+01:00'].map((at) => `2026-10-25T${at}`)
-  const texts = bucketTexts(ats, 'hour')
+  const texts = formatBuckets(ats, 'hour')
   t.match(texts[1], /\(UTC\+02:00\)$/)
   t.match(texts[2], /\(UTC\+01:00\)$/)
   t.notMatch(texts[0], /UTC/)
@@ -145,11 +151,11 @@ t.test('the two hours of which clocks have one are told apart', (t) => {
 
 t.test('what is not over is a part of its own that begins where the rest ends', (t) => {
   const complete = [true, true, false, false]
-  t.strictSame(overPart([1, 2, 3, 4], complete), [1, 2, null, null])
-  t.strictSame(openPart([1, 2, 3, 4], complete), [null, 2, 3, 4])
-  t.strictSame(openPart([1, 2], [true, true]), [null, null])
+  t.strictSame(selectCompletePart([1, 2, 3, 4], complete), [1, 2, null, null])
+  t.strictSame(selectOpenPart([1, 2, 3, 4], complete), [null, 2, 3, 4])
+  t.strictSame(selectOpenPart([1, 2], [true, true]), [null, null])
   t.strictSame(
-    stacked([
+    stackLines([
       [1, null, 2],
       [3, 4, null],
     ]),
@@ -159,7 +165,7 @@ t.test('what is not over is a part of its own that begins where the rest ends', 
     ],
   )
   t.strictSame(
-    sumOf([
+    sumLines([
       [1, null],
       [2, null],
     ]),
@@ -193,7 +199,7 @@ t.test('the bands of a flow stay within their nodes', (t) => {
         const links = a.flatMap((count, i) => {
           return b.map((other, k) => ({ step: 0, from: `a${i}`, to: `b${k}`, users: Math.min(count, other) }))
         })
-        const flow = flowLayout({ nodes, links }, false)
+        const flow = layOutFlow({ nodes, links }, false)
         t.equal(flow.links.length, links.length)
         for (const { path } of flow.links) {
           const ys = [...path.matchAll(/(?:M\S+|L\S+|C\S+ \S+ \S+ \S+ \S+) (\S+?)(?=[CLZ])/g)].map(([, y]) => Number(y))
@@ -204,7 +210,7 @@ t.test('the bands of a flow stay within their nodes', (t) => {
       },
     ),
   )
-  const back = flowLayout(
+  const back = layOutFlow(
     {
       nodes: [
         { step: 0, event: 'end', users: 2 },
@@ -222,6 +228,6 @@ t.test('the bands of a flow stay within their nodes', (t) => {
 t.test('what only looks like a date is none, as nothing can be counted from it', async (t) => {
   for (const date of ['2026-05-01', '2024-02-29']) t.ok(isDate(date), date)
   for (const text of ['2026-13-01', '2026-00-10', '2026-01-32', '2026-5-1', 5]) t.notOk(isDate(text), String(text))
-  t.strictSame(rangeBefore({ from: '2026-05-03', to: '2026-05-05' }), { from: '2026-05-01', to: '2026-05-03' })
-  t.equal(rangeBefore({ from: '2026-05-03', to: '2026-13-01' }), null)
+  t.strictSame(findRangeBefore({ from: '2026-05-03', to: '2026-05-05' }), { from: '2026-05-01', to: '2026-05-03' })
+  t.equal(findRangeBefore({ from: '2026-05-03', to: '2026-13-01' }), null)
 })

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { elementTexts, indented, memberTexts } from '../../../src/web/lib/json-text.js'
+import { indentJson, readElements, readMembers } from '../../../src/web/lib/json-text.js'
 
 t.test('numbers, escapes and spaces stay as they are', async (t) => {
   const text =
     ' { "a" : 1.0,"b":12345678901234567890 , "c":"\\u0041\\"}," ,"d":{"x":[1e400, {}]},"e":[],"\\u0066":null}'
-  t.strictSame(Object.fromEntries(memberTexts(text)), {
+  t.strictSame(Object.fromEntries(readMembers(text)), {
     a: '1.0',
     b: '12345678901234567890',
     c: '"\\u0041\\"},"',
@@ -13,10 +13,10 @@ t.test('numbers, escapes and spaces stay as they are', async (t) => {
     e: '[]',
     f: 'null',
   })
-  t.strictSame(elementTexts('[1.0 , "a,]", [ 2 ],{"b":"]"}]'), ['1.0', '"a,]"', '[ 2 ]', '{"b":"]"}'])
-  t.strictSame(elementTexts(' [ ] '), [])
-  t.strictSame([...memberTexts('{}')], [])
-  t.strictSame([...memberTexts('{"a":1,"a":2}')], [['a', '2']])
+  t.strictSame(readElements('[1.0 , "a,]", [ 2 ],{"b":"]"}]'), ['1.0', '"a,]"', '[ 2 ]', '{"b":"]"}'])
+  t.strictSame(readElements(' [ ] '), [])
+  t.strictSame([...readMembers('{}')], [])
+  t.strictSame([...readMembers('{"a":1,"a":2}')], [['a', '2']])
 })
 
 t.test('any JSON falls into its parts', async (t) => {
@@ -26,13 +26,13 @@ t.test('any JSON falls into its parts', async (t) => {
       fc.array(fc.jsonValue()),
       fc.nat(3),
       (object, array, gap) => {
-        const members = memberTexts(JSON.stringify(object, null, gap))
+        const members = readMembers(JSON.stringify(object, null, gap))
         t.strictSame(
           [...members].map(([name, text]) => [name, JSON.parse(text)]),
           Object.entries(JSON.parse(JSON.stringify(object))),
         )
         t.strictSame(
-          elementTexts(JSON.stringify(array, null, gap)).map((text) => JSON.parse(text)),
+          readElements(JSON.stringify(array, null, gap)).map((text) => JSON.parse(text)),
           JSON.parse(JSON.stringify(array)),
         )
       },
@@ -43,18 +43,18 @@ t.test('any JSON falls into its parts', async (t) => {
 t.test('no string is too long, of which a batch may have 20 MiB', async (t) => {
   for (const part of ['x', '\\n', '\\"']) {
     const long = `"${part.repeat((19 * 1024 * 1024) / part.length)}"`
-    t.equal(memberTexts(`{"a":${long},"b":1}`).get('a')?.length, long.length, part)
-    t.strictSame(elementTexts(`[{"a":${long}}, 2]`)[1], '2', part)
+    t.equal(readMembers(`{"a":${long},"b":1}`).get('a')?.length, long.length, part)
+    t.strictSame(readElements(`[{"a":${long}}, 2]`)[1], '2', part)
   }
 })
 
 t.test('what is not JSON throws', async (t) => {
-  for (const text of ['{"a":', '{"a', '{a:1}', '{"a":[1']) t.throws(() => memberTexts(text), SyntaxError, text)
+  for (const text of ['{"a":', '{"a', '{a:1}', '{"a":[1']) t.throws(() => readMembers(text), SyntaxError, text)
 })
 
 t.test('tokens stay as they are', async (t) => {
   t.equal(
-    indented('{"a" :1.0,"a":1e400,"b":[ ],"c":{\n},"d":[1,"x, {\\"y\\":[1]}"]}'),
+    indentJson('{"a" :1.0,"a":1e400,"b":[ ],"c":{\n},"d":[1,"x, {\\"y\\":[1]}"]}'),
     '{\n  "a": 1.0,\n  "a": 1e400,\n  "b": [],\n  "c": {},\n  "d": [\n    1,\n    "x, {\\"y\\":[1]}"\n  ]\n}',
   )
 })
@@ -62,7 +62,7 @@ t.test('tokens stay as they are', async (t) => {
 t.test('any JSON is laid out as JSON.stringify does it', async (t) => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.nat(4), (value, gap) => {
-      t.equal(indented(JSON.stringify(value, null, gap)), JSON.stringify(value, null, 2))
+      t.equal(indentJson(JSON.stringify(value, null, gap)), JSON.stringify(value, null, 2))
     }),
   )
 })
@@ -70,6 +70,6 @@ t.test('any JSON is laid out as JSON.stringify does it', async (t) => {
 t.test('no string is too long, of which a batch may have 20 MiB', async (t) => {
   for (const part of ['x', '\\n', '\\"']) {
     const long = `"${part.repeat((19 * 1024 * 1024) / part.length)}"`
-    t.ok(indented(`{"a":${long},"b":1}`) === `{\n  "a": ${long},\n  "b": 1\n}`, part)
+    t.ok(indentJson(`{"a":${long},"b":1}`) === `{\n  "a": ${long},\n  "b": 1\n}`, part)
   }
 })

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
 import { MAX_CARDS } from '../../api/boards.js'
-import type { Saved } from '../../api/saved-questions.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -10,7 +10,7 @@ import { useSuggestedCards } from './overview.js'
 type NewCard = Omit<BoardCard, 'id'>
 
 interface AddCardProps {
-  saved: Loaded<Saved[]>
+  saved: Loaded<SavedQuestion[]>
   /** how many cards the board has */
   count: number
   onAdd: (card: NewCard) => void

@@ -1,21 +1,21 @@
 import { useId, useState } from 'preact/hooks'
 import type { Board, BoardCard } from '../../../contract/responses.js'
 import { type BoardDraft, deleteBoard, saveBoard } from '../../api/boards.js'
-import type { Saved } from '../../api/saved-questions.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
 import { guardRoute } from '../../lib/navigation.js'
-import { newId } from '../../lib/new-id.js'
+import { createId } from '../../lib/new-id.js'
 import type { Loaded } from '../../lib/use-loaded.js'
-import { Conflict, isConflict } from '../../ui/conflict.js'
-import { Confirm } from '../../ui/dialog.js'
+import { ConflictDialog, isConflict } from '../../ui/conflict.js'
+import { ConfirmDialog } from '../../ui/dialog.js'
 import { Failure } from '../../ui/notice.js'
-import { Leaving } from '../../ui/unsaved-changes.js'
+import { UnsavedChangesGuard } from '../../ui/unsaved-changes.js'
 import { AddCard } from './add-card.js'
 import { CardGrid } from './card-grid.js'
-import { movedTo, withChange } from './edit-cards.js'
+import { changeCard, moveCard } from './edit-cards.js'
 
 interface BoardEditorProps {
   board: Board
-  saved: Loaded<Saved[]>
+  saved: Loaded<SavedQuestion[]>
   /** reads the board again, as somebody else has saved it */
   onReload: () => void
   onDeleted: () => void
@@ -56,28 +56,28 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
         onSave={() => save(board.revision)}
         onCancel={() => onDone(false)}
       />
-      {isChanged && <Leaving what="board" />}
+      {isChanged && <UnsavedChangesGuard what="board" />}
       {error && <Failure error={error} />}
       {draft.cards.length === 0 && <p class="hint">There are no cards yet. Add the first one.</p>}
       <CardGrid
         cards={draft.cards}
         saved={saved}
         edit={{
-          move: (id, place) => change(movedTo(draft.cards, id, place)),
-          change: (id, what) => change(withChange(draft.cards, id, what)),
+          move: (id, place) => change(moveCard(draft.cards, id, place)),
+          change: (id, what) => change(changeCard(draft.cards, id, what)),
           remove: (id) => change(draft.cards.filter((card) => card.id !== id)),
         }}
       />
       {open === 'add' && (
         <AddCard
           saved={saved}
-          onAdd={(card) => change([...draft.cards, { ...card, id: newId() }])}
+          onAdd={(card) => change([...draft.cards, { ...card, id: createId() }])}
           count={draft.cards.length}
           onClose={close}
         />
       )}
       {open === 'delete' && (
-        <Confirm
+        <ConfirmDialog
           title="Delete board"
           action="Delete board"
           onClose={close}
@@ -88,10 +88,10 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
           }}
         >
           <p>“{board.name}” is deleted for everybody. Saved questions stay.</p>
-        </Confirm>
+        </ConfirmDialog>
       )}
       {open === 'conflict' && (
-        <Conflict what="board" onLoad={onReload} onOverwrite={() => save(null)} onClose={close} />
+        <ConflictDialog what="board" onLoad={onReload} onOverwrite={() => save(null)} onClose={close} />
       )}
     </>
   )

@@ -1,10 +1,10 @@
 import { readBoard } from '../../api/boards.js'
-import { savedQuestions } from '../../api/saved-questions.js'
-import { go } from '../../lib/navigation.js'
+import { listSavedQuestions } from '../../api/saved-questions.js'
+import { navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { BoardEditor } from './board-editor.js'
-import { boardLink, WHY_SECRET } from './board-links.js'
+import { linkToBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
 
 interface BoardPageProps {
@@ -19,10 +19,10 @@ interface BoardPageProps {
 /** One board that was saved. */
 export function BoardPage({ id, canEdit, isEditing, onChanged, onDeleted }: BoardPageProps) {
   const { value: board, error, reload } = useLoaded('board', (signal) => readBoard(id, signal))
-  const saved = useLoaded('saved', savedQuestions)
+  const saved = useLoaded('saved', listSavedQuestions)
   if (error) return <Failure error={error} onRetry={reload} />
   if (!board) return <Loading what="the board" />
-  const edit = (isEditing: boolean) => go(boardLink(id, isEditing), 'replace')
+  const edit = (isEditing: boolean) => navigate(linkToBoard(id, isEditing), 'replace')
   if (isEditing) {
     return (
       <BoardEditor

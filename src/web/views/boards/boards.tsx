@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks'
 import { listBoards } from '../../api/boards.js'
-import { go } from '../../lib/navigation.js'
+import { navigate } from '../../lib/navigation.js'
 import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import type { ViewProps } from '../view-props.js'
-import { boardLink, createBoard, WHY_SECRET } from './board-links.js'
+import { createBoard, linkToBoard, WHY_SECRET } from './board-links.js'
 import { BoardPage } from './board-page.js'
 import { Overview } from './overview.js'
 
@@ -14,7 +14,7 @@ import { Overview } from './overview.js'
 export default function Boards({ session, route }: ViewProps) {
   const list = useLoaded('boards', listBoards)
   const [isNaming, setNaming] = useState(false)
-  const canEdit = session.kind === 'secret'
+  const canEdit = session.keyKind === 'secret'
   const wanted = route.view === 'board' ? route.rest[0] : undefined
   const failure = list.error && <Failure error={list.error} onRetry={list.reload} />
   // A board that is named is there without the list: somebody may be editing it while that is read again.
@@ -28,7 +28,7 @@ export default function Boards({ session, route }: ViewProps) {
             Overview
           </a>
           {list.value?.map((board) => (
-            <a key={board.id} href={boardLink(board.id)} aria-current={board.id === id ? 'page' : undefined}>
+            <a key={board.id} href={linkToBoard(board.id)} aria-current={board.id === id ? 'page' : undefined}>
               {board.name}
             </a>
           ))}
@@ -53,7 +53,7 @@ export default function Boards({ session, route }: ViewProps) {
           isEditing={canEdit && route.query.get('edit') === '1'}
           onChanged={list.reload}
           onDeleted={() => {
-            go(linkTo(['']), 'replace')
+            navigate(linkTo(['']), 'replace')
             list.reload()
           }}
         />

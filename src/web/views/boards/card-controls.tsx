@@ -1,6 +1,6 @@
 import { useId } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import { Choose } from '../../ui/select.js'
+import { Select } from '../../ui/select.js'
 
 const WIDTHS = [
   ['1', '¼ wide'],
@@ -61,7 +61,7 @@ export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardC
       >
         →
       </button>
-      <Choose
+      <Select
         label={`Width of ${card.name}`}
         hidesLabel
         value={String(card.width) as (typeof WIDTHS)[number][0]}

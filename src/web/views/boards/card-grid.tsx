@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import type { Saved } from '../../api/saved-questions.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
 import { CardView } from './card-view.js'
@@ -21,7 +21,7 @@ interface CardEdit {
 interface CardGridProps {
   cards: BoardCard[]
   /** null if no card is of a saved question */
-  saved: Loaded<Saved[]> | null
+  saved: Loaded<SavedQuestion[]> | null
   /** without it, one can only look */
   edit?: CardEdit
 }

@@ -1,11 +1,11 @@
 import { useRef, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import { type Asked, ask } from '../../api/answers.js'
-import type { Saved } from '../../api/saved-questions.js'
+import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import { useUsersBehind } from '../../charts/drill-down.js'
-import { rawRows, tablesOf } from '../../lib/answer-table.js'
-import { type Display, displayOf, exploreLink } from '../../lib/question.js'
+import { useDrillDown } from '../../charts/drill-down.js'
+import { buildTables, toCsvRows } from '../../lib/answer-table.js'
+import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Failure, Loading, Warnings } from '../../ui/notice.js'
@@ -17,7 +17,7 @@ interface CardViewProps {
   card: BoardCard
   /** of the board, from 0: what is above is asked first */
   place: number
-  saved: Loaded<Saved[]> | null
+  saved: Loaded<SavedQuestion[]> | null
   /** the answer is asked for once in each round, if it is in sight */
   round: number
   edit: (Omit<CardControlsProps, 'card'> & { onDrop: () => void }) | undefined
@@ -30,12 +30,12 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
   const [isTarget, setTarget] = useState(false)
   const lastRound = useRef<number | null>(null)
   if (isInView) lastRound.current = round
-  const source = sourceOf(card, saved)
+  const source = findSource(card, saved)
   const { range, compare } = source.display
   const canAsk = source.question !== null && lastRound.current !== null
-  const asked = useLoaded<Asked>(
+  const asked = useLoaded<ComparedAnswer>(
     canAsk ? JSON.stringify([lastRound.current, source.question, range, compare]) : null,
-    (signal) => ask(source.question, source.display, { signal, place }),
+    (signal) => fetchAnswer(source.question, source.display, { signal, priority: place }),
   )
   const isWaiting = !asked.value && !asked.error && !source.error && !source.isMissing
   const drop = edit && {
@@ -65,7 +65,7 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
             {source.question === null ? (
               card.name
             ) : (
-              <a href={exploreLink(source.question, source.display, source.savedId)}>{card.name}</a>
+              <a href={linkToExplore(source.question, source.display, source.savedId)}>{card.name}</a>
             )}
           </h2>
           {asked.value && <CardFiles name={card.name} asked={asked.value} />}
@@ -82,8 +82,8 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
   )
 }
 
-function CardFiles({ name, asked: { answer, before } }: { name: string; asked: Asked }) {
-  const tables = tablesOf(answer, before).filter(({ rows }) => rows.length > 0)
+function CardFiles({ name, asked: { answer, before } }: { name: string; asked: ComparedAnswer }) {
+  const tables = buildTables(answer, before).filter(({ rows }) => rows.length > 0)
   return (
     <span class="card-files">
       {tables.map((table) => {
@@ -92,7 +92,7 @@ function CardFiles({ name, asked: { answer, before } }: { name: string; asked: A
           <CsvButton
             key={table.title}
             name={`${name}${title}`}
-            rows={() => rawRows(table)}
+            rows={() => toCsvRows(table)}
             label={`CSV${title}`}
             about={`CSV of ${name}${title}`}
           />
@@ -102,12 +102,12 @@ function CardFiles({ name, asked: { answer, before } }: { name: string; asked: A
   )
 }
 
-function CardAnswer({ asked: { answer, before }, display }: { asked: Asked; display: Display }) {
-  const { onNumber, dialog } = useUsersBehind()
+function CardAnswer({ asked: { answer, before }, display }: { asked: ComparedAnswer; display: Display }) {
+  const { onDrillDown, dialog } = useDrillDown()
   return (
     <>
       <Warnings warnings={answer.warnings} />
-      <AnswerView answer={answer} before={before} display={display} onNumber={onNumber} />
+      <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
       {dialog}
     </>
   )
@@ -123,11 +123,11 @@ interface Source {
   error: Error | null
 }
 
-function sourceOf({ question, display }: BoardCard, saved: Loaded<Saved[]> | null): Source {
-  const own = { question, display: displayOf(display), savedId: '', isMissing: false, error: null }
+function findSource({ question, display }: BoardCard, saved: Loaded<SavedQuestion[]> | null): Source {
+  const own = { question, display: parseDisplay(display), savedId: '', isMissing: false, error: null }
   if (!('saved' in question)) return own
   const found = saved?.value?.find(({ id }) => id === question.saved)
   const isMissing = saved?.value != null && !found
   if (!found) return { ...own, question: null, isMissing, error: saved?.error ?? null }
-  return { ...own, question: found.question, display: displayOf(display ?? found.display), savedId: found.id }
+  return { ...own, question: found.question, display: parseDisplay(display ?? found.display), savedId: found.id }
 }

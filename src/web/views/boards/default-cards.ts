@@ -1,6 +1,6 @@
 import type { BoardCard, EventName } from '../../../contract/responses.js'
 import type { Preset } from '../../lib/question.js'
-import { dateAfter, dateIn } from '../../lib/range.js'
+import { addDays, formatDateIn } from '../../lib/range.js'
 
 const DAY_MS = 86_400_000
 /** Days that a board shows unless its data is younger. */
@@ -33,21 +33,23 @@ interface Board {
  * @param events most first
  * @param now epoch ms
  */
-export function defaultCards(events: EventName[], timezone: string, now: number): BoardCard[] {
+export function suggestCards(events: EventName[], timezone: string, now: number): BoardCard[] {
   if (events.length === 0) return []
-  const period = periodOf(events, timezone, now)
+  const period = choosePeriod(events, timezone, now)
   const board = { timezone, period }
   const isFixed = period.dates.from !== undefined
   const isLarge = events.reduce((sum, { count }) => sum + count, 0) > LARGE
   return [
-    ...cardsOfAny(board),
-    ...funnelOf(events).map((question) => card(board, 'funnel', 'From one event to the next', 2, question, 'funnel')),
-    card(
+    ...buildUsualCards(board),
+    ...suggestFunnel(events).map((question) =>
+      buildCard(board, 'funnel', 'From one event to the next', 2, question, 'funnel'),
+    ),
+    buildCard(
       board,
       'retention',
       'Users who come back',
       events.length > 1 ? 4 : 2,
-      retention(period.isShort, isLarge),
+      buildRetention(period.isShort, isLarge),
       'grid',
       { ...(!period.isShort && !isFixed && !isLarge && { range: '90d' }) },
     ),
@@ -55,11 +57,11 @@ export function defaultCards(events: EventName[], timezone: string, now: number)
 }
 
 /** The first of these cards, as most projects have them, while nothing is known of the project's events. */
-export function usualCards(timezone: string): BoardCard[] {
-  return cardsOfAny({ timezone, period: { dates: {}, display: { range: USUAL_RANGE }, isShort: false } })
+export function suggestUsualCards(timezone: string): BoardCard[] {
+  return buildUsualCards({ timezone, period: { dates: {}, display: { range: USUAL_RANGE }, isShort: false } })
 }
 
-function cardsOfAny(board: Board): BoardCard[] {
+function buildUsualCards(board: Board): BoardCard[] {
   const isFixed = board.period.dates.from !== undefined
   const everyEvent = [{ event: '*' }]
   const totals = ['events', 'users', 'events_per_user'].map((metric) => ({ event: '*', metric }))
@@ -67,14 +69,21 @@ function cardsOfAny(board: Board): BoardCard[] {
   const title = isFixed ? 'Totals' : 'Totals, and the period before'
   const byEvent = { breakdown: ['event'] }
   return [
-    card(board, 'totals', title, 4, series(totals, 'none'), 'number', { ...compare }),
-    card(board, 'users', 'Users', 2, series([{ event: '*', metric: 'users' }], 'day'), 'line'),
-    card(board, 'events', 'Events', 2, { ...series(everyEvent, 'day'), ...byEvent, limit: 6 }, 'area'),
-    card(board, 'top', 'Most frequent events', 2, { ...series(everyEvent, 'none'), ...byEvent, limit: 8 }, 'bar'),
+    buildCard(board, 'totals', title, 4, buildSeries(totals, 'none'), 'number', { ...compare }),
+    buildCard(board, 'users', 'Users', 2, buildSeries([{ event: '*', metric: 'users' }], 'day'), 'line'),
+    buildCard(board, 'events', 'Events', 2, { ...buildSeries(everyEvent, 'day'), ...byEvent, limit: 6 }, 'area'),
+    buildCard(
+      board,
+      'top',
+      'Most frequent events',
+      2,
+      { ...buildSeries(everyEvent, 'none'), ...byEvent, limit: 8 },
+      'bar',
+    ),
   ]
 }
 
-function card(
+function buildCard(
   { timezone, period }: Board,
   id: string,
   name: string,
@@ -93,12 +102,12 @@ function card(
   }
 }
 
-function series(definitions: object[], interval: 'day' | 'none'): object {
+function buildSeries(definitions: object[], interval: 'day' | 'none'): object {
   return { kind: 'series', series: definitions, interval }
 }
 
 /** @param isLarge whether cohorts are of those who came in a week, and not of those who came for the first time, and fewer */
-function retention(isShort: boolean, isLarge: boolean): object {
+function buildRetention(isShort: boolean, isLarge: boolean): object {
   const anything = { event: '*' }
   const [unit, intervals] = isShort ? ['day', 7] : ['week', isLarge ? 4 : 8]
   const cohort = isLarge ? { cohort: 'recurring' } : {}
@@ -106,7 +115,7 @@ function retention(isShort: boolean, isLarge: boolean): object {
 }
 
 /** The frequent events as steps, the most frequent first: fewer people take each next step of what leads somewhere. */
-function funnelOf(events: EventName[]): object[] {
+function suggestFunnel(events: EventName[]): object[] {
   const all = events.reduce((sum, { count }) => sum + count, 0)
   const steps = events
     .filter(({ event, count }) => event !== '' && count / all >= MIN_SHARE && !TECHNICAL.test(event))
@@ -116,16 +125,16 @@ function funnelOf(events: EventName[]): object[] {
 }
 
 /** The last days that have data; of data that has ended, fixed ones. */
-function periodOf(events: EventName[], timezone: string, now: number): Period {
+function choosePeriod(events: EventName[], timezone: string, now: number): Period {
   const first = Math.min(...events.map(({ first_seen }) => first_seen))
   // The clock of a phone may be ahead.
   const last = Math.min(now, Math.max(...events.map(({ last_seen }) => last_seen)))
   const isShort = last - first < 14 * DAY_MS
   if (now - last > USUAL_DAYS * DAY_MS) {
-    const to = dateAfter(dateIn(timezone, last), 1)
+    const to = addDays(formatDateIn(timezone, last), 1)
     // Questions cannot ask about what is before 1970.
     const days = Math.min(isShort ? 14 : 3 * USUAL_DAYS, Math.floor(last / DAY_MS) + 1)
-    return { dates: { from: dateAfter(to, -days), to }, display: {}, isShort }
+    return { dates: { from: addDays(to, -days), to }, display: {}, isShort }
   }
   return { dates: {}, display: { range: now - first < 7 * DAY_MS ? '7d' : USUAL_RANGE }, isShort }
 }

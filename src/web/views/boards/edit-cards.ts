@@ -4,7 +4,7 @@ interface Placed {
 }
 
 /** The cards with one of them moved to another place, counted from 0; as far as there are places. */
-export function movedTo<C extends Placed>(cards: C[], id: string, place: number): C[] {
+export function moveCard<C extends Placed>(cards: C[], id: string, place: number): C[] {
   const card = cards.find((one) => one.id === id)
   if (!card) return cards
   const others = cards.filter((one) => one !== card)
@@ -13,6 +13,6 @@ export function movedTo<C extends Placed>(cards: C[], id: string, place: number)
 }
 
 /** The cards with something of one of them changed. */
-export function withChange<C extends Placed>(cards: C[], id: string, change: Partial<C>): C[] {
+export function changeCard<C extends Placed>(cards: C[], id: string, change: Partial<C>): C[] {
   return cards.map((card) => (card.id === id ? { ...card, ...change } : card))
 }

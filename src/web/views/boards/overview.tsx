@@ -1,11 +1,11 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { readEventNames } from '../../api/schema.js'
+import { listEventNames } from '../../api/schema.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { createBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
-import { defaultCards, usualCards } from './default-cards.js'
+import { suggestCards, suggestUsualCards } from './default-cards.js'
 
 /** Names that take longer are not waited for. */
 const LATE_MS = 100
@@ -40,7 +40,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
           </button>
         </Empty>
       )}
-      <CardGrid cards={isGuessed ? usualCards(timezone()) : cards} saved={null} />
+      <CardGrid cards={isGuessed ? suggestUsualCards(timezone()) : cards} saved={null} />
       {isNaming && (
         <NameDialog
           title="Save as board"
@@ -61,9 +61,9 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
 
 /** Cards about the data that the project has. */
 export function useSuggestedCards() {
-  const { value, error, isLoading, reload } = useLoaded('events', readEventNames)
+  const { value, error, isLoading, reload } = useLoaded('events', listEventNames)
   const cards = useMemo(() => {
-    return defaultCards(value?.events ?? [], timezone(), Date.now())
+    return suggestCards(value?.events ?? [], timezone(), Date.now())
   }, [value])
   return { cards, error, isLoading, reload }
 }

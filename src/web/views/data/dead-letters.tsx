@@ -1,18 +1,18 @@
 import { useState } from 'preact/hooks'
 import type { DeadLetter, ReplayedLetters } from '../../../contract/responses.js'
-import { readDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
-import type { Session } from '../../api/sign-in.js'
+import { listDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
+import type { Access } from '../../api/sign-in.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { numberText, timeText } from '../../lib/format.js'
-import { go, linkTo } from '../../lib/navigation.js'
-import { allPages } from '../../lib/read-all-pages.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatNumber, formatTime } from '../../lib/format.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
+import { readAllPages } from '../../lib/read-all-pages.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { ExactText } from '../../ui/code.js'
+import { TextBlock } from '../../ui/code.js'
 import { CsvButton } from '../../ui/csv-button.js'
-import { Confirm } from '../../ui/dialog.js'
+import { ConfirmDialog } from '../../ui/dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
-import { Pages } from '../../ui/pagination.js'
+import { Pagination } from '../../ui/pagination.js'
 
 /** Fewer than one call may replay. */
 const LIMIT = 20
@@ -21,7 +21,7 @@ const FILE_LIMIT = 100
 const CUT_LENGTH = 10_000
 
 interface DeadLettersProps {
-  session: Session
+  session: Access
   /** of the route */
   query: URLSearchParams
 }
@@ -29,12 +29,12 @@ interface DeadLettersProps {
 /** What could not be stored, why, and the way to try again. */
 export function DeadLetters({ session, query }: DeadLettersProps) {
   const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
-  const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => readDeadLetters(page, LIMIT, signal))
+  const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => listDeadLetters(page, LIMIT, signal))
   const [asked, setAsked] = useState<string[] | null>(null)
   const [result, setResult] = useState<ReplayedLetters | null>(null)
   const letters = value?.dead_letters ?? []
   const waiting = letters.filter(({ replayed_at }) => replayed_at === null).map(({ id }) => id)
-  const mayReplay = session.kind === 'secret'
+  const mayReplay = session.keyKind === 'secret'
   const replay = async (ids: string[]) => {
     setResult(await replayDeadLetters(ids))
     reload()
@@ -61,34 +61,34 @@ export function DeadLetters({ session, query }: DeadLettersProps) {
           </button>
         </p>
       )}
-      {letters.length > 0 && <CsvButton name="dead-letters" rows={fileOf} />}
+      {letters.length > 0 && <CsvButton name="dead-letters" rows={buildCsv} />}
       {letters.map((letter) => (
         <Letter key={letter.id} letter={letter} onReplay={mayReplay ? () => setAsked([letter.id]) : undefined} />
       ))}
-      <Pages
+      <Pagination
         page={page}
         hasMore={value?.hasMore ?? false}
         isLoading={isLoading}
-        onChange={(next) => go(linkTo(['data', 'dead-letters'], { page: String(next) }))}
+        onChange={(next) => navigate(linkTo(['data', 'dead-letters'], { page: String(next) }))}
       />
       {asked && (
-        <Confirm
+        <ConfirmDialog
           title={asked.length === 1 ? 'Replay this dead letter?' : `Replay ${asked.length} dead letters?`}
           action="Replay"
           onConfirm={() => replay(asked)}
           onClose={() => setAsked(null)}
         >
           <p>Their events become part of all answers. What still cannot be stored stays here.</p>
-        </Confirm>
+        </ConfirmDialog>
       )}
     </div>
   )
 }
 
 /** All of them, as far as the service shows their entries. */
-async function fileOf(): Promise<CsvRow[]> {
-  const letters = await allPages(async (page) => {
-    const { dead_letters, hasMore } = await readDeadLetters(page, FILE_LIMIT)
+async function buildCsv(): Promise<CsvRow[]> {
+  const letters = await readAllPages(async (page) => {
+    const { dead_letters, hasMore } = await listDeadLetters(page, FILE_LIMIT)
     return { rows: dead_letters, hasMore }
   })
   const rows = letters.map(({ id, kind, reason, received_at, replayed_at, entry }): CsvRow => {
@@ -104,12 +104,12 @@ function Letter({ letter, onReplay }: { letter: DeadLetter; onReplay: (() => voi
     <section class="card letter" aria-label={`Dead letter ${id}`}>
       <header>
         <div>
-          <h2>{timeText(received_at)}</h2>
+          <h2>{formatTime(received_at)}</h2>
           <p class="hint">
             <code>{id}</code>, {kind}
           </p>
         </div>
-        {replayed_at !== null && <span class="letter-state">✓ Replayed {timeText(replayed_at)}</span>}
+        {replayed_at !== null && <span class="letter-state">✓ Replayed {formatTime(replayed_at)}</span>}
         {replayed_at === null && onReplay && (
           <button type="button" onClick={onReplay}>
             Replay…
@@ -117,9 +117,9 @@ function Letter({ letter, onReplay }: { letter: DeadLetter; onReplay: (() => voi
         )}
       </header>
       <p class="letter-reason">
-        <bdi>{visible(reason)}</bdi>
+        <bdi>{escapeInvisible(reason)}</bdi>
       </p>
-      <ExactText label={`Entry of dead letter ${id}`} text={visible(entry)} />
+      <TextBlock label={`Entry of dead letter ${id}`} text={escapeInvisible(entry)} />
       {entry.length >= CUT_LENGTH && <p class="hint">This is its beginning; the rest is not shown.</p>}
     </section>
   )
@@ -129,14 +129,14 @@ function Result({ result: { replayed, refused } }: { result: ReplayedLetters }) 
   return (
     <div class={refused.length > 0 ? 'notice failure' : 'notice'} role="status">
       <p>
-        {numberText(replayed)} stored now.
-        {refused.length > 0 && ` ${numberText(refused.length)} still cannot be stored:`}
+        {formatNumber(replayed)} stored now.
+        {refused.length > 0 && ` ${formatNumber(refused.length)} still cannot be stored:`}
       </p>
       {refused.length > 0 && (
         <ul>
           {refused.map(({ id, reason }) => (
             <li key={id}>
-              <code>{id}</code> <bdi>{visible(reason)}</bdi>
+              <code>{id}</code> <bdi>{escapeInvisible(reason)}</bdi>
             </li>
           ))}
         </ul>

@@ -1,20 +1,20 @@
 import { useState } from 'preact/hooks'
-import { type ExactProperty, readProperties, readValues } from '../../api/schema.js'
+import { type ExactProperty, listProperties, listValues } from '../../api/schema.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { numberText, shareText } from '../../lib/format.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatNumber, formatShare } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
-import { exploreEvent } from './explore-link.js'
+import { linkToEvent } from './explore-link.js'
 
 /** Of one property, so many values are listed. */
 const MAX_VALUES = 50
 
 /** What the events of a name have as properties. */
 export function EventProperties({ event }: { event: string }) {
-  const { value, error, isLoading, reload } = useLoaded(event, (signal) => readProperties(event, signal))
+  const { value, error, isLoading, reload } = useLoaded(event, (signal) => listProperties(event, signal))
   return (
     <>
       <p class="back">
@@ -22,23 +22,24 @@ export function EventProperties({ event }: { event: string }) {
       </p>
       <header class="user-head">
         <h1>
-          <bdi>{visible(event)}</bdi>
+          <bdi>{escapeInvisible(event)}</bdi>
         </h1>
         <div class="user-actions">
           <a class="button" href={linkTo(['live'], { event })}>
             Follow live
           </a>
-          <a class="button" href={exploreEvent(event)}>
+          <a class="button" href={linkToEvent(event)}>
             Explore
           </a>
-          {value && <CsvButton name={`${event} properties`} rows={() => fileOf(value.properties)} />}
+          {value && <CsvButton name={`${event} properties`} rows={() => buildCsv(value.properties)} />}
         </div>
       </header>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the properties" />}
       {value && (
         <p class="hint">
-          {value.sampled === 1 ? 'In the one event' : `In the newest ${numberText(value.sampled)} events`} of this name.
+          {value.sampled === 1 ? 'In the one event' : `In the newest ${formatNumber(value.sampled)} events`} of this
+          name.
         </p>
       )}
       {value?.properties.map((property) => (
@@ -49,7 +50,7 @@ export function EventProperties({ event }: { event: string }) {
   )
 }
 
-function fileOf(properties: ExactProperty[]): CsvRow[] {
+function buildCsv(properties: ExactProperty[]): CsvRow[] {
   const rows = properties.map(({ property, share, types, examples }): CsvRow => {
     return [property, share, types.map(({ type }) => type).join(' '), ...examples]
   })
@@ -64,7 +65,7 @@ function Property({
   property: ExactProperty
 }) {
   const [isOpen, setOpen] = useState(false)
-  const name = visible(property)
+  const name = escapeInvisible(property)
   return (
     <section class="card property" aria-label={name}>
       <header>
@@ -72,12 +73,12 @@ function Property({
           <bdi>{name}</bdi>
         </h2>
         <p class="hint">
-          {types.map(({ type, share: part }) => (types.length > 1 ? `${type} ${shareText(part)}` : type)).join(', ')}
+          {types.map(({ type, share: part }) => (types.length > 1 ? `${type} ${formatShare(part)}` : type)).join(', ')}
         </p>
       </header>
       <p class="property-share">
         <progress value={share} max={1} aria-label={`Events that have ${name}`} />
-        <span>{shareText(share)} of the events have it</span>
+        <span>{formatShare(share)} of the events have it</span>
       </p>
       {!isOpen && <Chips texts={examples} />}
       {isOpen && <Values event={event} property={property} />}
@@ -85,7 +86,7 @@ function Property({
         <button type="button" class="link" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide values' : 'Show values'}
         </button>
-        <a href={exploreEvent(event, property)} aria-label={`Explore by ${name}`}>
+        <a href={linkToEvent(event, property)} aria-label={`Explore by ${name}`}>
           Explore
         </a>
       </p>
@@ -98,7 +99,7 @@ function Chips({ texts }: { texts: string[] }) {
     <ul class="chips" aria-label="Examples">
       {texts.map((text) => (
         <li key={text}>
-          <code>{visible(text)}</code>
+          <code>{escapeInvisible(text)}</code>
         </li>
       ))}
     </ul>
@@ -107,7 +108,7 @@ function Chips({ texts }: { texts: string[] }) {
 
 function Values({ event, property }: { event: string; property: string }) {
   const { value, error, isLoading, reload } = useLoaded(JSON.stringify([event, property]), (signal) => {
-    return readValues({ event, field: JSON.stringify(['properties', property]), limit: MAX_VALUES }, signal)
+    return listValues({ event, field: JSON.stringify(['properties', property]), limit: MAX_VALUES }, signal)
   })
   return (
     <>
@@ -115,7 +116,7 @@ function Values({ event, property }: { event: string; property: string }) {
       {isLoading && <Loading what="the values" />}
       {value && value.length > 0 && (
         <table class="property-values">
-          <caption class="hidden">Values of {visible(property)}</caption>
+          <caption class="hidden">Values of {escapeInvisible(property)}</caption>
           <thead class="hidden">
             <tr>
               <th scope="col">Value</th>
@@ -126,9 +127,9 @@ function Values({ event, property }: { event: string; property: string }) {
             {value.map(({ text, count }) => (
               <tr key={text}>
                 <td>
-                  <code>{visible(text)}</code>
+                  <code>{escapeInvisible(text)}</code>
                 </td>
-                <td class="number">{numberText(count)}</td>
+                <td class="number">{formatNumber(count)}</td>
               </tr>
             ))}
           </tbody>
@@ -139,7 +140,7 @@ function Values({ event, property }: { event: string; property: string }) {
           name={`${event} ${property}`}
           rows={() => [['Value', 'Count'], ...value.map(({ text, count }) => [text, count])]}
           label="CSV of values"
-          about={`CSV of values of ${visible(property)}`}
+          about={`CSV of values of ${escapeInvisible(property)}`}
         />
       )}
       {value?.length === 0 && <p class="hint">No value is short enough to be listed.</p>}

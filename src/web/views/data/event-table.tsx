@@ -1,14 +1,14 @@
 import type { EventName } from '../../../contract/responses.js'
-import { readEventNames } from '../../api/schema.js'
+import { listEventNames } from '../../api/schema.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { agoText, numberText, timeText } from '../../lib/format.js'
-import { go, linkTo } from '../../lib/navigation.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatAgo, formatNumber, formatTime } from '../../lib/format.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { SearchField } from '../../ui/search-field.js'
-import { exploreEvent } from './explore-link.js'
+import { linkToEvent } from './explore-link.js'
 
 /** More rows than this are found by searching. */
 const MAX_ROWS = 500
@@ -16,7 +16,7 @@ const MAX_ROWS = 500
 /** The names of events, with how many there are of each. @param query of the route */
 export function EventTable({ query }: { query: URLSearchParams }) {
   const search = query.get('search') ?? ''
-  const { value, error, isLoading, reload } = useLoaded('names', readEventNames)
+  const { value, error, isLoading, reload } = useLoaded('names', listEventNames)
   const found = value?.events.filter(({ event }) => event.toLowerCase().includes(search.toLowerCase())) ?? []
   return (
     <>
@@ -24,14 +24,14 @@ export function EventTable({ query }: { query: URLSearchParams }) {
         <SearchField
           label="Search names of events"
           value={search}
-          onChange={(text) => go(linkTo(['data'], { search: text }), 'replace')}
+          onChange={(text) => navigate(linkTo(['data'], { search: text }), 'replace')}
         />
-        {found.length > 0 && <CsvButton name="events" rows={() => fileOf(found)} />}
+        {found.length > 0 && <CsvButton name="events" rows={() => buildCsv(found)} />}
       </div>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the names" />}
       {value && value.pending > 0 && (
-        <p class="hint">{numberText(value.pending)} accepted events are not counted yet.</p>
+        <p class="hint">{formatNumber(value.pending)} accepted events are not counted yet.</p>
       )}
       {found.length > 0 && <Table names={found.slice(0, MAX_ROWS)} />}
       {found.length > MAX_ROWS && <p class="hint">There are more names: search for them.</p>}
@@ -44,7 +44,7 @@ export function EventTable({ query }: { query: URLSearchParams }) {
   )
 }
 
-function fileOf(names: EventName[]): CsvRow[] {
+function buildCsv(names: EventName[]): CsvRow[] {
   const rows = names.map(({ event, count, first_seen, last_seen }): CsvRow => {
     return [event, count, new Date(first_seen).toISOString(), new Date(last_seen).toISOString()]
   })
@@ -88,19 +88,19 @@ function Row({ name: { event, count, first_seen, last_seen } }: { name: EventNam
     <tr>
       <td>
         <a href={linkTo(['data', 'events', event])}>
-          <bdi>{visible(event)}</bdi>
+          <bdi>{escapeInvisible(event)}</bdi>
         </a>
       </td>
-      <td class="number">{numberText(count)}</td>
+      <td class="number">{formatNumber(count)}</td>
       {[first_seen, last_seen].map((instant, i) => (
         <td key={i === 0 ? 'first' : 'last'} class="spare">
-          <time dateTime={new Date(instant).toISOString()} title={timeText(instant)}>
-            {agoText(instant)}
+          <time dateTime={new Date(instant).toISOString()} title={formatTime(instant)}>
+            {formatAgo(instant)}
           </time>
         </td>
       ))}
       <td>
-        <a href={exploreEvent(event)} aria-label={`Explore ${visible(event)}`}>
+        <a href={linkToEvent(event)} aria-label={`Explore ${escapeInvisible(event)}`}>
           Explore
         </a>
       </td>

@@ -1,17 +1,17 @@
 import { useState } from 'preact/hooks'
 import { deleteEvent, type ExactEvent, readEvent } from '../../api/events.js'
-import type { Session } from '../../api/sign-in.js'
-import { visible } from '../../lib/escape-invisible.js'
+import type { Access } from '../../api/sign-in.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { Confirm, Dialog } from '../../ui/dialog.js'
+import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
-import { ExactTexts } from '../../ui/properties-view.js'
+import { PropertiesView } from '../../ui/properties-view.js'
 import { EventFacts } from './event-facts.js'
 import { PropertiesForm } from './properties-form.js'
 
 interface EventDialogProps {
   eventId: string
-  session: Session
+  session: Access
   onClose: () => void
   /** called with the event as it is once it was edited; with null once it was deleted */
   onChange?: (event: ExactEvent | null) => void
@@ -32,7 +32,7 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
     if (event) onChange?.({ ...event, properties: JSON.parse(text), text })
   }
   return (
-    <Dialog title={event ? visible(event.event) : 'Event'} onClose={onClose} isWide>
+    <Dialog title={event ? escapeInvisible(event.event) : 'Event'} onClose={onClose} isWide>
       {error && <Failure error={error} onRetry={reload} />}
       {!event && !error && <Loading what="the event" />}
       {event && <EventFacts event={event} />}
@@ -41,21 +41,26 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
       )}
       {event && mode !== 'edit' && (
         <>
-          <ExactTexts text={event.text} />
+          <PropertiesView text={event.text} />
           <Actions session={session} onEdit={() => setMode('edit')} onDelete={() => setMode('delete')} />
         </>
       )}
       {mode === 'delete' && (
-        <Confirm title="Delete this event?" action="Delete event" onConfirm={remove} onClose={() => setMode('look')}>
+        <ConfirmDialog
+          title="Delete this event?"
+          action="Delete event"
+          onConfirm={remove}
+          onClose={() => setMode('look')}
+        >
           <p>It disappears from every list and every answer, for good.</p>
-        </Confirm>
+        </ConfirmDialog>
       )}
     </Dialog>
   )
 }
 
-function Actions({ session, onEdit, onDelete }: { session: Session; onEdit: () => void; onDelete: () => void }) {
-  if (session.kind !== 'secret') return <p class="hint after">Sign in with a secret key to edit or delete events.</p>
+function Actions({ session, onEdit, onDelete }: { session: Access; onEdit: () => void; onDelete: () => void }) {
+  if (session.keyKind !== 'secret') return <p class="hint after">Sign in with a secret key to edit or delete events.</p>
   return (
     <footer>
       <button type="button" class="danger" onClick={onDelete}>

@@ -1,25 +1,25 @@
 import type { ExactEvent } from '../../api/events.js'
 import { readSession } from '../../api/users.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { timeText } from '../../lib/format.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
-import { sessionIdOf } from '../../lib/timeline.js'
+import { readSessionId } from '../../lib/timeline.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 
 /** What an event says beside its properties. */
 export function EventFacts({ event }: { event: ExactEvent }) {
-  const sessionId = sessionIdOf(event)
+  const sessionId = readSessionId(event)
   return (
     <dl class="facts">
       <dt>Time</dt>
       <dd>
-        <time dateTime={isoText(event.timestamp)}>{timeText(event.timestamp)}</time>{' '}
-        <small>{isoText(event.timestamp)}</small>
+        <time dateTime={formatIso(event.timestamp)}>{formatTime(event.timestamp)}</time>{' '}
+        <small>{formatIso(event.timestamp)}</small>
       </dd>
       <dt>User</dt>
       <dd>
         <a href={linkTo(['users', event.distinct_id])}>
-          <bdi>{visible(event.distinct_id)}</bdi>
+          <bdi>{escapeInvisible(event.distinct_id)}</bdi>
         </a>
       </dd>
       {sessionId !== null && (
@@ -38,7 +38,7 @@ export function EventFacts({ event }: { event: ExactEvent }) {
         <>
           <dt>Insert ID</dt>
           <dd>
-            <code>{visible(event.insert_id)}</code>
+            <code>{escapeInvisible(event.insert_id)}</code>
           </dd>
         </>
       )}
@@ -53,15 +53,15 @@ function SessionFact({ id }: { id: string }) {
     <>
       {value ? (
         <a href={linkTo(['users', value.distinct_id], { session: id })}>
-          <bdi>{visible(id)}</bdi>
+          <bdi>{escapeInvisible(id)}</bdi>
         </a>
       ) : (
-        <bdi>{visible(id)}</bdi>
+        <bdi>{escapeInvisible(id)}</bdi>
       )}
       {value && (
         <small>
           {' '}
-          {value.state}, since {timeText(value.started_at)}
+          {value.state}, since {formatTime(value.started_at)}
         </small>
       )}
     </>
@@ -69,6 +69,6 @@ function SessionFact({ id }: { id: string }) {
 }
 
 /** Exact, which local time is not. */
-function isoText(timestamp: number): string {
+function formatIso(timestamp: number): string {
   return new Date(timestamp).toISOString()
 }

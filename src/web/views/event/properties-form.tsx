@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { replaceProperties } from '../../api/events.js'
-import { Confirm } from '../../ui/dialog.js'
+import { ConfirmDialog } from '../../ui/dialog.js'
 
 interface PropertiesFormProps {
   eventId: string
@@ -14,7 +14,7 @@ interface PropertiesFormProps {
 export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesFormProps) {
   const [typed, setTyped] = useState(text)
   const [isAsking, setAsking] = useState(false)
-  const fault = faultOf(typed)
+  const fault = findProblem(typed)
   const save = async () => {
     await replaceProperties(eventId, typed)
     onSaved(typed)
@@ -48,21 +48,21 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
         </button>
       </footer>
       {isAsking && (
-        <Confirm
+        <ConfirmDialog
           title="Replace the properties?"
           action="Replace properties"
           onConfirm={save}
           onClose={() => setAsking(false)}
         >
           <p>The old ones are gone then. All answers count with the new ones.</p>
-        </Confirm>
+        </ConfirmDialog>
       )}
     </form>
   )
 }
 
 /** Why a text cannot be the properties of an event; null if it can. */
-function faultOf(text: string): string | null {
+function findProblem(text: string): string | null {
   try {
     const value: unknown = JSON.parse(text)
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,14 +1,14 @@
 import { useId, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
 import { addCard, listBoards, saveBoard } from '../../api/boards.js'
-import type { Saved } from '../../api/saved-questions.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
 import { linkTo } from '../../lib/navigation.js'
-import { newId } from '../../lib/new-id.js'
-import { type Display, displayOf } from '../../lib/question.js'
+import { createId } from '../../lib/new-id.js'
+import { type Display, parseDisplay } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
-import { Choose } from '../../ui/select.js'
+import { Select } from '../../ui/select.js'
 
 const NEW = ''
 
@@ -16,7 +16,7 @@ interface AddToBoardProps {
   question: object
   display: Display
   /** the saved question that the page shows, changed or not */
-  saved: Saved | undefined
+  saved: SavedQuestion | undefined
   onClose: () => void
 }
 
@@ -26,9 +26,9 @@ export function AddToBoard({ question, display, saved, onClose }: AddToBoardProp
   const [added, setAdded] = useState<{ id: string; name: string } | null>(null)
   const options = [...(boards.value ?? []).map(({ id, name }) => [id, name] as const), [NEW, 'A new board'] as const]
   const add = async (title: string, boardId: string, newName: string) => {
-    const card = cardOf(title, { question, display, saved })
-    const id = boardId === NEW ? newId() : boardId
-    if (boardId === NEW) await saveBoard(id, { name: newName, cards: [{ ...card, id: newId() }] }, 0)
+    const card = buildCard(title, { question, display, saved })
+    const id = boardId === NEW ? createId() : boardId
+    if (boardId === NEW) await saveBoard(id, { name: newName, cards: [{ ...card, id: createId() }] }, 0)
     else await addCard(id, card)
     setAdded({ id, name: options.find(([option]) => option === id)?.[1] ?? newName })
   }
@@ -81,7 +81,7 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
   return (
     <form class="name-form" onSubmit={submit}>
       {field(ids[0] ?? '', 'Title of the card', title, setTitle)}
-      <Choose label="Board" value={boardId} options={options} onChange={setBoardId} />
+      <Select label="Board" value={boardId} options={options} onChange={setBoardId} />
       {boardId === NEW && field(ids[1] ?? '', 'Name of the new board', newName, setNewName)}
       {error && <Failure error={error} />}
       <footer>
@@ -94,10 +94,13 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
 }
 
 /** Of a saved question that was not changed, the card is of that one, and changes along with it. */
-function cardOf(name: string, { question, display, saved }: Omit<AddToBoardProps, 'onClose'>): Omit<BoardCard, 'id'> {
+function buildCard(
+  name: string,
+  { question, display, saved }: Omit<AddToBoardProps, 'onClose'>,
+): Omit<BoardCard, 'id'> {
   const isSaved =
     saved !== undefined &&
-    JSON.stringify([question, displayOf(display)]) === JSON.stringify([saved.question, displayOf(saved.display)])
+    JSON.stringify([question, parseDisplay(display)]) === JSON.stringify([saved.question, parseDisplay(saved.display)])
   const isWide = 'kind' in question && (question.kind === 'retention' || question.kind === 'paths')
   return {
     name,

@@ -1,20 +1,27 @@
 import { useState } from 'preact/hooks'
-import type { Asked } from '../../api/answers.js'
+import type { ComparedAnswer } from '../../api/answers.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import { useUsersBehind } from '../../charts/drill-down.js'
-import { rawRows, tablesOf } from '../../lib/answer-table.js'
-import { BASE } from '../../lib/base-url.js'
-import { requestOf } from '../../lib/build-request.js'
-import { type Display, type Draft, type Drawing, drawingOf, drawingsOf, exploreLink } from '../../lib/question.js'
+import { useDrillDown } from '../../charts/drill-down.js'
+import { buildTables, toCsvRows } from '../../lib/answer-table.js'
+import { BASE_URL } from '../../lib/base-url.js'
+import { buildRequest } from '../../lib/build-request.js'
+import {
+  chooseVisualization,
+  type Display,
+  type Draft,
+  linkToExplore,
+  listVisualizations,
+  type Visualization,
+} from '../../lib/question.js'
 import { parseRoute } from '../../lib/route.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { CopyButton } from '../../ui/copy-button.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Failure, Loading, Warnings } from '../../ui/notice.js'
-import { Segments } from '../../ui/select.js'
+import { SegmentedControl } from '../../ui/select.js'
 import { RangeBar } from './range-bar.js'
 
-const DRAWING_TEXTS: Record<Drawing, string> = {
+const VISUALIZATION_LABELS: Record<Visualization, string> = {
   line: 'Lines',
   area: 'Stacked',
   bar: 'Bars',
@@ -29,7 +36,7 @@ interface AnswerPanelProps {
   question: unknown
   draft: Draft | null
   display: Display
-  asked: Loaded<Asked>
+  asked: Loaded<ComparedAnswer>
   /** what is still to be chosen */
   gaps: string[]
   onChange: (draft: Draft, display: Display) => void
@@ -42,7 +49,7 @@ export function AnswerPanel({ question, draft, display, asked, gaps, onChange }:
   return (
     <section class="card answer" aria-label="Answer">
       {draft && <RangeBar draft={draft} display={display} onChange={onChange} />}
-      {draft && <DrawingBar draft={draft} display={display} onChange={onChange} />}
+      {draft && <VisualizationBar draft={draft} display={display} onChange={onChange} />}
       {gaps.length > 0 && (
         <p class="hint" role="status">
           {gaps[0]}
@@ -57,15 +64,15 @@ export function AnswerPanel({ question, draft, display, asked, gaps, onChange }:
   )
 }
 
-type DrawingBarProps = Pick<AnswerPanelProps, 'display' | 'onChange'> & { draft: Draft }
+type VisualizationBarProps = Pick<AnswerPanelProps, 'display' | 'onChange'> & { draft: Draft }
 
-function DrawingBar({ draft, display, onChange }: DrawingBarProps) {
-  const options = drawingsOf(draft).map((drawing) => [drawing, DRAWING_TEXTS[drawing]] as const)
+function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
+  const options = listVisualizations(draft).map((drawing) => [drawing, VISUALIZATION_LABELS[drawing]] as const)
   return (
     <div class="drawing">
-      <Segments
+      <SegmentedControl
         label="Shown as"
-        value={drawingOf(draft, display)}
+        value={chooseVisualization(draft, display)}
         options={options}
         onChange={(as) => onChange(draft, { ...display, as })}
       />
@@ -84,7 +91,7 @@ function DrawingBar({ draft, display, onChange }: DrawingBarProps) {
 }
 
 interface AnswerProps {
-  asked: Asked
+  asked: ComparedAnswer
   display: Display
   /** whether the next one is on its way */
   isOld: boolean
@@ -92,13 +99,13 @@ interface AnswerProps {
 
 function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
   const [asTable, setAsTable] = useState(false)
-  const { onNumber, dialog } = useUsersBehind()
-  const drawing = drawingOf(answer.query, display)
+  const { onDrillDown, dialog } = useDrillDown()
+  const drawing = chooseVisualization(answer.query, display)
   return (
     <>
       <Warnings warnings={answer.warnings} />
       <div class={isOld ? 'drawn old' : 'drawn'} aria-busy={isOld}>
-        <AnswerView answer={answer} before={before} display={display} onNumber={onNumber} />
+        <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
       </div>
       {drawing !== 'table' && (
         <button type="button" class="link small" aria-expanded={asTable} onClick={() => setAsTable(!asTable)}>
@@ -106,7 +113,7 @@ function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
         </button>
       )}
       {asTable && drawing !== 'table' && (
-        <AnswerView answer={answer} before={before} display={{ as: 'table' }} onNumber={onNumber} />
+        <AnswerView answer={answer} before={before} display={{ as: 'table' }} onDrillDown={onDrillDown} />
       )}
       {answer.pending > 0 && (
         <p class="hint">{answer.pending} events that came last are not counted yet. Ask again in a while.</p>
@@ -116,22 +123,22 @@ function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
   )
 }
 
-function Actions({ question, display, asked }: { question: unknown; display: Display; asked: Asked | null }) {
-  const tables = asked ? tablesOf(asked.answer, asked.before) : []
+function Actions({ question, display, asked }: { question: unknown; display: Display; asked: ComparedAnswer | null }) {
+  const tables = asked ? buildTables(asked.answer, asked.before) : []
   return (
     <footer class="actions">
       {tables.map((table) => (
         <CsvButton
           key={table.title}
           name={`${asked?.answer.kind}-${table.title.toLowerCase()}`}
-          rows={() => rawRows(table)}
+          rows={() => toCsvRows(table)}
           label={tables.length > 1 ? `CSV of ${table.title.toLowerCase()}` : 'Download CSV'}
         />
       ))}
       {question !== undefined && (
-        <CopyButton label="Copy as curl" text={curlOf(requestOf(question, display, Date.now()))} />
+        <CopyButton label="Copy as curl" text={buildCurl(buildRequest(question, display, Date.now()))} />
       )}
-      <CopyButton label="Copy link" text={linkOf(question, display)} />
+      <CopyButton label="Copy link" text={buildLink(question, display)} />
       {asked && (
         <span class="hint elapsed" role="status">
           Answered in {Math.round(asked.answer.elapsed_ms)} ms
@@ -142,13 +149,13 @@ function Actions({ question, display, asked }: { question: unknown; display: Dis
 }
 
 /** The page's own link, unless it says nothing of the question, which was made of this project's data and this browser's time zone. */
-function linkOf(question: unknown, display: Display): string {
+function buildLink(question: unknown, display: Display): string {
   const saysAll = question === undefined || parseRoute(location.hash).query.has('q')
-  return saysAll ? location.href : `${BASE}/${exploreLink(question, display)}`
+  return saysAll ? location.href : `${BASE_URL}/${linkToExplore(question, display)}`
 }
 
 /** The same call from a terminal. */
-function curlOf(request: unknown): string {
+function buildCurl(request: unknown): string {
   const body = JSON.stringify(request).replaceAll("'", "'\\''")
-  return `curl -H 'content-type: application/json' -H "x-api-key: $KEY" ${BASE}/public/query -d '${body}'`
+  return `curl -H 'content-type: application/json' -H "x-api-key: $KEY" ${BASE_URL}/public/query -d '${body}'`
 }

@@ -2,9 +2,9 @@ import { Funnel } from '../../../contract/question-schemas.js'
 import type { Definition, Exclusion } from '../../../contract/questions.js'
 import type { FunnelDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
-import { Choose } from '../../ui/select.js'
+import { Select } from '../../ui/select.js'
 import { DefinitionField } from './event-field.js'
-import { Faults } from './field-errors.js'
+import { FieldErrors } from './field-errors.js'
 import { WindowField } from './window-field.js'
 
 const { minItems, maxItems } = Funnel.properties.steps
@@ -51,7 +51,7 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
       </section>
       <section aria-label="Rules">
         <WindowField label="Within" value={draft.window} onChange={(window) => onChange({ ...draft, window })} />
-        <Choose
+        <Select
           label="Order"
           value={draft.order}
           options={ORDERS}
@@ -118,7 +118,7 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
             path={`/exclude/${i}`}
             onChange={(next) => set(exclude.with(i, next))}
           />
-          <Choose
+          <Select
             label="Where"
             hidesLabel
             value={String(one.after)}
@@ -127,7 +127,7 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
           />
         </fieldset>
       ))}
-      <Faults path="/exclude" />
+      <FieldErrors path="/exclude" />
       <button type="button" class="link small" onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}>
         + Event that must not come in between
       </button>

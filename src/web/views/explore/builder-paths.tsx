@@ -1,9 +1,9 @@
 import { Paths } from '../../../contract/question-schemas.js'
 import { findBounds, type PathsDraft } from '../../lib/question.js'
 import { NumberField } from '../../ui/number-field.js'
-import { Choose } from '../../ui/select.js'
+import { Select } from '../../ui/select.js'
 import { DefinitionField } from './event-field.js'
-import { Faults } from './field-errors.js'
+import { FieldErrors } from './field-errors.js'
 import { WindowField } from './window-field.js'
 
 const DIRECTIONS = [
@@ -28,7 +28,7 @@ export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
     <>
       <section aria-label="Event">
         <h2>What users do</h2>
-        <Choose
+        <Select
           label="Direction"
           hidesLabel
           value={direction}
@@ -36,7 +36,7 @@ export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
           onChange={(side) => set(event, side)}
         />
         <DefinitionField label="Event" value={event} path={`/${direction}`} onChange={(next) => set(next, direction)} />
-        <Faults path="/start" />
+        <FieldErrors path="/start" />
       </section>
       <section aria-label="Rules" class="fields">
         <NumberField

@@ -1,9 +1,9 @@
 import { Retention } from '../../../contract/question-schemas.js'
 import { findBounds, type RetentionDraft } from '../../lib/question.js'
 import { NumberField } from '../../ui/number-field.js'
-import { Choose } from '../../ui/select.js'
+import { Select } from '../../ui/select.js'
 import { DefinitionField } from './event-field.js'
-import { Faults } from './field-errors.js'
+import { FieldErrors } from './field-errors.js'
 
 const COHORTS = [
   ['first', 'for the first time ever'],
@@ -41,7 +41,7 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
           path="/start"
           onChange={(next) => onChange({ ...draft, start: next })}
         />
-        <Choose
+        <Select
           label="Counted"
           hidesLabel
           value={cohort}
@@ -59,7 +59,7 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
         />
       </section>
       <section aria-label="Intervals" class="fields">
-        <Choose
+        <Select
           label="Intervals"
           value={unit}
           options={UNITS}
@@ -71,14 +71,14 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
           {...findBounds(Retention.properties.intervals)}
           onChange={(next) => onChange({ ...draft, intervals: next })}
         />
-        <Choose label="They are" value={mode} options={MODES} onChange={(next) => onChange({ ...draft, mode: next })} />
-        <Choose
+        <Select label="They are" value={mode} options={MODES} onChange={(next) => onChange({ ...draft, mode: next })} />
+        <Select
           label="Returned"
           value={count}
           options={COUNTS}
           onChange={(next) => onChange({ ...draft, count: next })}
         />
-        <Faults path="/unit" />
+        <FieldErrors path="/unit" />
       </section>
     </>
   )

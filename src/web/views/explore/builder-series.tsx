@@ -1,11 +1,11 @@
 import { SeriesDefinition as Definition, Series } from '../../../contract/question-schemas.js'
 import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
-import { findBounds, isOfNumbers, type SeriesDraft } from '../../lib/question.js'
+import { findBounds, isNumberMetric, type SeriesDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
 import { NumberField } from '../../ui/number-field.js'
-import { Choose } from '../../ui/select.js'
+import { Select } from '../../ui/select.js'
 import { DefinitionField, firstEvent } from './event-field.js'
-import { Faults } from './field-errors.js'
+import { FieldErrors } from './field-errors.js'
 import { PropertyField } from './property-field.js'
 
 const fields = Definition.properties
@@ -53,7 +53,7 @@ export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
           <OneSeries value={one} path={`/series/${i}`} onChange={(next) => set(series.with(i, next))} />
         </fieldset>
       ))}
-      <Faults path="/interval" />
+      <FieldErrors path="/interval" />
       {series.length < Series.properties.series.maxItems && (
         <button
           type="button"
@@ -77,14 +77,14 @@ function OneSeries({ value, path, onChange }: OneSeriesProps) {
   const { metric, property = '', p = fields.p.default } = value
   return (
     <>
-      <Choose<Metric>
+      <Select<Metric>
         label="Metric"
         hidesLabel
         value={metric}
         options={METRICS}
         onChange={(next) => onChange({ ...value, metric: next })}
       />
-      {isOfNumbers(metric) && (
+      {isNumberMetric(metric) && (
         <PropertyField
           label="Property"
           hidesLabel
@@ -93,7 +93,7 @@ function OneSeries({ value, path, onChange }: OneSeriesProps) {
           onChange={(next) => onChange({ ...value, property: next })}
         />
       )}
-      <Faults path={`${path}/property`} />
+      <FieldErrors path={`${path}/property`} />
       {metric === 'percentile' && (
         <NumberField
           label="Percent"

@@ -8,7 +8,7 @@ import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'
 import { RetentionBuilder } from './builder-retention.js'
 import { SeriesBuilder } from './builder-series.js'
-import { Faults } from './field-errors.js'
+import { FieldErrors } from './field-errors.js'
 import { FilterEditor } from './filter-editor.js'
 import { PropertyField } from './property-field.js'
 
@@ -79,7 +79,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
           onChange={(next) => set(i, next)}
         />
       ))}
-      <Faults path="/breakdown" />
+      <FieldErrors path="/breakdown" />
       {breakdown.length > 0 && (
         <div class="row">
           <NumberField
@@ -100,7 +100,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
           )}
         </div>
       )}
-      <Faults path="/limit" />
+      <FieldErrors path="/limit" />
     </section>
   )
 }

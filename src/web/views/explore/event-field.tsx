@@ -1,9 +1,9 @@
 import type { Definition } from '../../../contract/questions.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Combobox } from '../../ui/combobox.js'
-import { Faults } from './field-errors.js'
+import { FieldErrors } from './field-errors.js'
 import { FilterEditor } from './filter-editor.js'
-import { useNames } from './suggestions.js'
+import { useSuggestions } from './suggestions.js'
 
 const ANY = 'Any event'
 
@@ -16,11 +16,11 @@ interface EventFieldProps {
 
 /** One event, several of which each will do, or any. */
 function EventField({ label, value, onChange, path }: EventFieldProps) {
-  const names = useNames()
+  const names = useSuggestions()
   const all = typeof value === 'string' ? [value] : value
   const keys = useRowKeys(all)
   const suggest = async (text: string) => {
-    const found = await names.events(text)
+    const found = await names.suggestEvents(text)
     return ANY.toLowerCase().includes(text.toLowerCase()) ? [{ value: ANY, note: 'all of them' }, ...found] : found
   }
   const change = (next: string[]) => {
@@ -59,7 +59,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
           or another event
         </button>
       )}
-      <Faults path={`${path}/event`} />
+      <FieldErrors path={`${path}/event`} />
     </div>
   )
 }

@@ -1,30 +1,30 @@
 import { useMemo, useState } from 'preact/hooks'
-import { type Asked, ask } from '../../api/answers.js'
+import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
-import { go } from '../../lib/navigation.js'
+import { navigate } from '../../lib/navigation.js'
 import {
-  asKind,
-  compact,
+  convertDraft,
+  createDraft,
   type Display,
   type Draft,
-  exploreLink,
-  filled,
-  finished,
-  gapsOf,
+  dropIncompleteFilters,
+  findGaps,
   type Kind,
-  newQuestion,
-  shownBy,
+  linkToExplore,
+  parseDraft,
+  parseExploreQuery,
+  toQuestion,
 } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Failure, Loading } from '../../ui/notice.js'
-import { Segments } from '../../ui/select.js'
+import { SegmentedControl } from '../../ui/select.js'
 import type { ViewProps } from '../view-props.js'
 import { AnswerPanel } from './answer-panel.js'
 import { Builder } from './builder.js'
-import { type Fault, FaultsContext } from './field-errors.js'
+import { type FieldError, FieldErrorsContext } from './field-errors.js'
 import { JsonEditor } from './json-editor.js'
 import { SavedBar } from './saved-bar.js'
-import { Names, NamesContext } from './suggestions.js'
+import { Suggestions, SuggestionsContext } from './suggestions.js'
 import { useDebounced } from './use-debounced.js'
 
 const KINDS: readonly (readonly [Kind, string])[] = [
@@ -38,23 +38,23 @@ const SETTLED_MS = 300
 
 /** Questions by choosing from what there is; the question is in the link. */
 export default function Explore({ session, route }: ViewProps) {
-  const names = useMemo(() => new Names(), [])
-  const shown = shownBy(route.query)
-  const first = useLoaded(shown.text === '' ? 'first' : null, () => names.events(''))
+  const names = useMemo(() => new Suggestions(), [])
+  const shown = parseExploreQuery(route.query)
+  const first = useLoaded(shown.text === '' ? 'first' : null, () => names.suggestEvents(''))
   if (shown.text === '') {
     if (first.error) return <Failure error={first.error} onRetry={first.reload} />
     if (first.isLoading) return <Loading what="the names of events" />
   }
   const text = shown.text || JSON.stringify(firstQuestion(first.value?.[0]?.value ?? ''))
   return (
-    <NamesContext.Provider value={names}>
-      <Question text={text} display={shown.display} saved={shown.saved} canSave={session.kind === 'secret'} />
-    </NamesContext.Provider>
+    <SuggestionsContext.Provider value={names}>
+      <Question text={text} display={shown.display} saved={shown.saved} canSave={session.keyKind === 'secret'} />
+    </SuggestionsContext.Provider>
   )
 }
 
 function firstQuestion(event: string): object {
-  return compact(newQuestion('series', event, Intl.DateTimeFormat().resolvedOptions().timeZone))
+  return toQuestion(createDraft('series', event, Intl.DateTimeFormat().resolvedOptions().timeZone))
 }
 
 interface QuestionProps {
@@ -65,20 +65,20 @@ interface QuestionProps {
 }
 
 function Question({ text, display, saved, canSave }: QuestionProps) {
-  const question = useMemo(() => parsed(text), [text])
-  const draft = useMemo(() => filled(question), [question])
+  const question = useMemo(() => parseJson(text), [text])
+  const draft = useMemo(() => parseDraft(question), [question])
   const [isText, setText] = useState(false)
-  const gaps = draft ? gapsOf(draft) : []
+  const gaps = draft ? findGaps(draft) : []
   const asked = useAnswer(question, display, gaps.length > 0)
   const faults = [...gaps, ...(asked.error instanceof CallError ? asked.error.details : [])]
-  const show = (next: unknown, how: Display = display) => go(exploreLink(next, how, saved), 'replace')
-  const change = (next: Draft, how: Display = display) => show(compact(next), how)
+  const show = (next: unknown, how: Display = display) => navigate(linkToExplore(next, how, saved), 'replace')
+  const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)
   return (
-    <FaultsContext.Provider value={faults}>
+    <FieldErrorsContext.Provider value={faults}>
       <header class="explore-header">
         <h1>Explore</h1>
         <SavedBar
-          question={gaps.length > 0 ? undefined : asAsked(question, draft)}
+          question={gaps.length > 0 ? undefined : dropUnfinishedFilters(question, draft)}
           display={display}
           saved={saved}
           canSave={canSave}
@@ -88,11 +88,11 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
         <div class="card builder">
           {draft && !isText ? (
             <>
-              <Segments
+              <SegmentedControl
                 label="Kind of question"
                 value={draft.kind}
                 options={KINDS}
-                onChange={(kind) => change(asKind(draft, kind))}
+                onChange={(kind) => change(convertDraft(draft, kind))}
               />
               <Builder draft={draft} onChange={change} />
             </>
@@ -114,19 +114,19 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
           draft={draft}
           display={display}
           asked={asked}
-          gaps={gaps.map(({ message }: Fault) => message)}
+          gaps={gaps.map(({ message }: FieldError) => message)}
           onChange={change}
         />
       </div>
-    </FaultsContext.Provider>
+    </FieldErrorsContext.Provider>
   )
 }
 
 /** The question without filters that are not filled in yet: what the answer is of. */
-function asAsked(question: unknown, draft: Draft | null): unknown {
+function dropUnfinishedFilters(question: unknown, draft: Draft | null): unknown {
   if (!draft) return question
-  const whole = finished(draft)
-  return JSON.stringify(whole) === JSON.stringify(draft) ? question : compact(whole)
+  const whole = dropIncompleteFilters(draft)
+  return JSON.stringify(whole) === JSON.stringify(draft) ? question : toQuestion(whole)
 }
 
 /** Asks once nothing has changed for a while; what is not wanted any more is cancelled. */
@@ -136,14 +136,14 @@ function useAnswer(question: unknown, display: Display, hasGaps: boolean) {
     hasGaps || question === undefined ? null : JSON.stringify([question, range, compare]),
     SETTLED_MS,
   )
-  return useLoaded<Asked>(key, (signal) => {
+  return useLoaded<ComparedAnswer>(key, (signal) => {
     const [question, range, compare] = JSON.parse(key ?? '[]')
-    return ask(question, { range, compare }, { signal })
+    return fetchAnswer(question, { range, compare }, { signal })
   })
 }
 
 /** @returns undefined if it is not JSON */
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -1,23 +1,23 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 
-export interface Fault {
+export interface FieldError {
   /** a JSON pointer into the question */
   path: string
   message: string
 }
 
 /** What is wrong with the question, or still to be chosen. */
-export const FaultsContext = createContext<Fault[]>([])
+export const FieldErrorsContext = createContext<FieldError[]>([])
 
 /** What is wrong with a field, beside it. @param path with all that is below it */
-export function Faults({ path }: { path: string }) {
-  const faults = useContext(FaultsContext).filter((one) => one.path === path || one.path.startsWith(`${path}/`))
+export function FieldErrors({ path }: { path: string }) {
+  const faults = useContext(FieldErrorsContext).filter((one) => one.path === path || one.path.startsWith(`${path}/`))
   return (
     <>
       {faults.map(({ path, message }) => (
         <p key={path} class="fault">
-          {sentence(message)}
+          {toSentence(message)}
         </p>
       ))}
     </>
@@ -25,6 +25,6 @@ export function Faults({ path }: { path: string }) {
 }
 
 /** The service's own begin in the middle: the field is what is beside them. */
-function sentence(message: string): string {
+function toSentence(message: string): string {
   return message.startsWith('must') || message.startsWith('is') ? `This ${message}.` : message
 }

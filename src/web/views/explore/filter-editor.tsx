@@ -2,19 +2,19 @@ import { useId, useState } from 'preact/hooks'
 import { type Filter, OPERATORS } from '../../../contract/filters.js'
 import {
   type Condition,
-  filterOf,
+  changeOperator,
   type Group,
-  groupOf,
   isFilter,
   isGroup,
   type Joint,
-  OPERATOR_TEXTS,
+  OPERATOR_LABELS,
   type Operator,
-  withOperator,
+  toFilter,
+  toGroup,
 } from '../../lib/filters.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
-import { Choose } from '../../ui/select.js'
-import { Faults } from './field-errors.js'
+import { Select } from '../../ui/select.js'
+import { FieldErrors } from './field-errors.js'
 import { PropertyField } from './property-field.js'
 import { ValuesField } from './values-field.js'
 
@@ -23,7 +23,7 @@ const JOINTS = [
   ['and', 'All of these'],
   ['or', 'Any of these'],
 ] as const
-const OPERATOR_OPTIONS = Object.entries(OPERATOR_TEXTS) as [Operator, string][]
+const OPERATOR_OPTIONS = Object.entries(OPERATOR_LABELS) as [Operator, string][]
 
 interface FilterEditorProps {
   label: string
@@ -36,16 +36,16 @@ interface FilterEditorProps {
 
 /** A filter as rows of conditions; one that has more to it, as JSON. */
 export function FilterEditor({ label, value, onChange, event, path }: FilterEditorProps) {
-  const group = groupOf(value)
+  const group = toGroup(value)
   return (
     <fieldset class="filters">
       <legend class="hidden">{label}</legend>
       {group ? (
-        <Rows group={group} event={event} canGroup onChange={(next) => onChange(filterOf(next))} />
+        <Rows group={group} event={event} canGroup onChange={(next) => onChange(toFilter(next))} />
       ) : (
         <FilterText value={value} onChange={onChange} />
       )}
-      <Faults path={path} />
+      <FieldErrors path={path} />
     </fieldset>
   )
 }
@@ -64,7 +64,7 @@ function Rows({ group, event, canGroup = false, onChange }: RowsProps) {
   return (
     <>
       {rows.length > 1 && (
-        <Choose<Joint>
+        <Select<Joint>
           label="Which have to match"
           hidesLabel
           value={joint}
@@ -126,12 +126,12 @@ function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProp
           ✕
         </button>
       </div>
-      <Choose<Operator>
+      <Select<Operator>
         label="Comparison"
         hidesLabel
         value={operator}
         options={OPERATOR_OPTIONS}
-        onChange={(next) => onChange(withOperator(condition, next))}
+        onChange={(next) => onChange(changeOperator(condition, next))}
       />
       {OPERATORS[operator] !== 'nothing' && <ValuesField condition={condition} event={event} onChange={onChange} />}
     </fieldset>

@@ -1,5 +1,5 @@
 import { useEffect, useId, useState } from 'preact/hooks'
-import { Faults } from './field-errors.js'
+import { FieldErrors } from './field-errors.js'
 
 interface JsonEditorProps {
   text: string
@@ -13,7 +13,7 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
   const id = useId()
   const [typed, setTyped] = useState(text)
   const [error, setError] = useState('')
-  useEffect(() => setTyped(indentedJson(text)), [text])
+  useEffect(() => setTyped(indentJson(text)), [text])
   const apply = () => {
     try {
       onChange(JSON.parse(typed))
@@ -35,7 +35,7 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
       {error && <p class="fault">{error}</p>}
-      <Faults path="" />
+      <FieldErrors path="" />
       <button type="button" onClick={apply}>
         Ask this
       </button>
@@ -43,7 +43,7 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
   )
 }
 
-function indentedJson(text: string): string {
+function indentJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2)
   } catch {

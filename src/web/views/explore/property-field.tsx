@@ -1,7 +1,7 @@
 import type { FieldName } from '../../../contract/questions.js'
-import { fieldOf, fieldText } from '../../lib/fields.js'
+import { formatField, parseField } from '../../lib/fields.js'
 import { Combobox } from '../../ui/combobox.js'
-import { useNames } from './suggestions.js'
+import { useSuggestions } from './suggestions.js'
 
 interface PropertyFieldProps {
   label: string
@@ -15,15 +15,15 @@ interface PropertyFieldProps {
 
 /** A field of events or users. */
 export function PropertyField({ label, value, onChange, event, hidesLabel, placeholder }: PropertyFieldProps) {
-  const names = useNames()
+  const names = useSuggestions()
   return (
     <Combobox
       label={label}
       hidesLabel={hidesLabel ?? false}
-      value={fieldText(value)}
+      value={formatField(value)}
       placeholder={placeholder ?? 'Choose a property'}
-      suggest={(text) => names.fields(event, text)}
-      onChange={(text) => onChange(fieldOf(text))}
+      suggest={(text) => names.suggestFields(event, text)}
+      onChange={(text) => onChange(parseField(text))}
     />
   )
 }

@@ -1,11 +1,17 @@
 import { useState } from 'preact/hooks'
-import { deleteQuestion, readQuestion, type Saved, savedQuestions, saveQuestion } from '../../api/saved-questions.js'
-import { go } from '../../lib/navigation.js'
-import { newId } from '../../lib/new-id.js'
-import { type Display, displayOf, exploreLink } from '../../lib/question.js'
+import {
+  deleteQuestion,
+  listSavedQuestions,
+  readSavedQuestion,
+  type SavedQuestion,
+  saveQuestion,
+} from '../../api/saved-questions.js'
+import { navigate } from '../../lib/navigation.js'
+import { createId } from '../../lib/new-id.js'
+import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
-import { Conflict, isConflict } from '../../ui/conflict.js'
-import { Confirm, Dialog } from '../../ui/dialog.js'
+import { ConflictDialog, isConflict } from '../../ui/conflict.js'
+import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { AddToBoard } from './add-to-board.js'
@@ -23,7 +29,7 @@ interface SavedBarProps {
 /** Opens what was saved, and saves what is shown. */
 export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
   const [open, setOpen] = useState<'list' | 'save' | 'board' | null>(null)
-  const list = useLoaded(open === null && saved === '' ? null : 'saved', savedQuestions)
+  const list = useLoaded(open === null && saved === '' ? null : 'saved', listSavedQuestions)
   const current = list.value?.find(({ id }) => id === saved)
   return (
     <div class="saved-bar">
@@ -69,27 +75,27 @@ export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
 }
 
 interface SavedListProps {
-  list: Loaded<Saved[]>
+  list: Loaded<SavedQuestion[]>
   canDelete: boolean
   onClose: () => void
 }
 
 function SavedList({ list: { value, error, reload }, canDelete, onClose }: SavedListProps) {
-  const [doomed, setDoomed] = useState<Saved | null>(null)
+  const [doomed, setDoomed] = useState<SavedQuestion | null>(null)
   if (doomed) {
     const remove = async () => {
       await deleteQuestion(doomed.id)
       reload()
     }
     return (
-      <Confirm
+      <ConfirmDialog
         title="Delete saved question"
         action="Delete question"
         onConfirm={remove}
         onClose={() => setDoomed(null)}
       >
         <p>“{doomed.name}” is deleted for everybody, also where boards show it.</p>
-      </Confirm>
+      </ConfirmDialog>
     )
   }
   return (
@@ -100,7 +106,7 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
       <ul class="saved-list" aria-label="Saved questions">
         {value?.map((saved) => (
           <li key={saved.id}>
-            <a href={exploreLink(saved.question, displayOf(saved.display), saved.id)} onClick={onClose}>
+            <a href={linkToExplore(saved.question, parseDisplay(saved.display), saved.id)} onClick={onClose}>
               {saved.name}
             </a>
             {canDelete && (
@@ -118,7 +124,7 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
 interface SaveDialogProps {
   question: object
   display: Display
-  current: Saved | undefined
+  current: SavedQuestion | undefined
   onClose: () => void
   onSaved: () => void
 }
@@ -128,7 +134,7 @@ function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialog
   const [conflict, setConflict] = useState<{ id: string; name: string } | null>(null)
   const show = (question: object, display: Display, id: string) => {
     onSaved()
-    go(exploreLink(question, display, id), 'replace')
+    navigate(linkToExplore(question, display, id), 'replace')
   }
   const save = async (name: string, { id, revision }: { id: string; revision: number | null }) => {
     try {
@@ -142,11 +148,11 @@ function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialog
   if (conflict) {
     const { id, name } = conflict
     const load = async () => {
-      const theirs = await readQuestion(id)
-      show(theirs.question, displayOf(theirs.display), id)
+      const theirs = await readSavedQuestion(id)
+      show(theirs.question, parseDisplay(theirs.display), id)
     }
     return (
-      <Conflict
+      <ConflictDialog
         what="question"
         onLoad={load}
         onOverwrite={() => save(name, { id, revision: null })}
@@ -154,7 +160,7 @@ function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialog
       />
     )
   }
-  const saveNew = (name: string) => save(name, { id: newId(), revision: 0 })
+  const saveNew = (name: string) => save(name, { id: createId(), revision: 0 })
   return (
     <NameDialog
       title="Save question"

@@ -1,43 +1,45 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { FieldName, Scalar } from '../../../contract/questions.js'
-import { readEventNames, readProperties, readValues } from '../../api/schema.js'
+import { listEventNames, listProperties, listValues } from '../../api/schema.js'
 import { searchUsers } from '../../api/users.js'
-import { type Choice, MAX_CHOICES, matching } from '../../lib/choices.js'
-import { fieldIn, fieldText, valueText } from '../../lib/fields.js'
-import { compactText, shareText } from '../../lib/format.js'
+import { type Choice, filterChoices, MAX_CHOICES } from '../../lib/choices.js'
+import { formatField, formatValue, toField } from '../../lib/fields.js'
+import { formatCompact, formatShare } from '../../lib/format.js'
 
 const MAX_AGE_MS = 30_000
 /** Profiles whose properties are offered: there is no list of all. */
 const PROFILES = 50
 
 /** What there is to ask about in a project, to complete what is typed. */
-export class Names {
+export class Suggestions {
   readonly #kept = new Map<string, { at: number; answer: Promise<unknown> }>()
 
   /** The events that match a text, the most frequent first. */
-  async events(text: string): Promise<Choice[]> {
-    const { events } = await this.#once('events', readEventNames)
-    return matching(
+  async suggestEvents(text: string): Promise<Choice[]> {
+    const { events } = await this.#once('events', listEventNames)
+    return filterChoices(
       text,
-      events.map(({ event, count }) => ({ value: event, note: compactText(count) })),
+      events.map(({ event, count }) => ({ value: event, note: formatCompact(count) })),
     )
   }
 
   /** The properties of an event, or of all; then the fields that all events have, and users' properties. */
-  async fields(event: string, text: string): Promise<Choice[]> {
+  async suggestFields(event: string, text: string): Promise<Choice[]> {
     const [properties, users] = await Promise.all([this.#properties(event), this.#userProperties()])
     const plain = ['event', 'distinct_id', 'timestamp'].map((value): Choice => ({ value, note: 'of all events' }))
-    const ofUsers = users.map((name): Choice => ({ value: fieldText(fieldIn('user', name)), note: 'of the user now' }))
-    return matching(text, [...properties, ...plain, ...ofUsers])
+    const ofUsers = users.map(
+      (name): Choice => ({ value: formatField(toField('user', name)), note: 'of the user now' }),
+    )
+    return filterChoices(text, [...properties, ...plain, ...ofUsers])
   }
 
   async #properties(event: string): Promise<Choice[]> {
-    const name = ofOne(event)
-    const { properties } = await this.#once(`properties of ${name}`, () => readProperties(name))
+    const name = toEventFilter(event)
+    const { properties } = await this.#once(`properties of ${name}`, () => listProperties(name))
     return properties.map(({ property, share, types }) => ({
-      value: fieldText(fieldIn('properties', property)),
-      note: `${types[0]?.type ?? ''}, ${shareText(share)}`,
+      value: formatField(toField('properties', property)),
+      note: `${types[0]?.type ?? ''}, ${formatShare(share)}`,
     }))
   }
 
@@ -47,13 +49,13 @@ export class Names {
   }
 
   /** The values of a field as they are typed, the most frequent first. */
-  async values(field: FieldName, event: string, text: string, signal: AbortSignal): Promise<Choice[]> {
-    const wanted = { field: fieldText(field), event: ofOne(event), search: text, limit: MAX_CHOICES }
-    const values = await readValues(wanted, signal)
+  async suggestValues(field: FieldName, event: string, text: string, signal: AbortSignal): Promise<Choice[]> {
+    const wanted = { field: formatField(field), event: toEventFilter(event), search: text, limit: MAX_CHOICES }
+    const values = await listValues(wanted, signal)
     return values.flatMap(({ text, count }) => {
       const value: unknown = JSON.parse(text)
       const isPlain = value === null || typeof value !== 'object'
-      return isPlain ? [{ value: valueText(value as Scalar), note: compactText(count) }] : []
+      return isPlain ? [{ value: formatValue(value as Scalar), note: formatCompact(count) }] : []
     })
   }
 
@@ -68,15 +70,15 @@ export class Names {
 }
 
 /** The event whose properties are meant; empty for those of all. */
-function ofOne(event: string): string {
+function toEventFilter(event: string): string {
   return event === '*' ? '' : event
 }
 
 /** The names of the project whose question is being written. */
-export const NamesContext = createContext<Names | null>(null)
+export const SuggestionsContext = createContext<Suggestions | null>(null)
 
-export function useNames(): Names {
-  const names = useContext(NamesContext)
+export function useSuggestions(): Suggestions {
+  const names = useContext(SuggestionsContext)
   if (!names) throw new Error('there is no project')
   return names
 }

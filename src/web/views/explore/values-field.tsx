@@ -1,9 +1,9 @@
 import { useEffect, useId, useState } from 'preact/hooks'
 import { OPERATORS, type Scalar } from '../../../contract/filters.js'
-import { typedValue, valueText } from '../../lib/fields.js'
+import { formatValue, parseValue } from '../../lib/fields.js'
 import type { Condition } from '../../lib/filters.js'
 import { Combobox } from '../../ui/combobox.js'
-import { useNames } from './suggestions.js'
+import { useSuggestions } from './suggestions.js'
 
 interface ValuesFieldProps {
   condition: Condition
@@ -22,9 +22,9 @@ export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
   return (
     <ValueList
       values={values.filter((value) => value !== '' || !isText)}
-      textOf={isText ? String : valueText}
+      format={isText ? String : formatValue}
       onChange={set}
-      readValue={isText ? (text) => (text.startsWith('"') ? String(typedValue(text)) : text) : typedValue}
+      parse={isText ? (text) => (text.startsWith('"') ? String(parseValue(text)) : text) : parseValue}
       field={field}
       event={event}
     />
@@ -33,19 +33,19 @@ export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
 
 interface ValueListProps {
   values: Scalar[]
-  textOf: (value: Scalar) => string
+  format: (value: Scalar) => string
   /** of a text that was typed or chosen */
-  readValue: (text: string) => Scalar
+  parse: (text: string) => Scalar
   onChange: (values: Scalar[]) => void
   field: Condition[1]
   event: string
 }
 
 /** Values of which each will do. */
-function ValueList({ values, textOf, readValue, onChange, field, event }: ValueListProps) {
-  const names = useNames()
+function ValueList({ values, format, parse, onChange, field, event }: ValueListProps) {
+  const names = useSuggestions()
   const add = (text: string) => {
-    const value = readValue(text)
+    const value = parse(text)
     if (text !== '' && !values.includes(value)) onChange([...values, value])
   }
   return (
@@ -54,11 +54,11 @@ function ValueList({ values, textOf, readValue, onChange, field, event }: ValueL
         <ul aria-label="Values">
           {values.map((value) => (
             <li key={JSON.stringify(value)}>
-              <span>{textOf(value)}</span>
+              <span>{format(value)}</span>
               <button
                 type="button"
                 class="plain"
-                aria-label={`Remove ${textOf(value)}`}
+                aria-label={`Remove ${format(value)}`}
                 onClick={() => onChange(values.filter((other) => other !== value))}
               >
                 ✕
@@ -73,7 +73,7 @@ function ValueList({ values, textOf, readValue, onChange, field, event }: ValueL
         adds
         value=""
         placeholder={values.length > 0 ? 'or this value' : 'Choose a value'}
-        suggest={async (text, signal) => (field.length > 0 ? names.values(field, event, text, signal) : [])}
+        suggest={async (text, signal) => (field.length > 0 ? names.suggestValues(field, event, text, signal) : [])}
         onChange={add}
       />
     </div>
@@ -83,7 +83,7 @@ function ValueList({ values, textOf, readValue, onChange, field, event }: ValueL
 /** A number or a text to compare with. */
 function OneValue({ value, onChange }: { value: string | number; onChange: (value: Scalar) => void }) {
   const id = useId()
-  const shown = value === '' ? '' : valueText(value)
+  const shown = value === '' ? '' : formatValue(value)
   const [text, setText] = useState(shown)
   useEffect(() => setText(shown), [shown])
   return (
@@ -97,7 +97,7 @@ function OneValue({ value, onChange }: { value: string | number; onChange: (valu
         placeholder="A number"
         onInput={(event) => setText(event.currentTarget.value)}
         onChange={() => {
-          const typed = text === '' ? '' : typedValue(text)
+          const typed = text === '' ? '' : parseValue(text)
           onChange(typeof typed === 'number' ? typed : String(typed))
         }}
       />

@@ -1,6 +1,6 @@
 import { NumberField } from '../../ui/number-field.js'
-import { Choose } from '../../ui/select.js'
-import { Faults } from './field-errors.js'
+import { Select } from '../../ui/select.js'
+import { FieldErrors } from './field-errors.js'
 
 const UNITS = [
   ['m', 'minutes'],
@@ -35,14 +35,14 @@ export function WindowField({ label, value, onChange }: WindowFieldProps) {
         max={100_000}
         onChange={(next) => onChange(`${next}${unit}`)}
       />
-      <Choose<Unit>
+      <Select<Unit>
         label="Unit"
         hidesLabel
         value={unit as Unit}
         options={isOther ? [...OTHER_UNITS, ...UNITS] : UNITS}
         onChange={(next) => onChange(`${count}${next}`)}
       />
-      <Faults path="/window" />
+      <FieldErrors path="/window" />
     </div>
   )
 }

@@ -1,6 +1,6 @@
-import { numberText } from '../../lib/format.js'
-import { labelValues, maxOf, type Sample, sumOfMost } from './prometheus.js'
-import type { Check, Reading } from './snapshots.js'
+import { formatNumber } from '../../lib/format.js'
+import { findMax, listLabelValues, type Sample, sumMaxima } from './prometheus.js'
+import type { Check, Snapshot } from './snapshots.js'
 
 /** What a lost table is called. */
 const LOST: Record<string, string> = { events: 'Events', dead_letters: 'Dead letters', api_keys: 'API keys' }
@@ -11,9 +11,9 @@ const STATES = ['stored', 'repeated', 'refused', 'deleted', 'waiting', 'missing'
 const MAX_PROJECTS = 20
 
 /** What the store has lost. All processes see the same, each may have found it at another time. */
-export function damage({ samples }: Reading): Check {
+export function checkDamage({ samples }: Snapshot): Check {
   const parts = (state: string) => {
-    return sumOfMost(
+    return sumMaxima(
       samples.filter(({ labels }) => labels.state === state),
       'tallyhouse_store_lost_parts',
       'shard',
@@ -29,14 +29,14 @@ export function damage({ samples }: Reading): Check {
     places.set(place, Math.max(places.get(place) ?? 0, value))
   }
   const count = aside + missing + unreadable
-  const projects = ledgers(samples)
+  const projects = readLedgers(samples)
   const check = {
     title: 'Completeness',
     about:
       'ClickHouse goes on without parts that are damaged or gone, so the service remembers which there were. Whether all files are sound, `tallyhouse verify` finds out.',
     facts: [
-      ['Lost or damaged parts', numberText(count)],
-      ...[...places].map(([place, rows]): [string, string] => [place, numberText(rows)]),
+      ['Lost or damaged parts', formatNumber(count)],
+      ...[...places].map(([place, rows]): [string, string] => [place, formatNumber(rows)]),
       ...projects.map(({ project, text }): [string, string] => [`Events of ${project}`, text]),
     ] satisfies Check['facts'],
   }
@@ -44,14 +44,14 @@ export function damage({ samples }: Reading): Check {
     'Restore them from a backup or a replica, as “Lost and damaged data” in the manual says. The log and `tallyhouse verify` name each one, and what it held.'
   const lacking = projects.filter(({ missing }) => missing > 0)
   if (count === 0 && lacking.length > 0) {
-    const names = lacking.map(({ project, missing }) => `${numberText(missing)} of ${project}`).join(', ')
+    const names = lacking.map(({ project, missing }) => `${formatNumber(missing)} of ${project}`).join(', ')
     return { ...check, level: 'bad', verdict: `Events that were received are missing: ${names}.`, advice }
   }
   if (count === 0) return { ...check, level: 'good', verdict: 'Everything that was stored is there.', advice: null }
   const states = [
-    aside > 0 && `${numberText(aside)} put aside by ClickHouse`,
-    missing > 0 && `${numberText(missing)} missing`,
-    unreadable > 0 && `${numberText(unreadable)} unreadable`,
+    aside > 0 && `${formatNumber(aside)} put aside by ClickHouse`,
+    missing > 0 && `${formatNumber(missing)} missing`,
+    unreadable > 0 && `${formatNumber(unreadable)} unreadable`,
   ].filter((text) => text !== false)
   return {
     ...check,
@@ -62,20 +62,20 @@ export function damage({ samples }: Reading): Check {
 }
 
 /** What became of the events of each project, the largest first; empty until it was counted. */
-function ledgers(samples: readonly Sample[]): { project: string; missing: number; text: string }[] {
+function readLedgers(samples: readonly Sample[]): { project: string; missing: number; text: string }[] {
   const counts = (project: string, state: string) => {
     const own = samples.filter(({ labels }) => labels.project === project && labels.state === state)
-    return maxOf(own, 'tallyhouse_ledger_events') ?? 0
+    return findMax(own, 'tallyhouse_ledger_events') ?? 0
   }
-  const found = labelValues(samples, 'tallyhouse_ledger_events', 'project').map((project) => {
+  const found = listLabelValues(samples, 'tallyhouse_ledger_events', 'project').map((project) => {
     const parts = STATES.map((state) => ({ state, count: counts(project, state) }))
     const extra = counts(project, 'unexplained')
     const missing = counts(project, 'missing')
     const received = parts.reduce((sum, { count }) => sum + count, 0) - extra
     const shown = parts.filter(({ state, count }) => count > 0 || state === 'stored')
-    const sum = shown.map(({ state, count }) => `${numberText(count)} ${state}`).join(' + ')
-    const rest = extra > 0 ? ` − ${numberText(extra)} that were not received` : ''
-    return { project, missing, received, text: `${numberText(received)} received = ${sum}${rest}` }
+    const sum = shown.map(({ state, count }) => `${formatNumber(count)} ${state}`).join(' + ')
+    const rest = extra > 0 ? ` − ${formatNumber(extra)} that were not received` : ''
+    return { project, missing, received, text: `${formatNumber(received)} received = ${sum}${rest}` }
   })
   return found.sort((a, b) => b.missing - a.missing || b.received - a.received).slice(0, MAX_PROJECTS)
 }

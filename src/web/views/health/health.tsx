@@ -1,12 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { CallError } from '../../api/call.js'
-import { timeText } from '../../lib/format.js'
+import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
 import { usePoll } from '../../lib/use-poll.js'
 import { Failure, Loading } from '../../ui/notice.js'
-import { checksOf, overall } from './checks.js'
-import { readHealth } from './read-snapshot.js'
-import { type Check, LATELY_MS, type Level, type Reading } from './snapshots.js'
+import { runChecks, summarize } from './checks.js'
+import { readSnapshot } from './read-snapshot.js'
+import { type Check, type Level, RECENT_MS, type Snapshot } from './snapshots.js'
 
 const EVERY_MS = 5_000
 
@@ -19,17 +19,18 @@ const LEVELS: Record<Level, { word: string; sign: string }> = {
 
 /** How the service is doing, in words. */
 export default function Health() {
-  const { readings, error, read } = useReadings()
-  const now = readings.at(-1)
-  if (!now) return error ? <Unreadable error={error} onRetry={read} /> : <Loading what="the state of the service" />
-  const checks = checksOf(readings)
+  const { snapshots, error, read } = useSnapshots()
+  const now = snapshots.at(-1)
+  if (!now)
+    return error ? <UnreadableNotice error={error} onRetry={read} /> : <Loading what="the state of the service" />
+  const checks = runChecks(snapshots)
   const { level, verdict } = error
-    ? { level: 'watch' as const, verdict: `Not known since ${timeText(now.at)}. This was the last state:` }
-    : overall(checks)
+    ? { level: 'watch' as const, verdict: `Not known since ${formatTime(now.at)}. This was the last state:` }
+    : summarize(checks)
   return (
     <>
       <h1>Health</h1>
-      {error && <Unreadable error={error} onRetry={read} />}
+      {error && <UnreadableNotice error={error} onRetry={read} />}
       <p class={`health-overall ${level}`} role="status">
         <Sign level={level} />
         {verdict}
@@ -39,7 +40,7 @@ export default function Health() {
           <Part key={check.title} check={check} />
         ))}
       </div>
-      <p class="hint">As of {timeText(now.at)}; asked again every five seconds while you look.</p>
+      <p class="hint">As of {formatTime(now.at)}; asked again every five seconds while you look.</p>
     </>
   )
 }
@@ -84,23 +85,23 @@ function Sign({ level }: { level: Level }) {
   )
 }
 
-function Unreadable({ error, onRetry }: { error: Error; onRetry: () => void }) {
+function UnreadableNotice({ error, onRetry }: { error: Error; onRetry: () => void }) {
   const isHidden = error instanceof CallError && [403, 404].includes(error.status)
   const hint = 'The metrics of the service cannot be read. A proxy in front of it may keep /metrics for itself.'
   return <Failure error={isHidden ? new Error(hint) : error} onRetry={onRetry} />
 }
 
 /** The state of the service, again and again, by time. A failure leaves the readings that there are. */
-function useReadings(): { readings: Reading[]; error: Error | null; read: () => void } {
-  const [readings, setReadings] = useState<Reading[]>([])
+function useSnapshots(): { snapshots: Snapshot[]; error: Error | null; read: () => void } {
+  const [snapshots, setSnapshots] = useState<Snapshot[]>([])
   const [error, setError] = useState<Error | null>(null)
   const isBusy = useRef(false)
   const read = useCallback(async () => {
     if (isBusy.current) return
     isBusy.current = true
     try {
-      const now = await readHealth()
-      setReadings((before) => [...before.filter(({ at }) => at > now.at - LATELY_MS), now])
+      const now = await readSnapshot()
+      setSnapshots((before) => [...before.filter(({ at }) => at > now.at - RECENT_MS), now])
       setError(null)
     } catch (failure) {
       setError(failure as Error)
@@ -112,5 +113,5 @@ function useReadings(): { readings: Reading[]; error: Error | null; read: () => 
     read()
   }, [read])
   usePoll(read, EVERY_MS)
-  return { readings, error, read }
+  return { snapshots, error, read }
 }

@@ -1,7 +1,7 @@
 import type { LimitName } from '../../../contract/errors.js'
-import { bytesText, durationText, numberText, shareText } from '../../lib/format.js'
-import { type Sample, sumOf } from './prometheus.js'
-import { type Check, latelyText, risen, type Times } from './snapshots.js'
+import { formatBytes, formatDuration, formatNumber, formatShare } from '../../lib/format.js'
+import { type Sample, sumSamples } from './prometheus.js'
+import { type Check, computeIncrease, describeRecent, type History } from './snapshots.js'
 
 const REFUSALS = 'tallyhouse_limit_refusals_total'
 const WINDOW = 'tallyhouse_insert_id_window_seconds'
@@ -30,21 +30,23 @@ export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>
 const OF_KEY = 'If nobody knows why a key would do that, revoke it: it may have been copied out of a page.'
 
 /** Who was refused lately by a limit, or takes so much that something is shortened for it. */
-export function limits(times: Times): Check {
-  const { now } = times
-  const met = refusals(times)
-  const short = windows(now.samples)
-  const large = shares(now.samples)
-  const who = met.map(({ labels, value }) => `${whoText(labels)} ${timesText(value)} (${aboutOf(labels)})`)
+export function checkLimits(history: History): Check {
+  const { now } = history
+  const met = findRefusals(history)
+  const short = findShortWindows(now.samples)
+  const large = findLargeShares(now.samples)
+  const who = met.map(
+    ({ labels, value }) => `${describeClient(labels)} ${formatTimes(value)} (${describeLimit(labels)})`,
+  )
   const found = [
-    ...(who.length > 0 ? [`Refused ${latelyText(times)}: ${who.join('; ')}.`] : []),
+    ...(who.length > 0 ? [`Refused ${describeRecent(history)}: ${who.join('; ')}.`] : []),
     ...short.map(({ labels, value }) => {
-      return `Of ${whoText(labels)}, repeated events are known for ${durationText(1000 * value)} only.`
+      return `Of ${describeClient(labels)}, repeated events are known for ${formatDuration(1000 * value)} only.`
     }),
-    ...large.map(({ labels, value }) => `${shareText(value)} of the journal is of ${whoText(labels)}.`),
+    ...large.map(({ labels, value }) => `${formatShare(value)} of the journal is of ${describeClient(labels)}.`),
   ]
   const advice = [
-    ...met.map(({ labels }) => limitOf(labels)?.[1]),
+    ...met.map(({ labels }) => findLimit(labels)?.[1]),
     short.length > 0 && 'Send fewer different insert_ids, or raise MAX_INSERT_IDS.',
     large.length > 0 && LIMITS.journal[1],
     OF_KEY,
@@ -53,60 +55,62 @@ export function limits(times: Times): Check {
   return {
     title: 'Limits',
     level: isCalm ? 'good' : 'watch',
-    verdict: isCalm ? `No limit was met ${latelyText(times)}.` : found.join(' '),
+    verdict: isCalm ? `No limit was met ${describeRecent(history)}.` : found.join(' '),
     advice: isCalm ? null : [...new Set(advice)].join(' '),
     facts: [
-      ['Refused since the start', numberText(sumOf(now.samples, REFUSALS))],
-      ...met.map(({ labels, value }) => fact(`${labels.limit}, ${whoText(labels)}`, numberText(value))),
-      ...journals(now.samples).map(({ labels, value }) => fact(`Journal, ${whoText(labels)}`, bytesText(value))),
+      ['Refused since the start', formatNumber(sumSamples(now.samples, REFUSALS))],
+      ...met.map(({ labels, value }) => toFact(`${labels.limit}, ${describeClient(labels)}`, formatNumber(value))),
+      ...findJournalShares(now.samples).map(({ labels, value }) =>
+        toFact(`Journal, ${describeClient(labels)}`, formatBytes(value)),
+      ),
     ],
     about: 'Each project and kind of key has a share of what all use; whoever takes more is refused, and nobody else.',
   }
 }
 
-function fact(name: string, value: string): [string, string] {
+function toFact(name: string, value: string): [string, string] {
   return [name, value]
 }
 
 /** Of all processes together, the most frequent first. */
-function refusals({ now, first }: Times): Sample[] {
+function findRefusals({ now, first }: History): Sample[] {
   if (!first) return []
   const sums = new Map<string, Sample>()
   for (const { name, labels } of now.samples) {
     if (name !== REFUSALS) continue
     const { limit = '', project = '', kind = '' } = labels
     const of = { limit, project, kind }
-    const value = risen(now, first, name, of)
+    const value = computeIncrease(now, first, name, of)
     if (value > 0) sums.set(JSON.stringify(of), { name, labels: of, value })
   }
   return [...sums.values()].sort((a, b) => b.value - a.value)
 }
 
 /** What is shorter than promised, the shortest of all lanes and processes for each. */
-function windows(samples: readonly Sample[]): Sample[] {
+function findShortWindows(samples: readonly Sample[]): Sample[] {
   const least = new Map<string, Sample>()
   for (const sample of samples) {
     if (sample.name !== WINDOW || sample.value >= WINDOW_S) continue
-    const key = whoText(sample.labels)
+    const key = describeClient(sample.labels)
     if (sample.value < (least.get(key)?.value ?? Number.POSITIVE_INFINITY)) least.set(key, sample)
   }
   return [...least.values()]
 }
 
 /** What waits of each project that takes much: all processes see the same journals, so the most that one sees. */
-function journals(samples: readonly Sample[]): Sample[] {
+function findJournalShares(samples: readonly Sample[]): Sample[] {
   const most = new Map<string, Sample>()
   for (const sample of samples) {
     if (sample.name !== IN_JOURNAL) continue
-    const key = `${whoText(sample.labels)} ${sample.labels.lane ?? ''}`
+    const key = `${describeClient(sample.labels)} ${sample.labels.lane ?? ''}`
     if (sample.value >= (most.get(key)?.value ?? 0)) most.set(key, sample)
   }
   return [...most.values()]
 }
 
 /** The shares of their journals, of the projects that are worth a look. */
-function shares(samples: readonly Sample[]): Sample[] {
-  return journals(samples).flatMap((sample) => {
+function findLargeShares(samples: readonly Sample[]): Sample[] {
+  return findJournalShares(samples).flatMap((sample) => {
     const { lane } = sample.labels
     const limit = samples.find(({ name, labels }) => {
       return name === 'tallyhouse_journal_limit_bytes' && labels.lane === lane
@@ -116,20 +120,20 @@ function shares(samples: readonly Sample[]): Sample[] {
   })
 }
 
-function whoText({ project = '', kind = '' }: Sample['labels']): string {
+function describeClient({ project = '', kind = '' }: Sample['labels']): string {
   if (project === '') return 'a client without a known key'
   return kind === '' ? `project ${project}` : `project ${project} with a ${kind} key`
 }
 
 /** Undefined for a limit of another version of the service. */
-function limitOf({ limit = '' }: Sample['labels']): (typeof LIMITS)[LimitName] | undefined {
+function findLimit({ limit = '' }: Sample['labels']): (typeof LIMITS)[LimitName] | undefined {
   return Object.hasOwn(LIMITS, limit) ? LIMITS[limit as LimitName] : undefined
 }
 
-function aboutOf(labels: Sample['labels']): string {
-  return limitOf(labels)?.[0] ?? labels.limit ?? ''
+function describeLimit(labels: Sample['labels']): string {
+  return findLimit(labels)?.[0] ?? labels.limit ?? ''
 }
 
-function timesText(count: number): string {
-  return count === 1 ? 'once' : `${numberText(count)} times`
+function formatTimes(count: number): string {
+  return count === 1 ? 'once' : `${formatNumber(count)} times`
 }

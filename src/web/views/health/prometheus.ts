@@ -22,24 +22,24 @@ export function parseMetrics(text: string): Sample[] {
 }
 
 /** The sum over all processes, lanes and other labels; 0 if nothing was measured. */
-export function sumOf(samples: readonly Sample[], name: string, labels: Record<string, string> = {}): number {
-  return valuesOf(samples, name, labels).reduce((sum, value) => sum + value, 0)
+export function sumSamples(samples: readonly Sample[], name: string, labels: Record<string, string> = {}): number {
+  return selectValues(samples, name, labels).reduce((sum, value) => sum + value, 0)
 }
 
 /** The greatest value; null if nothing was measured. */
-export function maxOf(samples: readonly Sample[], name: string): number | null {
-  const values = valuesOf(samples, name)
+export function findMax(samples: readonly Sample[], name: string): number | null {
+  const values = selectValues(samples, name)
   return values.length > 0 ? Math.max(...values) : null
 }
 
 /** The least value; null if nothing was measured. */
-export function minOf(samples: readonly Sample[], name: string, labels: Record<string, string> = {}): number | null {
-  const values = valuesOf(samples, name, labels)
+export function findMin(samples: readonly Sample[], name: string, labels: Record<string, string> = {}): number | null {
+  const values = selectValues(samples, name, labels)
   return values.length > 0 ? Math.min(...values) : null
 }
 
 /** For what all processes measure at the same place: the sum over the places, of the most that one of them sees there. */
-export function sumOfMost(samples: readonly Sample[], name: string, place: string): number {
+export function sumMaxima(samples: readonly Sample[], name: string, place: string): number {
   const most = new Map<string, number>()
   for (const { labels, value } of samples.filter((sample) => sample.name === name)) {
     const at = labels[place] ?? ''
@@ -49,12 +49,12 @@ export function sumOfMost(samples: readonly Sample[], name: string, place: strin
 }
 
 /** Which values a label has in the samples of a name. */
-export function labelValues(samples: readonly Sample[], name: string, label: string): string[] {
+export function listLabelValues(samples: readonly Sample[], name: string, label: string): string[] {
   const found = samples.flatMap((sample) => (sample.name === name ? (sample.labels[label] ?? []) : []))
   return [...new Set(found)]
 }
 
-function valuesOf(samples: readonly Sample[], name: string, wanted: Record<string, string> = {}): number[] {
+function selectValues(samples: readonly Sample[], name: string, wanted: Record<string, string> = {}): number[] {
   const entries = Object.entries(wanted)
   return samples.flatMap(({ name: ofSample, labels, value }) => {
     return ofSample === name && entries.every(([label, text]) => labels[label] === text) ? [value] : []

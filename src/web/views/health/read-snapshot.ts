@@ -1,15 +1,15 @@
 import { CallError, send } from '../../api/call.js'
 import { parseMetrics } from './prometheus.js'
-import type { Reading } from './snapshots.js'
+import type { Snapshot } from './snapshots.js'
 
 /** What the service measures now. @throws CallError */
-export async function readHealth(): Promise<Reading> {
-  const [metrics, notReady] = await Promise.all([send('GET', '/metrics'), whyNotReady()])
+export async function readSnapshot(): Promise<Snapshot> {
+  const [metrics, notReady] = await Promise.all([send('GET', '/metrics'), readWhyNotReady()])
   const text = await metrics.text()
   return { at: Date.now(), samples: parseMetrics(text), notReady }
 }
 
-async function whyNotReady(): Promise<string | null> {
+async function readWhyNotReady(): Promise<string | null> {
   try {
     await send('GET', '/health/ready')
     return null

@@ -1,8 +1,8 @@
-import { durationText } from '../../lib/format.js'
-import { labelValues, type Sample, sumOf } from './prometheus.js'
+import { formatDuration } from '../../lib/format.js'
+import { listLabelValues, type Sample, sumSamples } from './prometheus.js'
 
 /** What the service measured at one time. */
-export interface Reading {
+export interface Snapshot {
   /** epoch ms */
   at: number
   samples: Sample[]
@@ -29,33 +29,40 @@ export interface Check {
 }
 
 /** How far back it counts as lately. */
-export const LATELY_MS = 5 * 60_000
+export const RECENT_MS = 5 * 60_000
 
 /** Readings, the last of which is the state now. Counts are judged by how much they have risen since an earlier one. */
-export interface Times {
-  now: Reading
+export interface History {
+  now: Snapshot
   /** the reading before; null if there is none of the same processes */
-  last: Reading | null
+  last: Snapshot | null
   /** the earliest of the last minutes; null if there is none of the same processes */
-  first: Reading | null
+  first: Snapshot | null
 }
 
 /** In words how long ago the earliest reading is that counts as lately. */
-export function latelyText({ now, first }: Times): string {
-  return first ? `in the last ${durationText(now.at - first.at)}` : 'since this page was opened'
+export function describeRecent({ now, first }: History): string {
+  return first ? `in the last ${formatDuration(now.at - first.at)}` : 'since this page was opened'
 }
 
 /** Whether no process was started or replaced in between, so that counts can be compared. */
-export function isSameRun(now: Reading, before: Reading): boolean {
-  const starts = ({ samples }: Reading) => sumOf(samples, 'process_start_time_seconds')
+export function isSameRun(now: Snapshot, before: Snapshot): boolean {
+  const starts = ({ samples }: Snapshot) => sumSamples(samples, 'process_start_time_seconds')
   return now.at > before.at && starts(now) === starts(before)
 }
 
-export function risen(now: Reading, before: Reading, name: string, labels: Record<string, string> = {}): number {
-  return Math.max(0, sumOf(now.samples, name, labels) - sumOf(before.samples, name, labels))
+export function computeIncrease(
+  now: Snapshot,
+  before: Snapshot,
+  name: string,
+  labels: Record<string, string> = {},
+): number {
+  return Math.max(0, sumSamples(now.samples, name, labels) - sumSamples(before.samples, name, labels))
 }
 
 /** The values of a label whose counts have risen. */
-export function risenLabels(now: Reading, before: Reading, name: string, label: string): string[] {
-  return labelValues(now.samples, name, label).filter((value) => risen(now, before, name, { [label]: value }) > 0)
+export function findIncreasedLabels(now: Snapshot, before: Snapshot, name: string, label: string): string[] {
+  return listLabelValues(now.samples, name, label).filter(
+    (value) => computeIncrease(now, before, name, { [label]: value }) > 0,
+  )
 }

@@ -2,29 +2,35 @@ import { Combobox } from '../../ui/combobox.js'
 import { suggestEvents, suggestProperties, suggestValues } from './suggest.js'
 
 /** What somebody wants to see, as it is in the link; what is empty filters nothing. */
-export interface Wish {
+export interface FilterValues {
   event: string
   user: string
   property: string
   value: string
 }
 
-const NOTHING: Wish = { event: '', user: '', property: '', value: '' }
+const NOTHING: FilterValues = { event: '', user: '', property: '', value: '' }
 
 /** @param query of the route */
-export function readWish(query: URLSearchParams): Wish {
+export function parseFilters(query: URLSearchParams): FilterValues {
   const part = (name: string) => query.get(name) ?? ''
   return { event: part('event'), user: part('user'), property: part('property'), value: part('value') }
 }
 
-export function isEmpty(wish: Wish): boolean {
-  return Object.values(wish).every((part) => part === '')
+export function hasNoFilters(filters: FilterValues): boolean {
+  return Object.values(filters).every((part) => part === '')
 }
 
 /** Fields for what is wanted. */
-export function Filters({ wish, onChange }: { wish: Wish; onChange: (wish: Wish) => void }) {
-  const { event, user, property, value } = wish
-  const change = (part: Partial<Wish>) => onChange({ ...wish, ...part })
+export function FilterFields({
+  filters,
+  onChange,
+}: {
+  filters: FilterValues
+  onChange: (filters: FilterValues) => void
+}) {
+  const { event, user, property, value } = filters
+  const change = (part: Partial<FilterValues>) => onChange({ ...filters, ...part })
   const field = JSON.stringify(['properties', property])
   return (
     <search class="live-filters">
@@ -58,7 +64,7 @@ export function Filters({ wish, onChange }: { wish: Wish; onChange: (wish: Wish)
           suggest={(text, signal) => suggestValues(field, text, signal, event)}
         />
       )}
-      {!isEmpty(wish) && (
+      {!hasNoFilters(filters) && (
         <button type="button" onClick={() => onChange(NOTHING)}>
           Clear filters
         </button>

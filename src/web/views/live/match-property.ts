@@ -1,7 +1,7 @@
-import { memberTexts } from '../../lib/json-text.js'
+import { readMembers } from '../../lib/json-text.js'
 
 /** A wish about one property. */
-export interface PropertyWish {
+export interface PropertyFilter {
   /** at the top level, or a path with dots; empty wishes for nothing */
   name: string
   /** as people type it; empty if any will do */
@@ -12,25 +12,25 @@ export interface PropertyWish {
 const MAX_DIGITS = 15
 
 /** Whether properties are as wished: texts are compared without their quotes, numbers by their value. */
-export function matches(properties: string, { name, value }: PropertyWish): boolean {
+export function matchesProperty(properties: string, { name, value }: PropertyFilter): boolean {
   if (name === '') return true
-  const found = textAt(properties, name)
-  return found !== undefined && (value === '' || found === value || isSame(found, value))
+  const found = findValue(properties, name)
+  return found !== undefined && (value === '' || found === value || isSameValue(found, value))
 }
 
-function textAt(object: string, name: string): string | undefined {
-  const members = memberTexts(object)
+function findValue(object: string, name: string): string | undefined {
+  const members = readMembers(object)
   const own = members.get(name)
   if (own !== undefined) return own
   for (let dot = name.indexOf('.'); dot >= 0; dot = name.indexOf('.', dot + 1)) {
     const inner = members.get(name.slice(0, dot))
-    const found = inner?.startsWith('{') ? textAt(inner, name.slice(dot + 1)) : undefined
+    const found = inner?.startsWith('{') ? findValue(inner, name.slice(dot + 1)) : undefined
     if (found !== undefined) return found
   }
   return undefined
 }
 
-function isSame(found: string, value: string): boolean {
+function isSameValue(found: string, value: string): boolean {
   if (found.startsWith('"')) return JSON.parse(found) === value
   return /^[-\d]/.test(found) && value.trim() !== '' && value.length <= MAX_DIGITS && Number(found) === Number(value)
 }

@@ -4,7 +4,7 @@ interface Identified {
 }
 
 /** The newest events that are known: those that match what is wanted. */
-export interface Latest<E> {
+export interface LatestEvents<E> {
   /** newest first */
   events: E[]
   /** what is wanted and is not among them is older than this id; null if they are all */
@@ -15,9 +15,9 @@ export interface Latest<E> {
  * What is known once the newest were read again, newest first.
  * @param seen the id of the last event that came before; those behind it are known by `latest` only
  */
-export function refreshed<E extends Identified>(
+export function mergeLatest<E extends Identified>(
   known: E[],
-  { events, since }: Latest<E>,
+  { events, since }: LatestEvents<E>,
   seen: string,
   limit: number,
 ): E[] {
@@ -27,7 +27,7 @@ export function refreshed<E extends Identified>(
 }
 
 /** What is known once further events have come. @param come oldest first */
-export function extended<E extends Identified>(known: E[], come: E[], limit: number): E[] {
+export function addNewEvents<E extends Identified>(known: E[], come: E[], limit: number): E[] {
   const newest = known[0]?.eventId ?? ''
   const added = come.filter(({ eventId }) => eventId > newest).reverse()
   return added.length > 0 ? [...added, ...known].slice(0, limit) : known

@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ExactEvent } from '../../api/events.js'
 import { followEvents, type LiveFilter, type LiveState, MAX_EVENTS } from '../../api/live-events.js'
-import type { Wish } from './live-filters.js'
-import { matches } from './match-property.js'
-import { extended, refreshed } from './merge-events.js'
+import type { FilterValues } from './live-filters.js'
+import { matchesProperty } from './match-property.js'
+import { addNewEvents, mergeLatest } from './merge-events.js'
 
 /** Events as they become visible, newest first. */
 export interface Live {
@@ -31,7 +31,7 @@ interface Feed {
 }
 
 /** What is shown while the list stands still. */
-interface Still {
+interface FrozenList {
   events: ExactEvent[]
   /** how many had come */
   count: number
@@ -39,26 +39,26 @@ interface Still {
 
 const NOTHING: Feed = { events: [], count: 0, isLoaded: false }
 
-/** @param wish another one begins anew */
-export function useLive(wish: Wish): Live {
-  const key = JSON.stringify(wish)
+/** @param filters another one begins anew */
+export function useLive(filters: FilterValues): Live {
+  const key = JSON.stringify(filters)
   const [feed, setFeed] = useState(NOTHING)
   const [status, setStatus] = useState<{ state: LiveState; error: Error | null }>({ state: 'connecting', error: null })
-  const [still, setStill] = useState<Still | null>(null)
+  const [frozen, setFrozen] = useState<FrozenList | null>(null)
   useEffect(() => {
     const stop = new AbortController()
     setFeed(NOTHING)
-    setStill(null)
+    setFrozen(null)
     const listener = {
-      onLatest: (read: Parameters<typeof refreshed<ExactEvent>>[1], seen: string) => {
+      onLatest: (read: Parameters<typeof mergeLatest<ExactEvent>>[1], seen: string) => {
         const added = read.events.filter(({ eventId }) => eventId > seen).length
         setFeed(({ events, count }) => {
-          return { events: refreshed(events, read, seen, MAX_EVENTS), count: count + added, isLoaded: true }
+          return { events: mergeLatest(events, read, seen, MAX_EVENTS), count: count + added, isLoaded: true }
         })
       },
       onEvents: (come: ExactEvent[]) => {
         setFeed((before) => {
-          return { ...before, events: extended(before.events, come, MAX_EVENTS), count: before.count + come.length }
+          return { ...before, events: addNewEvents(before.events, come, MAX_EVENTS), count: before.count + come.length }
         })
       },
       onState: (state: LiveState, error: Error | null) => setStatus({ state, error }),
@@ -72,24 +72,24 @@ export function useLive(wish: Wish): Live {
       return events.flatMap((one) => (one.eventId !== eventId ? [one] : event ? [event] : []))
     }
     setFeed((before) => ({ ...before, events: replace(before.events) }))
-    setStill((before) => before && { ...before, events: replace(before.events) })
+    setFrozen((before) => before && { ...before, events: replace(before.events) })
   }
   return {
-    events: still?.events ?? feed.events,
+    events: frozen?.events ?? feed.events,
     ...status,
     isLoaded: feed.isLoaded,
-    isPaused: still !== null,
-    waiting: still ? feed.count - still.count : 0,
-    pause: () => setStill({ events: feed.events, count: feed.count }),
-    resume: () => setStill(null),
+    isPaused: frozen !== null,
+    waiting: frozen ? feed.count - frozen.count : 0,
+    pause: () => setFrozen({ events: feed.events, count: feed.count }),
+    resume: () => setFrozen(null),
     change,
   }
 }
 
-function toFilter({ event, user, property, value }: Wish): LiveFilter {
+function toFilter({ event, user, property, value }: FilterValues): LiveFilter {
   return {
     event,
     distinctId: user,
-    ...(property && { isWanted: ({ text }) => matches(text, { name: property, value }) }),
+    ...(property && { isWanted: ({ text }) => matchesProperty(text, { name: property, value }) }),
   }
 }

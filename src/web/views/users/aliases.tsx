@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { canRemove, type FoundUser, removeAlias } from '../../api/users.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { Confirm } from '../../ui/dialog.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { ConfirmDialog } from '../../ui/dialog.js'
 
 interface AliasesProps {
   user: FoundUser
@@ -22,12 +22,12 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
       <ul class="names">
         {aliases.map((alias) => (
           <li key={alias}>
-            <bdi>{visible(alias)}</bdi>
+            <bdi>{escapeInvisible(alias)}</bdi>
             {mayRemove && canRemove(alias) && (
               <button
                 type="button"
                 class="link small"
-                aria-label={`Remove ${visible(alias)}…`}
+                aria-label={`Remove ${escapeInvisible(alias)}…`}
                 onClick={() => setAsked(alias)}
               >
                 Remove…
@@ -39,7 +39,7 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
       {hasMoreAliases && <p class="hint">There are more.</p>}
       {hint !== '' && <p class="hint">{hint}</p>}
       {asked !== null && (
-        <Confirm
+        <ConfirmDialog
           title="Remove this name?"
           action="Remove name"
           onConfirm={async () => {
@@ -50,16 +50,16 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
         >
           <p>
             <b>
-              <bdi>{visible(asked)}</bdi>
+              <bdi>{escapeInvisible(asked)}</bdi>
             </b>{' '}
             will no longer be another name of{' '}
             <b>
-              <bdi>{visible(distinctId)}</bdi>
+              <bdi>{escapeInvisible(distinctId)}</bdi>
             </b>
             . The events and sessions that came under it count as those of another user, with the profile that it had
             before. Changes of the profile that were sent since then stay with this user. Nothing is deleted.
           </p>
-        </Confirm>
+        </ConfirmDialog>
       )}
     </section>
   )

@@ -5,16 +5,16 @@ const NAMES = ['name', '$name', 'full_name', 'username', '$username']
 const ADDRESSES = ['email', '$email']
 
 /** What a person is called, of what the properties of the profile have; empty if they have nothing. */
-export function nameOf(properties: Properties): string {
-  return textIn(properties, NAMES)
+export function findName(properties: Properties): string {
+  return findText(properties, NAMES)
 }
 
 /** The address of a person; empty if the properties of the profile have none. */
-export function emailOf(properties: Properties): string {
-  return textIn(properties, ADDRESSES)
+export function findEmail(properties: Properties): string {
+  return findText(properties, ADDRESSES)
 }
 
-function textIn(properties: Properties, names: readonly string[]): string {
+function findText(properties: Properties, names: readonly string[]): string {
   for (const name of names) {
     const value = Object.hasOwn(properties, name) ? properties[name] : undefined
     if (typeof value === 'string' && value.trim() !== '') return value

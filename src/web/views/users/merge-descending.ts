@@ -1,27 +1,29 @@
 /** One of several lists that are read bit by bit, newest first. */
-export interface Strand<T> {
-  /** what was read of it and not taken yet */
+export interface PartialList<T> {
+  /** what was read of it and not merged yet */
   items: T[]
   /** whether there is nothing more to read */
-  isOver: boolean
+  isComplete: boolean
 }
 
 /**
  * Takes from lists that each fall by `eventId` what no list can still have something before; the rest waits until more of
  * its neighbours was read.
- * @returns what was taken, falling, and the lists without it
+ * @returns what was merged, falling, and the lists without it
  */
-export function takeFalling<T extends { eventId: string }>(strands: Strand<T>[]): { taken: T[]; rest: Strand<T>[] } {
-  const open = strands.filter(({ isOver }) => !isOver)
-  if (open.some(({ items }) => items.length === 0)) return { taken: [], rest: strands }
+export function mergeDescending<T extends { eventId: string }>(
+  lists: PartialList<T>[],
+): { merged: T[]; rest: PartialList<T>[] } {
+  const open = lists.filter(({ isComplete }) => !isComplete)
+  if (open.some(({ items }) => items.length === 0)) return { merged: [], rest: lists }
   const frontier =
     open
       .flatMap(({ items }) => items.at(-1)?.eventId ?? [])
       .sort()
       .at(-1) ?? ''
-  const taken = strands.flatMap(({ items }) => items.filter(({ eventId }) => eventId >= frontier))
-  const rest = strands.map(({ items, isOver }) => {
-    return { items: items.filter(({ eventId }) => eventId < frontier), isOver }
+  const merged = lists.flatMap(({ items }) => items.filter(({ eventId }) => eventId >= frontier))
+  const rest = lists.map(({ items, isComplete }) => {
+    return { items: items.filter(({ eventId }) => eventId < frontier), isComplete }
   })
-  return { taken: taken.sort((a, b) => (a.eventId < b.eventId ? 1 : -1)), rest }
+  return { merged: merged.sort((a, b) => (a.eventId < b.eventId ? 1 : -1)), rest }
 }

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks'
 import type { Session } from '../../../contract/responses.js'
-import { type Exact, readSessions } from '../../api/users.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { durationText, timeText } from '../../lib/format.js'
+import { type Exact, listSessions } from '../../api/users.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatDuration, formatTime } from '../../lib/format.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Json } from '../../ui/code.js'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -26,7 +26,7 @@ export interface SessionsLoaded {
 export function useSessions(names: string[]): SessionsLoaded {
   const [limit, setLimit] = useState(STEP)
   const { value, error, isLoading, reload } = useLoaded(JSON.stringify([names, limit]), async (signal) => {
-    const read = await Promise.all(names.map((distinctId) => readSessions({ distinctId, page: 1, limit }, signal)))
+    const read = await Promise.all(names.map((distinctId) => listSessions({ distinctId, page: 1, limit }, signal)))
     const all = read.flatMap(({ sessions }) => sessions).sort((a, b) => b.started_at - a.started_at)
     return { list: all.slice(0, limit), hasMore: all.length > limit || read.some(({ hasMore }) => hasMore) }
   })
@@ -47,13 +47,14 @@ export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openI
       {list.map((session) => (
         <details key={session.session_id} class="session" open={session.session_id === openId}>
           <summary>
-            <span>{timeText(session.started_at)}</span>
-            <small>{session.state === 'active' ? 'active' : durationOf(session)}</small>
+            <span>{formatTime(session.started_at)}</span>
+            <small>{session.state === 'active' ? 'active' : formatSessionDuration(session)}</small>
           </summary>
           <p class="hint">
-            <bdi>{visible(session.session_id)}</bdi>, {session.state}, last seen {timeText(session.updated_at)}
+            <bdi>{escapeInvisible(session.session_id)}</bdi>, {session.state}, last seen{' '}
+            {formatTime(session.updated_at)}
           </p>
-          <Json text={session.text} label={`Properties of session ${visible(session.session_id)}`} />
+          <Json text={session.text} label={`Properties of session ${escapeInvisible(session.session_id)}`} />
         </details>
       ))}
       {hasMore && (
@@ -66,6 +67,6 @@ export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openI
 }
 
 /** Of the clock: the client may have sent a duration in any unit. */
-function durationOf({ started_at, updated_at, ended_at }: Session): string {
-  return durationText((ended_at ?? updated_at) - started_at)
+function formatSessionDuration({ started_at, updated_at, ended_at }: Session): string {
+  return formatDuration((ended_at ?? updated_at) - started_at)
 }

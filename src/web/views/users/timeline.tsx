@@ -1,13 +1,13 @@
 import type { Session as StoredSession } from '../../../contract/responses.js'
 import type { ExactEvent } from '../../api/events.js'
-import type { Session } from '../../api/sign-in.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { clockText, dayText, durationText, numberText } from '../../lib/format.js'
-import { go, linkTo } from '../../lib/navigation.js'
-import { timelineOf, type Visit } from '../../lib/timeline.js'
+import type { Access } from '../../api/sign-in.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatClock, formatDay, formatDuration, formatNumber } from '../../lib/format.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
+import { buildTimeline, type Visit } from '../../lib/timeline.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { EventDialog } from '../event/event-dialog.js'
-import { useEvents } from './use-events.js'
+import { useUserEvents } from './use-events.js'
 
 /** Of properties, more does not fit into a row. */
 const PREVIEW_LENGTH = 300
@@ -17,19 +17,19 @@ interface TimelineProps {
   names: string[]
   sessions: StoredSession[]
   eventId: string | undefined
-  session: Session
+  session: Access
 }
 
 /** The events of a user by day and session, the latest first. */
 export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
   const [distinctId = ''] = names
-  const { events, hasMore, isLoading, error, readMore, change } = useEvents(names)
+  const { events, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
   return (
     <section class="timeline" aria-label="Events" aria-busy={isLoading}>
       <h2>Events</h2>
-      {timelineOf(events, sessions).map(({ at, visits }) => (
+      {buildTimeline(events, sessions).map(({ at, visits }) => (
         <section key={at} class="day">
-          <h3>{dayText(at)}</h3>
+          <h3>{formatDay(at)}</h3>
           {visits.map((visit) => (
             <VisitRows key={visit.events[0]?.eventId} visit={visit} distinctId={distinctId} />
           ))}
@@ -48,7 +48,7 @@ export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
           key={eventId}
           eventId={eventId}
           session={session}
-          onClose={() => go(linkTo(['users', distinctId]))}
+          onClose={() => navigate(linkTo(['users', distinctId]))}
           onChange={(changed) => change(eventId, changed)}
         />
       )}
@@ -72,8 +72,8 @@ function VisitRows({ visit: { sessionId, events }, distinctId }: { visit: Visit<
     <div class="visit">
       <p>
         <small>
-          Session <bdi>{visible(sessionId)}</bdi>
-          {events.length > 1 && `, ${numberText(events.length)} events in ${durationText(span)}`}
+          Session <bdi>{escapeInvisible(sessionId)}</bdi>
+          {events.length > 1 && `, ${formatNumber(events.length)} events in ${formatDuration(span)}`}
         </small>
       </p>
       {rows}
@@ -84,16 +84,16 @@ function VisitRows({ visit: { sessionId, events }, distinctId }: { visit: Visit<
 function Row({ event, distinctId }: { event: ExactEvent; distinctId: string }) {
   return (
     <>
-      <time dateTime={new Date(event.timestamp).toISOString()}>{clockText(event.timestamp)}</time>
+      <time dateTime={new Date(event.timestamp).toISOString()}>{formatClock(event.timestamp)}</time>
       <a class="event-link" href={linkTo(['users', distinctId, event.eventId])}>
-        <bdi>{visible(event.event)}</bdi>
+        <bdi>{escapeInvisible(event.event)}</bdi>
       </a>
       {event.distinct_id !== distinctId && (
         <small class="alias">
-          as <bdi>{visible(event.distinct_id)}</bdi>
+          as <bdi>{escapeInvisible(event.distinct_id)}</bdi>
         </small>
       )}
-      <code>{visible(event.text.slice(0, PREVIEW_LENGTH))}</code>
+      <code>{escapeInvisible(event.text.slice(0, PREVIEW_LENGTH))}</code>
     </>
   )
 }

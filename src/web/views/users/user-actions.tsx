@@ -1,23 +1,23 @@
 import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
-import type { Session } from '../../api/sign-in.js'
-import { eraseUser, exportPath } from '../../api/users.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { Confirm } from '../../ui/dialog.js'
+import type { Access } from '../../api/sign-in.js'
+import { eraseUser, toExportPath } from '../../api/users.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { ConfirmDialog } from '../../ui/dialog.js'
 
 interface UserActionsProps {
   distinctId: string
-  session: Session
+  session: Access
   onErased: (result: ErasedUsers) => void
 }
 
 /** Downloads all that there is of a user, and erases it. */
 export function UserActions({ distinctId, session, onErased }: UserActionsProps) {
   const [isAsking, setAsking] = useState(false)
-  const mayErase = session.kind === 'secret'
+  const mayErase = session.keyKind === 'secret'
   return (
     <div class="user-actions">
-      <a class="button" href={exportPath(distinctId)} download>
+      <a class="button" href={toExportPath(distinctId)} download>
         Export
       </a>
       {mayErase ? (
@@ -35,7 +35,7 @@ export function UserActions({ distinctId, session, onErased }: UserActionsProps)
 function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'session'> & { onClose: () => void }) {
   const [typed, setTyped] = useState('')
   return (
-    <Confirm
+    <ConfirmDialog
       title="Erase this user?"
       action="Erase for good"
       isBlocked={typed !== distinctId}
@@ -47,7 +47,7 @@ function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'ses
         answer, and then from the disk. Nobody can bring them back; export them first if you may need them.
       </p>
       <label for="erase-id">
-        To go on, type the user’s id: <code>{visible(distinctId)}</code>
+        To go on, type the user’s id: <code>{escapeInvisible(distinctId)}</code>
       </label>
       <input
         id="erase-id"
@@ -57,6 +57,6 @@ function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'ses
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
-    </Confirm>
+    </ConfirmDialog>
   )
 }

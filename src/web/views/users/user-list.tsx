@@ -1,16 +1,16 @@
 import type { User } from '../../../contract/responses.js'
 import { hasEvents, readProfile, searchUsers } from '../../api/users.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { agoText, timeText } from '../../lib/format.js'
-import { go, linkTo } from '../../lib/navigation.js'
-import { allPages } from '../../lib/read-all-pages.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatAgo, formatTime } from '../../lib/format.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
+import { readAllPages } from '../../lib/read-all-pages.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
-import { Pages } from '../../ui/pagination.js'
+import { Pagination } from '../../ui/pagination.js'
 import { SearchField } from '../../ui/search-field.js'
-import { emailOf, nameOf } from './display-name.js'
+import { findEmail, findName } from './display-name.js'
 
 const LIMIT = 50
 const FILE_LIMIT = 1000
@@ -23,7 +23,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
     return load(search, page, signal)
   })
   const show = (search: string, page: number) => {
-    go(linkTo(['users'], { search, page: page > 1 ? String(page) : '' }), 'replace')
+    navigate(linkTo(['users'], { search, page: page > 1 ? String(page) : '' }), 'replace')
   }
   return (
     <>
@@ -35,7 +35,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
           value={search}
           onChange={(text) => show(text, 1)}
         />
-        {value && value.users.length > 0 && <CsvButton name="users" rows={() => fileOf(search)} />}
+        {value && value.users.length > 0 && <CsvButton name="users" rows={() => buildCsv(search)} />}
       </div>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the users" />}
@@ -44,7 +44,12 @@ export function UserList({ query }: { query: URLSearchParams }) {
           {value.isOnlyKnownByEvents && <OnlyEvents userId={search} />}
           {value.users.length > 0 && <Table users={value.users} />}
           {value.users.length === 0 && !value.isOnlyKnownByEvents && <Nobody search={search} page={page} />}
-          <Pages page={page} hasMore={value.hasMore} isLoading={isLoading} onChange={(next) => show(search, next)} />
+          <Pagination
+            page={page}
+            hasMore={value.hasMore}
+            isLoading={isLoading}
+            onChange={(next) => show(search, next)}
+          />
         </div>
       )}
     </>
@@ -76,27 +81,27 @@ function Table({ users }: { users: User[] }) {
 }
 
 function Row({ user: { distinct_id, properties, created_at, updated_at } }: { user: User }) {
-  const called = [nameOf(properties), emailOf(properties)].filter((text) => text !== '')
+  const called = [findName(properties), findEmail(properties)].filter((text) => text !== '')
   return (
     <tr>
       <td>
         <a href={linkTo(['users', distinct_id])}>
-          <bdi>{visible(distinct_id)}</bdi>
+          <bdi>{escapeInvisible(distinct_id)}</bdi>
         </a>
         {called.length > 0 && (
           <small>
-            <bdi>{called.map(visible).join(' · ')}</bdi>
+            <bdi>{called.map(escapeInvisible).join(' · ')}</bdi>
           </small>
         )}
       </td>
       <td class="created">
-        <time dateTime={new Date(created_at).toISOString()} title={timeText(created_at)}>
-          {agoText(created_at)}
+        <time dateTime={new Date(created_at).toISOString()} title={formatTime(created_at)}>
+          {formatAgo(created_at)}
         </time>
       </td>
       <td>
-        <time dateTime={new Date(updated_at).toISOString()} title={timeText(updated_at)}>
-          {agoText(updated_at)}
+        <time dateTime={new Date(updated_at).toISOString()} title={formatTime(updated_at)}>
+          {formatAgo(updated_at)}
         </time>
       </td>
     </tr>
@@ -107,7 +112,7 @@ function OnlyEvents({ userId }: { userId: string }) {
   return (
     <p class="card">
       <a href={linkTo(['users', userId])}>
-        <bdi>{visible(userId)}</bdi>
+        <bdi>{escapeInvisible(userId)}</bdi>
       </a>{' '}
       <small>has events, but no profile.</small>
     </p>
@@ -129,14 +134,14 @@ function Nobody({ search, page }: { search: string; page: number }) {
 }
 
 /** All users that match a search. */
-async function fileOf(search: string): Promise<CsvRow[]> {
-  const users = await allPages(async (page) => {
+async function buildCsv(search: string): Promise<CsvRow[]> {
+  const users = await readAllPages(async (page) => {
     const { users, hasMore } = await searchUsers({ search, page, limit: FILE_LIMIT })
     return { rows: users, hasMore }
   })
   const rows = users.map(({ distinct_id, properties, created_at, updated_at }): CsvRow => {
     const times = [created_at, updated_at].map((instant) => new Date(instant).toISOString())
-    return [distinct_id, nameOf(properties), emailOf(properties), ...times]
+    return [distinct_id, findName(properties), findEmail(properties), ...times]
   })
   return [['User', 'Name', 'Email', 'Created', 'Updated'], ...rows]
 }

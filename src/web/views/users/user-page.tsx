@@ -1,15 +1,15 @@
 import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
-import type { Session } from '../../api/sign-in.js'
+import type { Access } from '../../api/sign-in.js'
 import { type FoundUser, readUser } from '../../api/users.js'
-import { visible } from '../../lib/escape-invisible.js'
-import { timeText } from '../../lib/format.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Failure, Loading } from '../../ui/notice.js'
-import { ExactTexts } from '../../ui/properties-view.js'
+import { PropertiesView } from '../../ui/properties-view.js'
 import { Aliases } from './aliases.js'
-import { emailOf, nameOf } from './display-name.js'
+import { findEmail, findName } from './display-name.js'
 import { Erased } from './erased.js'
 import { Sessions, useSessions } from './sessions.js'
 import { Timeline } from './timeline.js'
@@ -25,7 +25,7 @@ interface UserPageProps {
   eventId: string | undefined
   /** the session that is open */
   sessionId: string | null
-  session: Session
+  session: Access
 }
 
 /** Everything that is known of one user. */
@@ -51,7 +51,7 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
       <header class="user-head">
         <div>
           <h1>
-            <bdi>{visible(user?.distinctId ?? userId)}</bdi>
+            <bdi>{escapeInvisible(user?.distinctId ?? userId)}</bdi>
           </h1>
           {user && <Called user={user} userId={userId} />}
         </div>
@@ -74,17 +74,19 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
 }
 
 function Called({ user: { distinctId, profile }, userId }: { user: FoundUser; userId: string }) {
-  const called = profile ? [nameOf(profile.properties), emailOf(profile.properties)].filter((text) => text !== '') : []
+  const called = profile
+    ? [findName(profile.properties), findEmail(profile.properties)].filter((text) => text !== '')
+    : []
   return (
     <>
       {called.length > 0 && (
         <p>
-          <bdi>{called.map(visible).join(' · ')}</bdi>
+          <bdi>{called.map(escapeInvisible).join(' · ')}</bdi>
         </p>
       )}
       {userId !== distinctId && (
         <p class="hint">
-          <bdi>{visible(userId)}</bdi> is another name of this user.
+          <bdi>{escapeInvisible(userId)}</bdi> is another name of this user.
         </p>
       )}
     </>
@@ -104,7 +106,7 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
         <Aliases
           user={user}
           hint={names.length <= aliases.length ? `Events and sessions are shown of the first ${MAX_NAMES} names.` : ''}
-          mayRemove={open.session.kind === 'secret'}
+          mayRemove={open.session.keyKind === 'secret'}
           onRemoved={onRemoved}
         />
         <Sessions sessions={sessions} openId={open.sessionId} />
@@ -122,11 +124,11 @@ function Profile({ user: { profile } }: { user: FoundUser }) {
         <>
           <dl class="facts">
             <dt>Created</dt>
-            <dd>{timeText(profile.created_at)}</dd>
+            <dd>{formatTime(profile.created_at)}</dd>
             <dt>Updated</dt>
-            <dd>{timeText(profile.updated_at)}</dd>
+            <dd>{formatTime(profile.updated_at)}</dd>
           </dl>
-          <ExactTexts text={profile.text} />
+          <PropertiesView text={profile.text} />
         </>
       ) : (
         <p class="hint">There is none: nobody identified this user.</p>

@@ -18,7 +18,7 @@ const KEY = 'YOUR_WRITE_KEY'
  * How the service's own clients and the SDKs of other products send a first event; docs/vendors has what else they can.
  * @param base where the service is, such as `https://events.example`
  */
-export function snippetsFor(base: string): Snippet[] {
+export function buildSnippets(base: string): Snippet[] {
   const { host, origin, protocol, pathname } = new URL(base)
   const below = pathname === '/' ? '' : pathname
   return [

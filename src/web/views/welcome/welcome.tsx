@@ -1,13 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { followEvents } from '../../api/live-events.js'
-import type { Session } from '../../api/sign-in.js'
-import { BASE } from '../../lib/base-url.js'
+import type { Access } from '../../api/sign-in.js'
+import { BASE_URL } from '../../lib/base-url.js'
 import { Code } from '../../ui/code.js'
 import { Tabs } from '../../ui/tabs.js'
-import { snippetsFor } from './snippets.js'
+import { buildSnippets } from './snippets.js'
 
 interface WelcomeProps {
-  session: Session
+  session: Access
   /** called when the first event has arrived */
   onFirstEvent: () => void
 }
@@ -27,7 +27,7 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
     void followEvents({ event: '', distinctId: '' }, listener, stop.signal)
     return () => stop.abort()
   }, [])
-  const snippets = snippetsFor(BASE)
+  const snippets = buildSnippets(BASE_URL)
   const { title = '', install, code = '', page, note } = snippets[selected] ?? {}
   return (
     <div class="welcome">
@@ -71,7 +71,7 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
         <Code text="npx tallyhouse demo" label="How to get a project to look at" />
       </section>
       <p class="hint">
-        Other languages send the same JSON as curl does: see the <a href={`${BASE}/docs/`}>API reference</a>.
+        Other languages send the same JSON as curl does: see the <a href={`${BASE_URL}/docs/`}>API reference</a>.
       </p>
     </div>
   )

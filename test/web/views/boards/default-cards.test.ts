@@ -3,24 +3,24 @@ import t from 'tap'
 import type { EventName } from '../../../../src/contract/responses.js'
 import { Faults } from '../../../../src/questions/faults.js'
 import { checkQuestion } from '../../../../src/questions/parse.js'
-import { requestBefore, requestOf } from '../../../../src/web/lib/build-request.js'
-import { displayOf, drawingOf, filled, gapsOf } from '../../../../src/web/lib/question.js'
-import { defaultCards, usualCards } from '../../../../src/web/views/boards/default-cards.js'
+import { buildRequest, buildRequestBefore } from '../../../../src/web/lib/build-request.js'
+import { chooseVisualization, findGaps, parseDisplay, parseDraft } from '../../../../src/web/lib/question.js'
+import { suggestCards, suggestUsualCards } from '../../../../src/web/views/boards/default-cards.js'
 
 const NOW = Date.parse('2026-05-20T12:00Z')
 const DAY_MS = 86_400_000
 const event = (name: string, count: number, age = 200, last = 0): EventName => {
   return { event: name, count, first_seen: NOW - age * DAY_MS, last_seen: NOW - last * DAY_MS }
 }
-const card = (events: EventName[], id: string) => defaultCards(events, 'UTC', NOW).find((one) => one.id === id)
+const card = (events: EventName[], id: string) => suggestCards(events, 'UTC', NOW).find((one) => one.id === id)
 
 t.test('a project without events has no cards', async (t) => {
-  t.strictSame(defaultCards([], 'UTC', NOW), [])
+  t.strictSame(suggestCards([], 'UTC', NOW), [])
 })
 
 t.test('what is shown before the events are known stays once they are', async (t) => {
-  const cards = defaultCards([event('a', 5), event('b', 3)], 'UTC', NOW)
-  t.strictSame(usualCards('UTC'), cards.slice(0, 4))
+  const cards = suggestCards([event('a', 5), event('b', 3)], 'UTC', NOW)
+  t.strictSame(suggestUsualCards('UTC'), cards.slice(0, 4))
 })
 
 t.test('the most frequent events are the steps of a funnel, but those that say nothing', async (t) => {
@@ -61,18 +61,18 @@ t.test('whatever the events, the cards can be saved, asked, drawn and edited', a
   const zone = fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'America/Los_Angeles')
   fc.assert(
     fc.property(fc.array(names, { minLength: 1, maxLength: 9 }), zone, (events, timezone) => {
-      const cards = defaultCards(events, timezone, NOW)
+      const cards = suggestCards(events, timezone, NOW)
       if (new Set(cards.map(({ id }) => id)).size !== cards.length) throw new Error('two cards have one id')
       for (const { question, display, width } of cards) {
-        const draft = filled(question)
-        const shown = displayOf(display)
-        if (!draft || gapsOf(draft).length > 0) throw new Error('it cannot be edited')
-        if (drawingOf(draft, shown) !== shown.as) throw new Error('it is not drawn as it says')
+        const draft = parseDraft(question)
+        const shown = parseDisplay(display)
+        if (!draft || findGaps(draft).length > 0) throw new Error('it cannot be edited')
+        if (chooseVisualization(draft, shown) !== shown.as) throw new Error('it is not drawn as it says')
         if (width < 1 || width > 4) throw new Error('it does not fit')
         for (const one of [
           question,
-          requestOf(question, shown, NOW),
-          requestBefore(question, shown, NOW) ?? question,
+          buildRequest(question, shown, NOW),
+          buildRequestBefore(question, shown, NOW) ?? question,
         ]) {
           const faults = new Faults()
           checkQuestion(one as object, '', faults, NOW)

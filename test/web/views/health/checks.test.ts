@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
-import { checksOf, overall } from '../../../../src/web/views/health/checks.js'
+import { runChecks, summarize } from '../../../../src/web/views/health/checks.js'
 import { LIMITS } from '../../../../src/web/views/health/limits-check.js'
 import { parseMetrics } from '../../../../src/web/views/health/prometheus.js'
-import type { Reading } from '../../../../src/web/views/health/snapshots.js'
+import type { Snapshot } from '../../../../src/web/views/health/snapshots.js'
 
 const CALM: Record<string, number> = {
   process_start_time_seconds: 1000,
@@ -25,21 +25,21 @@ const CALM: Record<string, number> = {
 function reading(
   changes: Record<string, number> = {},
   { at = 2_000_000, notReady = null as string | null } = {},
-): Reading {
+): Snapshot {
   const lines = Object.entries({ ...CALM, ...changes }).map(([name, value]) => `${name} ${value}`)
   return { at, samples: parseMetrics(lines.join('\n')), notReady }
 }
 
 /** The part with a title. */
-function part(title: string, ...readings: Reading[]) {
-  const check = checksOf(readings).find((check) => check.title === title)
+function part(title: string, ...readings: Snapshot[]) {
+  const check = runChecks(readings).find((check) => check.title === title)
   if (!check) throw new Error(`there is no part ${title}`)
   return check
 }
 
 t.test('a calm service is well', async (t) => {
-  const checks = checksOf([reading()])
-  t.strictSame(overall(checks), { level: 'good', verdict: 'All is well.' })
+  const checks = runChecks([reading()])
+  t.strictSame(summarize(checks), { level: 'good', verdict: 'All is well.' })
   for (const { title, advice } of checks) t.equal(advice, null, title)
   t.equal(part('Backlog', reading()).verdict, 'Everything that was accepted is stored.')
 })
@@ -93,7 +93,7 @@ t.test('each problem has its level and says what to do', async (t) => {
   const refused = 'tallyhouse_events_refused_total{code="overloaded"}'
   const overShare = 'tallyhouse_events_over_share_total'
   const later = { at: 2_005_000 }
-  const cases: [string, Reading, Reading | null, string, RegExp][] = [
+  const cases: [string, Snapshot, Snapshot | null, string, RegExp][] = [
     ['Service', reading({}, { notReady: 'Not ready: store.' }), null, 'bad', /^Not ready: store\.$/],
     [
       'Completeness',
@@ -192,7 +192,7 @@ t.test('each problem has its level and says what to do', async (t) => {
     t.equal(check.level, level, `${title}: ${check.verdict}`)
     t.match(check.verdict, verdict)
     t.equal(check.advice === null, level === 'good', `${title} says what to do`)
-    t.equal(overall(checksOf(readings)).level, level)
+    t.equal(summarize(runChecks(readings)).level, level)
   }
 })
 
@@ -217,7 +217,7 @@ t.test('what happened long ago is told and not judged; what happened lately is, 
   }
   const [first, last] = [reading(counts), reading(counts, { at: 2_005_000 })]
   for (const readings of [[first], [first, last]]) {
-    t.strictSame(overall(checksOf(readings)), { level: 'good', verdict: 'All is well.' })
+    t.strictSame(summarize(runChecks(readings)), { level: 'good', verdict: 'All is well.' })
     t.match(part('Intake', ...readings).facts, [[], [], ['Refused since the start', '5']])
     t.match(part('Dead letters', ...readings).facts, [['Set aside since the start', '3']])
   }

@@ -2,12 +2,12 @@ import fc from 'fast-check'
 import t from 'tap'
 import { formatMetrics } from '../../../../src/metrics/text.js'
 import {
-  labelValues,
-  maxOf,
-  minOf,
+  findMax,
+  findMin,
+  listLabelValues,
   parseMetrics,
-  sumOf,
-  sumOfMost,
+  sumMaxima,
+  sumSamples,
 } from '../../../../src/web/views/health/prometheus.js'
 
 t.test('whatever the service writes is read as it was', async (t) => {
@@ -50,12 +50,12 @@ t.test('comments, empty lines and timestamps do not matter', async (t) => {
 
 t.test('samples are put together', async (t) => {
   const samples = parseMetrics('a{p="1",lane="0"} 1\na{p="2",lane="0"} 2\na{p="1",lane="1"} 4\n')
-  t.equal(sumOf(samples, 'a'), 7)
-  t.equal(sumOf(samples, 'a', { p: '1' }), 5)
-  t.equal(sumOf(samples, 'b'), 0)
-  t.equal(maxOf(samples, 'a'), 4)
-  t.equal(minOf(samples, 'a', { p: '2' }), 2)
-  t.equal(minOf(samples, 'b'), null)
-  t.equal(sumOfMost(samples, 'a', 'lane'), 6)
-  t.strictSame(labelValues(samples, 'a', 'lane'), ['0', '1'])
+  t.equal(sumSamples(samples, 'a'), 7)
+  t.equal(sumSamples(samples, 'a', { p: '1' }), 5)
+  t.equal(sumSamples(samples, 'b'), 0)
+  t.equal(findMax(samples, 'a'), 4)
+  t.equal(findMin(samples, 'a', { p: '2' }), 2)
+  t.equal(findMin(samples, 'b'), null)
+  t.equal(sumMaxima(samples, 'a', 'lane'), 6)
+  t.strictSame(listLabelValues(samples, 'a', 'lane'), ['0', '1'])
 })

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { matches } from '../../../../src/web/views/live/match-property.js'
+import { matchesProperty } from '../../../../src/web/views/live/match-property.js'
 
 t.test('properties are as wished', async (t) => {
   const text =
     '{"plan":"pro","n":1.0,"ok":true,"none":null,"a.b":"dot","a":{"b":"in","c":{"d":[1]}},"big":12345678901234567890,"q":"\\u0022"}'
-  const is = (name: string, value = '') => matches(text, { name, value })
+  const is = (name: string, value = '') => matchesProperty(text, { name, value })
   t.ok(is('') && is('plan') && is('plan', 'pro') && is('plan', '"pro"') && is('none', 'null') && is('ok', 'true'))
   t.ok(is('n', '1.0') && is('n', '1'))
   t.ok(is('big', '12345678901234567890'))

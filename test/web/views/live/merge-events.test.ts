@@ -1,20 +1,20 @@
 import t from 'tap'
-import { extended, refreshed } from '../../../../src/web/views/live/merge-events.js'
+import { addNewEvents, mergeLatest } from '../../../../src/web/views/live/merge-events.js'
 
 const events = (...ids: string[]) => ids.map((eventId) => ({ eventId }))
 
 t.test('what comes is put before what is known, once', async (t) => {
-  t.strictSame(extended(events('3', '2'), events('2', '3', '4', '5'), 10), events('5', '4', '3', '2'))
-  t.strictSame(extended(events('3', '2'), events('4', '5'), 3), events('5', '4', '3'))
+  t.strictSame(addNewEvents(events('3', '2'), events('2', '3', '4', '5'), 10), events('5', '4', '3', '2'))
+  t.strictSame(addNewEvents(events('3', '2'), events('4', '5'), 3), events('5', '4', '3'))
   const known = events('3')
-  t.equal(extended(known, events('2'), 3), known, 'nothing new')
+  t.equal(addNewEvents(known, events('2'), 3), known, 'nothing new')
 })
 
 t.test('what was read again replaces what is known as far as it goes', async (t) => {
   const known = events('5', '4', '3', '2', '1')
-  const read = (ids: string[], since: string | null) => refreshed(known, { events: events(...ids), since }, '5', 10)
+  const read = (ids: string[], since: string | null) => mergeLatest(known, { events: events(...ids), since }, '5', 10)
   t.strictSame(read(['7', '6', '4'], '4'), events('7', '6', '4', '3', '2', '1'), '5 was deleted')
   t.strictSame(read(['9', '8'], '8'), events('9', '8'), 'there may be a 6 and a 7')
   t.strictSame(read(['7', '3'], null), events('7', '3'), 'there are no others')
-  t.strictSame(refreshed([], { events: events('2', '1'), since: '1' }, '', 10), events('2', '1'))
+  t.strictSame(mergeLatest([], { events: events('2', '1'), since: '1' }, '', 10), events('2', '1'))
 })

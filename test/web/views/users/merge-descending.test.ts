@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { type Strand, takeFalling } from '../../../../src/web/views/users/merge-descending.js'
+import { mergeDescending, type PartialList } from '../../../../src/web/views/users/merge-descending.js'
 
 interface Item {
   eventId: string
@@ -11,27 +11,29 @@ t.test('lists that are read bit by bit come out as one, in order and whole', asy
   fc.assert(
     fc.property(lists, fc.integer({ min: 1, max: 7 }), (numbers, step) => {
       const sources = numbers.map((list, i) => {
-        return list.map((n) => ({ eventId: `${String(n).padStart(3, '0')}-${i}` })).sort((a, b) => falling(a, b))
+        return list
+          .map((n) => ({ eventId: `${String(n).padStart(3, '0')}-${i}` }))
+          .sort((a, b) => compareDescending(a, b))
       })
       const unread = sources.map((list) => [...list])
-      let strands: Strand<Item>[] = sources.map(() => ({ items: [], isOver: false }))
+      let lists: PartialList<Item>[] = sources.map(() => ({ items: [], isComplete: false }))
       const all: Item[] = []
-      while (strands.some(({ isOver }) => !isOver)) {
-        strands = strands.map(({ items, isOver }, i) => {
-          if (isOver || items.length > 0) return { items, isOver }
+      while (lists.some(({ isComplete }) => !isComplete)) {
+        lists = lists.map(({ items, isComplete }, i) => {
+          if (isComplete || items.length > 0) return { items, isComplete }
           const read = unread[i]?.splice(0, step) ?? []
-          return { items: read, isOver: unread[i]?.length === 0 }
+          return { items: read, isComplete: unread[i]?.length === 0 }
         })
-        const { taken, rest } = takeFalling(strands)
-        all.push(...taken)
-        strands = rest
+        const { merged, rest } = mergeDescending(lists)
+        all.push(...merged)
+        lists = rest
       }
-      t.strictSame(all, sources.flat().sort(falling))
+      t.strictSame(all, sources.flat().sort(compareDescending))
     }),
     { numRuns: 60 },
   )
 })
 
-function falling(a: Item, b: Item): number {
+function compareDescending(a: Item, b: Item): number {
   return a.eventId < b.eventId ? 1 : -1
 }

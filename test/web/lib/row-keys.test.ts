@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type KeyedRows, keyRows } from '../../../src/web/lib/use-row-keys.js'
+import { type KeyedRows, keyRows } from '../../../src/web/lib/row-keys.js'
 
 const keysAfter = (before: KeyedRows, rows: string[]) => keyRows(before, rows).keys
 const three = keyRows({ rows: [], keys: [] }, ['a', 'b', 'a'])
