@@ -2,16 +2,19 @@ import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { CallError, endSession, onSessionEnd, resumeSession } from './api/call.js'
 import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
+import * as styles from './app.module.css'
 import { BASE_URL } from './lib/base-url.js'
 import { isGuarded, type Route, useRoute } from './lib/navigation.js'
 import { parseRoute } from './lib/route.js'
 import { useLatest } from './lib/use-latest.js'
 import { useLoaded } from './lib/use-loaded.js'
 import { usePoll } from './lib/use-poll.js'
+import * as buttonStyles from './ui/button.module.css'
 import { Failure, Loading, PartMissing } from './ui/notice.js'
 import { OutageBanner } from './ui/outage-banner.js'
 import { NeedsEvents } from './views/needs-events.js'
 import { SignIn, SignInAgain } from './views/sign-in.js'
+import * as signInStyles from './views/sign-in.module.css'
 import type { ViewProps } from './views/view-props.js'
 
 const DAY_MS = 86_400_000
@@ -56,7 +59,7 @@ export function App() {
   if (found.isLoading) return <Loading what="the page" />
   if (!session) {
     return (
-      <main class="sign-in">
+      <main class={signInStyles.signIn}>
         <SignIn onSignedIn={begin} />
       </main>
     )
@@ -122,12 +125,12 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
     document.title = `${title} – Tallyhouse`
   }, [title])
   return (
-    <div class={isCovered ? 'shell covered' : 'shell'}>
-      <a class="skip" href={`${location.hash || '#/'}`} onClick={focusMain}>
+    <div class={isCovered ? `${styles.shell} ${styles.covered}` : styles.shell}>
+      <a class={styles.skip} href={`${location.hash || '#/'}`} onClick={focusMain}>
         Skip to the content
       </a>
-      <header class="side">
-        <a class="brand" href="#/">
+      <header class={styles.side}>
+        <a class={styles.brand} href="#/">
           Tallyhouse
         </a>
         <nav aria-label="Views">
@@ -137,12 +140,12 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
             </a>
           ))}
         </nav>
-        <div class="account">
+        <div class={styles.account}>
           <span>
             {session.project} <small>{session.keyKind} key</small>
           </span>
           <a href={`${BASE_URL}/docs/`}>API reference</a>
-          <button type="button" class="plain" onClick={onSignOut}>
+          <button type="button" class={buttonStyles.plain} onClick={onSignOut}>
             Sign out
           </button>
         </div>

@@ -23,6 +23,7 @@ const { metafile } = await build({
   metafile: true,
 })
 writePage(metafile)
+removeStylesOfViews(metafile)
 for (const folder of ['', 'assets']) {
   for (const { name } of readdirSync(join(TARGET, folder), { withFileTypes: true }).filter((entry) => entry.isFile())) {
     compress(join(TARGET, folder, name))
@@ -46,6 +47,17 @@ function writePage({ outputs }) {
     .replace('styles.css', `assets/${basename(cssBundle)}`)
     .replace('<script ', `${preloads.join('')}<script `)
   writeFileSync(join(TARGET, 'index.html'), html)
+}
+
+/**
+ * Removes the stylesheets of views, which the page's own one contains.
+ * @param {import('esbuild').Metafile} metafile
+ */
+function removeStylesOfViews({ outputs }) {
+  const used = Object.values(outputs).find(({ entryPoint }) => entryPoint === 'main.tsx')?.cssBundle
+  for (const path of Object.keys(outputs)) {
+    if (path.endsWith('.css') && path !== used) rmSync(join(SOURCE, path))
+  }
 }
 
 /**

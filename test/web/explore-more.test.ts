@@ -48,8 +48,9 @@ t.test('bars of negative totals go from zero to the other side', async (t) => {
   const series = [{ event: 'booked', metric: 'sum', property: 'properties.amount' }]
   const question = { kind: 'series', series, breakdown: ['properties.of'], interval: 'none' }
   const page = await site.visit(t, buildLink(question), key)
+  const answer = page.getByRole('region', { name: 'Answer', exact: true })
   const measureBar = async (name: string) => {
-    const bar = page.locator('.bars li').filter({ hasText: name }).locator('.bar')
+    const bar = answer.getByRole('listitem').filter({ hasText: name }).locator('[aria-hidden="true"] > span')
     return (await bar.boundingBox()) ?? (t.fail(`no bar of ${name}`) as never)
   }
   const [loss, gain, nothing] = [await measureBar('loss'), await measureBar('gain'), await measureBar('nothing')]
@@ -206,7 +207,7 @@ t.test('what is wrong is said beside its field, and a question of another form i
   }
   const page = await site.visit(t, buildLink(wrong))
   await page.getByRole('alert').waitFor()
-  t.ok((await page.locator('.fault').count()) > 0)
+  await page.getByText(/^This (?:must|is) /).first().waitFor()
   await page.goto(`${site.url}/#/explore?q=${encodeURIComponent('{"kind":"series","series":"a"}')}`)
   await page.getByText('The fields of the page do not fit this question.').waitFor()
   const editor = page.getByLabel('Question as JSON')
@@ -283,7 +284,7 @@ t.test('a value is compared with what it was before, however many were more freq
   t.equal(sent.statusCode, 200)
   const question = { kind: 'series', series: [{ event: 'a' }], breakdown: ['properties.value'], limit: 1 }
   const page = await site.visit(t, buildLink({ ...question, interval: 'none' }, '&range=7d&compare=1&as=number'), key)
-  const totals = page.locator('.totals')
+  const totals = page.getByRole('region', { name: 'Answer', exact: true })
   await totals.getByText('+150% from 4 before').waitFor()
   await totals.getByText('-44.4% from 9 before').waitFor()
   await totals.getByRole('button', { name: '9: Other, period before' }).click()

@@ -269,7 +269,7 @@ t.test('the pointer shows the numbers of a day, and a click who is behind one', 
   if (!box) return t.fail('there is no chart')
   const x = (box.width * index) / ((bought?.points.length ?? 0) - 1)
   await canvas.hover({ position: { x, y: 9 } })
-  const tip = page.locator('.tip')
+  const tip = page.locator('[data-tooltip]')
   await tip.waitFor()
   t.match(
     await tip.textContent(),

@@ -2,6 +2,9 @@ import type { AnswerTable, TableCell } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { useRowKeys } from '../lib/use-row-keys.js'
 import { Scrollable } from '../ui/scrollable.js'
+import * as tableStyles from '../ui/table.module.css'
+import * as textStyles from '../ui/text.module.css'
+import * as styles from './answer-tables.module.css'
 import { NumberButton, type OnDrillDown } from './number-button.js'
 
 /** More would make the browser slow; the file has them all. */
@@ -38,11 +41,11 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
   const content = (
     <>
       <table>
-        <caption class="hidden">{title}</caption>
+        <caption class={textStyles.hidden}>{title}</caption>
         <thead>
           <tr>
             {columns.map((column, i) => (
-              <th key={columnKeys[i]} scope="col" class={isNumber(i) ? 'number' : undefined}>
+              <th key={columnKeys[i]} scope="col" class={isNumber(i) ? tableStyles.number : undefined}>
                 <bdi>{escapeInvisible(column)}</bdi>
               </th>
             ))}
@@ -63,13 +66,13 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
           ))}
         </tbody>
       </table>
-      {hasOpen && <p class="hint">* is not over yet and may still change.</p>}
-      {rows.length > MAX_ROWS && <p class="hint">The CSV file has all {rows.length} rows.</p>}
+      {hasOpen && <p class={textStyles.hint}>* is not over yet and may still change.</p>}
+      {rows.length > MAX_ROWS && <p class={textStyles.hint}>The CSV file has all {rows.length} rows.</p>}
     </>
   )
-  if (isForReaders) return <div class="hidden">{content}</div>
+  if (isForReaders) return <div class={textStyles.hidden}>{content}</div>
   return (
-    <Scrollable label={`Table: ${title}`} class="scroll answer-table">
+    <Scrollable label={`Table: ${title}`} class={`${tableStyles.scroll} ${styles.answerTable}`}>
       {content}
     </Scrollable>
   )
@@ -77,7 +80,7 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
 
 function Field({ cell, title, onDrillDown }: { cell: TableCell; title: string; onDrillDown: OnDrillDown | undefined }) {
   return (
-    <td class={cell.isNumber ? 'number' : undefined}>
+    <td class={cell.isNumber ? tableStyles.number : undefined}>
       {cell.isNumber ? (
         <NumberButton text={cell.text} title={title} drillDown={cell.drillDown} onDrillDown={onDrillDown} />
       ) : (

@@ -5,6 +5,7 @@ import type { AnswerBefore } from '../lib/period-before.js'
 import { chooseVisualization, type Display, type Visualization } from '../lib/question.js'
 import { useLoaded } from '../lib/use-loaded.js'
 import { Loading, PartMissing } from '../ui/notice.js'
+import * as textStyles from '../ui/text.module.css'
 import { AnswerTables } from './answer-tables.js'
 import { Bars } from './bars.js'
 import { Cohorts } from './cohorts.js'
@@ -28,7 +29,7 @@ export function AnswerView({ answer, before = null, display, onDrillDown }: Answ
   const drawing = chooseVisualization(answer.query, display)
   const tables = useMemo(() => buildTables(answer, before), [answer, before])
   const isEmpty = tables.every(({ rows }) => rows.length === 0) || (before === null && !hasNumbers(answer))
-  if (isEmpty) return <p class="hint">Nothing was found in this time.</p>
+  if (isEmpty) return <p class={textStyles.hint}>Nothing was found in this time.</p>
   if (drawing === 'table') return <AnswerTables tables={tables} onDrillDown={onDrillDown} />
   return (
     <>

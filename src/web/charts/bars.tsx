@@ -1,3 +1,5 @@
+import * as styles from './bars.module.css'
+import { seriesColor } from './colors.js'
 import { computeTotals } from './line-totals.js'
 import { Change, TotalNumber, type TotalsProps } from './totals.js'
 
@@ -11,17 +13,20 @@ export function Bars({ answer, before, onDrillDown }: TotalsProps) {
   const span = Math.max(0, ...shares) - least || 1
   const hasColors = answer.query.series.length > 1
   return (
-    <ul class="bars">
+    <ul class={styles.bars}>
       {lines.map((line, i) => (
         <li key={line.name}>
-          <bdi class="bar-name">{line.name}</bdi>
-          <span class="bar-track" aria-hidden="true">
+          <bdi class={styles.barName}>{line.name}</bdi>
+          <span class={styles.barTrack} aria-hidden="true">
             <span
-              class={`bar fill-${hasColors ? (line.series % 10) + 1 : 1}`}
-              style={positionBar(shares[i] ?? 0, least, span)}
+              class={styles.bar}
+              style={{
+                ...positionBar(shares[i] ?? 0, least, span),
+                background: seriesColor(hasColors ? line.series : 0),
+              }}
             />
           </span>
-          <span class="bar-number">
+          <span class={styles.barNumber}>
             <TotalNumber line={line} onDrillDown={onDrillDown} />
           </span>
           <Change line={line} onDrillDown={onDrillDown} />

@@ -4,6 +4,9 @@ import { labelInterval } from '../lib/answer-table.js'
 import { formatNumber, formatShare } from '../lib/format.js'
 import { hasBegun } from '../lib/range.js'
 import { Scrollable } from '../ui/scrollable.js'
+import * as tableStyles from '../ui/table.module.css'
+import * as textStyles from '../ui/text.module.css'
+import * as styles from './cohorts.module.css'
 import { NumberButton, type OnDrillDown } from './number-button.js'
 
 interface CohortsProps {
@@ -15,23 +18,23 @@ interface CohortsProps {
 export function Cohorts({ answer: { results, averages, query }, onDrillDown }: CohortsProps) {
   const hasOpen = results.some(({ cells }) => cells.some(({ complete }) => !complete))
   return (
-    <Scrollable label="Cohorts" class="scroll">
-      <table class="cohorts">
+    <Scrollable label="Cohorts" class={tableStyles.scroll}>
+      <table class={styles.cohorts}>
         <thead>
           <tr>
             <th scope="col">Cohort</th>
-            <th scope="col" class="number">
+            <th scope="col" class={tableStyles.number}>
               Size
             </th>
             {averages.map(({ interval }) => (
-              <th key={interval} scope="col" class="number">
+              <th key={interval} scope="col" class={tableStyles.number}>
                 {labelInterval(query.unit, interval)}
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          <tr class="averages">
+          <tr class={styles.averages}>
             <th scope="row">Average</th>
             <td />
             {averages.map(({ interval, share }) => (
@@ -43,7 +46,7 @@ export function Cohorts({ answer: { results, averages, query }, onDrillDown }: C
           ))}
         </tbody>
       </table>
-      {hasOpen && <p class="hint">* is not over yet, may still grow, and is no part of the averages.</p>}
+      {hasOpen && <p class={textStyles.hint}>* is not over yet, may still grow, and is no part of the averages.</p>}
     </Scrollable>
   )
 }
@@ -59,7 +62,7 @@ function CohortRow({ cohort: { cohort, size, cells }, query, onDrillDown }: Coho
   return (
     <tr>
       <th scope="row">{date}</th>
-      <td class="number">
+      <td class={tableStyles.number}>
         <NumberButton
           text={formatNumber(size)}
           title={`Cohort of ${date}`}
@@ -97,7 +100,7 @@ interface ShareProps {
 function Share({ share, text, isOpen = false, children = text }: ShareProps) {
   return (
     <td
-      class={isOpen ? 'number shade open' : 'number shade'}
+      class={isOpen ? `${tableStyles.number} ${styles.shade} ${styles.open}` : `${tableStyles.number} ${styles.shade}`}
       style={{ '--shade': `${Math.round(Math.sqrt(share ?? 0) * 50)}%` }}
     >
       {children}

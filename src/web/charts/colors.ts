@@ -14,7 +14,12 @@ export interface Colors {
 }
 
 /** How many lines have a colour of their own. */
-export const COLORS = 10
+const COLORS = 10
+
+/** The CSS colour of a series. @param index of the series in the answer */
+export function seriesColor(index: number): string {
+  return `var(--series-${(index % COLORS) + 1})`
+}
 
 /** The colours that hold where an element is. */
 export function resolveColors(element: HTMLElement): Colors {
@@ -25,7 +30,7 @@ export function resolveColors(element: HTMLElement): Colors {
     return getComputedStyle(probe).color
   }
   const of = (color: (name: string) => string) => {
-    return Array.from({ length: COLORS }, (_, i) => resolved(color(`var(--series-${i + 1})`)))
+    return Array.from({ length: COLORS }, (_, i) => resolved(color(seriesColor(i))))
   }
   const strokes = of((name) => name)
   const faintStrokes = of((name) => `color-mix(in srgb, ${name} 45%, transparent)`)

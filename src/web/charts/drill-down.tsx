@@ -11,6 +11,7 @@ import { CsvButton } from '../ui/csv-button.js'
 import { Dialog } from '../ui/dialog.js'
 import { Failure, Loading } from '../ui/notice.js'
 import { Pagination } from '../ui/pagination.js'
+import * as styles from './drill-down.module.css'
 import type { OnDrillDown } from './number-button.js'
 
 const LIMIT = 50
@@ -47,7 +48,7 @@ function UsersDialog({ drillDown, title, onClose }: UsersDialogProps) {
             {value.count === 1 ? '1 user' : `${formatNumber(value.count)} users`}
             {value.count === 0 && ': the events behind this number are of nobody who is known.'}
           </p>
-          <ul class="users-behind" aria-label="Users" aria-busy={isLoading}>
+          <ul class={styles.usersBehind} aria-label="Users" aria-busy={isLoading}>
             {value.users.map((user) => (
               <li key={user}>
                 <a href={linkTo(['users', user])}>

@@ -4,6 +4,8 @@ import { type DrillDown, labelNode } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { formatNumber } from '../lib/format.js'
 import { Scrollable } from '../ui/scrollable.js'
+import * as tableStyles from '../ui/table.module.css'
+import * as styles from './flow.module.css'
 import { type FlowLink, type FlowNode, layOutFlow, NODE_WIDTH } from './flow-layout.js'
 import type { OnDrillDown } from './number-button.js'
 
@@ -22,9 +24,16 @@ export function Flow({ answer, onDrillDown }: FlowProps) {
     return layOutFlow(answer.results, answer.query.end !== null)
   }, [answer])
   return (
-    <Scrollable label="Flow of users" class="scroll">
+    <Scrollable label="Flow of users" class={tableStyles.scroll}>
       {/* biome-ignore lint/a11y/useSemanticElements: a drawing has no fieldset */}
-      <svg class="flow" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Flow">
+      <svg
+        class={styles.flow}
+        width={width}
+        height={height}
+        viewBox={`0 0 ${width} ${height}`}
+        role="group"
+        aria-label="Flow"
+      >
         {links.map((link) => (
           <Link key={`${link.step} ${link.from}\n${link.to}`} link={link} of={answer.query} onDrillDown={onDrillDown} />
         ))}
@@ -60,7 +69,7 @@ interface PartProps {
 function Link({ link: { step, from, to, users, path }, of, onDrillDown }: PartProps & { link: FlowLink }) {
   const label = `${escapeInvisible(labelNode(from))} to ${escapeInvisible(labelNode(to))}: ${formatNumber(users)} users`
   return (
-    <g class="flow-link" {...makeButtonProps(label, { of, cell: { step, from, to } }, onDrillDown)}>
+    <g class={styles.flowLink} {...makeButtonProps(label, { of, cell: { step, from, to } }, onDrillDown)}>
       <title>{label}</title>
       <path d={path} />
     </g>
@@ -73,14 +82,14 @@ function Node({ node, of, onDrillDown }: PartProps & { node: FlowNode }) {
   const label = `${name}: ${formatNumber(users)} users`
   const short = name.length > MAX_LABEL ? `${name.slice(0, MAX_LABEL - 1)}…` : name
   return (
-    <g class="flow-node" {...makeButtonProps(label, { of, cell: { step, event } }, onDrillDown)}>
+    <g class={styles.flowNode} {...makeButtonProps(label, { of, cell: { step, event } }, onDrillDown)}>
       <title>{label}</title>
       <rect x={x} y={y} width={NODE_WIDTH} height={height} rx={4} />
       <svg x={x} y={y} width={NODE_WIDTH} height={height} aria-hidden="true">
         <text x={INSET} y={15}>
           {`${short} `}
         </text>
-        <text x={INSET} y={29} class="flow-number">
+        <text x={INSET} y={29} class={styles.flowNumber}>
           {formatNumber(users)}
         </text>
       </svg>

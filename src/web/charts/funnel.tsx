@@ -4,6 +4,10 @@ import { escapeInvisible } from '../lib/escape-invisible.js'
 import { labelBreakdown } from '../lib/fields.js'
 import { formatDuration, formatNumber, formatShare } from '../lib/format.js'
 import { useRowKeys } from '../lib/use-row-keys.js'
+import * as textStyles from '../ui/text.module.css'
+import * as barsStyles from './bars.module.css'
+import { seriesColor } from './colors.js'
+import * as styles from './funnel.module.css'
 import { NumberButton, type OnDrillDown } from './number-button.js'
 
 interface FunnelProps {
@@ -17,25 +21,27 @@ export function Funnel({ answer, onDrillDown }: FunnelProps) {
   const stepKeys = useRowKeys(query.steps.map((_, index) => labelStep(query, index)))
   const isOpen = results.some(({ complete }) => !complete)
   return (
-    <div class="funnel">
+    <div class={styles.funnel}>
       {query.steps.map((_, index) => (
         <section key={stepKeys[index]} aria-label={`Step ${index + 1}`}>
           <h3>
-            <span class="step-number">{index + 1}</span> <bdi>{escapeInvisible(labelStep(query, index))}</bdi>
+            <span class={styles.stepNumber}>{index + 1}</span> <bdi>{escapeInvisible(labelStep(query, index))}</bdi>
           </h3>
           {results.map((line, color) => (
             <Step
               key={JSON.stringify(line.breakdown)}
               line={line}
               index={index}
-              color={(color % 10) + 1}
+              color={color}
               query={query}
               onDrillDown={onDrillDown}
             />
           ))}
         </section>
       ))}
-      {isOpen && <p class="hint">Some users still have time to take the next step: these numbers may grow.</p>}
+      {isOpen && (
+        <p class={textStyles.hint}>Some users still have time to take the next step: these numbers may grow.</p>
+      )}
     </div>
   )
 }
@@ -56,12 +62,12 @@ function Step({ line, index, color, query, onDrillDown }: StepProps) {
   const dropped = (line.steps[index - 1]?.users ?? step.users) - step.users
   const title = `${escapeInvisible(labelStep(query, index))}${name && `, ${name}`}`
   return (
-    <div class="funnel-step">
-      {name && <bdi class="bar-name">{name}</bdi>}
-      <span class="bar-track" aria-hidden="true">
-        <span class={`bar fill-${color}`} style={{ width: `${step.of_first * 100}%` }} />
+    <div class={styles.funnelStep}>
+      {name && <bdi class={barsStyles.barName}>{name}</bdi>}
+      <span class={barsStyles.barTrack} aria-hidden="true">
+        <span class={barsStyles.bar} style={{ width: `${step.of_first * 100}%`, background: seriesColor(color) }} />
       </span>
-      <p class="funnel-numbers">
+      <p class={styles.funnelNumbers}>
         <strong>
           <NumberButton
             text={formatNumber(step.users)}

@@ -1,4 +1,5 @@
 import type { DrillDown } from '../lib/answer-table.js'
+import * as styles from './number-button.module.css'
 
 /** What to do when somebody wants to know who is behind a number. */
 export type OnDrillDown = (drillDown: DrillDown, title: string) => void
@@ -17,7 +18,7 @@ export function NumberButton({ text, title, drillDown, onDrillDown }: NumberButt
   return (
     <button
       type="button"
-      class="number-button"
+      class={styles.numberButton}
       aria-label={`${text}: ${title}`}
       onClick={() => onDrillDown(drillDown, title)}
     >

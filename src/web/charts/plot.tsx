@@ -9,6 +9,7 @@ import { useLatest } from '../lib/use-latest.js'
 import { type Colors, resolveColors } from './colors.js'
 import { Legend } from './legend.js'
 import type { OnDrillDown } from './number-button.js'
+import * as styles from './plot.module.css'
 import { buildPlotData, findPartAt, type PlotData, type PlotLine } from './plot-data.js'
 import { buildPlotOptions, buildPlotSeries, type PlotSeries, type Shape } from './plot-options.js'
 import { Tooltip } from './tooltip.js'
@@ -54,10 +55,10 @@ export function Plot({ answer, before, shape, onDrillDown }: PlotProps) {
   }
   useUplot(box, data, lines, shape, setPointed, open)
   return (
-    <figure class="plot">
+    <figure class={styles.plot}>
       <div
         ref={box}
-        class={onDrillDown ? 'canvas clickable' : 'canvas'}
+        class={onDrillDown ? `${styles.canvas} ${styles.clickable}` : styles.canvas}
         role="img"
         aria-label={`Chart of ${data.lines.map(({ name }) => escapeInvisible(name)).join(', ')}. A table of its numbers follows.`}
       />

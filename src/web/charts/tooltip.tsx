@@ -1,7 +1,9 @@
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { formatNumber } from '../lib/format.js'
-import { COLORS } from './colors.js'
+import * as textStyles from '../ui/text.module.css'
 import type { PlotData, PlotLine } from './plot-data.js'
+import { Swatch } from './swatch.js'
+import * as styles from './tooltip.module.css'
 
 interface TooltipProps {
   data: PlotData
@@ -20,7 +22,7 @@ export function Tooltip({ data, lines, index, left, width }: TooltipProps) {
   const side = left > width / 2 ? { right: `${width - left + 12}px` } : { left: `${left + 12}px` }
   const text = (value: number | null | undefined) => (value == null ? '–' : formatNumber(value))
   return (
-    <div class="tip" style={side} aria-hidden="true">
+    <div class={styles.tip} style={side} aria-hidden="true" data-tooltip>
       <p>
         {data.labels[index]}
         {!data.complete[index] && ', not over yet'}
@@ -28,14 +30,14 @@ export function Tooltip({ data, lines, index, left, width }: TooltipProps) {
       <ul>
         {lines.slice(0, MAX_LINES).map((line) => (
           <li key={line.name}>
-            <span class={`swatch fill-${(line.index % COLORS) + 1}`} />
-            <bdi class="tip-name">{escapeInvisible(line.name)}</bdi>
+            <Swatch index={line.index} />
+            <bdi class={styles.tipName}>{escapeInvisible(line.name)}</bdi>
             <span>{text(line.values[index])}</span>
-            {line.before && <span class="hint">before {text(line.before[index])}</span>}
+            {line.before && <span class={textStyles.hint}>before {text(line.before[index])}</span>}
           </li>
         ))}
       </ul>
-      {lines.length > MAX_LINES && <p class="hint">and {lines.length - MAX_LINES} more</p>}
+      {lines.length > MAX_LINES && <p class={textStyles.hint}>and {lines.length - MAX_LINES} more</p>}
     </div>
   )
 }

@@ -1,8 +1,10 @@
 import type { AnswerTo } from '../../contract/questions.js'
 import { formatNumber, formatSignedShare } from '../lib/format.js'
 import type { AnswerBefore } from '../lib/period-before.js'
+import * as textStyles from '../ui/text.module.css'
 import { computeTotals, type LineTotal } from './line-totals.js'
 import { NumberButton, type OnDrillDown } from './number-button.js'
+import * as styles from './totals.module.css'
 
 export interface TotalsProps {
   answer: AnswerTo<'series'>
@@ -13,13 +15,13 @@ export interface TotalsProps {
 /** The total of each line as a large number, with its change since the period before. */
 export function Totals({ answer, before, onDrillDown }: TotalsProps) {
   return (
-    <ul class="totals">
+    <ul class={styles.totals}>
       {computeTotals(answer, before).map((line) => (
         <li key={line.name}>
-          <span class="total">
+          <span class={styles.total}>
             <TotalNumber line={line} onDrillDown={onDrillDown} />
           </span>
-          <bdi class="hint">{line.name}</bdi>
+          <bdi class={textStyles.hint}>{line.name}</bdi>
           <Change line={line} onDrillDown={onDrillDown} />
         </li>
       ))}
@@ -41,7 +43,8 @@ export function TotalNumber({ line: { name, now }, onDrillDown }: LineProps) {
 /** How much more or less it is than in the period before. */
 export function Change({ line: { name, now, before }, onDrillDown }: LineProps) {
   if (!before) return null
-  if (before.value === null || now.value === null) return <span class="change hint">nothing before</span>
+  if (before.value === null || now.value === null)
+    return <span class={`${styles.change} ${textStyles.hint}`}>nothing before</span>
   const share = (now.value - before.value) / Math.abs(before.value)
   const arrow = share > 0 ? '▲' : share < 0 ? '▼' : '■'
   const then = (
@@ -52,10 +55,11 @@ export function Change({ line: { name, now, before }, onDrillDown }: LineProps) 
       onDrillDown={onDrillDown}
     />
   )
-  if (before.value === 0) return <span class="change hint">{then} before</span>
+  if (before.value === 0) return <span class={`${styles.change} ${textStyles.hint}`}>{then} before</span>
   return (
-    <span class="change">
-      <span aria-hidden="true">{arrow}</span> {formatSignedShare(share)} <span class="hint">from {then} before</span>
+    <span class={styles.change}>
+      <span aria-hidden="true">{arrow}</span> {formatSignedShare(share)}{' '}
+      <span class={textStyles.hint}>from {then} before</span>
     </span>
   )
 }

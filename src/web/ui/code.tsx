@@ -1,11 +1,12 @@
 import { indentJson } from '../lib/json-text.js'
+import * as styles from './code.module.css'
 import { CopyButton } from './copy-button.js'
 import { Scrollable } from './scrollable.js'
 
 /** A text as it is, line by line. */
 export function TextBlock({ label, text }: { label: string; text: string }) {
   return (
-    <Scrollable label={label} class="json">
+    <Scrollable label={label} class={styles.json}>
       <pre>{text}</pre>
     </Scrollable>
   )
@@ -19,7 +20,7 @@ export function Json({ text, label }: { text: string; label: string }) {
 /** Something to run, and a button that copies it. */
 export function Code({ text, label }: { text: string; label: string }) {
   return (
-    <div class="code">
+    <div class={styles.code}>
       <TextBlock label={label} text={text} />
       <CopyButton text={text} />
     </div>

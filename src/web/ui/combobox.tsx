@@ -2,6 +2,8 @@ import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hook
 import type { Choice } from '../lib/choices.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { useLatest } from '../lib/use-latest.js'
+import * as styles from './combobox.module.css'
+import * as textStyles from './text.module.css'
 
 /** What completes a text; it is cancelled if more is typed meanwhile. */
 type Suggest = (text: string, signal: AbortSignal) => Promise<Choice[]>
@@ -50,8 +52,8 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
   }
   const isShown = isOpen && choices.length > 0
   return (
-    <div class="combobox">
-      <label for={id} class={hidesLabel ? 'hidden' : undefined}>
+    <div class={styles.combobox}>
+      <label for={id} class={hidesLabel ? textStyles.hidden : undefined}>
         {label}
       </label>
       <input

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { CallError } from '../api/call.js'
+import * as buttonStyles from './button.module.css'
 import { Dialog } from './dialog.js'
 import { Failure } from './notice.js'
 
@@ -33,7 +34,7 @@ export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictP
         <button type="button" disabled={isBusy} onClick={choose(onLoad)}>
           Load theirs
         </button>
-        <button type="button" class="danger" disabled={isBusy} onClick={choose(onOverwrite)}>
+        <button type="button" class={buttonStyles.danger} disabled={isBusy} onClick={choose(onOverwrite)}>
           Overwrite
         </button>
       </footer>

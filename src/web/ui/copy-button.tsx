@@ -1,4 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
+import * as styles from './copy-button.module.css'
+import * as textStyles from './text.module.css'
 
 /** How long a button says that it has copied. */
 const SAID_MS = 2_000
@@ -20,7 +22,7 @@ export function CopyButton({ text, label = 'Copy' }: CopyProps) {
   }, [result])
   const copy = async () => setResult((await copyText(text)) ? 'Copied' : 'Not copied')
   return (
-    <button type="button" class="copy" onClick={copy}>
+    <button type="button" class={styles.copy} onClick={copy}>
       {label}
       <span role="status">{result}</span>
     </button>
@@ -45,7 +47,7 @@ function copySelected(text: string): boolean {
   const before = document.activeElement
   const field = document.createElement('textarea')
   field.value = text
-  field.className = 'hidden'
+  field.className = textStyles.hidden
   // What is outside of an open dialog cannot be selected.
   const home = before?.closest('dialog') ?? document.body
   home.append(field)

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { type CsvRow, formatCsv } from '../lib/csv.js'
+import * as styles from './csv-button.module.css'
 
 interface CsvButtonProps {
   /** of the file, without its ending */
@@ -25,7 +26,7 @@ export function CsvButton({ name, rows, label = 'Download CSV', about }: CsvButt
     }
   }
   return (
-    <button type="button" class="csv" disabled={state === 'Reading…'} aria-label={about} onClick={save}>
+    <button type="button" class={styles.csv} disabled={state === 'Reading…'} aria-label={about} onClick={save}>
       {label}
       <span role="status">{state}</span>
     </button>

@@ -1,5 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import * as buttonStyles from './button.module.css'
+import * as styles from './dialog.module.css'
 import { Failure } from './notice.js'
 
 interface DialogProps {
@@ -27,10 +29,15 @@ export function useModal() {
 export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
   const element = useModal()
   return (
-    <dialog ref={element} aria-label={title} onClose={onClose} class={isWide ? 'dialog wide' : 'dialog'}>
+    <dialog
+      ref={element}
+      aria-label={title}
+      onClose={onClose}
+      class={isWide ? `${styles.dialog} ${styles.wide}` : styles.dialog}
+    >
       <header>
         <h2>{title}</h2>
-        <button type="button" class="plain" aria-label="Close" onClick={onClose}>
+        <button type="button" class={buttonStyles.plain} aria-label="Close" onClick={onClose}>
           ✕
         </button>
       </header>
@@ -74,7 +81,7 @@ export function ConfirmDialog({ title, children, action, onConfirm, isBlocked = 
         <button type="button" onClick={onClose}>
           Cancel
         </button>
-        <button type="button" class="danger" disabled={isBusy || isBlocked} onClick={confirm}>
+        <button type="button" class={buttonStyles.danger} disabled={isBusy || isBlocked} onClick={confirm}>
           {action}
         </button>
       </footer>

@@ -1,5 +1,7 @@
 import { useId, useState } from 'preact/hooks'
+import * as buttonStyles from './button.module.css'
 import { Dialog } from './dialog.js'
+import * as formStyles from './form.module.css'
 import { Failure } from './notice.js'
 
 /** What is done with a name; a failure is shown, and the dialog stays. */
@@ -43,7 +45,7 @@ export function NameDialog({ title, name: proposed = '', action, other, onClose 
   const isBlocked = isBusy || !name.trim()
   return (
     <Dialog title={title} onClose={onClose}>
-      <form onSubmit={submit} class="name-form">
+      <form onSubmit={submit} class={formStyles.nameForm}>
         <label for={id}>Name</label>
         <input
           id={id}
@@ -63,7 +65,7 @@ export function NameDialog({ title, name: proposed = '', action, other, onClose 
               {other.text}
             </button>
           )}
-          <button type="submit" class="primary" disabled={isBlocked}>
+          <button type="submit" class={buttonStyles.primary} disabled={isBlocked}>
             {action.text}
           </button>
         </footer>

@@ -2,12 +2,13 @@ import type { ComponentChildren } from 'preact'
 import type { Warning } from '../../contract/warning.js'
 import { CallError } from '../api/call.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
+import * as styles from './notice.module.css'
 
 /** What went wrong, and which fields are at fault. */
 export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => void) | undefined }) {
   const details = error instanceof CallError ? error.details : []
   return (
-    <div class="notice failure" role="alert">
+    <div class={`${styles.notice} ${styles.failure}`} role="alert">
       <p>{error.message}</p>
       {details.length > 0 && (
         <ul>
@@ -31,7 +32,7 @@ export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => voi
 export function Warnings({ warnings = [] }: { warnings?: readonly Warning[] | undefined }) {
   if (warnings.length === 0) return null
   return (
-    <div class="notice warnings" role="status" aria-label="Warnings">
+    <div class={`${styles.notice} ${styles.warnings}`} role="status" aria-label="Warnings">
       {warnings.map(({ path, message }) => (
         <p key={path}>
           <bdi>{escapeInvisible(message)}</bdi>
@@ -44,7 +45,7 @@ export function Warnings({ warnings = [] }: { warnings?: readonly Warning[] | un
 /** What there is to know where there is nothing to see. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
-    <div class="notice empty">
+    <div class={styles.notice}>
       <h2>{title}</h2>
       {children}
     </div>
@@ -54,7 +55,7 @@ export function Empty({ title, children }: { title: string; children?: Component
 /** Shown while something loads, to screen readers, too. */
 export function Loading({ what }: { what: string }) {
   return (
-    <p class="loading" role="status">
+    <p class={styles.loading} role="status" data-loading>
       Loading {what}…
     </p>
   )

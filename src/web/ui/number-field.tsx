@@ -1,4 +1,5 @@
 import { useEffect, useId, useState } from 'preact/hooks'
+import * as styles from './number-field.module.css'
 
 interface NumberFieldProps {
   label: string
@@ -14,7 +15,7 @@ export function NumberField({ label, value, min, max, onChange }: NumberFieldPro
   const [text, setText] = useState(String(value))
   useEffect(() => setText(String(value)), [value])
   return (
-    <div class="number-field">
+    <div class={styles.numberField}>
       <label for={id}>{label}</label>
       <input
         id={id}

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { getOutage, onOutageChange } from '../api/service-status.js'
+import * as noticeStyles from './notice.module.css'
 
 /** What keeps the service from answering, above whatever view there is, for as long as it does. */
 export function OutageBanner() {
@@ -7,7 +8,7 @@ export function OutageBanner() {
   useEffect(() => onOutageChange(() => setTrouble(getOutage())), [])
   if (outage === null) return null
   return (
-    <div role="alert" class="notice failure">
+    <div role="alert" class={`${noticeStyles.notice} ${noticeStyles.failure}`}>
       <p>
         {outage} This page goes on by itself once that is over; <a href="#/health">Health</a> says more.
       </p>

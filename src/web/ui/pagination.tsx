@@ -1,4 +1,6 @@
 import { formatNumber } from '../lib/format.js'
+import * as styles from './pagination.module.css'
+import * as textStyles from './text.module.css'
 
 interface PaginationProps {
   page: number
@@ -13,11 +15,11 @@ interface PaginationProps {
 export function Pagination({ page, last, hasMore, isLoading, onChange }: PaginationProps) {
   if (page === 1 && !hasMore) return null
   return (
-    <nav class="pages" aria-label="Pages">
+    <nav class={styles.pages} aria-label="Pages">
       <button type="button" disabled={page === 1 || isLoading} onClick={() => onChange(page - 1)}>
         Previous
       </button>
-      <span class="hint">
+      <span class={textStyles.hint}>
         Page {formatNumber(page)}
         {last !== undefined && ` of ${formatNumber(last)}`}
       </span>

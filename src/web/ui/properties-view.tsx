@@ -1,10 +1,11 @@
 import { Json, TextBlock } from './code.js'
 import { CopyButton } from './copy-button.js'
+import * as styles from './properties-view.module.css'
 
 /** Properties twice: easy to read, and exactly as they are stored. */
 export function PropertiesView({ text }: { text: string }) {
   return (
-    <div class="texts">
+    <div class={styles.texts}>
       <section>
         <header>
           <h3>Properties, indented</h3>

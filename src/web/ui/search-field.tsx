@@ -1,5 +1,7 @@
 import { useCallback, useEffect, useId, useRef, useState } from 'preact/hooks'
 import { useLatest } from '../lib/use-latest.js'
+import * as styles from './search-field.module.css'
+import * as textStyles from './text.module.css'
 
 interface SearchFieldProps {
   label: string
@@ -37,8 +39,8 @@ export function SearchField({ label, value, placeholder, onChange }: SearchField
     return () => clearTimeout(timer)
   }, [text, value, tell])
   return (
-    <search class="search-field">
-      <label for={id} class="hidden">
+    <search class={styles.searchField}>
+      <label for={id} class={textStyles.hidden}>
         {label}
       </label>
       <input

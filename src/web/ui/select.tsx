@@ -1,4 +1,6 @@
 import { useId } from 'preact/hooks'
+import * as styles from './select.module.css'
+import * as textStyles from './text.module.css'
 
 interface SelectProps<T extends string> {
   label: string
@@ -14,8 +16,8 @@ interface SelectProps<T extends string> {
 export function Select<T extends string>({ label, value, options, onChange, hidesLabel }: SelectProps<T>) {
   const id = useId()
   return (
-    <div class="choose">
-      <label for={id} class={hidesLabel ? 'hidden' : undefined}>
+    <div class={styles.select}>
+      <label for={id} class={hidesLabel ? textStyles.hidden : undefined}>
         {label}
       </label>
       <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value as T)}>
@@ -33,8 +35,8 @@ export function Select<T extends string>({ label, value, options, onChange, hide
 export function SegmentedControl<T extends string>({ label, value, options, onChange }: SelectProps<T>) {
   const id = useId()
   return (
-    <fieldset class="segments">
-      <legend class="hidden">{label}</legend>
+    <fieldset class={styles.segments}>
+      <legend class={textStyles.hidden}>{label}</legend>
       {options.map(([option, text]) => (
         <label key={option}>
           <input type="radio" name={id} checked={option === value} onChange={() => onChange(option)} />

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useId, useRef } from 'preact/hooks'
+import * as styles from './tabs.module.css'
 
 interface TabsProps {
   label: string
@@ -30,7 +31,7 @@ export function Tabs({ label, titles, selected, onSelect, children }: TabsProps)
     row.current?.querySelectorAll('button')[next]?.focus()
   }
   return (
-    <div class="tabs">
+    <div class={styles.tabs}>
       <div ref={row} role="tablist" aria-label={label} onKeyDown={onKeyDown}>
         {titles.map((title, index) => (
           <button

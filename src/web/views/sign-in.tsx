@@ -1,7 +1,10 @@
 import { useState } from 'preact/hooks'
 import { type Access, signIn } from '../api/sign-in.js'
+import * as buttonStyles from '../ui/button.module.css'
 import { useModal } from '../ui/dialog.js'
 import { Failure } from '../ui/notice.js'
+import * as textStyles from '../ui/text.module.css'
+import * as styles from './sign-in.module.css'
 
 interface SignInProps {
   /** why somebody who was signed in is asked again */
@@ -31,12 +34,12 @@ export function SignIn({ reason, onSignedIn }: SignInProps) {
       {reason && <p role="status">{reason}</p>}
       <label for="key">Key of the project</label>
       <input id="key" name="key" type="password" autocomplete="off" spellcheck={false} required autofocus />
-      <p class="hint">
+      <p class={textStyles.hint}>
         A read key (<code>rk_…</code>) to look, a secret key (<code>sk_…</code>) to edit and delete, too. The first
         start printed one; <code>npx tallyhouse keys create --project default --kind read</code> makes another.
       </p>
       {error && <Failure error={error} />}
-      <button type="submit" class="primary" disabled={isBusy}>
+      <button type="submit" class={buttonStyles.primary} disabled={isBusy}>
         Sign in
       </button>
     </form>
@@ -48,7 +51,7 @@ export function SignInAgain(props: Required<SignInProps>) {
   const element = useModal()
   return (
     // Escape would uncover the page.
-    <dialog ref={element} class="sign-in" aria-label="Sign in again" onClose={() => element.current?.showModal()}>
+    <dialog ref={element} class={styles.signIn} aria-label="Sign in again" onClose={() => element.current?.showModal()}>
       <SignIn {...props} />
     </dialog>
   )

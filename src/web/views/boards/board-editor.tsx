@@ -5,11 +5,14 @@ import type { SavedQuestion } from '../../api/saved-questions.js'
 import { guardRoute } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
 import type { Loaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { ConflictDialog, isConflict } from '../../ui/conflict.js'
 import { ConfirmDialog } from '../../ui/dialog.js'
 import { Failure } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
 import { UnsavedChangesGuard } from '../../ui/unsaved-changes.js'
 import { AddCard } from './add-card.js'
+import * as boardHeaderStyles from './board-header.module.css'
 import { CardGrid } from './card-grid.js'
 import { changeCard, moveCard } from './edit-cards.js'
 
@@ -58,7 +61,7 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
       />
       {isChanged && <UnsavedChangesGuard what="board" />}
       {error && <Failure error={error} />}
-      {draft.cards.length === 0 && <p class="hint">There are no cards yet. Add the first one.</p>}
+      {draft.cards.length === 0 && <p class={textStyles.hint}>There are no cards yet. Add the first one.</p>}
       <CardGrid
         cards={draft.cards}
         saved={saved}
@@ -114,22 +117,22 @@ function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: To
     onSave()
   }
   return (
-    <form class="board-header editing" onSubmit={submit}>
-      <div class="board-name">
+    <form class={`${boardHeaderStyles.boardHeader} ${boardHeaderStyles.editing}`} onSubmit={submit}>
+      <div class={boardHeaderStyles.boardName}>
         <label for={id}>Name of the board</label>
         <input id={id} value={name} maxLength={255} required onInput={(event) => onName(event.currentTarget.value)} />
       </div>
       <button type="button" onClick={onAdd}>
         Add card
       </button>
-      <button type="button" class="danger" onClick={onDelete}>
+      <button type="button" class={buttonStyles.danger} onClick={onDelete}>
         Delete board
       </button>
-      <span class="space" />
+      <span class={boardHeaderStyles.space} />
       <button type="button" onClick={onCancel}>
         Cancel
       </button>
-      <button type="submit" class="primary" disabled={isBusy || !name.trim()}>
+      <button type="submit" class={buttonStyles.primary} disabled={isBusy || !name.trim()}>
         Save board
       </button>
     </form>

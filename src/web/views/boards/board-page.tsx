@@ -4,6 +4,7 @@ import { navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { BoardEditor } from './board-editor.js'
+import * as boardHeaderStyles from './board-header.module.css'
 import { linkToBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
 
@@ -43,7 +44,7 @@ export function BoardPage({ id, canEdit, isEditing, onChanged, onDeleted }: Boar
   }
   return (
     <>
-      <header class="board-header">
+      <header class={boardHeaderStyles.boardHeader}>
         <h1>{board.name}</h1>
         <button type="button" disabled={!canEdit} title={canEdit ? undefined : WHY_SECRET} onClick={() => edit(true)}>
           Edit board

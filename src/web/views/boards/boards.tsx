@@ -8,6 +8,7 @@ import { Failure, Loading } from '../../ui/notice.js'
 import type { ViewProps } from '../view-props.js'
 import { createBoard, linkToBoard, WHY_SECRET } from './board-links.js'
 import { BoardPage } from './board-page.js'
+import * as styles from './boards.module.css'
 import { Overview } from './overview.js'
 
 /** The boards of a project, and one that every project has by itself. */
@@ -22,7 +23,7 @@ export default function Boards({ session, route }: ViewProps) {
   const id = wanted ?? (route.view === 'overview' ? undefined : list.value?.[0]?.id)
   return (
     <>
-      <div class="board-bar">
+      <div class={styles.boardBar}>
         <nav aria-label="Boards">
           <a href="#/overview" aria-current={id === undefined ? 'page' : undefined}>
             Overview

@@ -1,6 +1,9 @@
 import { useId } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { Select } from '../../ui/select.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './card-controls.module.css'
 
 const WIDTHS = [
   ['1', '¼ wide'],
@@ -29,12 +32,12 @@ export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardC
     onDrag()
   }
   return (
-    <div class="card-controls">
-      <span class="handle" draggable title="Drag to another place" aria-hidden="true" onDragStart={drag}>
+    <div class={styles.cardControls}>
+      <span class={styles.handle} draggable title="Drag to another place" aria-hidden="true" onDragStart={drag}>
         ⠿
       </span>
-      <div class="card-title">
-        <label for={id} class="hidden">
+      <div class={styles.cardTitle}>
+        <label for={id} class={textStyles.hidden}>
           Title of the card
         </label>
         <input
@@ -68,7 +71,7 @@ export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardC
         options={WIDTHS}
         onChange={(width) => onChange({ width: Number(width) })}
       />
-      <button type="button" class="plain" aria-label={`Remove ${card.name}`} onClick={onRemove}>
+      <button type="button" class={buttonStyles.plain} aria-label={`Remove ${card.name}`} onClick={onRemove}>
         ✕
       </button>
     </div>

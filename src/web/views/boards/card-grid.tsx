@@ -3,6 +3,8 @@ import type { BoardCard } from '../../../contract/responses.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './card-grid.module.css'
 import { CardView } from './card-view.js'
 
 /** How old an answer gets while somebody looks. */
@@ -44,7 +46,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
     edit?.move(id, at)
   }
   return (
-    <div ref={grid} class="cards">
+    <div ref={grid} class={styles.cards}>
       {cards.map((card, index) => (
         <CardView
           key={card.id}
@@ -70,7 +72,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
         />
       ))}
       {edit && (
-        <p role="status" class="hidden">
+        <p role="status" class={textStyles.hidden}>
           {said}
         </p>
       )}

@@ -7,10 +7,13 @@ import { useDrillDown } from '../../charts/drill-down.js'
 import { buildTables, toCsvRows } from '../../lib/answer-table.js'
 import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Failure, Loading, Warnings } from '../../ui/notice.js'
 import { Scrollable } from '../../ui/scrollable.js'
+import * as textStyles from '../../ui/text.module.css'
 import { CardControls, type CardControlsProps } from './card-controls.js'
+import * as styles from './card-view.module.css'
 import { useInView } from './use-in-view.js'
 
 interface CardViewProps {
@@ -53,7 +56,8 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
   return (
     <article
       ref={element}
-      class={`card board-card columns-${card.width}${isTarget ? ' target' : ''}`}
+      class={`${cardStyles.card} ${styles.boardCard} ${isTarget ? styles.target : ''}`}
+      data-width={card.width}
       aria-label={card.name}
       {...drop}
     >
@@ -71,9 +75,14 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
           {asked.value && <CardFiles name={card.name} asked={asked.value} />}
         </header>
       )}
-      <Scrollable label={`Answer of ${card.name}`} class={isWaiting ? 'board-answer waiting' : 'board-answer'}>
+      <Scrollable
+        label={`Answer of ${card.name}`}
+        class={isWaiting ? `${styles.boardAnswer} ${styles.waiting}` : styles.boardAnswer}
+      >
         {source.error && <Failure error={source.error} onRetry={saved?.reload} />}
-        {source.isMissing && <p class="hint">The saved question of this card was deleted. Remove the card.</p>}
+        {source.isMissing && (
+          <p class={textStyles.hint}>The saved question of this card was deleted. Remove the card.</p>
+        )}
         {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
         {isWaiting && <Loading what={card.name} />}
         {asked.value && <CardAnswer asked={asked.value} display={source.display} />}
@@ -85,7 +94,7 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
 function CardFiles({ name, asked: { answer, before } }: { name: string; asked: ComparedAnswer }) {
   const tables = buildTables(answer, before).filter(({ rows }) => rows.length > 0)
   return (
-    <span class="card-files">
+    <span class={styles.cardFiles}>
       {tables.map((table) => {
         const title = tables.length > 1 ? ` ${table.title.toLowerCase()}` : ''
         return (

@@ -3,6 +3,7 @@ import { listEventNames } from '../../api/schema.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import * as boardHeaderStyles from './board-header.module.css'
 import { createBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
 import { suggestCards, suggestUsualCards } from './default-cards.js'
@@ -19,7 +20,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
   const isGuessed = isLate && isLoading && cards.length === 0
   return (
     <>
-      <header class="board-header">
+      <header class={boardHeaderStyles.boardHeader}>
         <h1>Overview</h1>
         <button
           type="button"

@@ -1,5 +1,6 @@
 import { linkTo } from '../../lib/navigation.js'
 import type { ViewProps } from '../view-props.js'
+import * as styles from './data.module.css'
 import { DeadLetters } from './dead-letters.js'
 import { EventProperties } from './event-properties.js'
 import { EventTable } from './event-table.js'
@@ -12,7 +13,7 @@ export default function Data({ session, route: { rest, query } }: ViewProps) {
   return (
     <>
       <h1>Data</h1>
-      <nav class="data-parts" aria-label="Data">
+      <nav class={styles.dataParts} aria-label="Data">
         {Object.entries(parts).map(([id, title]) => (
           <a
             key={id}

@@ -8,11 +8,15 @@ import { formatNumber, formatTime } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { readAllPages } from '../../lib/read-all-pages.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { TextBlock } from '../../ui/code.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { ConfirmDialog } from '../../ui/dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import * as noticeStyles from '../../ui/notice.module.css'
 import { Pagination } from '../../ui/pagination.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './dead-letters.module.css'
 
 /** Fewer than one call may replay. */
 const LIMIT = 20
@@ -41,7 +45,7 @@ export function DeadLetters({ session, query }: DeadLettersProps) {
   }
   return (
     <div aria-busy={isLoading}>
-      <p class="hint">
+      <p class={textStyles.hint}>
         What ClickHouse cannot read in any form is kept here unchanged, with the reason. Once the cause is gone, replay
         it: it is stored once, however often it is replayed.
         {!mayReplay && ' Sign in with a secret key to replay.'}
@@ -101,33 +105,36 @@ async function buildCsv(): Promise<CsvRow[]> {
 function Letter({ letter, onReplay }: { letter: DeadLetter; onReplay: (() => void) | undefined }) {
   const { id, kind, reason, received_at, replayed_at, entry } = letter
   return (
-    <section class="card letter" aria-label={`Dead letter ${id}`}>
+    <section class={`${cardStyles.card} ${styles.letter}`} aria-label={`Dead letter ${id}`}>
       <header>
         <div>
           <h2>{formatTime(received_at)}</h2>
-          <p class="hint">
+          <p class={textStyles.hint}>
             <code>{id}</code>, {kind}
           </p>
         </div>
-        {replayed_at !== null && <span class="letter-state">✓ Replayed {formatTime(replayed_at)}</span>}
+        {replayed_at !== null && <span class={styles.letterState}>✓ Replayed {formatTime(replayed_at)}</span>}
         {replayed_at === null && onReplay && (
           <button type="button" onClick={onReplay}>
             Replay…
           </button>
         )}
       </header>
-      <p class="letter-reason">
+      <p class={styles.letterReason}>
         <bdi>{escapeInvisible(reason)}</bdi>
       </p>
       <TextBlock label={`Entry of dead letter ${id}`} text={escapeInvisible(entry)} />
-      {entry.length >= CUT_LENGTH && <p class="hint">This is its beginning; the rest is not shown.</p>}
+      {entry.length >= CUT_LENGTH && <p class={textStyles.hint}>This is its beginning; the rest is not shown.</p>}
     </section>
   )
 }
 
 function Result({ result: { replayed, refused } }: { result: ReplayedLetters }) {
   return (
-    <div class={refused.length > 0 ? 'notice failure' : 'notice'} role="status">
+    <div
+      class={refused.length > 0 ? `${noticeStyles.notice} ${noticeStyles.failure}` : noticeStyles.notice}
+      role="status"
+    >
       <p>
         {formatNumber(replayed)} stored now.
         {refused.length > 0 && ` ${formatNumber(refused.length)} still cannot be stored:`}

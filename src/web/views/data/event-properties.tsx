@@ -5,8 +5,14 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatNumber, formatShare } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
+import * as tableStyles from '../../ui/table.module.css'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './event-properties.module.css'
 import { linkToEvent } from './explore-link.js'
 
 /** Of one property, so many values are listed. */
@@ -17,18 +23,18 @@ export function EventProperties({ event }: { event: string }) {
   const { value, error, isLoading, reload } = useLoaded(event, (signal) => listProperties(event, signal))
   return (
     <>
-      <p class="back">
+      <p class={pageHeaderStyles.back}>
         <a href={linkTo(['data'])}>← All names</a>
       </p>
-      <header class="user-head">
+      <header class={pageHeaderStyles.userHead}>
         <h1>
           <bdi>{escapeInvisible(event)}</bdi>
         </h1>
-        <div class="user-actions">
-          <a class="button" href={linkTo(['live'], { event })}>
+        <div class={pageHeaderStyles.userActions}>
+          <a class={buttonStyles.button} href={linkTo(['live'], { event })}>
             Follow live
           </a>
-          <a class="button" href={linkToEvent(event)}>
+          <a class={buttonStyles.button} href={linkToEvent(event)}>
             Explore
           </a>
           {value && <CsvButton name={`${event} properties`} rows={() => buildCsv(value.properties)} />}
@@ -37,7 +43,7 @@ export function EventProperties({ event }: { event: string }) {
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the properties" />}
       {value && (
-        <p class="hint">
+        <p class={textStyles.hint}>
           {value.sampled === 1 ? 'In the one event' : `In the newest ${formatNumber(value.sampled)} events`} of this
           name.
         </p>
@@ -67,23 +73,23 @@ function Property({
   const [isOpen, setOpen] = useState(false)
   const name = escapeInvisible(property)
   return (
-    <section class="card property" aria-label={name}>
+    <section class={`${cardStyles.card} ${styles.property}`} aria-label={name}>
       <header>
         <h2>
           <bdi>{name}</bdi>
         </h2>
-        <p class="hint">
+        <p class={textStyles.hint}>
           {types.map(({ type, share: part }) => (types.length > 1 ? `${type} ${formatShare(part)}` : type)).join(', ')}
         </p>
       </header>
-      <p class="property-share">
+      <p class={styles.propertyShare}>
         <progress value={share} max={1} aria-label={`Events that have ${name}`} />
         <span>{formatShare(share)} of the events have it</span>
       </p>
       {!isOpen && <Chips texts={examples} />}
       {isOpen && <Values event={event} property={property} />}
-      <p class="property-links">
-        <button type="button" class="link" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+      <p class={styles.propertyLinks}>
+        <button type="button" class={buttonStyles.link} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide values' : 'Show values'}
         </button>
         <a href={linkToEvent(event, property)} aria-label={`Explore by ${name}`}>
@@ -96,7 +102,7 @@ function Property({
 
 function Chips({ texts }: { texts: string[] }) {
   return (
-    <ul class="chips" aria-label="Examples">
+    <ul class={styles.chips} aria-label="Examples">
       {texts.map((text) => (
         <li key={text}>
           <code>{escapeInvisible(text)}</code>
@@ -115,9 +121,9 @@ function Values({ event, property }: { event: string; property: string }) {
       {error && <Failure error={error} onRetry={reload} />}
       {isLoading && <Loading what="the values" />}
       {value && value.length > 0 && (
-        <table class="property-values">
-          <caption class="hidden">Values of {escapeInvisible(property)}</caption>
-          <thead class="hidden">
+        <table class={styles.propertyValues}>
+          <caption class={textStyles.hidden}>Values of {escapeInvisible(property)}</caption>
+          <thead class={textStyles.hidden}>
             <tr>
               <th scope="col">Value</th>
               <th scope="col">Count</th>
@@ -129,7 +135,7 @@ function Values({ event, property }: { event: string; property: string }) {
                 <td>
                   <code>{escapeInvisible(text)}</code>
                 </td>
-                <td class="number">{formatNumber(count)}</td>
+                <td class={tableStyles.number}>{formatNumber(count)}</td>
               </tr>
             ))}
           </tbody>
@@ -143,7 +149,7 @@ function Values({ event, property }: { event: string; property: string }) {
           about={`CSV of values of ${escapeInvisible(property)}`}
         />
       )}
-      {value?.length === 0 && <p class="hint">No value is short enough to be listed.</p>}
+      {value?.length === 0 && <p class={textStyles.hint}>No value is short enough to be listed.</p>}
     </>
   )
 }

@@ -5,9 +5,13 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatAgo, formatNumber, formatTime } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { SearchField } from '../../ui/search-field.js'
+import * as tableStyles from '../../ui/table.module.css'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './event-table.module.css'
 import { linkToEvent } from './explore-link.js'
 
 /** More rows than this are found by searching. */
@@ -20,7 +24,7 @@ export function EventTable({ query }: { query: URLSearchParams }) {
   const found = value?.events.filter(({ event }) => event.toLowerCase().includes(search.toLowerCase())) ?? []
   return (
     <>
-      <div class="table-bar">
+      <div class={tableStyles.tableBar}>
         <SearchField
           label="Search names of events"
           value={search}
@@ -31,10 +35,10 @@ export function EventTable({ query }: { query: URLSearchParams }) {
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the names" />}
       {value && value.pending > 0 && (
-        <p class="hint">{formatNumber(value.pending)} accepted events are not counted yet.</p>
+        <p class={textStyles.hint}>{formatNumber(value.pending)} accepted events are not counted yet.</p>
       )}
       {found.length > 0 && <Table names={found.slice(0, MAX_ROWS)} />}
-      {found.length > MAX_ROWS && <p class="hint">There are more names: search for them.</p>}
+      {found.length > MAX_ROWS && <p class={textStyles.hint}>There are more names: search for them.</p>}
       {value && found.length === 0 && (
         <Empty title={search ? 'No name matches' : 'No events yet'}>
           {search ? 'Try a part of the name.' : 'Their names appear here with the first event.'}
@@ -53,23 +57,23 @@ function buildCsv(names: EventName[]): CsvRow[] {
 
 function Table({ names }: { names: EventName[] }) {
   return (
-    <div class="card scroll">
-      <table class="data-table">
-        <caption class="hidden">Names of events</caption>
+    <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
+      <table class={styles.dataTable}>
+        <caption class={textStyles.hidden}>Names of events</caption>
         <thead>
           <tr>
             <th scope="col">Event</th>
-            <th scope="col" class="number">
+            <th scope="col" class={tableStyles.number}>
               Count
             </th>
-            <th scope="col" class="spare">
+            <th scope="col" class={styles.spare}>
               First seen
             </th>
-            <th scope="col" class="spare">
+            <th scope="col" class={styles.spare}>
               Last seen
             </th>
             <th scope="col">
-              <span class="hidden">Explore</span>
+              <span class={textStyles.hidden}>Explore</span>
             </th>
           </tr>
         </thead>
@@ -91,9 +95,9 @@ function Row({ name: { event, count, first_seen, last_seen } }: { name: EventNam
           <bdi>{escapeInvisible(event)}</bdi>
         </a>
       </td>
-      <td class="number">{formatNumber(count)}</td>
+      <td class={tableStyles.number}>{formatNumber(count)}</td>
       {[first_seen, last_seen].map((instant, i) => (
-        <td key={i === 0 ? 'first' : 'last'} class="spare">
+        <td key={i === 0 ? 'first' : 'last'} class={styles.spare}>
           <time dateTime={new Date(instant).toISOString()} title={formatTime(instant)}>
             {formatAgo(instant)}
           </time>

@@ -3,9 +3,11 @@ import { deleteEvent, type ExactEvent, readEvent } from '../../api/events.js'
 import type { Access } from '../../api/sign-in.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { PropertiesView } from '../../ui/properties-view.js'
+import * as textStyles from '../../ui/text.module.css'
 import { EventFacts } from './event-facts.js'
 import { PropertiesForm } from './properties-form.js'
 
@@ -60,10 +62,11 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
 }
 
 function Actions({ session, onEdit, onDelete }: { session: Access; onEdit: () => void; onDelete: () => void }) {
-  if (session.keyKind !== 'secret') return <p class="hint after">Sign in with a secret key to edit or delete events.</p>
+  if (session.keyKind !== 'secret')
+    return <p class={textStyles.hint}>Sign in with a secret key to edit or delete events.</p>
   return (
     <footer>
-      <button type="button" class="danger" onClick={onDelete}>
+      <button type="button" class={buttonStyles.danger} onClick={onDelete}>
         Delete…
       </button>
       <button type="button" onClick={onEdit}>

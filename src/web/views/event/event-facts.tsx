@@ -5,12 +5,13 @@ import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
 import { readSessionId } from '../../lib/timeline.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as factsStyles from '../../ui/facts.module.css'
 
 /** What an event says beside its properties. */
 export function EventFacts({ event }: { event: ExactEvent }) {
   const sessionId = readSessionId(event)
   return (
-    <dl class="facts">
+    <dl class={factsStyles.facts}>
       <dt>Time</dt>
       <dd>
         <time dateTime={formatIso(event.timestamp)}>{formatTime(event.timestamp)}</time>{' '}

@@ -1,6 +1,9 @@
 import { useState } from 'preact/hooks'
 import { replaceProperties } from '../../api/events.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { ConfirmDialog } from '../../ui/dialog.js'
+import * as formStyles from '../../ui/form.module.css'
+import * as styles from './properties-form.module.css'
 
 interface PropertiesFormProps {
   eventId: string
@@ -24,7 +27,7 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
     if (!fault) setAsking(true)
   }
   return (
-    <form class="properties-form" onSubmit={submit}>
+    <form class={styles.propertiesForm} onSubmit={submit}>
       <label for="properties">Properties (JSON)</label>
       <textarea
         id="properties"
@@ -36,14 +39,14 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
         aria-describedby="properties-fault"
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
-      <p id="properties-fault" class="fault" role="status">
+      <p id="properties-fault" class={formStyles.fault} role="status">
         {fault}
       </p>
       <footer>
         <button type="button" onClick={onCancel}>
           Cancel
         </button>
-        <button type="submit" class="primary" disabled={fault !== null || typed === text}>
+        <button type="submit" class={buttonStyles.primary} disabled={fault !== null || typed === text}>
           Save…
         </button>
       </footer>

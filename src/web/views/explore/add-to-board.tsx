@@ -6,7 +6,9 @@ import { linkTo } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
 import { type Display, parseDisplay } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
+import * as formStyles from '../../ui/form.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { Select } from '../../ui/select.js'
 
@@ -79,13 +81,13 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
   )
   const isBlocked = isBusy || !title.trim() || (boardId === NEW && !newName.trim())
   return (
-    <form class="name-form" onSubmit={submit}>
+    <form class={formStyles.nameForm} onSubmit={submit}>
       {field(ids[0] ?? '', 'Title of the card', title, setTitle)}
       <Select label="Board" value={boardId} options={options} onChange={setBoardId} />
       {boardId === NEW && field(ids[1] ?? '', 'Name of the new board', newName, setNewName)}
       {error && <Failure error={error} />}
       <footer>
-        <button type="submit" class="primary" disabled={isBlocked}>
+        <button type="submit" class={buttonStyles.primary} disabled={isBlocked}>
           Add
         </button>
       </footer>

@@ -15,10 +15,15 @@ import {
 } from '../../lib/question.js'
 import { parseRoute } from '../../lib/route.js'
 import type { Loaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
 import { CopyButton } from '../../ui/copy-button.js'
 import { CsvButton } from '../../ui/csv-button.js'
+import * as formStyles from '../../ui/form.module.css'
 import { Failure, Loading, Warnings } from '../../ui/notice.js'
 import { SegmentedControl } from '../../ui/select.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './answer-panel.module.css'
 import { RangeBar } from './range-bar.js'
 
 const VISUALIZATION_LABELS: Record<Visualization, string> = {
@@ -47,15 +52,15 @@ export function AnswerPanel({ question, draft, display, asked, gaps, onChange }:
   // An answer of another kind would be taken for that of this one.
   const value = draft && asked.value?.answer.kind !== draft.kind ? null : asked.value
   return (
-    <section class="card answer" aria-label="Answer">
+    <section class={cardStyles.card} aria-label="Answer">
       {draft && <RangeBar draft={draft} display={display} onChange={onChange} />}
       {draft && <VisualizationBar draft={draft} display={display} onChange={onChange} />}
       {gaps.length > 0 && (
-        <p class="hint" role="status">
+        <p class={textStyles.hint} role="status">
           {gaps[0]}
         </p>
       )}
-      {question === undefined && <p class="hint">The question is not JSON.</p>}
+      {question === undefined && <p class={textStyles.hint}>The question is not JSON.</p>}
       {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
       {asked.isLoading && !value && <Loading what="the answer" />}
       {value && <Answer asked={value} display={display} isOld={asked.isLoading} />}
@@ -69,7 +74,7 @@ type VisualizationBarProps = Pick<AnswerPanelProps, 'display' | 'onChange'> & { 
 function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
   const options = listVisualizations(draft).map((drawing) => [drawing, VISUALIZATION_LABELS[drawing]] as const)
   return (
-    <div class="drawing">
+    <div class={styles.drawing}>
       <SegmentedControl
         label="Shown as"
         value={chooseVisualization(draft, display)}
@@ -77,7 +82,7 @@ function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
         onChange={(as) => onChange(draft, { ...display, as })}
       />
       {draft.kind === 'series' && (
-        <label class="check">
+        <label class={formStyles.check}>
           <input
             type="checkbox"
             checked={display.compare ?? false}
@@ -104,11 +109,16 @@ function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
   return (
     <>
       <Warnings warnings={answer.warnings} />
-      <div class={isOld ? 'drawn old' : 'drawn'} aria-busy={isOld}>
+      <div class={isOld ? `${styles.drawn} ${styles.old}` : styles.drawn} aria-busy={isOld}>
         <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
       </div>
       {drawing !== 'table' && (
-        <button type="button" class="link small" aria-expanded={asTable} onClick={() => setAsTable(!asTable)}>
+        <button
+          type="button"
+          class={`${buttonStyles.link} ${buttonStyles.small}`}
+          aria-expanded={asTable}
+          onClick={() => setAsTable(!asTable)}
+        >
           {asTable ? 'Hide the table' : 'Show as table'}
         </button>
       )}
@@ -116,7 +126,7 @@ function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
         <AnswerView answer={answer} before={before} display={{ as: 'table' }} onDrillDown={onDrillDown} />
       )}
       {answer.pending > 0 && (
-        <p class="hint">{answer.pending} events that came last are not counted yet. Ask again in a while.</p>
+        <p class={textStyles.hint}>{answer.pending} events that came last are not counted yet. Ask again in a while.</p>
       )}
       {dialog}
     </>
@@ -126,7 +136,7 @@ function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
 function Actions({ question, display, asked }: { question: unknown; display: Display; asked: ComparedAnswer | null }) {
   const tables = asked ? buildTables(asked.answer, asked.before) : []
   return (
-    <footer class="actions">
+    <footer class={styles.actions}>
       {tables.map((table) => (
         <CsvButton
           key={table.title}
@@ -140,7 +150,7 @@ function Actions({ question, display, asked }: { question: unknown; display: Dis
       )}
       <CopyButton label="Copy link" text={buildLink(question, display)} />
       {asked && (
-        <span class="hint elapsed" role="status">
+        <span class={`${textStyles.hint} ${styles.elapsed}`} role="status">
           Answered in {Math.round(asked.answer.elapsed_ms)} ms
         </span>
       )}

@@ -1,8 +1,11 @@
 import { Funnel } from '../../../contract/question-schemas.js'
 import type { Definition, Exclusion } from '../../../contract/questions.js'
+import * as funnelStyles from '../../charts/funnel.module.css'
 import type { FunnelDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { Select } from '../../ui/select.js'
+import * as builderStyles from './builder.module.css'
 import { DefinitionField } from './event-field.js'
 import { FieldErrors } from './field-errors.js'
 import { WindowField } from './window-field.js'
@@ -33,7 +36,7 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
       <section aria-label="Steps">
         <h2>Steps</h2>
         {steps.map((step, i) => (
-          <fieldset key={keys[i]} class="part" aria-label={`Step ${i + 1}`}>
+          <fieldset key={keys[i]} class={builderStyles.part} aria-label={`Step ${i + 1}`}>
             <StepHeader index={i} steps={steps} onChange={set} />
             <DefinitionField
               label="Event"
@@ -44,7 +47,7 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
           </fieldset>
         ))}
         {steps.length < maxItems && (
-          <button type="button" class="add" onClick={() => set([...steps, { event: '', where: null }])}>
+          <button type="button" class={buttonStyles.add} onClick={() => set([...steps, { event: '', where: null }])}>
             + Step
           </button>
         )}
@@ -75,13 +78,19 @@ function StepHeader({ index, steps, onChange }: StepHeaderProps) {
     if (one && two) onChange(steps.with(index, two).with(other, one))
   }
   const button = (text: string, label: string, isPossible: boolean, act: () => void) => (
-    <button type="button" class="plain" aria-label={`${label} step ${index + 1}`} disabled={!isPossible} onClick={act}>
+    <button
+      type="button"
+      class={buttonStyles.plain}
+      aria-label={`${label} step ${index + 1}`}
+      disabled={!isPossible}
+      onClick={act}
+    >
       {text}
     </button>
   )
   return (
     <header>
-      <span class="step-number">{index + 1}</span>
+      <span class={funnelStyles.stepNumber}>{index + 1}</span>
       <span>
         {button('↑', 'Move up', index > 0, () => swap(index - 1))}
         {button('↓', 'Move down', index < steps.length - 1, () => swap(index + 1))}
@@ -100,12 +109,12 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
   return (
     <>
       {exclude.map((one, i) => (
-        <fieldset key={keys[i]} class="part" aria-label={`Exclusion ${i + 1}`}>
+        <fieldset key={keys[i]} class={builderStyles.part} aria-label={`Exclusion ${i + 1}`}>
           <header>
             <span>But not</span>
             <button
               type="button"
-              class="plain"
+              class={buttonStyles.plain}
               aria-label={`Remove exclusion ${i + 1}`}
               onClick={() => set(exclude.filter((_, other) => other !== i))}
             >
@@ -128,7 +137,11 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
         </fieldset>
       ))}
       <FieldErrors path="/exclude" />
-      <button type="button" class="link small" onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}>
+      <button
+        type="button"
+        class={`${buttonStyles.link} ${buttonStyles.small}`}
+        onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}
+      >
         + Event that must not come in between
       </button>
     </>

@@ -2,6 +2,7 @@ import { Paths } from '../../../contract/question-schemas.js'
 import { findBounds, type PathsDraft } from '../../lib/question.js'
 import { NumberField } from '../../ui/number-field.js'
 import { Select } from '../../ui/select.js'
+import * as builderStyles from './builder.module.css'
 import { DefinitionField } from './event-field.js'
 import { FieldErrors } from './field-errors.js'
 import { WindowField } from './window-field.js'
@@ -38,7 +39,7 @@ export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
         <DefinitionField label="Event" value={event} path={`/${direction}`} onChange={(next) => set(next, direction)} />
         <FieldErrors path="/start" />
       </section>
-      <section aria-label="Rules" class="fields">
+      <section aria-label="Rules" class={builderStyles.fields}>
         <NumberField
           label="Steps"
           value={steps}

@@ -2,6 +2,7 @@ import { Retention } from '../../../contract/question-schemas.js'
 import { findBounds, type RetentionDraft } from '../../lib/question.js'
 import { NumberField } from '../../ui/number-field.js'
 import { Select } from '../../ui/select.js'
+import * as builderStyles from './builder.module.css'
 import { DefinitionField } from './event-field.js'
 import { FieldErrors } from './field-errors.js'
 
@@ -58,7 +59,7 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
           onChange={(next) => onChange({ ...draft, return: next })}
         />
       </section>
-      <section aria-label="Intervals" class="fields">
+      <section aria-label="Intervals" class={builderStyles.fields}>
         <Select
           label="Intervals"
           value={unit}

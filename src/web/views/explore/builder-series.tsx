@@ -1,9 +1,12 @@
 import { SeriesDefinition as Definition, Series } from '../../../contract/question-schemas.js'
 import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
+import { Swatch } from '../../charts/swatch.js'
 import { findBounds, isNumberMetric, type SeriesDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { NumberField } from '../../ui/number-field.js'
 import { Select } from '../../ui/select.js'
+import * as builderStyles from './builder.module.css'
 import { DefinitionField, firstEvent } from './event-field.js'
 import { FieldErrors } from './field-errors.js'
 import { PropertyField } from './property-field.js'
@@ -36,13 +39,13 @@ export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
     <section aria-label="Series">
       <h2>Series</h2>
       {series.map((one, i) => (
-        <fieldset key={keys[i]} class="part" aria-label={`Series ${i + 1}`}>
+        <fieldset key={keys[i]} class={builderStyles.part} aria-label={`Series ${i + 1}`}>
           {series.length > 1 && (
             <header>
-              <span class={`swatch fill-${(i % 10) + 1}`} aria-hidden="true" />
+              <Swatch index={i} />
               <button
                 type="button"
-                class="plain"
+                class={buttonStyles.plain}
                 aria-label={`Remove series ${i + 1}`}
                 onClick={() => set(series.filter((_, other) => other !== i))}
               >
@@ -57,7 +60,7 @@ export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
       {series.length < Series.properties.series.maxItems && (
         <button
           type="button"
-          class="add"
+          class={buttonStyles.add}
           onClick={() => set([...series, { event: '', where: null, metric: series.at(-1)?.metric ?? 'events' }])}
         >
           + Series

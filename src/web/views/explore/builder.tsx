@@ -3,7 +3,9 @@ import { Series } from '../../../contract/question-schemas.js'
 import type { FieldName } from '../../../contract/questions.js'
 import { type Draft, type FunnelDraft, findBounds, type SeriesDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
+import * as formStyles from '../../ui/form.module.css'
 import { NumberField } from '../../ui/number-field.js'
+import * as styles from './builder.module.css'
 import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'
 import { RetentionBuilder } from './builder-retention.js'
@@ -81,7 +83,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
       ))}
       <FieldErrors path="/breakdown" />
       {breakdown.length > 0 && (
-        <div class="row">
+        <div class={styles.row}>
           <NumberField
             label="Values at most"
             value={limit}
@@ -89,7 +91,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
             onChange={(next) => onChange({ ...draft, limit: next })}
           />
           {draft.kind === 'series' && (
-            <label class="check">
+            <label class={formStyles.check}>
               <input
                 type="checkbox"
                 checked={draft.other}

@@ -1,6 +1,8 @@
 import type { Definition } from '../../../contract/questions.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
+import * as styles from './event-field.module.css'
 import { FieldErrors } from './field-errors.js'
 import { FilterEditor } from './filter-editor.js'
 import { useSuggestions } from './suggestions.js'
@@ -28,9 +30,9 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
     onChange(next.length > 1 ? next : only)
   }
   return (
-    <div class="event-field">
+    <div>
       {all.map((event, i) => (
-        <div key={keys[i]} class="with-button">
+        <div key={keys[i]} class={styles.withButton}>
           <Combobox
             label={i === 0 ? label : `${label}, or`}
             hidesLabel
@@ -45,7 +47,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
           {all.length > 1 && (
             <button
               type="button"
-              class="plain"
+              class={buttonStyles.plain}
               aria-label={`Remove ${event || 'this event'}`}
               onClick={() => change(all.filter((_, other) => other !== i))}
             >
@@ -55,7 +57,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
         </div>
       ))}
       {all[0] !== '*' && all.at(-1) !== '' && (
-        <button type="button" class="link small" onClick={() => change([...all, ''])}>
+        <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => change([...all, ''])}>
           or another event
         </button>
       )}

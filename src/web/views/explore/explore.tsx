@@ -16,11 +16,15 @@ import {
   toQuestion,
 } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { SegmentedControl } from '../../ui/select.js'
 import type { ViewProps } from '../view-props.js'
 import { AnswerPanel } from './answer-panel.js'
 import { Builder } from './builder.js'
+import * as builderStyles from './builder.module.css'
+import * as styles from './explore.module.css'
 import { type FieldError, FieldErrorsContext } from './field-errors.js'
 import { JsonEditor } from './json-editor.js'
 import { SavedBar } from './saved-bar.js'
@@ -75,7 +79,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)
   return (
     <FieldErrorsContext.Provider value={faults}>
-      <header class="explore-header">
+      <header class={styles.exploreHeader}>
         <h1>Explore</h1>
         <SavedBar
           question={gaps.length > 0 ? undefined : dropUnfinishedFilters(question, draft)}
@@ -84,8 +88,8 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
           canSave={canSave}
         />
       </header>
-      <div class="explore">
-        <div class="card builder">
+      <div class={styles.explore}>
+        <div class={`${cardStyles.card} ${builderStyles.builder}`}>
           {draft && !isText ? (
             <>
               <SegmentedControl
@@ -104,7 +108,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
             />
           )}
           {draft && (
-            <button type="button" class="link small" onClick={() => setText(!isText)}>
+            <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => setText(!isText)}>
               {isText ? 'Edit it field by field' : 'Edit it as JSON'}
             </button>
           )}

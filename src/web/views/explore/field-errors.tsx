@@ -1,5 +1,6 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
+import * as formStyles from '../../ui/form.module.css'
 
 export interface FieldError {
   /** a JSON pointer into the question */
@@ -16,7 +17,7 @@ export function FieldErrors({ path }: { path: string }) {
   return (
     <>
       {faults.map(({ path, message }) => (
-        <p key={path} class="fault">
+        <p key={path} class={formStyles.fault}>
           {toSentence(message)}
         </p>
       ))}

@@ -13,8 +13,13 @@ import {
   toGroup,
 } from '../../lib/filters.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as formStyles from '../../ui/form.module.css'
 import { Select } from '../../ui/select.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as eventFieldStyles from './event-field.module.css'
 import { FieldErrors } from './field-errors.js'
+import * as styles from './filter-editor.module.css'
 import { PropertyField } from './property-field.js'
 import { ValuesField } from './values-field.js'
 
@@ -38,8 +43,8 @@ interface FilterEditorProps {
 export function FilterEditor({ label, value, onChange, event, path }: FilterEditorProps) {
   const group = toGroup(value)
   return (
-    <fieldset class="filters">
-      <legend class="hidden">{label}</legend>
+    <fieldset class={styles.filters}>
+      <legend class={textStyles.hidden}>{label}</legend>
       {group ? (
         <Rows group={group} event={event} canGroup onChange={(next) => onChange(toFilter(next))} />
       ) : (
@@ -80,19 +85,19 @@ function Rows({ group, event, canGroup = false, onChange }: RowsProps) {
         }
         const change = (next: Group) => (next.rows.length > 0 ? set(rows.with(i, next)) : remove())
         return (
-          <fieldset key={keys[i]} class="filter-group" aria-label="Group of filters">
+          <fieldset key={keys[i]} class={styles.filterGroup} aria-label="Group of filters">
             <Rows group={row} event={event} onChange={change} />
           </fieldset>
         )
       })}
-      <div class="filter-actions">
-        <button type="button" class="link small" onClick={() => set([...rows, NEW])}>
+      <div class={styles.filterActions}>
+        <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => set([...rows, NEW])}>
           + Filter
         </button>
         {canGroup && rows.length > 0 && (
           <button
             type="button"
-            class="link small"
+            class={`${buttonStyles.link} ${buttonStyles.small}`}
             onClick={() => set([...rows, { joint: joint === 'and' ? 'or' : 'and', rows: [NEW, NEW] }])}
           >
             + Group
@@ -113,8 +118,8 @@ interface ConditionRowProps {
 function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProps) {
   const [operator, field] = condition
   return (
-    <fieldset class="condition" aria-label="Filter">
-      <div class="with-button">
+    <fieldset class={styles.condition} aria-label="Filter">
+      <div class={eventFieldStyles.withButton}>
         <PropertyField
           label="Field"
           hidesLabel
@@ -122,7 +127,7 @@ function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProp
           event={event}
           onChange={(next) => onChange([operator, next, ...condition.slice(2)] as Condition)}
         />
-        <button type="button" class="plain" aria-label="Remove this filter" onClick={onRemove}>
+        <button type="button" class={buttonStyles.plain} aria-label="Remove this filter" onClick={onRemove}>
           ✕
         </button>
       </div>
@@ -157,13 +162,13 @@ function FilterText({ value, onChange }: Pick<FilterEditorProps, 'value' | 'onCh
       <label for={id}>Filter with deeper groups, as JSON</label>
       <textarea
         id={id}
-        class="code"
+        class={formStyles.editor}
         rows={5}
         spellcheck={false}
         onChange={(event) => change(event.currentTarget.value)}
         value={JSON.stringify(value, null, 1)}
       />
-      {error && <p class="fault">{error}</p>}
+      {error && <p class={formStyles.fault}>{error}</p>}
     </>
   )
 }

@@ -1,4 +1,6 @@
 import { useEffect, useId, useState } from 'preact/hooks'
+import * as formStyles from '../../ui/form.module.css'
+import * as textStyles from '../../ui/text.module.css'
 import { FieldErrors } from './field-errors.js'
 
 interface JsonEditorProps {
@@ -23,18 +25,18 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
     }
   }
   return (
-    <section aria-label="Question as JSON" class="json-editor">
-      {reason && <p class="hint">{reason}</p>}
+    <section aria-label="Question as JSON">
+      {reason && <p class={textStyles.hint}>{reason}</p>}
       <label for={id}>Question as JSON</label>
       <textarea
         id={id}
-        class="code"
+        class={formStyles.editor}
         rows={16}
         spellcheck={false}
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
-      {error && <p class="fault">{error}</p>}
+      {error && <p class={formStyles.fault}>{error}</p>}
       <FieldErrors path="" />
       <button type="button" onClick={apply}>
         Ask this

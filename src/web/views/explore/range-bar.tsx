@@ -4,7 +4,9 @@ import { type Display, type Draft, PRESETS, type Preset } from '../../lib/questi
 import { addDays, formatDateIn, isDate, resolveRange } from '../../lib/range.js'
 import { Combobox } from '../../ui/combobox.js'
 import { Select } from '../../ui/select.js'
+import * as textStyles from '../../ui/text.module.css'
 import { FieldErrors } from './field-errors.js'
+import * as styles from './range-bar.module.css'
 
 const PRESET_LABELS: Record<Preset, string> = {
   today: 'Today',
@@ -43,7 +45,7 @@ export function RangeBar({ draft, display, onChange }: RangeBarProps) {
     }
   }
   return (
-    <div class="range">
+    <div class={styles.range}>
       <Select label="Time" value={isCustom ? 'custom' : (display.range ?? '30d')} options={RANGES} onChange={choose} />
       {isCustom && <Dates draft={draft} display={display} onChange={onChange} />}
       {draft.kind === 'series' && (
@@ -54,12 +56,12 @@ export function RangeBar({ draft, display, onChange }: RangeBarProps) {
           onChange={(interval) => onChange({ ...draft, interval }, display)}
         />
       )}
-      <details class="more">
+      <details class={styles.more}>
         <summary>
           {draft.timezone}
-          <span class="hidden">, time zone and weeks</span>
+          <span class={textStyles.hidden}>, time zone and weeks</span>
         </summary>
-        <div class="more-fields">
+        <div class={styles.moreFields}>
           <Combobox
             label="Time zone"
             value={draft.timezone}

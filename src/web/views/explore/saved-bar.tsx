@@ -10,11 +10,14 @@ import { navigate } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
 import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { ConflictDialog, isConflict } from '../../ui/conflict.js'
 import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
 import { AddToBoard } from './add-to-board.js'
+import * as styles from './saved-bar.module.css'
 
 const WHY_SECRET = 'Saving needs a secret key: sign in with one.'
 
@@ -32,14 +35,14 @@ export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
   const list = useLoaded(open === null && saved === '' ? null : 'saved', listSavedQuestions)
   const current = list.value?.find(({ id }) => id === saved)
   return (
-    <div class="saved-bar">
-      {current && <span class="saved-name">{current.name}</span>}
+    <div class={styles.savedBar}>
+      {current && <span class={styles.savedName}>{current.name}</span>}
       <button type="button" onClick={() => setOpen('list')}>
         Saved questions
       </button>
       <button
         type="button"
-        class="primary"
+        class={buttonStyles.primary}
         disabled={!canSave || question === undefined}
         title={canSave ? undefined : WHY_SECRET}
         onClick={() => setOpen('save')}
@@ -102,15 +105,22 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
     <Dialog title="Saved questions" onClose={onClose}>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && !error && <Loading what="the saved questions" />}
-      {value?.length === 0 && <p class="hint">Nothing is saved yet. Ask a question, then save it under a name.</p>}
-      <ul class="saved-list" aria-label="Saved questions">
+      {value?.length === 0 && (
+        <p class={textStyles.hint}>Nothing is saved yet. Ask a question, then save it under a name.</p>
+      )}
+      <ul class={styles.savedList} aria-label="Saved questions">
         {value?.map((saved) => (
           <li key={saved.id}>
             <a href={linkToExplore(saved.question, parseDisplay(saved.display), saved.id)} onClick={onClose}>
               {saved.name}
             </a>
             {canDelete && (
-              <button type="button" class="plain" aria-label={`Delete ${saved.name}`} onClick={() => setDoomed(saved)}>
+              <button
+                type="button"
+                class={buttonStyles.plain}
+                aria-label={`Delete ${saved.name}`}
+                onClick={() => setDoomed(saved)}
+              >
                 ✕
               </button>
             )}

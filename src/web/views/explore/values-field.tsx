@@ -2,8 +2,11 @@ import { useEffect, useId, useState } from 'preact/hooks'
 import { OPERATORS, type Scalar } from '../../../contract/filters.js'
 import { formatValue, parseValue } from '../../lib/fields.js'
 import type { Condition } from '../../lib/filters.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
+import * as textStyles from '../../ui/text.module.css'
 import { useSuggestions } from './suggestions.js'
+import * as styles from './values-field.module.css'
 
 interface ValuesFieldProps {
   condition: Condition
@@ -49,7 +52,7 @@ function ValueList({ values, format, parse, onChange, field, event }: ValueListP
     if (text !== '' && !values.includes(value)) onChange([...values, value])
   }
   return (
-    <div class="values">
+    <div class={styles.values}>
       {values.length > 0 && (
         <ul aria-label="Values">
           {values.map((value) => (
@@ -57,7 +60,7 @@ function ValueList({ values, format, parse, onChange, field, event }: ValueListP
               <span>{format(value)}</span>
               <button
                 type="button"
-                class="plain"
+                class={buttonStyles.plain}
                 aria-label={`Remove ${format(value)}`}
                 onClick={() => onChange(values.filter((other) => other !== value))}
               >
@@ -88,7 +91,7 @@ function OneValue({ value, onChange }: { value: string | number; onChange: (valu
   useEffect(() => setText(shown), [shown])
   return (
     <>
-      <label for={id} class="hidden">
+      <label for={id} class={textStyles.hidden}>
         Value
       </label>
       <input

@@ -1,6 +1,7 @@
 import { NumberField } from '../../ui/number-field.js'
 import { Select } from '../../ui/select.js'
 import { FieldErrors } from './field-errors.js'
+import * as styles from './window-field.module.css'
 
 const UNITS = [
   ['m', 'minutes'],
@@ -27,7 +28,7 @@ export function WindowField({ label, value, onChange }: WindowFieldProps) {
   const [, count = '7', unit = 'd'] = /^(\d+)(ms|s|m|h|d|w)$/.exec(value) ?? []
   const isOther = unit === 'ms' || unit === 's'
   return (
-    <div class="window">
+    <div class={styles.window}>
       <NumberField
         label={label}
         value={Number(count)}

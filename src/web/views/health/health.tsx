@@ -3,8 +3,11 @@ import { CallError } from '../../api/call.js'
 import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
 import { usePoll } from '../../lib/use-poll.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
 import { runChecks, summarize } from './checks.js'
+import * as styles from './health.module.css'
 import { readSnapshot } from './read-snapshot.js'
 import { type Check, type Level, RECENT_MS, type Snapshot } from './snapshots.js'
 
@@ -31,16 +34,16 @@ export default function Health() {
     <>
       <h1>Health</h1>
       {error && <UnreadableNotice error={error} onRetry={read} />}
-      <p class={`health-overall ${level}`} role="status">
+      <p class={styles.healthOverall} data-level={level} role="status">
         <Sign level={level} />
         {verdict}
       </p>
-      <div class="health">
+      <div class={styles.health}>
         {checks.map((check) => (
           <Part key={check.title} check={check} />
         ))}
       </div>
-      <p class="hint">As of {formatTime(now.at)}; asked again every five seconds while you look.</p>
+      <p class={textStyles.hint}>As of {formatTime(now.at)}; asked again every five seconds while you look.</p>
     </>
   )
 }
@@ -48,17 +51,17 @@ export default function Health() {
 function Part({ check }: { check: Check }) {
   const { title, level, verdict, advice, facts, about, link } = check
   return (
-    <section class={`card ${level}`} aria-label={title}>
+    <section class={cardStyles.card} data-level={level} aria-label={title}>
       <header>
         <h2>{title}</h2>
-        <span class="health-level">
+        <span class={styles.healthLevel}>
           <Sign level={level} />
           {LEVELS[level].word}
         </span>
       </header>
       <p>{verdict}</p>
       {advice && (
-        <p class="health-advice">
+        <p class={styles.healthAdvice}>
           <strong>What to do:</strong> {advice}
         </p>
       )}
@@ -70,7 +73,7 @@ function Part({ check }: { check: Check }) {
           </div>
         ))}
       </dl>
-      <p class="hint">
+      <p class={textStyles.hint}>
         {about} {link && <a href={linkTo(link.to)}>{link.text}</a>}
       </p>
     </section>
@@ -79,7 +82,7 @@ function Part({ check }: { check: Check }) {
 
 function Sign({ level }: { level: Level }) {
   return (
-    <span class="health-sign" aria-hidden="true">
+    <span class={styles.healthSign} aria-hidden="true">
       {LEVELS[level].sign}
     </span>
   )

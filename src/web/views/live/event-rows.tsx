@@ -2,6 +2,8 @@ import type { ExactEvent } from '../../api/events.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatMoment } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
+import * as eventLinkStyles from '../event/event-link.module.css'
+import * as styles from './event-rows.module.css'
 
 interface EventRowsProps {
   /** newest first */
@@ -16,7 +18,7 @@ const PREVIEW_LENGTH = 300
 /** Events as a list, each one line where there is room. */
 export function EventRows({ events, toLink }: EventRowsProps) {
   return (
-    <ol class="event-rows" aria-label="Events, newest first">
+    <ol class={styles.eventRows} aria-label="Events, newest first">
       {events.map((event) => (
         <li key={event.eventId}>
           <EventRow event={event} link={toLink(event.eventId)} />
@@ -30,11 +32,11 @@ function EventRow({ event, link }: { event: ExactEvent; link: string }) {
   return (
     <>
       <time dateTime={new Date(event.timestamp).toISOString()}>{formatMoment(event.timestamp)}</time>
-      <a class="event-link" href={link}>
+      <a class={eventLinkStyles.eventLink} href={link}>
         <bdi>{escapeInvisible(event.event)}</bdi>
       </a>
       <a
-        class="user-link"
+        class={styles.userLink}
         href={linkTo(['users', event.distinct_id])}
         aria-label={`User ${escapeInvisible(event.distinct_id)}`}
       >

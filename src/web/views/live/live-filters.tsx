@@ -1,4 +1,5 @@
 import { Combobox } from '../../ui/combobox.js'
+import * as styles from './live-filters.module.css'
 import { suggestEvents, suggestProperties, suggestValues } from './suggest.js'
 
 /** What somebody wants to see, as it is in the link; what is empty filters nothing. */
@@ -33,7 +34,7 @@ export function FilterFields({
   const change = (part: Partial<FilterValues>) => onChange({ ...filters, ...part })
   const field = JSON.stringify(['properties', property])
   return (
-    <search class="live-filters">
+    <search class={styles.liveFilters}>
       <Combobox
         label="Event"
         placeholder="any"

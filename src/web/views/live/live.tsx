@@ -2,10 +2,12 @@ import { checkStatus } from '../../api/service-status.js'
 import { formatNumber } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { usePoll } from '../../lib/use-poll.js'
+import * as liveStatusStyles from '../../ui/live-status.module.css'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { EventDialog } from '../event/event-dialog.js'
 import type { ViewProps } from '../view-props.js'
 import { EventRows } from './event-rows.js'
+import * as styles from './live.module.css'
 import { FilterFields, type FilterValues, hasNoFilters, parseFilters } from './live-filters.js'
 import { type Live, useLive } from './use-live.js'
 
@@ -20,8 +22,8 @@ export default function LiveView({ session, route }: ViewProps) {
   usePoll(checkStatus, LOOK_MS)
   const show = (next: FilterValues) => navigate(linkTo(['live'], { ...next }), 'replace')
   return (
-    <div class="live">
-      <header class="live-head">
+    <div>
+      <header class={styles.liveHead}>
         <h1>Live</h1>
         <Status live={live} />
         <button type="button" aria-pressed={live.isPaused} onClick={live.isPaused ? live.resume : live.pause}>
@@ -31,7 +33,7 @@ export default function LiveView({ session, route }: ViewProps) {
       <FilterFields filters={filters} onChange={show} />
       {live.state === 'failed' && live.error && <Failure error={live.error} />}
       {live.waiting > 0 && (
-        <button type="button" class="waiting" onClick={live.resume}>
+        <button type="button" class={styles.newEvents} onClick={live.resume}>
           Show {live.waiting === 1 ? '1 new event' : `${formatNumber(live.waiting)} new events`}
         </button>
       )}
@@ -64,7 +66,7 @@ const STATUS = { connecting: 'Connecting…', live: 'Live', broken: 'Reconnectin
 function Status({ live: { state, error, isPaused } }: { live: Live }) {
   const kind = isPaused && state === 'live' ? 'paused' : state
   return (
-    <p class={`live-status ${kind}`} role="status">
+    <p class={liveStatusStyles.liveStatus} data-state={kind} role="status">
       {kind === 'paused' ? 'Paused' : STATUS[state]}
       {state === 'broken' && error && <small> {error.message}</small>}
     </p>

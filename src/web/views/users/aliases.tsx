@@ -1,7 +1,11 @@
 import { useState } from 'preact/hooks'
 import { canRemove, type FoundUser, removeAlias } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
 import { ConfirmDialog } from '../../ui/dialog.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './aliases.module.css'
 
 interface AliasesProps {
   user: FoundUser
@@ -17,16 +21,16 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
   const [asked, setAsked] = useState<string | null>(null)
   if (aliases.length === 0) return null
   return (
-    <section class="card" aria-label="Other names">
+    <section class={cardStyles.card} aria-label="Other names">
       <h2>Other names</h2>
-      <ul class="names">
+      <ul class={styles.names}>
         {aliases.map((alias) => (
           <li key={alias}>
             <bdi>{escapeInvisible(alias)}</bdi>
             {mayRemove && canRemove(alias) && (
               <button
                 type="button"
-                class="link small"
+                class={`${buttonStyles.link} ${buttonStyles.small}`}
                 aria-label={`Remove ${escapeInvisible(alias)}…`}
                 onClick={() => setAsked(alias)}
               >
@@ -36,8 +40,8 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
           </li>
         ))}
       </ul>
-      {hasMoreAliases && <p class="hint">There are more.</p>}
-      {hint !== '' && <p class="hint">{hint}</p>}
+      {hasMoreAliases && <p class={textStyles.hint}>There are more.</p>}
+      {hint !== '' && <p class={textStyles.hint}>{hint}</p>}
       {asked !== null && (
         <ConfirmDialog
           title="Remove this name?"

@@ -4,8 +4,12 @@ import { type Exact, listSessions } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatDuration, formatTime } from '../../lib/format.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
 import { Json } from '../../ui/code.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './sessions.module.css'
 
 /** How many more sessions are shown at a time. */
 const STEP = 10
@@ -39,18 +43,18 @@ export function useSessions(names: string[]): SessionsLoaded {
 export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openId: string | null }) {
   const { list, hasMore, isLoading, error, reload, showMore } = sessions
   return (
-    <section class="card" aria-label="Sessions" aria-busy={isLoading}>
+    <section class={cardStyles.card} aria-label="Sessions" aria-busy={isLoading}>
       <h2>Sessions</h2>
       {error && <Failure error={error} onRetry={reload} />}
       {list.length === 0 && isLoading && <Loading what="the sessions" />}
-      {list.length === 0 && !isLoading && !error && <p class="hint">None.</p>}
+      {list.length === 0 && !isLoading && !error && <p class={textStyles.hint}>None.</p>}
       {list.map((session) => (
-        <details key={session.session_id} class="session" open={session.session_id === openId}>
+        <details key={session.session_id} class={styles.session} open={session.session_id === openId}>
           <summary>
             <span>{formatTime(session.started_at)}</span>
             <small>{session.state === 'active' ? 'active' : formatSessionDuration(session)}</small>
           </summary>
-          <p class="hint">
+          <p class={textStyles.hint}>
             <bdi>{escapeInvisible(session.session_id)}</bdi>, {session.state}, last seen{' '}
             {formatTime(session.updated_at)}
           </p>
@@ -58,7 +62,7 @@ export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openI
         </details>
       ))}
       {hasMore && (
-        <button type="button" class="link" disabled={isLoading} onClick={showMore}>
+        <button type="button" class={buttonStyles.link} disabled={isLoading} onClick={showMore}>
           Show more sessions
         </button>
       )}

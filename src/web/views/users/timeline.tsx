@@ -6,7 +6,10 @@ import { formatClock, formatDay, formatDuration, formatNumber } from '../../lib/
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { buildTimeline, type Visit } from '../../lib/timeline.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
 import { EventDialog } from '../event/event-dialog.js'
+import * as eventLinkStyles from '../event/event-link.module.css'
+import * as styles from './timeline.module.css'
 import { useUserEvents } from './use-events.js'
 
 /** Of properties, more does not fit into a row. */
@@ -25,10 +28,10 @@ export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
   const [distinctId = ''] = names
   const { events, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
   return (
-    <section class="timeline" aria-label="Events" aria-busy={isLoading}>
+    <section class={styles.timeline} aria-label="Events" aria-busy={isLoading}>
       <h2>Events</h2>
       {buildTimeline(events, sessions).map(({ at, visits }) => (
-        <section key={at} class="day">
+        <section key={at} class={styles.day}>
           <h3>{formatDay(at)}</h3>
           {visits.map((visit) => (
             <VisitRows key={visit.events[0]?.eventId} visit={visit} distinctId={distinctId} />
@@ -37,7 +40,7 @@ export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
       ))}
       {error && <Failure error={error} onRetry={readMore} />}
       {isLoading && <Loading what="events" />}
-      {events.length === 0 && !isLoading && !error && <p class="hint">There are no events of this user.</p>}
+      {events.length === 0 && !isLoading && !error && <p class={textStyles.hint}>There are no events of this user.</p>}
       {hasMore && !isLoading && !error && (
         <button type="button" onClick={readMore}>
           Show earlier events
@@ -69,7 +72,7 @@ function VisitRows({ visit: { sessionId, events }, distinctId }: { visit: Visit<
   if (sessionId === null) return rows
   const span = (events[0]?.timestamp ?? 0) - (events.at(-1)?.timestamp ?? 0)
   return (
-    <div class="visit">
+    <div class={styles.visit}>
       <p>
         <small>
           Session <bdi>{escapeInvisible(sessionId)}</bdi>
@@ -85,11 +88,11 @@ function Row({ event, distinctId }: { event: ExactEvent; distinctId: string }) {
   return (
     <>
       <time dateTime={new Date(event.timestamp).toISOString()}>{formatClock(event.timestamp)}</time>
-      <a class="event-link" href={linkTo(['users', distinctId, event.eventId])}>
+      <a class={eventLinkStyles.eventLink} href={linkTo(['users', distinctId, event.eventId])}>
         <bdi>{escapeInvisible(event.event)}</bdi>
       </a>
       {event.distinct_id !== distinctId && (
-        <small class="alias">
+        <small>
           as <bdi>{escapeInvisible(event.distinct_id)}</bdi>
         </small>
       )}

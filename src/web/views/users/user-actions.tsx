@@ -3,7 +3,10 @@ import type { ErasedUsers } from '../../../contract/responses.js'
 import type { Access } from '../../api/sign-in.js'
 import { eraseUser, toExportPath } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { ConfirmDialog } from '../../ui/dialog.js'
+import * as formStyles from '../../ui/form.module.css'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 
 interface UserActionsProps {
   distinctId: string
@@ -16,12 +19,12 @@ export function UserActions({ distinctId, session, onErased }: UserActionsProps)
   const [isAsking, setAsking] = useState(false)
   const mayErase = session.keyKind === 'secret'
   return (
-    <div class="user-actions">
-      <a class="button" href={toExportPath(distinctId)} download>
+    <div class={pageHeaderStyles.userActions}>
+      <a class={buttonStyles.button} href={toExportPath(distinctId)} download>
         Export
       </a>
       {mayErase ? (
-        <button type="button" class="danger" onClick={() => setAsking(true)}>
+        <button type="button" class={buttonStyles.danger} onClick={() => setAsking(true)}>
           Erase…
         </button>
       ) : (
@@ -51,7 +54,7 @@ function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'ses
       </label>
       <input
         id="erase-id"
-        class="full"
+        class={formStyles.full}
         autocomplete="off"
         spellcheck={false}
         value={typed}

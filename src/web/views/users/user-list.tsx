@@ -6,11 +6,15 @@ import { formatAgo, formatTime } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { readAllPages } from '../../lib/read-all-pages.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { Pagination } from '../../ui/pagination.js'
 import { SearchField } from '../../ui/search-field.js'
+import * as tableStyles from '../../ui/table.module.css'
+import * as textStyles from '../../ui/text.module.css'
 import { findEmail, findName } from './display-name.js'
+import * as styles from './user-list.module.css'
 
 const LIMIT = 50
 const FILE_LIMIT = 1000
@@ -28,7 +32,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
   return (
     <>
       <h1>Users</h1>
-      <div class="table-bar">
+      <div class={tableStyles.tableBar}>
         <SearchField
           label="Search users"
           placeholder="Search by id, name, email, alias…"
@@ -58,13 +62,13 @@ export function UserList({ query }: { query: URLSearchParams }) {
 
 function Table({ users }: { users: User[] }) {
   return (
-    <div class="card scroll">
-      <table class="user-table">
-        <caption class="hidden">Users</caption>
+    <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
+      <table class={styles.userTable}>
+        <caption class={textStyles.hidden}>Users</caption>
         <thead>
           <tr>
             <th scope="col">User</th>
-            <th scope="col" class="created">
+            <th scope="col" class={styles.created}>
               Created
             </th>
             <th scope="col">Updated</th>
@@ -94,7 +98,7 @@ function Row({ user: { distinct_id, properties, created_at, updated_at } }: { us
           </small>
         )}
       </td>
-      <td class="created">
+      <td class={styles.created}>
         <time dateTime={new Date(created_at).toISOString()} title={formatTime(created_at)}>
           {formatAgo(created_at)}
         </time>
@@ -110,7 +114,7 @@ function Row({ user: { distinct_id, properties, created_at, updated_at } }: { us
 
 function OnlyEvents({ userId }: { userId: string }) {
   return (
-    <p class="card">
+    <p class={cardStyles.card}>
       <a href={linkTo(['users', userId])}>
         <bdi>{escapeInvisible(userId)}</bdi>
       </a>{' '}

@@ -6,14 +6,19 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import * as cardStyles from '../../ui/card.module.css'
+import * as factsStyles from '../../ui/facts.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { PropertiesView } from '../../ui/properties-view.js'
+import * as textStyles from '../../ui/text.module.css'
 import { Aliases } from './aliases.js'
 import { findEmail, findName } from './display-name.js'
 import { Erased } from './erased.js'
 import { Sessions, useSessions } from './sessions.js'
 import { Timeline } from './timeline.js'
 import { UserActions } from './user-actions.js'
+import * as styles from './user-page.module.css'
 
 /** Events and sessions are read by name; of users with more names, these many are looked at. */
 const MAX_NAMES = 20
@@ -33,7 +38,7 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
   const { value: user, error, reload } = useLoaded(userId, (signal) => readUser(userId, signal))
   const [erased, setErased] = useState<ErasedUsers | null>(null)
   const back = (
-    <p class="back">
+    <p class={pageHeaderStyles.back}>
       <a href={linkTo(['users'])}>← All users</a>
     </p>
   )
@@ -48,7 +53,7 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
   return (
     <>
       {back}
-      <header class="user-head">
+      <header class={pageHeaderStyles.userHead}>
         <div>
           <h1>
             <bdi>{escapeInvisible(user?.distinctId ?? userId)}</bdi>
@@ -85,7 +90,7 @@ function Called({ user: { distinctId, profile }, userId }: { user: FoundUser; us
         </p>
       )}
       {userId !== distinctId && (
-        <p class="hint">
+        <p class={textStyles.hint}>
           <bdi>{escapeInvisible(userId)}</bdi> is another name of this user.
         </p>
       )}
@@ -100,8 +105,8 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
   const sessions = useSessions(names)
   const { aliases } = user
   return (
-    <div class="user">
-      <div class="user-side">
+    <div class={styles.user}>
+      <div class={styles.userSide}>
         <Profile user={user} />
         <Aliases
           user={user}
@@ -118,11 +123,11 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
 
 function Profile({ user: { profile } }: { user: FoundUser }) {
   return (
-    <section class="card" aria-label="Profile">
+    <section class={cardStyles.card} aria-label="Profile">
       <h2>Profile</h2>
       {profile ? (
         <>
-          <dl class="facts">
+          <dl class={factsStyles.facts}>
             <dt>Created</dt>
             <dd>{formatTime(profile.created_at)}</dd>
             <dt>Updated</dt>
@@ -131,7 +136,7 @@ function Profile({ user: { profile } }: { user: FoundUser }) {
           <PropertiesView text={profile.text} />
         </>
       ) : (
-        <p class="hint">There is none: nobody identified this user.</p>
+        <p class={textStyles.hint}>There is none: nobody identified this user.</p>
       )}
     </section>
   )

@@ -2,9 +2,13 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { followEvents } from '../../api/live-events.js'
 import type { Access } from '../../api/sign-in.js'
 import { BASE_URL } from '../../lib/base-url.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { Code } from '../../ui/code.js'
+import * as liveStatusStyles from '../../ui/live-status.module.css'
 import { Tabs } from '../../ui/tabs.js'
+import * as textStyles from '../../ui/text.module.css'
 import { buildSnippets } from './snippets.js'
+import * as styles from './welcome.module.css'
 
 interface WelcomeProps {
   session: Access
@@ -30,9 +34,9 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
   const snippets = buildSnippets(BASE_URL)
   const { title = '', install, code = '', page, note } = snippets[selected] ?? {}
   return (
-    <div class="welcome">
+    <div class={styles.welcome}>
       <h1>Send your first event</h1>
-      <p class="live-status live" role="status">
+      <p class={liveStatusStyles.liveStatus} data-state="live" role="status">
         Waiting for it. This page changes by itself when it arrives.
       </p>
       <Tabs
@@ -45,13 +49,13 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
         <Code key={title} text={code} label={`An event from ${title}`} />
         {page && (
           <>
-            <p class="hint">Or from a page:</p>
+            <p class={textStyles.hint}>Or from a page:</p>
             <Code key={`${title} page`} text={page} label={`${title} in a page`} />
           </>
         )}
-        {note && <p class="hint">{note}</p>}
+        {note && <p class={textStyles.hint}>{note}</p>}
       </Tabs>
-      <section class="card">
+      <section class={cardStyles.card}>
         <h2>The key</h2>
         <p>
           Put a write key in the place of <code>YOUR_WRITE_KEY</code>. It sends events and can read nothing. To make
@@ -62,7 +66,7 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
           label="How to make a write key"
         />
       </section>
-      <section class="card">
+      <section class={cardStyles.card}>
         <h2>Only looking around?</h2>
         <p>
           This makes a project with a year of an invented shop, and prints a key to sign in with. Your own project stays
@@ -70,7 +74,7 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
         </p>
         <Code text="npx tallyhouse demo" label="How to get a project to look at" />
       </section>
-      <p class="hint">
+      <p class={textStyles.hint}>
         Other languages send the same JSON as curl does: see the <a href={`${BASE_URL}/docs/`}>API reference</a>.
       </p>
     </div>
