@@ -21,12 +21,12 @@ const DAY_MS = 86_400_000
 
 interface View {
   title: string
-  /** whether a project without events gets to see how to send some instead */
+  /** whether a project without events gets the welcome page instead */
   needsEvents?: true
   load: () => Promise<{ default: ComponentType<ViewProps> }>
 }
 
-/** By the first part of the route, in the order of the navigation. Each is loaded when it is first shown. */
+/** By the first part of the route, in navigation order. Each view is loaded when first shown. */
 const VIEWS: Record<string, View> = {
   '': { title: 'Boards', needsEvents: true, load: () => import('./views/boards/boards.js') },
   live: { title: 'Live', needsEvents: true, load: () => import('./views/live/live.js') },
@@ -38,12 +38,12 @@ const VIEWS: Record<string, View> = {
 
 export function App() {
   const found = useLoaded('session', readAccess)
-  // Nearly everyone is signed in: the view does not wait for the service to say so.
+  // Most visitors are signed in, so the view loads in parallel with the session.
   useEffect(() => void VIEWS[findViewName(parseRoute(location.hash))]?.load().catch(() => undefined), [])
   const [failure, setFailure] = useState<Error | null>(null)
   const [session, setSession] = useState<Access | null>(null)
   const [ending, setEnding] = useState('')
-  // Before anything is drawn: no form to sign in for somebody who is signed in.
+  // Before painting, so that a signed-in user never sees the sign-in form.
   useLayoutEffect(() => setSession(found.value), [found.value])
   useEffect(() => onSessionEnd(setEnding), [])
   const begin = (next: Access) => {
@@ -51,7 +51,7 @@ export function App() {
     setEnding('')
   }
   useEffect(() => {
-    // Not before the view of another project is gone, which waits for the next session, too.
+    // Only after the view of another project has unmounted, which waits for the next session, too.
     if (session && ending === '') resumeSession()
   }, [session, ending])
   useOtherTabs(session, begin)
@@ -74,7 +74,7 @@ export function App() {
           try {
             await signOut()
           } catch (error) {
-            // The cookie is still good: somebody at a shared computer has to know.
+            // The cookie is still valid, which matters on a shared computer.
             if (!(error instanceof CallError && error.status === 401)) return setFailure(error as Error)
           }
           setFailure(null)
@@ -87,7 +87,7 @@ export function App() {
   )
 }
 
-/** Follows what people do in other tabs, which have the same session; what is not saved yet stays. */
+/** Follows sign-ins and sign-outs in other tabs, which share the session; unsaved changes are kept. */
 function useOtherTabs(session: Access | null, begin: (session: Access) => void): void {
   const latest = useLatest({ session, begin })
   useEffect(() => {
@@ -103,16 +103,16 @@ function useOtherTabs(session: Access | null, begin: (session: Access) => void):
 
 interface ShellProps {
   session: Access
-  /** why signing out failed */
+  /** the error of a failed sign-out */
   failure: Error | null
-  /** whether nobody may see it for now */
+  /** whether the content is hidden behind the sign-in form */
   isCovered: boolean
   onSignOut: () => void
 }
 
 function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
   const route = useRoute()
-  // A page that is kept open stays signed in.
+  // Renews the session of a page that stays open.
   usePoll(() => {
     readAccess().then(
       (now) => now ?? endSession('The session has ended: sign in again.'),
@@ -165,7 +165,7 @@ function findViewName({ view }: Route): string {
 
 function CurrentView({ name, ...props }: ViewProps & { name: string }) {
   const [renderError, reset] = useErrorBoundary()
-  // Another place in the same view may be one that can be shown.
+  // After an error, another route of the same view may render.
   const shown = useRef(props.route)
   useLayoutEffect(() => {
     if (shown.current === props.route) return

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** The folder of the page's sources, with a slash at its end. */
+/** The source folder of the page, with a trailing slash. */
 export const SOURCE = fileURLToPath(new URL('.', import.meta.url))
-/** Later folders may override the styles of earlier ones. */
+/** Later folders override the styles of earlier ones. */
 const STYLE_ORDER = ['ui/', 'charts/', 'views/', '']
 
 /**
- * Adds the CSS modules of all components to styles.css. esbuild would make a stylesheet for each view that is loaded later,
- * which nothing loads and which repeats the shared modules.
+ * Adds the CSS modules of all components to styles.css. By itself, esbuild would write a stylesheet per lazy-loaded
+ * view, which nothing loads and which repeats the shared modules.
  * @type {import('esbuild').Plugin}
  */
 const ALL_STYLES = {
@@ -25,7 +25,7 @@ const ALL_STYLES = {
   },
 }
 
-/** @param {string} name of a file */
+/** @param {string} name path relative to `SOURCE` */
 function rankFolder(name) {
   return STYLE_ORDER.findIndex((folder) => name.startsWith(folder))
 }
@@ -46,6 +46,6 @@ export const BUNDLE = {
   absWorkingDir: SOURCE,
   plugins: [ALL_STYLES],
   logLevel: /** @type {const} */ ('warning'),
-  // Such as a class that its CSS module does not have.
+  // For example, a class that a CSS module does not define.
   logOverride: /** @type {const} */ ({ 'import-is-undefined': 'error' }),
 }

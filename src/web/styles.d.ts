@@ -1,6 +1,6 @@
 declare module '*.css'
 
-/** The generated class names, by their names in the file. A name that is not there fails the build. */
+/** Generated class names, by their names in the file. The build fails at an unknown one. */
 declare module '*.module.css' {
   const names: Record<string, string>
   export = names

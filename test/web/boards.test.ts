@@ -11,7 +11,7 @@ const readTitles = async (page: Page) =>
   await findCards(page).evaluateAll((all: { ariaLabel: string | null }[]) => all.map((one) => one.ariaLabel))
 const findAnswer = (page: Page, title: string) => page.getByRole('region', { name: `Answer of ${title}` })
 
-/** Three users of the last days, who look more often than they buy. */
+/** Three users in the last days, with more views than purchases. */
 async function track(site: Site): Promise<void> {
   const events = [0, 1, 2].flatMap((user) =>
     [1, 2, 3].flatMap((days) => {
@@ -42,7 +42,7 @@ t.test('boards', async (t) => {
   }
   const page = await visit(t, '#/')
 
-  t.test('a project without boards sees one of its own data, and keeps it', async (t) => {
+  t.test('a project without boards gets a default board, which can be saved', async (t) => {
     await findAnswer(page, 'Totals, and the period before').getByText('11', { exact: true }).waitFor()
     await findAnswer(page, 'From one event to the next').getByRole('button', { name: '2: bought' }).waitFor()
     t.equal(
@@ -58,7 +58,7 @@ t.test('boards', async (t) => {
     t.match(await boards(), [{ name: 'Ours', count: 6 }])
   })
 
-  t.test('cards are moved, widened, renamed and removed, and saved at the end', async (t) => {
+  t.test('a board editor moves, resizes, renames and removes cards, and saves them together', async (t) => {
     await page.getByRole('button', { name: 'Move Users forward', exact: true }).press('Enter')
     const moved = ['Totals, and the period before', 'Events', 'Users', 'Most frequent events']
     t.strictSame((await readTitles(page)).slice(0, 4), moved)
@@ -85,7 +85,7 @@ t.test('boards', async (t) => {
     t.equal(cards[0].width, 4)
   })
 
-  t.test('whoever leaves a board that was changed is asked, and may stay', async (t) => {
+  t.test('a board editor asks before unsaved changes are discarded', async (t) => {
     const hash = () => new URL(page.url()).hash
     const name = page.getByLabel('Name of the board')
     const dialog = page.getByRole('dialog', { name: 'Leave without saving?' })
@@ -121,7 +121,7 @@ t.test('boards', async (t) => {
     await page.getByRole('heading', { name: 'All of ours' }).waitFor()
   })
 
-  t.test('a saved question becomes a card, which leads to it', async (t) => {
+  t.test('a saved question can be added as a card that links to it', async (t) => {
     await put(t, site, '/questions/people', {
       name: 'People',
       question: { ...USERS, interval: 'none' },
@@ -144,7 +144,7 @@ t.test('boards', async (t) => {
     await findAnswer(page, 'People').getByText('The saved question of this card was deleted.').waitFor()
   })
 
-  t.test('a change of somebody else is not lost unseen', async (t) => {
+  t.test('saving a board after somebody else offers both versions', async (t) => {
     const theirs = async (name: string) => {
       const { id, cards } = await board()
       await put(t, site, `/boards/${id}`, { name, cards })
@@ -164,7 +164,7 @@ t.test('boards', async (t) => {
     t.match(await board(), { name: 'Mine' })
   })
 
-  t.test('who may only read looks, and a question that fails spoils no other', async (t) => {
+  t.test('a read key sees boards read-only, and a failing card does not affect others', async (t) => {
     const { id } = await board()
     const cards = [
       { id: 'good', name: 'Good', question: { ...USERS, interval: 'none' }, display: { as: 'number' }, width: 1 },
@@ -195,7 +195,7 @@ t.test('boards', async (t) => {
     await until('the next answers', () => asked >= before + 2)
   })
 
-  t.test('a new board is made, and deleted after asking', async (t) => {
+  t.test('a board can be created, and deleted after confirmation', async (t) => {
     await page.getByRole('button', { name: 'New board' }).click()
     await page.getByLabel('Name', { exact: true }).fill('<img src=x onerror=alert(1)>')
     await page.getByRole('button', { name: 'Create board' }).click()
@@ -207,7 +207,7 @@ t.test('boards', async (t) => {
     t.equal((await boards()).length, 1)
   })
 
-  t.test('what is typed into a new board stays, though the list of boards cannot be read', async (t) => {
+  t.test('a new board keeps its input when the list of boards cannot be loaded', async (t) => {
     const page = await visit(t, '#/')
     let fail: () => void = () => undefined
     const isTyped = new Promise<void>((resolve) => {

@@ -6,7 +6,7 @@ import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { until } from '../helper.js'
 import { checkAccessibility, download, type Site, startSite } from './page.js'
 
-/** Leaves a dead letter as the writer does. */
+/** Inserts a dead letter as the writer does. */
 async function insertLetter({ config }: Site, body: string, n: number): Promise<void> {
   const { clickhouse, close } = await openStore(config)
   if (!(clickhouse instanceof ClickHouse)) throw new Error('this test needs a ClickHouse')
@@ -16,14 +16,14 @@ async function insertLetter({ config }: Site, body: string, n: number): Promise<
   await close()
 }
 
-/** The texts of a table's rows, below its head. */
+/** The cell texts of a table's rows. */
 const readRows = async (page: Page, table: string) => {
   const rows = await page.getByRole('table', { name: table }).getByRole('row').all()
   const texts = await Promise.all(rows.map(async (row) => await row.getByRole('cell').allTextContents()))
   return texts.filter((cells) => cells.length > 0)
 }
 
-t.test('what is stored', async (t) => {
+t.test('the data view', async (t) => {
   const site = await startSite(t)
   const { call, visit, addKey } = site
   const hostile = '<img src=x onerror=alert(1)>'
@@ -40,7 +40,7 @@ t.test('what is stored', async (t) => {
     )
   }
 
-  t.test('names are listed with counts, found by a part, and lead to their properties', async (t) => {
+  t.test('lists event names with counts, searches them, and links to properties', async (t) => {
     const page = await visit(t, '#/data')
     await page.getByRole('link', { name: 'signed up', exact: true }).waitFor()
     t.strictSame(
@@ -82,7 +82,7 @@ t.test('what is stored', async (t) => {
     t.match(decodeURIComponent(page.url()), /"signed\+up".*"breakdown":\[\["properties","plan"\]\]/)
   })
 
-  t.test('names and properties that try to be HTML are text', async () => {
+  t.test('shows names and properties with HTML as text', async () => {
     const page = await visit(t, '#/data')
     await page.getByRole('link', { name: hostile, exact: true }).click()
     await page.getByRole('heading', { name: hostile }).waitFor()
@@ -90,7 +90,7 @@ t.test('what is stored', async (t) => {
     await page.getByRole('region', { name: '=cmd()' }).getByText('"<script>alert(1)</script>"').waitFor()
   })
 
-  t.test('dead letters are shown with their reason, and replayed', async (t) => {
+  t.test('lists dead letters with reasons, and replays them', async (t) => {
     const body = { events: [{ event: 'late', distinct_id: 'ada', properties: { b: '<b>' } }] }
     for (const n of [1, 2]) await insertLetter(site, JSON.stringify(body), n)
     await insertLetter(site, 'nonsense', 3)
@@ -120,7 +120,7 @@ t.test('what is stored', async (t) => {
     t.equal(await reader.getByRole('button', { name: /Replay/ }).count(), 0)
   })
 
-  t.test('another project sees none of it', async () => {
+  t.test('shows nothing of another project', async () => {
     const page = await visit(t, '#/data', await addKey('read', 'other'))
     await page.getByText('No events yet').first().waitFor()
     await page.goto(page.url().replace(/#.*/, '#/data/dead-letters'))

@@ -19,7 +19,7 @@ function buildLink(question: object, more = ''): string {
   return `#/explore?q=${encodeURIComponent(JSON.stringify(question))}${more}`
 }
 
-t.test('what comes from events does nothing: in the page, in a file, in a terminal', async (t) => {
+t.test('hostile values are harmless on the page, in CSV and in the curl command', async (t) => {
   const question = { kind: 'series', series: [{ event: '*' }], breakdown: ['properties.of'], interval: 'none' }
   const page = await site.visit(t, buildLink(question))
   await page.getByText(HTML).first().waitFor()
@@ -38,7 +38,7 @@ t.test('what comes from events does nothing: in the page, in a file, in a termin
   await page.getByRole('dialog').getByText('1 user', { exact: true }).waitFor()
 })
 
-t.test('bars of negative totals go from zero to the other side', async (t) => {
+t.test('bars of negative totals extend to the left of zero', async (t) => {
   const key = await site.addKey('secret', 'balances')
   const amounts = { loss: -30, gain: 10, nothing: 0 }
   const events = Object.entries(amounts).map(([of, amount]) => {
@@ -61,7 +61,7 @@ t.test('bars of negative totals go from zero to the other side', async (t) => {
   await checkAccessibility(t, page, 'bars of negative totals')
 })
 
-t.test('a question is saved, opened, changed and deleted; a read key only opens it', async (t) => {
+t.test('a question can be saved, opened, changed and deleted; a read key only opens it', async (t) => {
   const page = await site.visit(t, buildLink({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d&as=number'))
   const save = async (button: string, name: string) => {
     await page.getByRole('button', { name: 'Save', exact: true }).click()
@@ -88,13 +88,13 @@ t.test('a question is saved, opened, changed and deleted; a read key only opens 
   await checkAccessibility(t, page, 'saved questions')
   await page.getByRole('button', { name: 'Delete Another' }).click()
   await page.getByRole('button', { name: 'Delete question' }).click()
-  // The list comes back once it is deleted.
+  // The list reopens after the deletion.
   await page.getByRole('dialog', { name: 'Saved questions' }).waitFor()
   await page.getByRole('button', { name: 'Delete Another' }).waitFor({ state: 'detached' })
   t.equal((await site.call('GET', '/public/questions')).json().questions.length, 1)
 })
 
-t.test('of a question that somebody else saved meanwhile, either version stays', async (t) => {
+t.test('saving a question after somebody else offers both versions', async (t) => {
   const question = { kind: 'series', series: [{ event: 'a' }] }
   const theirs = async (name: string) => {
     const { statusCode } = await site.call('PUT', '/public/questions/shared', {
@@ -127,7 +127,7 @@ t.test('of a question that somebody else saved meanwhile, either version stays',
   await site.call('DELETE', '/public/questions/shared')
 })
 
-t.test('a question goes on a board, as itself or as the saved one', async (t) => {
+t.test('a question can be added to a board, by value or by reference', async (t) => {
   const boards = async () => (await site.call('GET', '/public/boards')).json().boards
   const question = { kind: 'series', series: [{ event: 'a' }], interval: 'none' }
   const page = await site.visit(t, buildLink(question, '&as=number'))
@@ -158,7 +158,7 @@ t.test('a question goes on a board, as itself or as the saved one', async (t) =>
   t.ok(await reader.getByRole('button', { name: 'Add to board' }).isDisabled())
 })
 
-t.test('values keep their types, and a deeper filter its text', async (t) => {
+t.test('filter values keep their types, and nested filters are edited as JSON', async (t) => {
   const page = await site.visit(
     t,
     buildLink({ kind: 'series', series: [{ event: '*' }], interval: 'none' }, '&as=number'),
@@ -197,7 +197,7 @@ t.test('values keep their types, and a deeper filter its text', async (t) => {
   await page.getByRole('button', { name: /^1:/ }).waitFor()
 })
 
-t.test('what is wrong is said beside its field, and a question of another form is edited as text', async (t) => {
+t.test('validation errors are shown next to their fields, and unsupported questions are edited as JSON', async (t) => {
   const wrong = {
     kind: 'series',
     series: [{ event: 'a' }],
@@ -207,7 +207,10 @@ t.test('what is wrong is said beside its field, and a question of another form i
   }
   const page = await site.visit(t, buildLink(wrong))
   await page.getByRole('alert').waitFor()
-  await page.getByText(/^This (?:must|is) /).first().waitFor()
+  await page
+    .getByText(/^This (?:must|is) /)
+    .first()
+    .waitFor()
   await page.goto(`${site.url}/#/explore?q=${encodeURIComponent('{"kind":"series","series":"a"}')}`)
   await page.getByText('The fields of the page do not fit this question.').waitFor()
   const editor = page.getByLabel('Question as JSON')
@@ -221,7 +224,7 @@ t.test('what is wrong is said beside its field, and a question of another form i
   await page.getByRole('button', { name: /^3: a/ }).waitFor()
 })
 
-t.test('the period before is beside each number, and each drawing is usable', async (t) => {
+t.test('comparisons are shown in every visualization', async (t) => {
   const page = await site.visit(
     t,
     buildLink({ kind: 'series', series: [{ event: 'a' }, { event: '*' }] }, '&compare=1&range=7d'),
@@ -237,7 +240,7 @@ t.test('the period before is beside each number, and each drawing is usable', as
   await checkAccessibility(t, page, 'a table')
 })
 
-t.test('numbers of the period before lead to the users behind them', async (t) => {
+t.test('numbers of the period before have a drill-down', async (t) => {
   const DAY_MS = 86_400_000
   const earlier = Date.now() - 9 * DAY_MS
   const events = ['edsger', 'barbara'].map((distinct_id) => ({ event: 'then', distinct_id, timestamp: earlier }))
@@ -268,7 +271,7 @@ t.test('numbers of the period before lead to the users behind them', async (t) =
   await behind(['barbara', 'edsger'])
 })
 
-t.test('a value is compared with what it was before, however many were more frequent then', async (t) => {
+t.test('a value is compared with its own past, even if others were more frequent then', async (t) => {
   const key = await site.addKey('secret', 'compared')
   const times = (count: number, value: string, days: number) => {
     const timestamp = Date.now() - days * 86_400_000
@@ -291,7 +294,7 @@ t.test('a value is compared with what it was before, however many were more freq
   await page.getByRole('dialog').getByText('9 users', { exact: true }).waitFor()
 })
 
-t.test('a question is saved as it was asked, without a filter that is still to be filled in', async (t) => {
+t.test('a question is saved without incomplete filters', async (t) => {
   const page = await site.visit(t, buildLink({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
   const filters = page.getByRole('group', { name: 'Filters of all events' })
   await filters.getByRole('button', { name: '+ Filter' }).click()
@@ -308,7 +311,7 @@ t.test('a question is saved as it was asked, without a filter that is still to b
   t.ok(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled())
 })
 
-t.test('on a phone, a link shows the answer without scrolling', async (t) => {
+t.test('a link opened on a phone shows the answer without scrolling', async (t) => {
   const page = await site.visit(t, buildLink({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
   await page.setViewportSize({ width: 390, height: 844 })
   const chart = page.getByRole('img', { name: /^Chart of a/ })

@@ -7,7 +7,7 @@ const DAY_MS = 86_400_000
 const ZONE = 'Europe/Berlin'
 const site = await startSite(t)
 
-/** Twelve people of a shop; each third one buys, and all look around before. */
+/** Twelve users of a shop: all of them look, every third buys. */
 async function fill(): Promise<void> {
   const now = Date.now()
   const events: object[] = []
@@ -32,7 +32,7 @@ async function fill(): Promise<void> {
 
 type Row = (string | number | null)[]
 
-/** What the service answers to the same question, asked without the page. */
+/** The answer of the service to the same question. */
 async function query(question: object): Promise<{ results: never }> {
   const response = await site.call('POST', '/public/query', { timezone: ZONE, ...question })
   t.equal(response.statusCode, 200, response.body)
@@ -42,7 +42,7 @@ async function query(question: object): Promise<{ results: never }> {
 const shown = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 2 })
 const format = (value: string | number | null) => (typeof value === 'number' ? shown.format(value) : (value ?? '–'))
 
-/** The rows of a table, without its head and the marks of what is not over. */
+/** The rows of a table, without the heading and the marks of open buckets. */
 async function readRows(page: Page, title: string): Promise<string[][]> {
   const rows = await page
     .getByRole('region', { name: `Table: ${title}` })
@@ -53,7 +53,7 @@ async function readRows(page: Page, title: string): Promise<string[][]> {
   )
 }
 
-/** Waits until the page draws these numbers as a table. */
+/** Waits until the page shows these numbers as a table. */
 async function waitForTable(t: Test, page: Page, title: string, rows: Row[]): Promise<void> {
   t.ok(rows.length > 0 && rows.some((row) => row.some((value) => typeof value === 'number' && value > 0)))
   await page.getByRole('radio', { name: 'Table' }).check()
@@ -77,7 +77,7 @@ async function chooseIn(page: Page, field: ReturnType<Page['getByRole']>, text: 
   await page.locator('[role="option"]:visible').filter({ hasText: text }).first().click()
 }
 
-/** The date in the zone of the browsers, so many days from now. */
+/** The date in the browsers' time zone, some days from now. */
 function formatDay(days: number): string {
   return new Intl.DateTimeFormat('en-CA', { timeZone: ZONE }).format(Date.now() + days * DAY_MS)
 }
@@ -87,14 +87,14 @@ interface SeriesLine {
   points: { at: string; value: number }[]
 }
 
-t.test('nothing sent yet: the page says how to, and goes on by itself', async (t) => {
+t.test('an empty project shows the welcome page until the first event arrives', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
   await fill()
   await page.getByRole('heading', { name: 'Explore' }).waitFor()
 })
 
-t.test('series from scratch: events, metrics, filters, breakdown; in a fresh browser the same', async (t) => {
+t.test('a series built in the form matches the service, and its link reproduces it', async (t) => {
   const page = await site.visit(t, '#/explore')
   await choose(page, 'Series 1', 'Event', 'looked')
   const days = async (question: object) => (await query(question)).results as SeriesLine[]
@@ -150,9 +150,9 @@ t.test('series from scratch: events, metrics, filters, breakdown; in a fresh bro
   await checkAccessibility(t, other, 'lines')
 })
 
-t.test('a name that no event has is said above the chart', async (t) => {
+t.test('an unknown event name causes a warning above the chart', async (t) => {
   const question = { kind: 'series', series: [{ event: 'lookd' }] }
-  // On a slow machine the first answer may come before its warnings.
+  // On a slow machine, the first answer may not have warnings yet.
   await until('a warning', async () => 'warnings' in (await query(question)))
   const page = await site.visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}`)
   const answer = page.getByRole('region', { name: 'Answer', exact: true })
@@ -163,7 +163,7 @@ t.test('a name that no event has is said above the chart', async (t) => {
   await until('no warning', async () => (await warnings.count()) === 0)
 })
 
-t.test('a funnel from scratch, its steps moved and removed', async (t) => {
+t.test('a funnel can be built in the form, and its steps moved and removed', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Funnel' }).first().check()
   await choose(page, 'Step 1', 'Event', 'looked')
@@ -197,7 +197,7 @@ t.test('a funnel from scratch, its steps moved and removed', async (t) => {
   await page.getByRole('region', { name: 'Step 2' }).getByRole('button', { name: /^4/ }).waitFor()
 })
 
-t.test('retention from scratch', async (t) => {
+t.test('a retention question can be built in the form', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Retention' }).check()
   await chooseIn(page, page.getByRole('combobox', { name: 'Start event', exact: true }), 'signed up')
@@ -217,7 +217,7 @@ t.test('retention from scratch', async (t) => {
   })
 })
 
-t.test('paths from scratch, forwards and backwards', async (t) => {
+t.test('paths can be built in the form, in both directions', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Paths' }).check()
   await chooseIn(page, page.getByRole('combobox', { name: 'Event', exact: true }), 'signed up')
@@ -237,7 +237,7 @@ t.test('paths from scratch, forwards and backwards', async (t) => {
   await waitForTable(t, page, 'Events', await rows({ end: 'looked' }))
 })
 
-t.test('the users behind a number, page by page, lead to each of them', async (t) => {
+t.test('a drill-down lists users page by page, with links to them', async (t) => {
   const many = Array.from({ length: 60 }, (_, i) => ({ event: 'many', distinct_id: `m${String(i).padStart(2, '0')}` }))
   await site.call('POST', '/public/track/batch', { events: many })
   const question = { kind: 'series', series: [{ event: 'many', metric: 'users' }], interval: 'none', timezone: ZONE }
@@ -258,7 +258,7 @@ t.test('the users behind a number, page by page, lead to each of them', async (t
   await page.waitForURL(/#\/users\/m55$/)
 })
 
-t.test('the pointer shows the numbers of a day, and a click who is behind one', async (t) => {
+t.test('the chart shows numbers at the pointer, and a click opens the drill-down', async (t) => {
   const question = { kind: 'series', series: [{ event: 'bought' }, { event: 'looked' }], timezone: ZONE }
   const page = await site.visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}&range=7d`)
   const { results } = await query({ ...question, from: formatDay(-6), to: formatDay(1) })
@@ -282,7 +282,7 @@ t.test('the pointer shows the numbers of a day, and a click who is behind one', 
     .waitFor()
 })
 
-t.test('the option that the keys are at is in sight', async (t) => {
+t.test('the active option of a combobox is scrolled into view', async (t) => {
   const names = Array.from({ length: 40 }, (_, i) => ({ event: `option ${i}`, distinct_id: 'ada' }))
   await site.call('POST', '/public/track/batch', { events: names })
   const page = await site.visit(t, '#/explore')

@@ -5,11 +5,11 @@ import { checkAccessibility, startSite } from './page.js'
 
 const EVERY_MS = 5_000
 
-/** The text of a part of the service. */
+/** The text of a check. */
 const readText = async (page: Page, part: string) =>
   (await page.getByRole('region', { name: part }).textContent()) ?? ''
 
-/** Lets the time of the page pass until a part says something. */
+/** Advances the page's clock until a check contains a text. */
 async function waitForText(page: Page, part: string, text: string | RegExp): Promise<void> {
   await until(`${part}: ${text}`, async () => {
     if ((await readText(page, part)).match(text)) return true
@@ -18,7 +18,7 @@ async function waitForText(page: Page, part: string, text: string | RegExp): Pro
   })
 }
 
-t.test('the state of the service is told in words, and follows it', async (t) => {
+t.test('the health view describes the state of the service and follows it', async (t) => {
   const clickhouse = await startClickHouse(t)
   const { call, visit } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
   const page = await visit(t, '#/health')
@@ -32,7 +32,7 @@ t.test('the state of the service is told in words, and follows it', async (t) =>
   await waitForText(page, 'Store', /Events stored since the start1F/)
   await checkAccessibility(t, page, 'a calm service')
 
-  await t.test('names that mean nobody, and links that were refused, are told, and listed', async (t) => {
+  await t.test('placeholder names and refused aliases are reported and listed', async (t) => {
     await call('POST', '/public/users/identify', { distinct_id: 'grace' })
     const authorization = `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}`
     const batch = [
@@ -51,7 +51,7 @@ t.test('the state of the service is told in words, and follows it', async (t) =>
       .waitFor()
   })
 
-  t.test('what is not known is not said to be well', async (t) => {
+  t.test('an unknown state is not reported as healthy', async (t) => {
     await page.route('**/metrics', (route) => route.fulfill({ status: 502, body: '' }))
     const status = page.getByRole('status')
     await until('a failure', async () => {
@@ -64,7 +64,7 @@ t.test('the state of the service is told in words, and follows it', async (t) =>
     await until('the state', async () => /All is well|Take a look/.test((await status.textContent()) ?? ''))
   })
 
-  t.test('a store that is down is named, with what to do', async (t) => {
+  t.test('an unavailable store is reported with advice', async (t) => {
     await clickhouse.close()
     await call('POST', '/public/track', { event: 'waits', distinct_id: 'ada' })
     await waitForText(page, 'Store', 'ClickHouse does not answer')
@@ -76,7 +76,7 @@ t.test('the state of the service is told in words, and follows it', async (t) =>
   })
 })
 
-t.test('a tab that is hidden asks nothing, and what is shown again is new', async (t) => {
+t.test('a hidden tab does not poll, and refreshes when it is shown', async (t) => {
   const { visitInTab } = await startSite(t)
   const page = await visitInTab('#/health')
   await page.getByRole('region', { name: 'Intake' }).waitFor()

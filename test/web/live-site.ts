@@ -3,12 +3,12 @@ import type { Test } from 'tap'
 import { until } from '../helper.js'
 import { startSite } from './page.js'
 
-/** A site of which the live view is looked at. */
+/** A site for testing the live view. */
 export async function startLiveSite(t: Test) {
   const site = await startSite(t, {}, { liveLimits: { checkMs: 20 } })
   return {
     ...site,
-    /** @param properties a text is sent as it is; @returns the id of the event */
+    /** @param properties a string is sent unchanged; @returns the id of the event */
     track: async (key: string, event: string, distinct_id: string, properties: object | string = {}) => {
       const text = typeof properties === 'string' ? properties : JSON.stringify(properties)
       const names = `"event":${JSON.stringify(event)},"distinct_id":${JSON.stringify(distinct_id)}`
@@ -22,12 +22,12 @@ export async function startLiveSite(t: Test) {
 
 export const findRows = (page: Page) => page.getByRole('list', { name: 'Events, newest first' }).getByRole('listitem')
 
-/** The links that open the events that are shown. */
+/** The links to the events that are shown. */
 export const findLinks = (page: Page) => findRows(page).locator('a[href^="#/live/"]')
 
 /** Resolves once the stream is open. */
 export const waitForLive = (page: Page) => page.getByRole('status').getByText('Live', { exact: true }).waitFor()
 
-/** Resolves once the events of these names are shown, and no others. */
+/** Resolves once exactly the events of these names are shown. */
 export const waitForEvents = (page: Page, names: string[]) =>
   until(`${names}`, async () => JSON.stringify(await findLinks(page).allInnerTexts()) === JSON.stringify(names))

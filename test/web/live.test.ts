@@ -13,7 +13,7 @@ async function choose(page: Page, label: string, text: string): Promise<void> {
   await field.press('Enter')
 }
 
-t.test('events appear within 2 s, newest first, and stand still when asked to', async (t) => {
+t.test('new events appear within 2 s, newest first, and the list can be paused', async (t) => {
   const key = await site.addKey('secret', 'shop')
   await track(key, 'first', 'ada', { plan: 'pro' })
   await track(key, 'second', 'grace')
@@ -37,7 +37,7 @@ t.test('events appear within 2 s, newest first, and stand still when asked to', 
   await waitForEvents(page, ['fifth', 'fourth', 'third', 'second', 'first'])
 })
 
-t.test('filters are in the link, and hold for what comes', async (t) => {
+t.test('filters are part of the link, and apply to new events', async (t) => {
   const key = await site.addKey('secret', 'filters')
   for (const [event, user, plan] of [
     ['bought', 'ada', 'pro'],
@@ -72,7 +72,7 @@ t.test('filters are in the link, and hold for what comes', async (t) => {
   await other.getByText('No event matches yet').waitFor()
 })
 
-t.test('nothing of another project shows', async (t) => {
+t.test('events of another project are never shown', async (t) => {
   const [mine, other] = [await site.addKey('secret', 'mine'), await site.addKey('secret', 'other')]
   await track(mine, 'mine', 'ada')
   const id = await track(other, 'theirs', 'mallory')
@@ -87,7 +87,7 @@ t.test('nothing of another project shows', async (t) => {
   t.notMatch(await page.content(), /theirs|mallory/)
 })
 
-t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', async (t) => {
+t.test('a hidden tab closes its stream, and catches up when it is shown', async (t) => {
   const key = await site.addKey('secret', 'hidden')
   const before = await track(key, 'before', 'ada')
   const page = await site.visitInTab('#/live', key)
@@ -108,7 +108,7 @@ t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', as
   t.strictSame(resumed, [before])
 })
 
-t.test('more than a list holds may come meanwhile, and none of it that is wanted is missed', async (t) => {
+t.test('a filtered list catches up on more events than it can hold', async (t) => {
   const key = await site.addKey('secret', 'much')
   await track(key, 'before', 'ada', { kind: 'rare' })
   const page = await site.visitInTab('#/live?property=kind&value=rare', key)
@@ -140,7 +140,7 @@ t.test('more than a list holds may come meanwhile, and none of it that is wanted
   )
 })
 
-t.test('who has a key that is revoked is signed out and told why', async (t) => {
+t.test('revoking a key ends the session and shows why', async (t) => {
   const key = await site.addKey('read', 'revoked')
   const sender = await site.addKey('write', 'revoked')
   await track(sender, 'before', 'ada')

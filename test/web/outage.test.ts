@@ -4,7 +4,7 @@ import { startSite } from './page.js'
 
 const SILENT = 'The store, ClickHouse, does not answer'
 
-t.test('every view says that the store is silent, and goes on by itself', async (t) => {
+t.test('every view reports an unavailable store, and recovers', async (t) => {
   const clickhouse = await startClickHouse(t)
   const { call, visit, url } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
   await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
@@ -34,7 +34,7 @@ t.test('every view says that the store is silent, and goes on by itself', async 
   }
 })
 
-t.test('what has failed is loaded again once the service is ready', async (t) => {
+t.test('failed loads are repeated when the service is ready', async (t) => {
   const { call, visit } = await startSite(t)
   await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
   const page = await visit(t, '#/health')
@@ -52,20 +52,20 @@ t.test('what has failed is loaded again once the service is ready', async (t) =>
   await page.getByRole('alert').getByText(SILENT).waitFor({ state: 'hidden' })
 })
 
-t.test('a page without a network says so, and goes on once there is one', async (t) => {
+t.test('an offline page says so, and recovers', async (t) => {
   const { call, visit } = await startSite(t)
   await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
   const page = await visit(t, '#/health')
   await page.getByRole('heading', { name: 'Health' }).waitFor()
   await page.context().setOffline(true)
-  // Its code was not loaded yet.
+  // The chunk of this view has not been loaded yet.
   await page.getByRole('link', { name: 'Users', exact: true }).click()
   await page.getByRole('alert').getByText('The service cannot be reached. This page goes on by itself').waitFor()
   await page.context().setOffline(false)
   await page.getByRole('link', { name: 'ada' }).waitFor()
 })
 
-t.test('every view asks again after a call that a service which is ready left without an answer', async (t) => {
+t.test('every view retries calls that failed although the service was ready', async (t) => {
   const { call, visit, url } = await startSite(t)
   await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
   const sent = await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada', properties: { n: 1 } })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { SECRET_KEY } from '../helper.js'
 import { checkAccessibility, startSite } from './page.js'
 
-t.test('people sign in, and everyone can use what they see', async (t) => {
+t.test('signing in and out is accessible', async (t) => {
   const { visit, addKey, url } = await startSite(t)
   const page = await visit(t, '#/users')
   await page.getByRole('heading', { name: 'Users' }).waitFor()
@@ -12,7 +12,7 @@ t.test('people sign in, and everyone can use what they see', async (t) => {
   await checkAccessibility(t, page, 'the form')
   const reader = await visit(t, '#/', await addKey('read', 'another project'))
   await reader.getByText('another project').first().waitFor()
-  // Names that every object has.
+  // The name of a property that every object inherits.
   await page.goto(`${url}/#/constructor`)
   await page.getByLabel('Key of the project').fill(SECRET_KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()

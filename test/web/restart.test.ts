@@ -3,7 +3,7 @@ import { startChromium } from '../browser/chromium.js'
 import { freePort, SECRET_KEY, settingsFor, startService } from '../helper.js'
 import { waitForEvents, waitForLive } from './live-site.js'
 
-t.test('a page that is open while the service restarts goes on by itself, and misses nothing', async (t) => {
+t.test('an open page survives a restart of the service without missing events', async (t) => {
   const env = { ...(await settingsFor(t, 'embedded')), PORT: String(await freePort()) }
   const track = async (url: string, event: string) => {
     const headers = { 'content-type': 'application/json', 'x-api-key': SECRET_KEY }

@@ -13,11 +13,11 @@ async function track({ call }: Site, event: string, distinctId: string, { at = N
   if (statusCode !== 200) throw new Error(body)
 }
 
-/** The names of the events in the order in which they are shown. */
+/** The names of the events in display order. */
 const shownEvents = (page: Page) =>
   page.getByRole('region', { name: 'Events' }).locator('li').getByRole('link').allTextContents()
 
-t.test('users', async (t) => {
+t.test('the users view', async (t) => {
   const site = await startSite(t)
   const { call, browser, visit, addKey } = site
   const hostile = '<b>"\u202e=1+1'
@@ -37,7 +37,7 @@ t.test('users', async (t) => {
   await track(site, 'today', 'ada', { at: NOW, properties: '{"session_id":"visit-2","n":1.0}' })
   await track(site, 'anonymous', 'nobody-3')
 
-  t.test('are listed, and found by what people know of them', async (t) => {
+  t.test('lists and searches users', async (t) => {
     const page = await visit(t, '#/users')
     const links = page.getByRole('table', { name: 'Users' }).getByRole('link')
     await links.first().waitFor()
@@ -67,7 +67,7 @@ t.test('users', async (t) => {
     await page.getByText('Nobody matches').waitFor()
   })
 
-  t.test('have a profile, other names, sessions and events, exactly as sent', async (t) => {
+  t.test('shows the profile, aliases, sessions and events exactly as sent', async (t) => {
     const page = await visit(t, '#/users/device-7')
     await page.getByRole('heading', { name: 'ada', exact: true }).waitFor()
     await page.getByText('device-7 is another name of this user.').waitFor()
@@ -81,7 +81,7 @@ t.test('users', async (t) => {
     await checkAccessibility(t, page, 'a user')
   })
 
-  t.test('another name can be removed with a secret key, and then is a user of its own', async (t) => {
+  t.test('removes an alias with a secret key; it becomes a separate user', async (t) => {
     await call('POST', '/public/users/alias', { distinct_id: 'joint', alias: 'tablet/1' })
     await track(site, 'as joint', 'joint')
     await track(site, 'as tablet', 'tablet/1')
@@ -107,7 +107,7 @@ t.test('users', async (t) => {
     await until('its own events', async () => (await shownEvents(page)).join() === 'as tablet')
   })
 
-  t.test('a click opens an event, which can be deleted', async (t) => {
+  t.test('opens an event, which can be deleted', async (t) => {
     await track(site, 'to delete', 'grace')
     const page = await visit(t, '#/users/grace')
     await page.getByRole('link', { name: 'to delete' }).click()
@@ -118,7 +118,7 @@ t.test('users', async (t) => {
     t.match(page.url(), /#\/users\/grace$/)
   })
 
-  t.test('many events come in parts, of all names in one order', async (t) => {
+  t.test('reads many events page by page, merged over all names', async (t) => {
     await call('POST', '/public/users/alias', { distinct_id: 'many', alias: 'many-2' })
     const events = Array.from({ length: 130 }, (_, i) => {
       return { event: `e${i}`, distinct_id: i % 3 === 0 ? 'many-2' : 'many', timestamp: NOW - DAY + i }
@@ -132,14 +132,14 @@ t.test('users', async (t) => {
     t.equal(await page.getByRole('button', { name: 'Show earlier events' }).count(), 0)
   })
 
-  t.test('what tries to be HTML is text', async (t) => {
+  t.test('shows HTML as text', async (t) => {
     const page = await visit(t, '#/users')
     await page.getByRole('link', { name: '<b>"\\u202e=1+1' }).click()
     await page.getByText('<script>alert(1)</script>', { exact: true }).waitFor()
     t.equal(decodeURIComponent(new URL(page.url()).hash), `#/users/${hostile}`)
   })
 
-  t.test('can be exported, and with a secret key be erased', async (t) => {
+  t.test('exports a user, and erases it with a secret key', async (t) => {
     const reader = await visit(t, '#/users/ada', await addKey('read'))
     await reader.getByText('Sign in with a secret key to erase.').waitFor()
     t.equal(await reader.getByRole('button', { name: /Erase/ }).count(), 0)
@@ -170,7 +170,7 @@ t.test('users', async (t) => {
     t.equal((await call('GET', '/public/users/ada')).statusCode, 404)
   })
 
-  t.test('another project has none of them', async () => {
+  t.test('shows nothing of another project', async () => {
     const page = await visit(t, '#/users', await addKey('read', 'other'))
     await page.getByText('No profiles yet').waitFor()
     await page.goto(page.url().replace(/#.*/, '#/users/grace'))

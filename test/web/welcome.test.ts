@@ -9,7 +9,7 @@ import { checkAccessibility, startSite } from './page.js'
 const run = promisify(execFile)
 const site = await startSite(t)
 
-t.test('a project without events sees how to send one, until the first arrives', async (t) => {
+t.test('an empty project shows how to send an event, until one arrives', async (t) => {
   const [reader, writer] = [await site.addKey('read', 'fresh'), await site.addKey('write', 'fresh')]
   const page = await site.visit(t, '#/live', reader)
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
@@ -31,7 +31,7 @@ t.test('a project without events sees how to send one, until the first arrives',
   await findRows(page).filter({ hasText: 'signed up' }).waitFor()
 })
 
-t.test('what the page says to run sends an event', async (t) => {
+t.test('the code of the welcome page sends an event', async (t) => {
   for (const { title, code } of buildSnippets(site.url)) {
     if (title === 'curl') continue
     const key = await site.addKey('write', title)

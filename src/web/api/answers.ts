@@ -6,25 +6,25 @@ import type { Display } from '../lib/question.js'
 import { call } from './call.js'
 import { ConcurrencyLimit } from './concurrency-limit.js'
 
-/** The service answers as many questions of a project at a time; others would wait there, and be refused in the end. */
+/** The service runs this many queries of a project at a time; more would queue there and could be refused. */
 const concurrency = new ConcurrencyLimit(2)
 
 interface Turn {
   signal?: AbortSignal
-  /** of who asks among others who do so at the same time */
+  /** order among requests made at the same time, the smallest first */
   priority?: number
 }
 
-/** An answer as it is drawn. */
+/** An answer, with the one for the previous period if the display asks for a comparison. */
 export interface ComparedAnswer {
   answer: DrawnAnswer
-  /** about the period before, if that was wanted */
+  /** null without a comparison */
   before: AnswerBefore | null
 }
 
 /**
- * Asks the service.
- * @param question what `POST /public/query` takes, `from` and `to` as in `display` if it has none
+ * Runs a query.
+ * @param question what `POST /public/query` takes; `from` and `to` come from `display` if it has none
  * @throws CallError
  */
 export async function fetchAnswer(question: unknown, display: Display, turn: Turn = {}): Promise<ComparedAnswer> {
@@ -36,7 +36,7 @@ export async function fetchAnswer(question: unknown, display: Display, turn: Tur
   return { answer, before: isCompared ? alignBefore(answer, before) : null }
 }
 
-/** The answer about the period before; of a breakdown, it is asked for once it is known which values are shown. */
+/** The answer about the period before. With a breakdown it has to wait until the values to compare are known. */
 async function fetchAnswerBefore(request: object, asked: Promise<DrawnAnswer>, turn: Turn): Promise<DrawnAnswer> {
   if (!('breakdown' in request)) return await postQuery(request, turn)
   const answer = await asked
@@ -47,7 +47,7 @@ async function postQuery(body: unknown, turn: Turn): Promise<DrawnAnswer> {
   return await concurrency.run(() => call<DrawnAnswer>('POST', '/public/query', body, turn.signal), turn)
 }
 
-/** A page of the users behind a number. @throws CallError */
+/** A page of the users that a number counts. @throws CallError */
 export async function listDrillDownUsers(
   behind: DrillDown,
   { page, limit }: { page: number; limit: number },

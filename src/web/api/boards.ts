@@ -2,7 +2,7 @@ import type { Board, BoardCard, BoardSummary } from '../../contract/responses.js
 import { createId } from '../lib/new-id.js'
 import { CallError, call } from './call.js'
 
-/** A board as it is edited and saved. */
+/** The part of a board that can be edited. */
 export interface BoardDraft {
   name: string
   cards: BoardCard[]
@@ -19,19 +19,19 @@ export async function readBoard(id: string, signal?: AbortSignal): Promise<Board
 }
 
 /**
- * @param revision the one that is replaced, 0 for a new board; null replaces whatever there is
- * @throws CallError `revision_conflict` if somebody else has changed it meanwhile
+ * @param revision the revision to replace, 0 for a new board; null overwrites any
+ * @throws CallError `revision_conflict` if somebody else has saved the board in the meantime
  */
 export async function saveBoard(id: string, { name, cards }: BoardDraft, revision: number | null): Promise<void> {
   await call('PUT', toPath(id), { name, cards, revision })
 }
 
-/** More are refused by the service. */
+/** The limit of the service. */
 export const MAX_CARDS = 50
-/** Somebody else may save the board at the same time. */
+/** A retry is needed when somebody else saves the board at the same time. */
 const ADD_ATTEMPTS = 3
 
-/** Puts a card at the end of a board, whatever others change of it meanwhile. @throws CallError */
+/** Appends a card to a board, keeping concurrent changes of others. @throws CallError */
 export async function addCard(id: string, card: Omit<BoardCard, 'id'>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const { name, cards, revision } = await readBoard(id)

@@ -1,14 +1,14 @@
 import { BASE_URL } from '../lib/base-url.js'
 import { checkStatus, watchForDelay } from './service-status.js'
 
-/** A failure that the service answered with, or that kept it from answering. */
+/** An error response of the service, or a missing response. */
 export class CallError extends Error {
   override readonly name = 'CallError'
   /** HTTP status; 0 if there was no response */
   readonly status: number
   /** `code` of the response; `unreachable` if there was none */
   readonly code: string
-  /** which fields of the request are at fault */
+  /** validation errors by field */
   readonly details: { path: string; message: string }[]
 
   constructor(message: string, status: number, code: string, details: CallError['details'] = []) {
@@ -19,7 +19,7 @@ export class CallError extends Error {
   }
 }
 
-/** JSON that is sent as it is typed: making it of values would change numbers. */
+/** JSON that is sent as typed, because parsing it would change numbers. */
 export class JsonText {
   readonly text: string
 
@@ -32,37 +32,37 @@ type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 const TIMEOUT_MS = 45_000
 const SESSION_PATH = '/session'
-/** A POST that changes nothing. */
+/** A POST that only reads. */
 const QUERY_PATH = '/public/query'
-/** Statuses of what passes by itself: no response, and those of a service that is not ready or behind a proxy without it. */
+/** Statuses of transient failures: no response, or a service that is not ready or unreachable for its proxy. */
 const TRANSIENT_STATUSES = [0, 502, 503, 504]
 
 let csrfToken = ''
 let notifySessionEnd: (reason: string) => void = () => undefined
-/** how often somebody has signed in */
+/** number of sign-ins so far */
 let signIns = 0
 let hasEnded = false
-/** what waits for somebody to sign in again */
+/** callbacks that resume the reads that wait for the next sign-in */
 const waitingReads = new Set<() => void>()
 
-/** The token of the session that has begun, which every change carries. */
+/** Sets the CSRF token of the current session, which every change sends. */
 export function setCsrfToken(token: string): void {
   csrfToken = token
 }
 
-/** @param listener called when the session has ended, as when its key was revoked */
+/** @param listener called when the session has ended, for example because its key was revoked */
 export function onSessionEnd(listener: (reason: string) => void): void {
   notifySessionEnd = listener
 }
 
-/** Notes that the session has ended: what is read waits for the next one. @param reason for people */
+/** Marks the session as ended; reads wait for the next one. @param reason shown to the user */
 export function endSession(reason: string): void {
   if (hasEnded) return
   hasEnded = true
   notifySessionEnd(reason)
 }
 
-/** Notes that a session has begun: what has waited for it is read now. */
+/** Marks the session as started, and resumes the reads that waited for it. */
 export function resumeSession(): void {
   signIns++
   hasEnded = false
@@ -70,16 +70,16 @@ export function resumeSession(): void {
   waitingReads.clear()
 }
 
-/** Whether a failure passes by itself, and not by another request. */
+/** Whether a failure is transient, so that the same request may succeed later. */
 export function isTransient(error: Error): boolean {
-  // A part of the page that could not be loaded is a TypeError.
+  // A chunk of the page that could not be loaded is a TypeError.
   return error instanceof CallError ? TRANSIENT_STATUSES.includes(error.status) : error instanceof TypeError
 }
 
 /**
- * Calls the service with the session of the page. What only reads waits while nobody is signed in.
+ * Calls the service with the session cookie. Reads wait while nobody is signed in.
  * @param path with its query, such as `/public/events?limit=10`
- * @param signal ends the call, which then rejects with an AbortError
+ * @param signal cancels the call, which then rejects with an AbortError
  * @throws CallError
  */
 export async function call<T>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
@@ -92,12 +92,15 @@ export async function call<T>(method: Method, path: string, body?: unknown, sign
   }
 }
 
-/** As `call`, for a response that is not JSON. */
+/** Like `call`, for a response that is not JSON. */
 export async function send(method: Method, path: string, body?: unknown, caller?: AbortSignal): Promise<Response> {
   return await request(method, path, { body, caller, limitMs: TIMEOUT_MS })
 }
 
-/** Opens a stream that goes on for as long as both want. @param lastEventId what it resumes behind @throws CallError */
+/**
+ * Opens a stream that lasts until either side ends it. @param lastEventId the event to resume after @throws
+ * CallError
+ */
 export async function openStream(
   path: string,
   { lastEventId, signal }: { lastEventId: string; signal: AbortSignal },
@@ -109,9 +112,9 @@ export async function openStream(
 
 interface RequestOptions {
   body?: unknown
-  /** the signal of whoever calls, whose end is no failure */
+  /** the caller's signal; aborting it is not a failure */
   caller: AbortSignal | undefined
-  /** how long the response may take, ms */
+  /** response timeout, ms */
   limitMs?: number
   lastEventId?: string
 }
@@ -129,7 +132,7 @@ async function request(method: Method, path: string, options: RequestOptions): P
     const error = await readError(response)
     if (isTransient(error)) checkStatus()
     if (error.status !== 401 || path === SESSION_PATH) throw error
-    // Whoever has signed in meanwhile has another session.
+    // After another sign-in in the meantime, there is a new session.
     if (before === signIns) endSession('The session has ended: sign in again.')
     if (!isRead) throw new CallError('The session had ended. Sign in, then do it again.', 401, error.code)
   }

@@ -1,10 +1,10 @@
 interface Turn {
   signal?: AbortSignal | undefined
-  /** who comes at the same time begins in this order, the least first */
+  /** waiters that arrive together start in this order, the smallest first */
   priority?: number
 }
 
-/** Lets so many things run at a time; the others wait for their turn: by their priority, then in the order in which they came. */
+/** Limits concurrency; waiters run by priority, then first in, first out. */
 export class ConcurrencyLimit {
   readonly #waiting: { priority: number; begin: () => void }[] = []
   #free: number
@@ -13,7 +13,10 @@ export class ConcurrencyLimit {
     this.#free = count
   }
 
-  /** @param turn `signal` takes `act` out of the queue, which then rejects with its reason; once it runs, it is its own matter */
+  /**
+   * @param turn aborting `signal` removes `act` from the queue and rejects with its reason; once started, `act` is
+   * not stopped
+   */
   async run<T>(act: () => Promise<T>, turn: Turn = {}): Promise<T> {
     await this.#wait(turn)
     try {
@@ -39,7 +42,7 @@ export class ConcurrencyLimit {
       const before = this.#waiting.findIndex((other) => other.priority > priority)
       this.#waiting.splice(before < 0 ? this.#waiting.length : before, 0, waiting)
       signal?.addEventListener('abort', leave, { once: true })
-      // The others that come now are to take their places first.
+      // Lets callers of the same tick enqueue first.
       setTimeout(() => this.#begin())
     })
   }

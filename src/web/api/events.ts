@@ -2,21 +2,21 @@ import type { StoredEvent } from '../../contract/responses.js'
 import { readElements, readMembers } from '../lib/json-text.js'
 import { call, JsonText, send } from './call.js'
 
-/** An event, and its properties as they were sent: parsed ones have other numbers. */
+/** An event and the source text of its properties, because parsing changes numbers. */
 export interface ExactEvent extends StoredEvent {
   text: string
 }
 
-/** A part of a walk through events. */
+/** A page of events. */
 export interface EventsPage {
   events: ExactEvent[]
-  /** the cursor of the next part; null after the last one */
+  /** cursor of the next page; null after the last one */
   next: string | null
-  /** accepted events that are missing, as the store has not caught up with them */
+  /** number of accepted events that are not stored yet */
   pending: number
 }
 
-/** @param text of an event as the service sends it */
+/** @param text the JSON of an event as the service sends it */
 export function parseEvent(text: string): ExactEvent {
   return { ...JSON.parse(text), text: readMembers(text).get('properties') ?? '{}' }
 }
@@ -38,7 +38,7 @@ export async function readEvent(eventId: string, signal: AbortSignal): Promise<E
   return parseEvent(readMembers(await response.text()).get('event') ?? '{}')
 }
 
-/** Replaces the properties of an event. @param text JSON, which is sent as it is */
+/** Replaces the properties of an event. @param text JSON, sent unchanged */
 export async function replaceProperties(eventId: string, text: string): Promise<void> {
   await call('PUT', toPath(eventId), new JsonText(`{"properties":${text}}`))
 }

@@ -4,42 +4,42 @@ import { type ExactEvent, listEvents, parseEvent } from './events.js'
 import { onRecovery } from './service-status.js'
 import { SseParser } from './sse-parser.js'
 
-/** Which events are wanted; what is empty filters nothing. */
+/** Which events to show; empty fields match all. */
 export interface LiveFilter {
   event: string
   distinctId: string
-  /** asked about each event here, not by the service */
+  /** applied to each event in the browser, not by the service */
   isWanted?: (event: ExactEvent) => boolean
 }
 
 export type LiveState = 'connecting' | 'live' | 'broken' | 'failed'
 
 export interface LiveListener {
-  /** called when the newest events were read, as at first; @param seen the id of the last event that came before */
+  /** called with the newest events, at first and after a gap; @param seen id of the last event seen before */
   onLatest: (latest: LatestEvents<ExactEvent>, seen: string) => void
-  /** called with what comes, oldest first */
+  /** called with new events, oldest first */
   onEvents: (events: ExactEvent[]) => void
-  /** @param error why the state is `broken` or `failed`, unless the service ended the stream in order */
+  /** @param error why the state is `broken` or `failed`; null if the service ended the stream normally */
   onState: (state: LiveState, error: Error | null) => void
 }
 
-/** More than a list has room for need not be parsed, unless they are looked through. */
+/** Older events than the list can hold are not parsed, unless they have to be filtered. */
 export const MAX_EVENTS = 500
-/** What is shown at first, to somebody who has seen nothing yet. */
+/** Number of events to show initially. */
 const FIRST_EVENTS = 50
-/** What comes within this time is told at once, ms. */
+/** Events that arrive within this time are delivered together, ms. */
 const COLLECT_MS = 100
 const FIRST_PAUSE_MS = 500
 const MAX_PAUSE_MS = 15_000
-/** The service says something at least every 15 s. */
+/** The service sends something at least every 15 s. */
 const SILENCE_MS = 40_000
 
-/** What came meanwhile is read up to this many events; behind more, it goes on with the newest ones. */
+/** Maximum number of missed events to catch up on; after more, continue with the newest ones. */
 const MAX_MISSED = 5_000
 
 /**
- * Follows events as they become visible until the signal is aborted. While the tab is hidden, nothing is open; once it is
- * shown again, as after a broken connection, the stream resumes behind the last event.
+ * Follows new events until the signal is aborted. The stream is closed while the tab is hidden. When the tab is
+ * shown again, or after a broken connection, it resumes after the last event.
  */
 export async function followEvents(filter: LiveFilter, listener: LiveListener, signal: AbortSignal): Promise<void> {
   const follower = new Follower(filter, listener)
@@ -63,14 +63,16 @@ export async function followEvents(filter: LiveFilter, listener: LiveListener, s
   }
 }
 
-/** What was seen by one stream and by those before it. */
+/** State that outlives a single stream. */
 class Follower {
   readonly #filter: LiveFilter
   readonly #listener: LiveListener
   #seen = ''
-  /** what came while the stream was closed: up to which event, and how many of it may still come; null once it is known */
+  /**
+   * what arrived while the stream was closed: up to which event, and how many may still follow; null once caught up
+   */
   #missed: { until: string; left: number } | null = null
-  /** whether so much was missed that the next stream begins with the newest events */
+  /** whether too many events were missed, so that the next stream starts with the newest ones */
   #isFarBehind = false
   #texts: string[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -94,7 +96,7 @@ class Follower {
       const path = `/public/events/live?${new URLSearchParams(query)}`
       const lastEventId = this.#isFarBehind ? '' : this.#seen
       const stream = await openStream(path, { lastEventId, signal: both })
-      // Only now: what is accepted between the two is in both, and not in neither.
+      // The stream is opened first: events accepted in between are then in both rather than in neither.
       if (lastEventId === '') await this.#readLatest(query, both)
       else await this.#lookAhead(query, both)
       onOpen()
@@ -118,14 +120,14 @@ class Follower {
     const isFirst = this.#seen === '' && !this.#filter.isWanted
     const limit = isFirst ? FIRST_EVENTS : MAX_EVENTS
     const { events, next } = await listEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
-    // With a filter that finds little, the service may have stopped before it had looked at all.
+    // With a selective filter, the service may have stopped before it searched everything.
     const since = next === null ? null : (events.at(-1)?.eventId ?? null)
     this.#listener.onLatest({ events: events.filter(isWanted), since }, this.#seen)
     this.#see(events[0]?.eventId)
     this.#isFarBehind = false
   }
 
-  /** How far a stream is to catch up. */
+  /** Determines up to which event the stream has to catch up. */
   async #lookAhead(query: Record<string, string>, signal: AbortSignal): Promise<void> {
     const { events } = await listEvents({ ...query, order: 'desc', limit: '1' }, signal)
     const until = events[0]?.eventId ?? ''
@@ -140,7 +142,7 @@ class Follower {
     if (texts.length === 0) return
     if (this.#missed) this.#missed.left -= texts.length
     if (this.#missed && this.#missed.left < 0) {
-      // What was told so far stays counted; of the rest, the newest events tell.
+      // Events that were already delivered stay counted; the rest is replaced by the newest events.
       this.#isFarBehind = true
       this.#texts = []
       return
@@ -183,7 +185,7 @@ function abortWhenHidden(signal: AbortSignal): AbortSignal {
   return AbortSignal.any([signal, stop.signal])
 }
 
-/** Ends early when the service is ready again, or the browser finds a network, as a laptop does that was asleep. */
+/** Ends early when the service is ready again or the network is back, for example after a laptop wakes up. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const stop = new AbortController()

@@ -1,7 +1,7 @@
 import type { Display } from '../lib/question.js'
 import { call } from './call.js'
 
-/** A question that was saved for the project. */
+/** A saved question of the project. */
 export interface SavedQuestion {
   id: string
   name: string
@@ -21,8 +21,8 @@ export async function readSavedQuestion(id: string): Promise<SavedQuestion> {
 }
 
 /**
- * @param saved `revision` is the one that is replaced, 0 for a new question; null replaces whatever there is
- * @throws CallError `revision_conflict` if somebody else has changed it meanwhile
+ * @param saved `revision` is the revision to replace, 0 for a new question; null overwrites any
+ * @throws CallError `revision_conflict` if somebody else has saved the question in the meantime
  */
 export async function saveQuestion({
   id,

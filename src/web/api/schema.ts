@@ -2,24 +2,24 @@ import type { EventNames, FieldValue, PropertyName } from '../../contract/respon
 import { readElements, readMembers } from '../lib/json-text.js'
 import { call, send } from './call.js'
 
-/** A property, and examples of its values as JSON. */
+/** A property, with example values as JSON. */
 export interface ExactProperty extends Omit<PropertyName, 'examples'> {
   examples: string[]
 }
 
-/** A value as JSON, and how often it was there. */
+/** A value as JSON, and how often it occurs. */
 export interface ExactValue extends Pick<FieldValue, 'count'> {
   text: string
 }
 
-/** The names of events, most first. @throws CallError */
+/** The names of events, the most frequent first. @throws CallError */
 export async function listEventNames(signal?: AbortSignal): Promise<EventNames> {
   return await call<EventNames>('GET', '/public/schema/events', undefined, signal)
 }
 
 /**
- * The properties of the newest events, most first, and how many were looked at.
- * @param event only of this name; all if empty
+ * The properties of the newest events, the most frequent first, and the number of events sampled.
+ * @param event only events of this name; all if empty
  * @throws CallError
  */
 export async function listProperties(
@@ -34,18 +34,18 @@ export async function listProperties(
   return { properties, sampled: Number(members.get('sampled')) }
 }
 
-/** Which values are wanted. */
+/** Which values to list. */
 export interface ValuesQuery {
-  /** as a parameter, such as `properties.plan` */
+  /** as a query parameter, such as `properties.plan` */
   field: string
-  /** only in events of this name; in all if empty */
+  /** only events of this name; all if empty */
   event: string
-  /** only those that hold this text */
+  /** only values that contain this text */
   search?: string
   limit: number
 }
 
-/** The values of a field in the newest events, most first. @throws CallError */
+/** The values of a field in the newest events, the most frequent first. @throws CallError */
 export async function listValues(
   { field, event, search = '', limit }: ValuesQuery,
   signal?: AbortSignal,

@@ -1,41 +1,41 @@
 import { BASE_URL } from '../lib/base-url.js'
 
-/** Nearly every call is answered by then. */
+/** Nearly every call is answered within this time. */
 const DELAY_MS = 2_500
 const CHECK_INTERVAL_MS = 3_000
-/** The service says within 2 s that something is silent. */
+/** The service reports a silent dependency within 2 s. */
 const CHECK_TIMEOUT_MS = 6_000
 
 const UNREACHABLE = 'The service cannot be reached.'
 const STORE = 'The store, ClickHouse, does not answer: nothing can be read. Events are still accepted.'
 const JOURNAL = 'The journal does not answer: no events are accepted.'
 
-/** What is wrong with the service, for people; null if nothing is known. */
+/** Describes the current outage for the user; null if none is known. */
 let outage: string | null = null
-/** calls that are late */
+/** number of calls that take longer than `DELAY_MS` */
 let delayedCalls = 0
 let isChecking = false
 const changeListeners = new Set<() => void>()
 const recoveryListeners = new Set<() => void>()
 
-/** What is wrong with the service now, for people; null if nothing is known. */
+/** Describes the current outage for the user; null if none is known. */
 export function getOutage(): string | null {
   return outage
 }
 
-/** @param listener called when `currentTrouble` changes @returns what ends that */
+/** @param listener called when `getOutage` changes @returns a function that unsubscribes */
 export function onOutageChange(listener: () => void): () => void {
   changeListeners.add(listener)
   return () => changeListeners.delete(listener)
 }
 
-/** @param listener called when a trouble is over @returns what ends that */
+/** @param listener called when an outage is over @returns a function that unsubscribes */
 export function onRecovery(listener: () => void): () => void {
   recoveryListeners.add(listener)
   return () => recoveryListeners.delete(listener)
 }
 
-/** Makes a call. While it takes long, it is looked whether the service is ready. */
+/** Makes a call, and checks whether the service is ready if the call takes long. */
 export async function watchForDelay<T>(call: () => Promise<T>): Promise<T> {
   let isDelayed = false
   const timer = setTimeout(() => {
@@ -51,7 +51,10 @@ export async function watchForDelay<T>(call: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Looks whether the service is ready, and for as long as it is not, or calls are late, again. Nothing is asked by a hidden tab. */
+/**
+ * Checks whether the service is ready, and repeats this during an outage or while calls are delayed. A hidden tab
+ * sends nothing.
+ */
 export function checkStatus(): void {
   if (isChecking) return
   isChecking = true
@@ -77,7 +80,7 @@ function setOutage(next: string | null): void {
 async function fetchOutage(): Promise<string | null> {
   try {
     const response = await fetch(`${BASE_URL}/health/ready`, { signal: AbortSignal.timeout(CHECK_TIMEOUT_MS) })
-    // What a proxy answers in the place of a service that is down.
+    // The statuses with which a proxy reports that the service is down.
     if (response.status === 502 || response.status === 504) return UNREACHABLE
     if (response.status !== 503) return null
     const { store, journal } = await response.json().catch(() => ({}))
@@ -88,7 +91,7 @@ async function fetchOutage(): Promise<string | null> {
   }
 }
 
-/** Ends early when the browser finds a network again, or the tab is shown. */
+/** Ends early when the network is back or the tab is shown. */
 function pause(): Promise<void> {
   return new Promise((resolve) => {
     const stop = new AbortController()

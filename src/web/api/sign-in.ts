@@ -1,6 +1,6 @@
 import { call, setCsrfToken } from './call.js'
 
-/** Who is signed in. */
+/** The project and key kind of the current session. */
 export interface Access {
   project: string
   keyKind: 'secret' | 'read'
@@ -10,15 +10,15 @@ interface SessionResponse {
   session: { project: string; key_kind: Access['keyKind']; csrf_token: string; expires_at: number } | null
 }
 
-/** All tabs have one session. */
+/** All tabs share one session. */
 const tabs = new BroadcastChannel('session')
 
-/** @param listener called when somebody has signed in or out in another tab */
+/** @param listener called when another tab has signed in or out */
 export function onOtherTabSignIn(listener: () => void): void {
   tabs.onmessage = listener
 }
 
-/** The session of this browser; null if nobody is signed in. */
+/** The access of this browser's session; null if nobody is signed in. */
 export async function readAccess(): Promise<Access | null> {
   return toAccess(await call<SessionResponse>('GET', '/session'))
 }

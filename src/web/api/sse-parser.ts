@@ -1,10 +1,10 @@
-/** Takes Server-Sent Events apart, as far as this service uses them (HTML standard, 9.2.6). */
+/** Parses Server-Sent Events, limited to what this service sends (HTML standard, 9.2.6). */
 export class SseParser {
   #rest = ''
-  /** up to where `#rest` has no end of a frame */
+  /** prefix of `#rest` already searched for the end of a frame */
   #looked = 0
 
-  /** @returns the data of the events that are complete now; comments have none */
+  /** @returns the data of each event completed by this chunk; comments have none */
   push(chunk: string): string[] {
     const text = this.#rest + chunk
     const found: string[] = []

@@ -3,17 +3,17 @@ import { readElements, readMembers } from '../lib/json-text.js'
 import { CallError, call, send } from './call.js'
 import { listEvents } from './events.js'
 
-/** Something with properties, and these as they were sent: parsed ones have other numbers. */
+/** A record and the source text of its properties, because parsing changes numbers. */
 export type Exact<T> = T & { text: string }
 
-/** A user by any of its names. */
+/** A user, found by any of its names. */
 export interface FoundUser {
-  /** the name that the others are other names of */
+  /** the canonical name, which the others are aliases of */
   distinctId: string
   aliases: string[]
-  /** whether there are more aliases than these */
+  /** whether there are more aliases than listed */
   hasMoreAliases: boolean
-  /** null if only its events or sessions are known */
+  /** null if only events or sessions of the user exist */
   profile: Exact<User> | null
 }
 
@@ -49,7 +49,7 @@ export async function readProfile(userId: string, signal: AbortSignal): Promise<
   }
 }
 
-/** Profiles that hold a text, or all of them. @throws CallError */
+/** Profiles that contain a text, or all of them. @throws CallError */
 export async function searchUsers(
   { search, page, limit }: { search: string; page: number; limit: number },
   signal?: AbortSignal,
@@ -58,20 +58,20 @@ export async function searchUsers(
   return await call<ProfilesPage>('GET', `/public/users?${query}`, undefined, signal)
 }
 
-/** Whether a name that has no profile has events. @throws CallError */
+/** Whether a user without a profile has events. @throws CallError */
 export async function hasEvents(distinctId: string, signal: AbortSignal): Promise<boolean> {
   for (let cursor = ''; ; ) {
     const { events, next } = await listEvents(
       { distinct_id: distinctId, order: 'desc', limit: '1', ...(cursor && { cursor }) },
       signal,
     )
-    // The service may stop before it has looked at all, and says where to go on.
+    // The service may stop early and return a cursor.
     if (events.length > 0 || next === null) return events.length > 0
     cursor = next
   }
 }
 
-/** The sessions of a name, the latest start first. @throws CallError */
+/** The sessions of a user, the latest start first. @throws CallError */
 export async function listSessions(
   { distinctId, page, limit }: { distinctId: string; page: number; limit: number },
   signal: AbortSignal,
@@ -91,22 +91,22 @@ export async function readSession(id: string, signal: AbortSignal): Promise<Sess
   return (await call<{ session: Session }>('GET', path, undefined, signal)).session
 }
 
-/** Erases a user with everything that there is of it. @throws CallError */
+/** Erases a user and all of its data. @throws CallError */
 export async function eraseUser(distinctId: string): Promise<ErasedUsers> {
   return await call<ErasedUsers>('POST', '/public/users/erase', { distinct_ids: [distinctId] })
 }
 
-/** Whether an alias can be taken back here: no URL leads to one that is a step in a path. */
+/** Whether the page can remove an alias: `.` and `..` cannot be path segments of a URL. */
 export function canRemove(alias: string): boolean {
   return alias !== '.' && alias !== '..'
 }
 
-/** Takes an alias of a user back. @throws CallError */
+/** Removes an alias of a user. @throws CallError */
 export async function removeAlias(distinctId: string, alias: string): Promise<void> {
   await call('DELETE', toPath(distinctId, `/aliases/${encodeURIComponent(alias)}`))
 }
 
-/** Where all that there is of a user can be downloaded. */
+/** The path from which all data of a user can be downloaded. */
 export function toExportPath(distinctId: string): string {
   return toPath(distinctId, '/export')
 }

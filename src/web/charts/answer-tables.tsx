@@ -7,17 +7,17 @@ import * as textStyles from '../ui/text.module.css'
 import * as styles from './answer-tables.module.css'
 import { NumberButton, type OnDrillDown } from './number-button.js'
 
-/** More would make the browser slow; the file has them all. */
+/** More rows would make the browser slow; the CSV file has all of them. */
 const MAX_ROWS = 500
 
 interface AnswerTablesProps {
   tables: AnswerTable[]
   onDrillDown?: OnDrillDown | undefined
-  /** whether only screen readers find it, beside what is drawn */
+  /** whether the table is for screen readers only, next to a chart */
   isForReaders?: boolean
 }
 
-/** The numbers of an answer. */
+/** The numbers of an answer as tables. */
 export function AnswerTables({ tables, onDrillDown, isForReaders = false }: AnswerTablesProps) {
   return (
     <>
@@ -91,7 +91,7 @@ function Field({ cell, title, onDrillDown }: { cell: TableCell; title: string; o
   )
 }
 
-/** What the number in a column is of: its column, and the words of its row. */
+/** Describes a number by its column and the text cells of its row. */
 function describeCell(row: TableCell[], columns: string[], column: number): string {
   const words = row.filter(({ isNumber }) => !isNumber).map(({ text }) => text)
   return [escapeInvisible(columns[column] ?? ''), ...words].join(', ')

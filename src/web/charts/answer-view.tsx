@@ -20,11 +20,11 @@ interface AnswerViewProps {
   /** the answer about the period before */
   before?: AnswerBefore | null
   display: Display
-  /** without it, numbers are no buttons */
+  /** without it, numbers are not clickable */
   onDrillDown?: OnDrillDown | undefined
 }
 
-/** An answer, drawn; screen readers find its numbers as a table. */
+/** An answer as a chart, with a table for screen readers. */
 export function AnswerView({ answer, before = null, display, onDrillDown }: AnswerViewProps) {
   const drawing = chooseVisualization(answer.query, display)
   const tables = useMemo(() => buildTables(answer, before), [answer, before])
@@ -39,13 +39,13 @@ export function AnswerView({ answer, before = null, display, onDrillDown }: Answ
   )
 }
 
-/** Whether there is a number in it: an average of nothing is none. */
+/** Whether the answer has any number; the average of nothing is none. */
 function hasNumbers(answer: DrawnAnswer): boolean {
   if (answer.kind !== 'series') return true
   return answer.results.some(({ points }) => points.some(({ value }) => value !== null))
 }
 
-/** Whether a screen reader finds no numbers in it. */
+/** Whether the chart has no numbers that a screen reader could read. */
 function isPicture(answer: DrawnAnswer, drawing: Visualization): boolean {
   if (answer.kind === 'paths') return true
   return answer.kind === 'series' && answer.query.interval !== 'none' && drawing !== 'number'
@@ -73,7 +73,7 @@ function Drawn({ answer, before, drawing, onDrillDown }: DrawnProps) {
   }
 }
 
-/** Loads what draws lines once there are some. */
+/** Loads the plotting library when it is first needed. */
 function LazyPlot(props: PlotProps) {
   const { value, error } = useLoaded<{ Plot: ComponentType<PlotProps> }>('plot', () => import('./plot.js'))
   if (error) return <PartMissing />

@@ -3,11 +3,11 @@ import { seriesColor } from './colors.js'
 import { computeTotals } from './line-totals.js'
 import { Change, TotalNumber, type TotalsProps } from './totals.js'
 
-/** The totals of lines as bars, one below the other. */
+/** The totals of an answer as horizontal bars. */
 export function Bars({ answer, before, onDrillDown }: TotalsProps) {
   const lines = computeTotals(answer, before)
   const most = Math.max(...lines.map(({ now }) => Math.abs(now.value ?? 0)), Number.MIN_VALUE)
-  // From -1 to 1, as the difference of two large numbers would be infinite.
+  // Scaled to -1…1, because the difference of two large numbers could overflow.
   const shares = lines.map(({ now }) => (now.value ?? 0) / most)
   const least = Math.min(0, ...shares)
   const span = Math.max(0, ...shares) - least || 1
@@ -36,7 +36,7 @@ export function Bars({ answer, before, onDrillDown }: TotalsProps) {
   )
 }
 
-/** From zero to the share, on a track that begins at the least one. */
+/** Positions a bar between zero and its share, on a track that starts at the smallest share. */
 function positionBar(share: number, least: number, span: number): { marginLeft: string; width: string } {
   const percent = (part: number) => `${(part / span) * 100}%`
   return { marginLeft: percent(Math.min(share, 0) - least), width: percent(Math.abs(share)) }

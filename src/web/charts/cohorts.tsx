@@ -14,7 +14,7 @@ interface CohortsProps {
   onDrillDown: OnDrillDown | undefined
 }
 
-/** A row per cohort with the share that came back in each interval; the darker, the more. */
+/** One row per cohort, with the share of users who returned in each interval; larger shares are darker. */
 export function Cohorts({ answer: { results, averages, query }, onDrillDown }: CohortsProps) {
   const hasOpen = results.some(({ cells }) => cells.some(({ complete }) => !complete))
   return (
@@ -96,7 +96,7 @@ interface ShareProps {
   children?: preact.ComponentChildren
 }
 
-/** The text is read over its shade: there is never more than half of the colour. */
+/** The shade is at most half the colour, so that the text on it stays readable. */
 function Share({ share, text, isOpen = false, children = text }: ShareProps) {
   return (
     <td

@@ -19,19 +19,19 @@ const FILE_LIMIT = 1000
 
 interface UsersDialogProps {
   drillDown: DrillDown
-  /** what the number is of */
+  /** describes the number */
   title: string
   onClose: () => void
 }
 
-/** What shows who is behind a number once somebody wants to know: what to call then, and the dialog. */
+/** Opens a dialog with the users that a number counts: the click handler, and the dialog while it is open. */
 export function useDrillDown() {
   const [opened, setOpened] = useState<Omit<UsersDialogProps, 'onClose'> | null>(null)
   const onDrillDown: OnDrillDown = (drillDown, title) => setOpened({ drillDown, title })
   return { onDrillDown, dialog: opened && <UsersDialog {...opened} onClose={() => setOpened(null)} /> }
 }
 
-/** Who is behind a number of an answer. */
+/** Lists the users that a number of an answer counts. */
 function UsersDialog({ drillDown, title, onClose }: UsersDialogProps) {
   const [page, setPage] = useState(1)
   const key = JSON.stringify([drillDown, page])

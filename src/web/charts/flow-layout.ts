@@ -14,11 +14,11 @@ export interface FlowLink {
   from: string
   to: string
   users: number
-  /** of an SVG path that is filled */
+  /** SVG path of the filled band */
   path: string
 }
 
-/** Where nodes and links are, in the units of the drawing. */
+/** The layout of nodes and links, in SVG units. */
 export interface Flow {
   width: number
   height: number
@@ -26,17 +26,17 @@ export interface Flow {
   links: FlowLink[]
 }
 
-/** A node has its label inside, so that no band runs behind it. */
+/** Wide enough for a label, so that bands do not cross the text. */
 export const NODE_WIDTH = 116
 const COLUMN_WIDTH = 176
 const GAP = 8
-/** Two lines of text, however few users there are. */
+/** Room for two lines of text, even for few users. */
 const MIN_HEIGHT = 36
 const COLUMN_HEIGHT = 260
 
 /**
- * A column per step, in the order of time, and a band per link, as wide as its users are many. Nodes are, too, unless
- * there are too few for their labels.
+ * Lays out one column per step, in chronological order, and one band per link. Heights are proportional to users,
+ * except that a node has at least the height of its label.
  * @param isBackward whether steps are counted from the end
  */
 export function layOutFlow({ nodes, links }: Paths, isBackward: boolean): Flow {
@@ -55,7 +55,7 @@ export function layOutFlow({ nodes, links }: Paths, isBackward: boolean): Flow {
   return { width: last * COLUMN_WIDTH + NODE_WIDTH, height: Math.max(0, ...ends.values()), ...flow }
 }
 
-/** Users of each step. */
+/** Sums the users of each step. */
 function sumSteps(nodes: Paths['nodes']): number[] {
   const all: number[] = []
   for (const { step, users } of nodes) all[step] = (all[step] ?? 0) + users
@@ -63,8 +63,8 @@ function sumSteps(nodes: Paths['nodes']): number[] {
 }
 
 /**
- * The bands of a node lie one below the other on each of its sides. A user who came by twice is in two of them: then they
- * are thinner, so that they end where the node does.
+ * Stacks the bands of a node on each of its sides. Users who passed a node twice are in two bands, so these are
+ * scaled down to fit the node.
  */
 function layOutBands(
   links: Paths['links'],
@@ -105,7 +105,7 @@ interface Span {
   height: number
 }
 
-/** The next free part of a side, all of which are in its middle. */
+/** Takes the next free part of a side; together, the parts are vertically centred. */
 function takeSpan(side: Side, node: FlowNode, users: number, scale: number): Span {
   const all = Math.min(node.height, node.users * scale)
   const height = (all * users) / Math.max(node.users, side.users, 1)

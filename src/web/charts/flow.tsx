@@ -14,18 +14,18 @@ interface FlowProps {
   onDrillDown: OnDrillDown | undefined
 }
 
-/** What fits into a node. */
+/** Maximum number of characters of a node's label. */
 const MAX_LABEL = 16
 const INSET = 8
 
-/** What users did, step by step, as bands as wide as how many they are. */
+/** The paths of users, step by step, as bands whose height is the number of users. */
 export function Flow({ answer, onDrillDown }: FlowProps) {
   const { width, height, nodes, links } = useMemo(() => {
     return layOutFlow(answer.results, answer.query.end !== null)
   }, [answer])
   return (
     <Scrollable label="Flow of users" class={tableStyles.scroll}>
-      {/* biome-ignore lint/a11y/useSemanticElements: a drawing has no fieldset */}
+      {/* biome-ignore lint/a11y/useSemanticElements: SVG has no fieldset */}
       <svg
         class={styles.flow}
         width={width}
@@ -45,7 +45,7 @@ export function Flow({ answer, onDrillDown }: FlowProps) {
   )
 }
 
-/** What makes a shape a button. */
+/** The attributes that make an SVG shape a button. */
 function makeButtonProps(label: string, drillDown: DrillDown, onDrillDown: OnDrillDown | undefined) {
   if (!onDrillDown) return {}
   return {

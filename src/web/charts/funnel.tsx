@@ -15,7 +15,7 @@ interface FunnelProps {
   onDrillDown: OnDrillDown | undefined
 }
 
-/** A bar per step, as long as its share of the first. */
+/** One bar per step; its length is the share of users of the first step. */
 export function Funnel({ answer, onDrillDown }: FunnelProps) {
   const { results, query } = answer
   const stepKeys = useRowKeys(query.steps.map((_, index) => labelStep(query, index)))

@@ -12,7 +12,7 @@ interface LegendProps {
   hasBefore: boolean
 }
 
-/** The names of the lines; a click hides one or shows it again. */
+/** The names of the lines; a click toggles one. */
 export function Legend({ lines, shown, onToggle, hasBefore }: LegendProps) {
   return (
     <figcaption class={styles.legend}>

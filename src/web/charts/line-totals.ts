@@ -4,7 +4,7 @@ import { type DrillDown, drillIntoLine, findLineBefore } from '../lib/answer-tab
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import type { AnswerBefore, LineBefore } from '../lib/period-before.js'
 
-/** The total of a line, and who is drillDown it. */
+/** The total of a line, and its drill-down. */
 interface Total {
   value: number | null
   drillDown: DrillDown | undefined
@@ -12,14 +12,14 @@ interface Total {
 
 export interface LineTotal {
   name: string
-  /** of the question, from 0 */
+  /** index of the series in the question */
   series: number
   now: Total
-  /** in the period before; null if nobody asked about it, or the answer does not tell */
+  /** in the period before; null without a comparison, or if unknown */
   before: Total | null
 }
 
-/** The totals of the lines of an answer, beside those of the period before. */
+/** The totals of an answer, with those of the period before. */
 export function computeTotals(answer: AnswerTo<'series'>, before: AnswerBefore | null): LineTotal[] {
   const names = labelLines(answer.results, answer.query)
   return answer.results.map((line, i) => ({

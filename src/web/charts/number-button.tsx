@@ -1,18 +1,18 @@
 import type { DrillDown } from '../lib/answer-table.js'
 import * as styles from './number-button.module.css'
 
-/** What to do when somebody wants to know who is behind a number. */
+/** Called when a number is clicked, to show the users that it counts. */
 export type OnDrillDown = (drillDown: DrillDown, title: string) => void
 
 interface NumberButtonProps {
   text: string
-  /** what the number is of */
+  /** describes the number */
   title: string
   drillDown?: DrillDown | undefined
   onDrillDown: OnDrillDown | undefined
 }
 
-/** A number; a click shows who is behind it. */
+/** A number; a click lists the users that it counts. */
 export function NumberButton({ text, title, drillDown, onDrillDown }: NumberButtonProps) {
   if (!drillDown || !onDrillDown) return <>{text}</>
   return (

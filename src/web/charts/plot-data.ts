@@ -9,27 +9,27 @@ export type Value = number | null
 
 export interface PlotLine {
   name: string
-  /** where it is in the answer */
+  /** index in the answer */
   index: number
-  /** null where there is none, and where the time has not come yet */
+  /** null where there is no value, and in the future */
   values: Value[]
-  /** of the period before, bucket by bucket */
+  /** values of the period before, by bucket */
   before: Value[] | null
 }
 
-/** The lines of a chart over time. */
+/** The data of a chart over time. */
 export interface PlotData {
   at: string[]
-  /** below the chart */
+  /** axis labels */
   ticks: string[]
-  /** in full */
+  /** full labels */
   labels: string[]
-  /** which buckets are over */
+  /** whether each bucket is over */
   complete: boolean[]
   lines: PlotLine[]
 }
 
-/** @param now epoch ms: what begins later is not drawn, as it would look like a fall to nothing */
+/** @param now epoch ms; later buckets are omitted, because they would look like a drop to zero */
 export function buildPlotData(answer: SeriesAnswer, before: AnswerBefore | null, now: number): PlotData {
   const { results, query } = answer
   const points = results[0]?.points ?? []
@@ -52,7 +52,7 @@ export function buildPlotData(answer: SeriesAnswer, before: AnswerBefore | null,
   }
 }
 
-/** Each line on top of those before it, the first at the bottom; what is negative grows downwards from 0, apart from the rest. */
+/** Stacks lines, the first at the bottom. Negative values are stacked downwards from 0, separately. */
 export function stackLines(lines: Value[][]): Value[][] {
   const sums = { above: [] as number[], below: [] as number[] }
   return lines.map((values) => {
@@ -65,24 +65,27 @@ export function stackLines(lines: Value[][]): Value[][] {
   })
 }
 
-/** Which part of a stack is at a height: the index of its line; the last line beyond all of them. @param tops of `stacked`, in one bucket */
+/**
+ * Finds the line at a height of a stack; above the stack, the last line. @param tops of `stackLines`, in one bucket
+ * @returns its index
+ */
 export function findPartAt(tops: Value[], height: number): number {
   const isAt = (top: Value) => top !== null && (height < 0 ? top <= height : top >= height)
   const found = tops.findIndex(isAt)
   return found < 0 ? tops.length - 1 : found
 }
 
-/** The part of a line that may still change, joined to the part that is over. */
+/** The part of a line that may still change, connected to the complete part. */
 export function selectOpenPart(values: Value[], complete: boolean[]): Value[] {
   return values.map((value, i) => (!complete[i] || complete[i + 1] === false ? value : null))
 }
 
-/** The part of a line that is over. */
+/** The part of a line whose buckets are over. */
 export function selectCompletePart(values: Value[], complete: boolean[]): Value[] {
   return values.map((value, i) => (complete[i] ? value : null))
 }
 
-/** The sum of lines, bucket by bucket; null where none has a value. */
+/** Sums lines by bucket; null where none has a value. */
 export function sumLines(lines: Value[][]): Value[] {
   return (lines[0] ?? []).map((_, i) => {
     const values = lines.map((line) => line[i] ?? null).filter((value) => value !== null)

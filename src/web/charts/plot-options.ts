@@ -13,17 +13,17 @@ import {
 
 export type Shape = 'line' | 'area' | 'bar'
 
-/** What a chart is made of: uPlot's series beside their values. */
+/** The uPlot series of a chart, and their values. */
 export interface PlotSeries {
   series: uPlot.Series[]
   values: Value[][]
-  /** per visible line where its points are: stacked ones are above those below them */
+  /** the upper end of each visible line by bucket; in a stack, this includes the lines below */
   tops: Value[][]
 }
 
 const OPEN_DASH = [5, 4]
 
-/** Each line is drawn in two parts: what is over, and, dashed, what may still change. */
+/** Each line has two series: a solid one for complete buckets and a dashed one for those that may change. */
 export function buildPlotSeries(data: PlotData, lines: PlotLine[], shape: Shape, colors: Colors): PlotSeries {
   const series: uPlot.Series[] = []
   const values: Value[][] = []
@@ -36,7 +36,7 @@ export function buildPlotSeries(data: PlotData, lines: PlotLine[], shape: Shape,
   for (const { stroke, points } of buildLinesBefore(lines, isStacked, colors)) {
     add({ stroke, width: 1.5, points: { show: false } }, points)
   }
-  // The highest of a stack first: those below it are drawn over it.
+  // The topmost area is drawn first, because lower ones are drawn over it.
   const order = [...lines.keys()]
   if (isStacked) order.reverse()
   for (const i of order) {
@@ -69,7 +69,7 @@ function styleParts(shape: Shape, index: number, colors: Colors): [over: uPlot.S
   ]
 }
 
-/** The period before: a faint line per line, one for the whole of a stack. */
+/** The period before as faint lines; in a stack, one line for the sum. */
 function buildLinesBefore(
   lines: PlotLine[],
   isStacked: boolean,
@@ -82,7 +82,7 @@ function buildLinesBefore(
   return [{ stroke: colors.faint, points: sumLines(found.map(({ points }) => points)) }]
 }
 
-/** Steps between the ticks below the chart: buckets have no places in between. */
+/** Allowed distances between ticks; ticks are at whole buckets. */
 const STEPS = [1, 2, 3, 4, 5, 6, 7, 10, 12, 14, 20, 24, 28, 30, 48, 50, 60, 90, 100, 200, 365, 500, 1000, 2000, 5000]
 const FONT = '12px system-ui, sans-serif'
 
@@ -100,7 +100,7 @@ export function buildPlotOptions(
   return {
     width,
     height,
-    // Half of the last label may stand beside the chart.
+    // The last label may extend beyond the chart by half its width.
     padding: [12, estimateRightPadding(data.ticks), 0, 0],
     series: [],
     legend: { show: false },
@@ -128,12 +128,12 @@ export function buildPlotOptions(
   }
 }
 
-/** Room at the right, px, for labels of about six pixels a letter. */
+/** Space to the right in px, assuming 6 px per character. */
 function estimateRightPadding(ticks: string[]): number {
   return Math.max(16, 3.5 * Math.max(0, ...ticks.map(({ length }) => length)))
 }
 
-/** From 0, so that heights can be compared. */
+/** The axis includes 0, so that heights are comparable. */
 function computeYRange(low: number | null, high: number | null): [number, number] {
   const top = Math.max(0, high ?? 0)
   const bottom = Math.min(0, low ?? 0)

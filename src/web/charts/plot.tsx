@@ -21,16 +21,16 @@ export interface PlotProps {
   onDrillDown: OnDrillDown | undefined
 }
 
-/** More lines than that are drawn once somebody asks for them. */
+/** Further lines are hidden until the user clicks them in the legend. */
 const MAX_LINES = 20
 
-/** Where the pointer is: a bucket, and how far from the chart's left side, px. */
+/** The bucket under the pointer, and its distance from the left edge of the chart in px. */
 interface Pointed {
   index: number
   left: number
 }
 
-/** Lines, areas or bars over time. */
+/** A chart over time with lines, areas or bars. */
 export function Plot({ answer, before, shape, onDrillDown }: PlotProps) {
   const data = useMemo(() => buildPlotData(answer, before, Date.now()), [answer, before])
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
@@ -78,16 +78,16 @@ export function Plot({ answer, before, shape, onDrillDown }: PlotProps) {
   )
 }
 
-/** A line that the pointer is at. */
+/** The line under the pointer. */
 interface Hit {
   line: PlotLine
-  /** whether it is at its period before */
+  /** whether it is the line of the period before */
   isBefore: boolean
 }
 
 type Open = (index: number, hit: Hit) => void
 
-/** Draws the chart anew when what it shows, its width or the colours of the page change. */
+/** Redraws the chart when its data, its width or the colour scheme changes. */
 function useUplot(
   box: { current: HTMLDivElement | null },
   data: PlotData,
@@ -96,7 +96,7 @@ function useUplot(
   onPoint: (pointed: Pointed | null) => void,
   open: Open,
 ): void {
-  // Null until they change.
+  // Null until the colour scheme changes.
   const [changed, setChanged] = useState<Colors | null>(null)
   const latest = useLatest(open)
   useEffect(() => {
@@ -140,7 +140,10 @@ function useUplot(
   }, [box, data, lines, shape, changed, onPoint, latest])
 }
 
-/** The line at a height of the chart: the nearest, or in a stack the one whose part it is. Undefined if there is none. */
+/**
+ * Finds the line at a height of the chart: the nearest one, or in a stack the area under the pointer. Undefined if
+ * there is none.
+ */
 function findNearestLine(
   plot: uPlot,
   { tops }: PlotSeries,

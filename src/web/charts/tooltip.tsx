@@ -9,15 +9,15 @@ interface TooltipProps {
   data: PlotData
   lines: PlotLine[]
   index: number
-  /** px */
+  /** px from the left edge of the chart */
   left: number
-  /** of the chart, px */
+  /** width of the chart, px */
   width: number
 }
 
 const MAX_LINES = 12
 
-/** The numbers of a bucket, beside the pointer. Screen readers have the table. */
+/** The numbers of a bucket, next to the pointer. Screen readers use the table instead. */
 export function Tooltip({ data, lines, index, left, width }: TooltipProps) {
   const side = left > width / 2 ? { right: `${width - left + 12}px` } : { left: `${left + 12}px` }
   const text = (value: number | null | undefined) => (value == null ? '–' : formatNumber(value))

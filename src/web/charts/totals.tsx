@@ -12,7 +12,7 @@ export interface TotalsProps {
   onDrillDown: OnDrillDown | undefined
 }
 
-/** The total of each line as a large number, with its change since the period before. */
+/** The total of each line as a large number, with its change from the period before. */
 export function Totals({ answer, before, onDrillDown }: TotalsProps) {
   return (
     <ul class={styles.totals}>
@@ -40,7 +40,7 @@ export function TotalNumber({ line: { name, now }, onDrillDown }: LineProps) {
   return <NumberButton text={text} title={name} drillDown={now.drillDown} onDrillDown={onDrillDown} />
 }
 
-/** How much more or less it is than in the period before. */
+/** The change from the period before. */
 export function Change({ line: { name, now, before }, onDrillDown }: LineProps) {
   if (!before) return null
   if (before.value === null || now.value === null)

@@ -1,13 +1,13 @@
 import type { FieldName, Interval, SeriesDefinition, SeriesLine, SeriesQuestion } from '../../contract/questions.js'
 import { labelBreakdown, labelField } from './fields.js'
 
-/** Events, as they are called in the names of lines, steps and nodes. */
+/** Labels the events of a line, step or node. */
 export function labelEvents(event: string | string[]): string {
   if (event === '*') return 'Any event'
   return typeof event === 'string' ? event : event.join(' or ')
 }
 
-/** What a series counts, such as `purchased (sum of price)`. */
+/** Labels a series, such as `purchased (sum of price)`. */
 export function labelSeries({ event, metric, property = '', p = 95, where }: SeriesDefinition): string {
   const field = labelField(property as FieldName)
   const metrics: Record<SeriesDefinition['metric'], string> = {
@@ -25,7 +25,7 @@ export function labelSeries({ event, metric, property = '', p = 95, where }: Ser
   return notes.length > 0 ? `${labelEvents(event)} (${notes.join(', ')})` : labelEvents(event)
 }
 
-/** The names of the lines of an answer; no two are the same. */
+/** Unique names for the lines of an answer. */
 export function labelLines(lines: SeriesLine[], { series }: SeriesQuestion): string[] {
   const seen = new Map<string, number>()
   return lines.map((line) => {
@@ -46,7 +46,7 @@ const DAY = new Intl.DateTimeFormat(undefined, { ...UTC, day: 'numeric', month: 
 const HOUR = new Intl.DateTimeFormat(undefined, { ...UTC, hour: 'numeric', minute: '2-digit' })
 const WEEKDAY = new Intl.DateTimeFormat(undefined, { ...UTC, weekday: 'short' })
 
-/** The bucket that begins at this local time, such as `Sat, May 2, 2026`. @param at with its offset from UTC */
+/** Formats the bucket that starts at a local time, such as `Sat, May 2, 2026`. @param at with its UTC offset */
 export function formatBucket(at: string, interval: Interval): string {
   const local = Date.parse(`${at.slice(0, 16)}Z`)
   switch (interval) {
@@ -61,7 +61,7 @@ export function formatBucket(at: string, interval: Interval): string {
   }
 }
 
-/** As `bucketText`, for buckets that follow each other: where clocks go back, the offset tells two hours apart. */
+/** Formats consecutive buckets. When clocks go back, the UTC offset distinguishes the repeated hour. */
 export function formatBuckets(ats: string[], interval: Interval): string[] {
   const texts = ats.map((at) => formatBucket(at, interval))
   return texts.map((text, i) => {
@@ -70,7 +70,7 @@ export function formatBuckets(ats: string[], interval: Interval): string[] {
   })
 }
 
-/** The same below a chart, where there is little room. */
+/** A short form of `formatBucket` for the axis. */
 export function formatAxisLabel(at: string, interval: Interval): string {
   const local = Date.parse(`${at.slice(0, 16)}Z`)
   if (interval === 'month') return MONTH.format(local)
@@ -78,7 +78,7 @@ export function formatAxisLabel(at: string, interval: Interval): string {
   return interval === 'hour' && !isMidnight ? HOUR.format(local) : DAY.format(local)
 }
 
-/** A date without a time, such as that of a cohort. */
+/** Formats a date without a time, such as that of a cohort. */
 export function formatDate(date: string): string {
   return YEAR.format(Date.parse(`${date}T00:00Z`))
 }

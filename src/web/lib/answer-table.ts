@@ -14,36 +14,36 @@ import { labelBreakdown, labelField } from './fields.js'
 import { formatDuration, formatNumber, formatShare } from './format.js'
 import type { AnswerBefore, LineBefore } from './period-before.js'
 
-/** The answer to a question that can be drawn. */
+/** An answer that can be visualized. */
 export type DrawnAnswer = Exclude<AnyAnswer, { kind: 'users' }>
 
-/** Whom a number counts. */
+/** Identifies the users that a number counts. */
 export interface DrillDown {
-  /** the question of the answer that has the number, as it was answered */
+  /** the question as the service answered it */
   of: AnyQuestion
   cell: Cell
 }
 
 export interface TableCell {
-  /** as people read it */
+  /** for display */
   text: string
-  /** as a file has it */
+  /** for the CSV file */
   value: string | number | null
   isNumber?: boolean
-  /** where it is a number that has users behind it */
+  /** for a number that counts users */
   drillDown?: DrillDown
-  /** whether it may still change */
+  /** whether the bucket is not over yet */
   isOpen?: boolean
 }
 
-/** The numbers of an answer, for people who read them, for screen readers, and for a file. */
+/** The numbers of an answer, for display, screen readers and CSV. */
 export interface AnswerTable {
   title: string
   columns: string[]
   rows: TableCell[][]
 }
 
-/** @param before the answer about the period before, bucket by bucket beside the first */
+/** @param before the answer about the period before, aligned with `answer` by bucket */
 export function buildTables(answer: DrawnAnswer, before: AnswerBefore | null = null): AnswerTable[] {
   switch (answer.kind) {
     case 'series':
@@ -66,7 +66,7 @@ function countCell(value: number | null, drillDown?: DrillDown, isOpen = false):
 
 type SeriesAnswer = AnswerTo<'series'>
 
-/** A row per bucket and a column per line; without buckets, a row per line. */
+/** One row per bucket and one column per line; without buckets, one row per line. */
 function buildSeriesTable(answer: SeriesAnswer, before: AnswerBefore | null): AnswerTable {
   const { results, query } = answer
   const names = labelLines(results, query)
@@ -111,13 +111,16 @@ function countPoint(answer: Pick<SeriesAnswer, 'query'>, line: LineBefore | null
   return countCell(point.value, drillIntoLine(answer, line, point.at), !point.complete)
 }
 
-/** What a line of now was in the period before; null if nothing was there, or nobody knows. @param index of the line */
+/** Finds a line in the period before; null if it had no data or is unknown. @param index of the line in the answer */
 export function findLineBefore({ results }: AnswerBefore, index: number): LineBefore | null {
   const line = results[index]
   return line === undefined || line === 'unknown' ? null : line
 }
 
-/** Who is behind the total of a line, or behind one of its points; undefined if no cell says it. @param at of the point */
+/**
+ * The drill-down of a line's total, or of one of its points; undefined if no single cell has the users. @param at of
+ * the point
+ */
 export function drillIntoLine(
   { query }: Pick<SeriesAnswer, 'query'>,
   { series, breakdown, isSum }: LineBefore,
@@ -152,13 +155,16 @@ function buildFunnelTable({ results, query }: AnswerTo<'funnel'>): AnswerTable {
   }
 }
 
-/** With `any` order, a step is how many of them were done. */
+/** In a funnel with `any` order, step N means that any N steps were done. */
 export function labelStep({ steps, order }: AnswerTo<'funnel'>['query'], index: number): string {
   if (order === 'any') return `${index + 1} of ${steps.length}`
   return labelEvents(steps[index]?.event ?? '')
 }
 
-/** Who got to a step, or who got only to the one before. @param index of the step, from 0 */
+/**
+ * The users who reached a step; with `dropped`, those who reached only the one before. @param index of the step,
+ * from 0
+ */
 export function toStepCell(index: number, breakdown: unknown[], dropped = false): FunnelCell {
   return { step: index + 1, breakdown: breakdown as FunnelCell['breakdown'], dropped }
 }
@@ -194,7 +200,7 @@ function buildRetentionTable({ results, averages, query }: AnswerTo<'retention'>
   }
 }
 
-/** The heading of an interval, such as `Week 3`. */
+/** Labels an interval, such as `Week 3`. */
 export function labelInterval(unit: AnswerTo<'retention'>['query']['unit'], interval: number): string {
   return `${unit[0]?.toUpperCase()}${unit.slice(1)} ${interval}`
 }
@@ -224,12 +230,12 @@ function buildPathsTables({ results: { nodes, links }, query }: AnswerTo<'paths'
   ]
 }
 
-/** The name of a node, of which `$other` has the rest. */
+/** Labels a node; `$other` groups the remaining events. */
 export function labelNode(event: string): string {
   return event === '$other' ? 'Other' : event
 }
 
-/** A table as rows of a file. */
+/** Converts a table to CSV rows. */
 export function toCsvRows({ columns, rows }: AnswerTable): CsvRow[] {
   return [columns, ...rows.map((row) => row.map(({ value }) => value))]
 }

@@ -2,8 +2,8 @@ import { type Display, dropIncompleteFilters, parseDraft, toQuestion } from './q
 import { findRangeBefore, resolveRange } from './range.js'
 
 /**
- * What the service is asked: the question with the dates of its range.
- * @param question as it was saved or linked to; one that the page cannot edit stays as it is
+ * Builds the request for a question, with its range resolved to dates.
+ * @param question as saved or linked; one that the page cannot edit is sent unchanged
  * @param now epoch ms
  */
 export function buildRequest(question: unknown, display: Display, now: number): unknown {
@@ -11,7 +11,7 @@ export function buildRequest(question: unknown, display: Display, now: number): 
   return draft ? { ...toQuestion(dropIncompleteFilters(draft)), ...resolveRange(draft, display, now) } : question
 }
 
-/** The same question about the period before; null if that is not wanted, or not possible. */
+/** Builds the same request for the period before; null without a comparison, or if there is no such period. */
 export function buildRequestBefore(question: unknown, display: Display, now: number): object | null {
   const draft = parseDraft(question)
   if (draft?.kind !== 'series' || !display.compare) return null

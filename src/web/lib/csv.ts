@@ -1,10 +1,10 @@
-/** A text like this is a formula to spreadsheets, which run it when they open the file; to some, `;` or a tab ends a cell. */
+/** Spreadsheets execute a cell like this as a formula; some also split cells at `;` and tabs. */
 const FORMULA = /(?:^|[;\t])\s*[=+\-@\t\r＝＋－＠]/
 
-/** The fields of a line. */
+/** A line of a CSV file. */
 export type CsvRow = (string | number | null)[]
 
-/** RFC 4180. An apostrophe before texts that spreadsheets take for formulas keeps these from running. */
+/** Formats rows as CSV (RFC 4180). An apostrophe keeps spreadsheets from executing texts as formulas. */
 export function formatCsv(rows: CsvRow[]): string {
   return rows.map((row) => `${row.map(formatCell).join(',')}\r\n`).join('')
 }

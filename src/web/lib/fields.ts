@@ -2,12 +2,12 @@ import type { FieldName, Scalar } from '../../contract/questions.js'
 
 const PLAIN = ['event', 'distinct_id', 'timestamp']
 
-/** A field as it is written in a text field and as a parameter: one of a list of names is JSON. */
+/** Formats a field for a text field and for a query parameter; a list of names becomes JSON. */
 export function formatField(field: FieldName): string {
   return typeof field === 'string' ? field : JSON.stringify(field)
 }
 
-/** What somebody typed as a field; a name by itself is that of a property. */
+/** Parses a field as typed; a plain name is that of a property. */
 export function parseField(text: string): FieldName {
   const trimmed = text.trim()
   if (trimmed === '' || PLAIN.includes(trimmed) || /^(properties|user)\../s.test(trimmed)) return trimmed
@@ -18,19 +18,19 @@ export function parseField(text: string): FieldName {
   return toField('properties', trimmed)
 }
 
-/** The field of a name as it is in the data, which may have dots. */
+/** The field of a property by its exact name, which may contain dots. */
 export function toField(source: 'properties' | 'user', name: string): FieldName {
   return name.includes('.') ? [source, name] : `${source}.${name}`
 }
 
-/** A field as people call it: `price`, not `properties.price`. */
+/** Labels a field for people: `price`, not `properties.price`. */
 export function labelField(field: FieldName): string {
   const [source, ...names] = typeof field === 'string' ? field.split('.') : field
   if (names.length === 0) return source === 'distinct_id' ? 'user' : (source ?? '')
   return source === 'user' ? `user’s ${names.join(' › ')}` : names.join(' › ')
 }
 
-/** A value as it is typed: a text by itself, but in quotes where it could be taken for something else. */
+/** Formats a value for a text field; a string that would parse as another type is quoted. */
 export function formatValue(value: Scalar): string {
   if (typeof value !== 'string') return JSON.stringify(value)
   return value === '' || value.startsWith('"') || value.trim() !== value || isScalar(parseJson(value))
@@ -38,7 +38,7 @@ export function formatValue(value: Scalar): string {
     : value
 }
 
-/** What somebody typed as a value: `5` is a number, `"5"` and `five` are texts. */
+/** Parses a value as typed: `5` is a number; `"5"` and `five` are strings. */
 export function parseValue(text: string): Scalar {
   const value = parseJson(text)
   return isScalar(value) ? value : text
@@ -56,7 +56,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** A value of a breakdown, as a line is called. */
+/** Labels the values of a breakdown. */
 export function labelBreakdown(values: unknown[]): string {
   if (values.length === 1 && values[0] === '$other') return 'Other'
   return values.map(labelValue).join(', ')

@@ -1,6 +1,6 @@
 const WHOLE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 })
 const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 })
-/** For numbers that would be nothing, or very long, otherwise. */
+/** For numbers that would otherwise be rounded to 0 or be very long. */
 const SIGNIFICANT = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 })
 const SCIENTIFIC = new Intl.NumberFormat(undefined, { notation: 'scientific', maximumSignificantDigits: 3 })
 const HUGE = 1e18
@@ -18,20 +18,20 @@ const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'full' })
 const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 const BYTE_UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']
 
-/** A number as people write it. */
+/** Formats a number for display. */
 export function formatNumber(value: number): string {
   return chooseFormat(value, WHOLE).format(value)
 }
 
-/** A number where there is little room, such as `1.2M`. */
+/** Formats a number for small spaces, such as `1.2M`. */
 export function formatCompact(value: number): string {
   return chooseFormat(value, COMPACT).format(value)
 }
 
-/** A number beside a line of a chart. @param step to the next line: as many digits as tell them apart */
+/** Formats a tick of an axis. @param step distance between ticks, which determines the number of digits */
 export function formatTick(value: number, step: number): string {
   if (value === 0) return '0'
-  // Steps are 1, 2, 2.5 or 5, or those times a power of ten.
+  // Steps are 1, 2, 2.5 or 5 times a power of ten.
   const digits = Math.max(0, 1 - Math.floor(Math.log10(step)))
   if (step < TINY || Math.abs(value) >= HUGE) return SCIENTIFIC.format(value)
   const notation = step < 1 ? 'standard' : 'compact'
@@ -44,12 +44,12 @@ function chooseFormat(value: number, usual: Intl.NumberFormat): Intl.NumberForma
   return size < 0.1 && size > 0 ? SIGNIFICANT : usual
 }
 
-/** A share of 0 to 1. */
+/** @param share 0 to 1 */
 export function formatShare(share: number): string {
   return SHARE.format(share)
 }
 
-/** A change as a share, such as `+12 %`. */
+/** Formats a relative change, such as `+12%`. */
 export function formatSignedShare(share: number): string {
   return SIGNED_SHARE.format(share)
 }
@@ -59,23 +59,23 @@ export function formatTime(instant: number): string {
   return INSTANT.format(instant)
 }
 
-/** @param instant epoch ms; the time of the day */
+/** Formats a time of day. @param instant epoch ms */
 export function formatClock(instant: number): string {
   return CLOCK.format(instant)
 }
 
-/** @param instant epoch ms; the day, with its weekday */
+/** Formats a day with its weekday. @param instant epoch ms */
 export function formatDay(instant: number): string {
   return DAY.format(instant)
 }
 
-/** An instant where there is little room: today, only the time. */
+/** Formats an instant for small spaces; today, only the time. */
 export function formatMoment(instant: number, now = Date.now()): string {
   const isToday = new Date(instant).toDateString() === new Date(now).toDateString()
   return (isToday ? CLOCK : DAY_AND_CLOCK).format(instant)
 }
 
-/** How long ago an instant is, such as `3 minutes ago`. */
+/** Formats a time relative to now, such as `3 minutes ago`. */
 export function formatAgo(instant: number, now = Date.now()): string {
   const seconds = (instant - now) / 1000
   const units = [
@@ -95,7 +95,7 @@ export function formatBytes(bytes: number): string {
   return new Intl.NumberFormat(undefined, options as Intl.NumberFormatOptions).format(bytes / 1000 ** step)
 }
 
-/** @param ms a duration, such as `3 h 5 min` */
+/** Formats a duration, such as `3 h 5 min`. @param ms the duration */
 export function formatDuration(ms: number): string {
   const units = [
     ['d', 86_400_000],

@@ -1,11 +1,11 @@
-/** What opens and closes strings, objects and arrays. */
+/** Delimiters of strings, objects and arrays. */
 const STRUCTURE = /["[\]{}]/g
 const SCALAR = /[^\s,\]}]+/y
 const GAP = /[\s,:]*/y
 
 /**
- * The values of an object's members as they are spelled, by name, as `JSON.parse` would change numbers. Of several members
- * with one name it is the last, as everywhere in JavaScript.
+ * The source text of each member of an object, by name, because `JSON.parse` would change numbers. The last of
+ * duplicate names wins, as in JavaScript.
  * @param text of a valid JSON object
  */
 export function readMembers(text: string): Map<string, string> {
@@ -21,7 +21,7 @@ export function readMembers(text: string): Map<string, string> {
   return members
 }
 
-/** The elements of an array as they are spelled. @param text of a valid JSON array */
+/** The source text of each element of an array. @param text of a valid JSON array */
 export function readElements(text: string): string[] {
   const elements: string[] = []
   let at = skipGap(text, text.indexOf('[') + 1)
@@ -34,8 +34,8 @@ export function readElements(text: string): string[] {
 }
 
 /**
- * The position behind the string that begins at `start`. Not by a regular expression: one that matches a string of some
- * million characters overflows its stack.
+ * Returns the offset after the string that begins at `start`. Not a regular expression, because those overflow the
+ * stack with strings of a million characters.
  */
 export function findStringEnd(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
@@ -77,10 +77,7 @@ function createSyntaxError(): SyntaxError {
 
 const TOKEN = /\s+|[{[]\s*[\]}]|[^\s"{}[\],:]+|./gs
 
-/**
- * A JSON text with line breaks and indents, its tokens as they are: parsing would change numbers beyond doubles and names
- * that are there twice.
- */
+/** Indents a JSON text without changing its tokens: parsing would change large numbers and drop duplicate names. */
 export function indentJson(text: string): string {
   let depth = 0
   const line = () => `\n${'  '.repeat(depth)}`

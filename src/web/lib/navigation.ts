@@ -3,7 +3,7 @@ import { parseRoute, type Route } from './route.js'
 
 export { linkTo, type Route } from './route.js'
 
-/** Shows another route; @param how whether the browser's back button returns to this one */
+/** Navigates to a route. @param how whether it adds a history entry */
 export function navigate(link: string, how: 'push' | 'replace' = 'push'): void {
   if (how === 'push') location.hash = link
   else {
@@ -12,22 +12,22 @@ export function navigate(link: string, how: 'push' | 'replace' = 'push'): void {
   }
 }
 
-/** Asks before the route is left; @param leave leaves it */
+/** Asks before the user leaves a route; @param leave continues the navigation */
 type Guard = (leave: () => void) => void
 
 let guard: Guard | null = null
 
-/** Has the shown route be left only if the guard lets it; null lets it be left. */
+/** Sets the guard that is asked before the current route is left; null removes it. */
 export function guardRoute(next: Guard | null): void {
   guard = next
 }
 
-/** Whether something of the shown route is not saved yet. */
+/** Whether the current route has unsaved changes. */
 export function isGuarded(): boolean {
   return guard !== null
 }
 
-/** The route of the page, as it changes. */
+/** The current route; updates on navigation. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash)
   useEffect(() => {
@@ -53,7 +53,7 @@ export function useRoute(): Route {
   return useMemo(() => parseRoute(hash), [hash])
 }
 
-/** Where the current entry of the browser's history is among those of the page. @param next the place of one that is new */
+/** The index of the current history entry among those of the page. @param next index for a new entry */
 function readHistoryIndex(next: number): number {
   const state: { place?: number } | null = history.state
   if (typeof state?.place === 'number') return state.place

@@ -1,7 +1,7 @@
 import type { RetentionQuestion } from '../../contract/questions.js'
 import type { Display, Draft, Preset } from './question.js'
 
-/** A range of time as the service takes it; `to` is not included. */
+/** A time range as the service takes it; `to` is exclusive. */
 export interface Range {
   from: string | number
   to: string | number
@@ -22,31 +22,31 @@ export function formatDateIn(timezone: string, now: number): string {
   }
 }
 
-/** A date so many days later, or earlier if negative. */
+/** The date some days later, or earlier if negative. */
 export function addDays(date: string, days: number): string {
   return new Date(Date.parse(`${date}T00:00Z`) + days * DAY_MS).toISOString().slice(0, 10)
 }
 
-/** The same day so many months later or earlier; the last of the month if that one is shorter. */
+/** The same day of the month some months later or earlier; the last day if the month is shorter. */
 function addMonths(date: string, months: number): string {
   const [year = 0, month = 0, day = 0] = date.split('-').map(Number)
   const last = new Date(Date.UTC(year, month + months, 0)).getUTCDate()
   return new Date(Date.UTC(year, month - 1 + months, Math.min(day, last))).toISOString().slice(0, 10)
 }
 
-/** The dates of a range that moves with the days; today is part of it. */
+/** Resolves a relative range to dates; today is included. */
 function resolvePreset(preset: Preset, timezone: string, now: number): Range {
   const to = addDays(formatDateIn(timezone, now), 1)
   return { from: preset === '12m' ? addMonths(to, -12) : addDays(to, -DAYS[preset]), to }
 }
 
-/** The range of time that is asked about: the question's own, or that of the display. @param now epoch ms */
+/** The range of a question, or else of the display. @param now epoch ms */
 export function resolveRange(draft: Draft, display: Display, now: number): Range {
   const usual = resolvePreset(display.range ?? '30d', draft.timezone, now)
   return { from: draft.from ?? usual.from, to: draft.to ?? usual.to }
 }
 
-/** The range as long as this one that ends where it begins; null if it is none. */
+/** The preceding range of the same length; null if there is none. */
 export function findRangeBefore({ from, to }: Range, preset?: Preset): Range | null {
   if (preset === '12m' && isDate(from)) return { from: addMonths(from, -12), to: from }
   if (isDate(from) && isDate(to)) {
@@ -58,12 +58,12 @@ export function findRangeBefore({ from, to }: Range, preset?: Preset): Range | n
   return { from: 2 * begin - end, to: from }
 }
 
-/** Whether it is a date that can be calculated with, unlike 2026-13-01. */
+/** Whether it is a valid date, unlike 2026-13-01. */
 export function isDate(value: string | number): value is string {
   return typeof value === 'string' && DATE.test(value) && !Number.isNaN(Date.parse(value))
 }
 
-/** Whether an interval of a cohort has begun. @param cohort date; @param now epoch ms */
+/** Whether an interval of a cohort has begun. @param cohort start date; @param now epoch ms */
 export function hasBegun(
   { unit, timezone }: RetentionQuestion,
   cohort: string,

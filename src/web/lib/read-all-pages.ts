@@ -1,9 +1,9 @@
-/** A file for people; all that a project has is exported by the command. */
+/** Enough for a file that people read; `tallyhouse export` exports everything. */
 const MAX_ROWS = 10_000
 
 /**
- * The rows of all pages, at most 10 000.
- * @param read reads one, counted from 1
+ * Reads the rows of all pages, at most 10 000.
+ * @param read reads a page, counted from 1
  */
 export async function readAllPages<T>(read: (page: number) => Promise<{ rows: T[]; hasMore: boolean }>): Promise<T[]> {
   const all: T[] = []

@@ -1,8 +1,11 @@
-/** What the page shows, all of which is in the fragment of its URL: a link is the whole state, and no server sees it. */
+/**
+ * What the page shows. It is kept in the fragment of the URL, so that a link has the whole state and no server sees
+ * it.
+ */
 export interface Route {
   /** the first part of the path, such as `users` */
   view: string
-  /** what follows it, decoded */
+  /** the decoded parts after it */
   rest: string[]
   query: URLSearchParams
 }
@@ -14,7 +17,7 @@ export function parseRoute(hash: string): Route {
   return { view, rest, query: new URLSearchParams(query) }
 }
 
-/** @param parts of the path; @param query what is empty is left out */
+/** @param parts of the path; @param query empty values are omitted */
 export function linkTo(parts: string[], query: Record<string, string> = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== '')
   const search = given.length > 0 ? `?${new URLSearchParams(given)}` : ''

@@ -3,14 +3,13 @@ import { isTransient } from '../api/call.js'
 import { getOutage, onRecovery } from '../api/service-status.js'
 import { useLatest } from './use-latest.js'
 
-/** The service may be back before anybody has seen that it was not; what is refused again and again has another reason. */
+/** The service may recover before its outage is noticed; persistent failures have another cause. */
 const MAX_TRIES = 5
 const FIRST_PAUSE_MS = 1_000
 
 /**
- * Acts again after a failure that passes by itself: once the service is ready, if it is known not to be, and else after
- * longer and longer pauses, a few times.
- * @param state of what is acted for; neither loading nor failed is a success
+ * Retries after a transient failure: when a known outage ends, otherwise a few times with increasing pauses.
+ * @param state of what is retried; neither loading nor failed counts as success
  */
 export function useRecovery({ error, isLoading }: { error: Error | null; isLoading: boolean }, act: () => void): void {
   const latest = useLatest(act)

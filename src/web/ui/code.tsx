@@ -3,7 +3,7 @@ import * as styles from './code.module.css'
 import { CopyButton } from './copy-button.js'
 import { Scrollable } from './scrollable.js'
 
-/** A text as it is, line by line. */
+/** A text with its line breaks, unchanged. */
 export function TextBlock({ label, text }: { label: string; text: string }) {
   return (
     <Scrollable label={label} class={styles.json}>
@@ -17,7 +17,7 @@ export function Json({ text, label }: { text: string; label: string }) {
   return <TextBlock label={label} text={indentJson(text)} />
 }
 
-/** Something to run, and a button that copies it. */
+/** A command or code, with a button that copies it. */
 export function Code({ text, label }: { text: string; label: string }) {
   return (
     <div class={styles.code}>

@@ -5,14 +5,14 @@ import { Dialog } from './dialog.js'
 import { Failure } from './notice.js'
 
 interface ConflictProps {
-  /** what somebody else has changed, such as “board” */
+  /** what was changed, such as “board” */
   what: string
   onLoad: () => Promise<void> | void
   onOverwrite: () => Promise<void>
   onClose: () => void
 }
 
-/** Asks whose version stays, as somebody else has saved one meanwhile. */
+/** Asks which version to keep after somebody else has saved another one. */
 export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
@@ -42,7 +42,7 @@ export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictP
   )
 }
 
-/** Whether a call failed because somebody else has changed the same thing meanwhile. */
+/** Whether a call failed because somebody else has saved the same thing in the meantime. */
 export function isConflict(error: unknown): boolean {
   return error instanceof CallError && error.code === 'revision_conflict'
 }

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import * as styles from './copy-button.module.css'
 import * as textStyles from './text.module.css'
 
-/** How long a button says that it has copied. */
+/** How long the button shows the result. */
 const SAID_MS = 2_000
 
 interface CopyProps {
@@ -29,10 +29,10 @@ export function CopyButton({ text, label = 'Copy' }: CopyProps) {
   )
 }
 
-/** @returns whether the browser let it */
+/** @returns whether the browser allowed it */
 async function copyText(text: string): Promise<boolean> {
   try {
-    // Missing where the page comes without TLS from another machine.
+    // Missing in an insecure context.
     if (navigator.clipboard) {
       await navigator.clipboard.writeText(text)
       return true
@@ -48,7 +48,7 @@ function copySelected(text: string): boolean {
   const field = document.createElement('textarea')
   field.value = text
   field.className = textStyles.hidden
-  // What is outside of an open dialog cannot be selected.
+  // Elements outside an open dialog cannot be selected.
   const home = before?.closest('dialog') ?? document.body
   home.append(field)
   field.select()

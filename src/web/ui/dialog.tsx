@@ -7,12 +7,12 @@ import { Failure } from './notice.js'
 interface DialogProps {
   title: string
   onClose: () => void
-  /** for contents that stand side by side */
+  /** for side-by-side content */
   isWide?: boolean
   children: ComponentChildren
 }
 
-/** Opens a dialog over the page; once it is gone, the focus returns to where it was. @returns the ref of the dialog */
+/** Opens a modal dialog, and restores the focus after it. @returns a ref for the dialog element */
 export function useModal() {
   const element = useRef<HTMLDialogElement>(null)
   useEffect(() => {
@@ -25,7 +25,7 @@ export function useModal() {
   return element
 }
 
-/** A modal dialog; Escape closes it, and the focus returns to where it was. */
+/** A modal dialog; Escape closes it. */
 export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
   const element = useModal()
   return (
@@ -49,16 +49,16 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
 interface ConfirmProps {
   title: string
   children: ComponentChildren
-  /** on the button, such as “Delete event” */
+  /** text of the button, such as “Delete event” */
   action: string
-  /** what the button does; a failure is shown, and the dialog stays */
+  /** called by the button; the dialog stays open if it fails */
   onConfirm: () => Promise<void>
-  /** whether something is still to be filled in */
+  /** whether required input is missing */
   isBlocked?: boolean
   onClose: () => void
 }
 
-/** Asks before something is done that cannot be undone. */
+/** Asks for confirmation before an action that cannot be undone. */
 export function ConfirmDialog({ title, children, action, onConfirm, isBlocked = false, onClose }: ConfirmProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)

@@ -4,7 +4,7 @@ import { CallError } from '../api/call.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import * as styles from './notice.module.css'
 
-/** What went wrong, and which fields are at fault. */
+/** An error, with its validation errors. */
 export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => void) | undefined }) {
   const details = error instanceof CallError ? error.details : []
   return (
@@ -28,7 +28,7 @@ export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => voi
   )
 }
 
-/** What looks like a mistake in what was asked; nothing if nothing does. */
+/** Warnings about likely mistakes in a question, if any. */
 export function Warnings({ warnings = [] }: { warnings?: readonly Warning[] | undefined }) {
   if (warnings.length === 0) return null
   return (
@@ -42,7 +42,7 @@ export function Warnings({ warnings = [] }: { warnings?: readonly Warning[] | un
   )
 }
 
-/** What there is to know where there is nothing to see. */
+/** Explains an empty list or page. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class={styles.notice}>
@@ -52,7 +52,7 @@ export function Empty({ title, children }: { title: string; children?: Component
   )
 }
 
-/** Shown while something loads, to screen readers, too. */
+/** Shown while something loads; announced to screen readers. */
 export function Loading({ what }: { what: string }) {
   return (
     <p class={styles.loading} role="status" data-loading>
@@ -61,7 +61,7 @@ export function Loading({ what }: { what: string }) {
   )
 }
 
-/** A part of the page that the service does not have, as after an upgrade: a page that is loaded anew asks for the new one. */
+/** Shown when a chunk of the page no longer exists, for example after an upgrade. Reloading fetches the new page. */
 export function PartMissing() {
   const error = new Error('A part of the page could not be loaded. If Tallyhouse was updated, load the page again.')
   return <Failure error={error} onRetry={() => location.reload()} />

@@ -9,7 +9,7 @@ interface NumberFieldProps {
   onChange: (value: number) => void
 }
 
-/** A whole number; what is none, or too small or large, is not taken. */
+/** A whole number; invalid or out-of-range input is ignored. */
 export function NumberField({ label, value, min, max, onChange }: NumberFieldProps) {
   const id = useId()
   const [text, setText] = useState(String(value))

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { getOutage, onOutageChange } from '../api/service-status.js'
 import * as noticeStyles from './notice.module.css'
 
-/** What keeps the service from answering, above whatever view there is, for as long as it does. */
+/** Shown above every view during an outage. */
 export function OutageBanner() {
   const [outage, setTrouble] = useState(getOutage())
   useEffect(() => onOutageChange(() => setTrouble(getOutage())), [])

@@ -4,14 +4,14 @@ import * as textStyles from './text.module.css'
 
 interface PaginationProps {
   page: number
-  /** the number of the last one, where it is known */
+  /** number of the last page, if known */
   last?: number
   hasMore: boolean
   isLoading: boolean
   onChange: (page: number) => void
 }
 
-/** The way through numbered pages; nothing if there is only one. */
+/** Navigation between numbered pages; nothing if there is only one. */
 export function Pagination({ page, last, hasMore, isLoading, onChange }: PaginationProps) {
   if (page === 1 && !hasMore) return null
   return (

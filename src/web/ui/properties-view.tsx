@@ -2,7 +2,7 @@ import { Json, TextBlock } from './code.js'
 import { CopyButton } from './copy-button.js'
 import * as styles from './properties-view.module.css'
 
-/** Properties twice: easy to read, and exactly as they are stored. */
+/** Properties in two forms: indented, and exactly as stored. */
 export function PropertiesView({ text }: { text: string }) {
   return (
     <div class={styles.texts}>

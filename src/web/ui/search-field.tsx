@@ -7,14 +7,14 @@ interface SearchFieldProps {
   label: string
   value: string
   placeholder?: string
-  /** called with what was typed, without the space around it */
+  /** called with the trimmed text */
   onChange: (value: string) => void
 }
 
-/** For fast typists, one search in a while is enough. */
+/** Debounce while the user types, ms. */
 const TYPING_MS = 250
 
-/** A field that searches while one types, and at once with Enter. */
+/** A search field that searches while the user types, and immediately on Enter. */
 export function SearchField({ label, value, placeholder, onChange }: SearchFieldProps) {
   const id = useId()
   const [text, setText] = useState(value)
@@ -28,7 +28,8 @@ export function SearchField({ label, value, placeholder, onChange }: SearchField
     [latest],
   )
   useEffect(() => {
-    // What was told comes back late: what was typed since stays. Another value is from elsewhere, such as a link.
+    // The reported value comes back as a prop later and must not overwrite what was typed since. Any other value comes
+    // from elsewhere, such as a link.
     if (value === told.current) return
     told.current = value
     setText(value)

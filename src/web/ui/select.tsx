@@ -5,14 +5,14 @@ import * as textStyles from './text.module.css'
 interface SelectProps<T extends string> {
   label: string
   value: T
-  /** what is kept, and how people call it */
+  /** pairs of a value and its label */
   options: readonly (readonly [value: T, text: string])[]
   onChange: (value: T) => void
   /** whether the label is for screen readers only */
   hidesLabel?: boolean
 }
 
-/** A choice of a few things. */
+/** A drop-down list. */
 export function Select<T extends string>({ label, value, options, onChange, hidesLabel }: SelectProps<T>) {
   const id = useId()
   return (
@@ -31,7 +31,7 @@ export function Select<T extends string>({ label, value, options, onChange, hide
   )
 }
 
-/** The same, all of it in sight. */
+/** A choice with all options visible. */
 export function SegmentedControl<T extends string>({ label, value, options, onChange }: SelectProps<T>) {
   const id = useId()
   return (

@@ -2,12 +2,12 @@ import { useEffect, useState } from 'preact/hooks'
 import { guardRoute } from '../lib/navigation.js'
 import { ConfirmDialog } from './dialog.js'
 
-/** Asks before somebody leaves what was changed and is not saved. @param what is left, such as “board” */
+/** Asks before the user leaves unsaved changes. @param what was changed, such as “board” */
 export function UnsavedChangesGuard({ what }: { what: string }) {
   const [leave, setLeave] = useState<(() => void) | null>(null)
   useEffect(() => {
     guardRoute((leave) => setLeave(() => leave))
-    // The browser asks in its own words before it closes or reloads the page.
+    // The browser shows its own prompt before it closes or reloads the page.
     const ask = (event: BeforeUnloadEvent) => event.preventDefault()
     addEventListener('beforeunload', ask)
     return () => {

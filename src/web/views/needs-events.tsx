@@ -4,15 +4,15 @@ import { listEventNames } from '../api/schema.js'
 import type { Access } from '../api/sign-in.js'
 import { useLoaded } from '../lib/use-loaded.js'
 
-/** Projects that are known to have events, so that each is asked about once. */
+/** Projects known to have events, so that each is checked once. */
 const filled = new Set<string>()
 
-/** Shows a view, but while the project has no events how to send some. */
+/** Shows a view, or the welcome page while the project has no events. */
 export function NeedsEvents({ session, children }: { session: Access; children: ComponentChildren }) {
   const { project } = session
   const [isFilled, setFilled] = useState(filled.has(project))
   const found = useLoaded(isFilled ? null : project, async (signal) => {
-    // Which the service knows by heart; a first event it would have to look for.
+    // The service has the event names cached, whereas it would have to search for a first event.
     const { events, pending } = await listEventNames(signal)
     return { isEmpty: events.length === 0 && pending === 0 }
   })
@@ -25,7 +25,7 @@ export function NeedsEvents({ session, children }: { session: Access; children: 
   useEffect(() => {
     if (found.value?.isEmpty === false) note()
   }, [found.value, note])
-  // Nearly all projects have some: their view does not wait for the answer.
+  // Most projects have events, so their views do not wait for the answer.
   if (!isEmpty) return <>{children}</>
   const Welcome = welcome.value
   return Welcome && <Welcome session={session} onFirstEvent={note} />

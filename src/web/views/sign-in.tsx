@@ -7,12 +7,12 @@ import * as textStyles from '../ui/text.module.css'
 import * as styles from './sign-in.module.css'
 
 interface SignInProps {
-  /** why somebody who was signed in is asked again */
+  /** why the user has to sign in again */
   reason?: string
   onSignedIn: (session: Access) => void
 }
 
-/** Asks for a key, of which the browser keeps nothing: it gets a cookie that no script can read. */
+/** The sign-in form. The browser never stores the key; it gets an HttpOnly cookie. */
 export function SignIn({ reason, onSignedIn }: SignInProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
@@ -46,11 +46,11 @@ export function SignIn({ reason, onSignedIn }: SignInProps) {
   )
 }
 
-/** Asks over the whole page, which stays below it with all that was typed there. */
+/** Covers the page with the sign-in form and keeps what was typed there. */
 export function SignInAgain(props: Required<SignInProps>) {
   const element = useModal()
   return (
-    // Escape would uncover the page.
+    // Escape would reveal the page.
     <dialog ref={element} class={styles.signIn} aria-label="Sign in again" onClose={() => element.current?.showModal()}>
       <SignIn {...props} />
     </dialog>

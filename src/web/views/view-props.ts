@@ -1,7 +1,7 @@
 import type { Access } from '../api/sign-in.js'
 import type { Route } from '../lib/navigation.js'
 
-/** What every view is given. */
+/** The props of every view. */
 export interface ViewProps {
   session: Access
   route: Route

@@ -2,7 +2,7 @@ import t from 'tap'
 import { ConcurrencyLimit } from '../../../src/web/api/concurrency-limit.js'
 import { until } from '../../helper.js'
 
-/** Something that runs until it is told to end. */
+/** Runs a task that ends when told to. */
 function task(
   limit: ConcurrencyLimit,
   name: string,
@@ -22,7 +22,7 @@ function task(
   return { end, fail, result: limit.run(act, { signal, priority }) }
 }
 
-t.test('so many run at a time, and the others follow in their order', async (t) => {
+t.test('ConcurrencyLimit runs a limited number of tasks, and the others in order', async (t) => {
   const limit = new ConcurrencyLimit(2)
   const log: string[] = []
   const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => task(limit, name, log))
@@ -41,7 +41,7 @@ t.test('so many run at a time, and the others follow in their order', async (t) 
   t.equal(await d?.result, 'd', 'a failure gives its place back, too')
 })
 
-t.test('those that come together begin by their places', async (t) => {
+t.test('ConcurrencyLimit starts tasks of the same tick by priority', async (t) => {
   const limit = new ConcurrencyLimit(1)
   const log: string[] = []
   const tasks = (
@@ -59,7 +59,7 @@ t.test('those that come together begin by their places', async (t) => {
   t.strictSame(log, ['first', 'second', 'third', 'last'])
 })
 
-t.test('who leaves the queue keeps nobody waiting', async (t) => {
+t.test('ConcurrencyLimit skips a waiter that was aborted', async (t) => {
   const limit = new ConcurrencyLimit(1)
   const log: string[] = []
   const first = task(limit, 'first', log)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { SseParser } from '../../../src/web/api/sse-parser.js'
 
-t.test('events come out of chunks of any size', async (t) => {
+t.test('SseParser parses events from chunks of any size', async (t) => {
   const texts = ['{"a":1}', '{\n"b":\n\n2}', '{"data: ":": x"}', '"é😀"']
   const frames = texts.map((text, i) => `id: ${i}\ndata: ${text.replaceAll('\n', '\ndata: ')}\n\n`)
   const stream = `retry: 2000\n\n: beat\n\n${frames.join(':\n\n')}`

@@ -30,7 +30,7 @@ const scalar = fc.oneof(
   fc.constant(null),
 )
 
-t.test('a value that is typed as it is shown is the same value', (t) => {
+t.test('parseValue is the inverse of formatValue', (t) => {
   fc.assert(
     fc.property(fc.oneof(scalar, fc.constantFrom('5', 'true', '"a"', 'null', '', ' a')), (value) => {
       t.strictSame(parseValue(formatValue(value)), Object.is(value, -0) ? 0 : value)
@@ -41,7 +41,7 @@ t.test('a value that is typed as it is shown is the same value', (t) => {
   t.end()
 })
 
-t.test('a field that is typed as it is shown is the same field, and a name by itself is of properties', (t) => {
+t.test('parseField is the inverse of formatField, and a plain name is a property', (t) => {
   for (const field of ['event', 'properties.a', 'user.a.b', ['properties', 'a.b', '"']]) {
     t.strictSame(parseField(formatField(field)), field)
   }
@@ -60,7 +60,7 @@ const condition = fc.oneof(
 const group = (of: fc.Arbitrary<Filter>) =>
   fc.tuple(fc.constantFrom('and', 'or'), fc.array(of)) as unknown as fc.Arbitrary<Filter>
 
-t.test('a filter that a form can show comes back from it unchanged', (t) => {
+t.test('toFilter is the inverse of toGroup', (t) => {
   fc.assert(
     fc.property(group(fc.oneof(condition, group(condition))), (filter) => {
       t.ok(isFilter(filter))
@@ -76,7 +76,7 @@ t.test('a filter that a form can show comes back from it unchanged', (t) => {
   t.end()
 })
 
-t.test('with each operator a condition stays a filter', (t) => {
+t.test('changeOperator returns a valid filter', (t) => {
   fc.assert(
     fc.property(condition, fc.constantFrom(...(Object.keys(OPERATOR_LABELS) as Operator[])), (before, operator) => {
       const after = changeOperator(before as never, operator)
@@ -87,7 +87,7 @@ t.test('with each operator a condition stays a filter', (t) => {
   t.end()
 })
 
-t.test('a file has no formulas, and each row its fields', (t) => {
+t.test('formatCsv escapes formulas and quotes', (t) => {
   t.equal(
     formatCsv([
       ['a', 'b'],
@@ -101,7 +101,7 @@ t.test('a file has no formulas, and each row its fields', (t) => {
   t.end()
 })
 
-t.test('a number is shown with digits that say something, however small or large it is', (t) => {
+t.test('formatNumber and formatTick show enough digits for any magnitude', (t) => {
   t.equal(formatNumber(0.1 + 0.2), '0.3')
   t.equal(formatNumber(1234.567), '1,234.57')
   t.equal(formatNumber(0.004), '0.004')
@@ -110,7 +110,7 @@ t.test('a number is shown with digits that say something, however small or large
   t.equal(formatNumber(1e15), '1,000,000,000,000,000')
   t.equal(formatNumber(1.5e300), '1.5E300')
   t.equal(formatNumber(0), '0')
-  // No two lines of a chart have the same number, and each has its own.
+  // Each tick of an axis has a label of its own.
   const steps = fc.tuple(fc.constantFrom(1, 2, 2.5, 5), fc.integer({ min: -12, max: 20 }))
   fc.assert(
     fc.property(steps, fc.integer({ min: -12, max: 0 }), ([factor, power], first) => {
@@ -122,7 +122,7 @@ t.test('a number is shown with digits that say something, however small or large
   t.end()
 })
 
-t.test('what is negative is stacked below what is not', (t) => {
+t.test('stackLines stacks negative values below zero', (t) => {
   const tops = stackLines([
     [-5, 1],
     [3, 2],
@@ -139,7 +139,7 @@ t.test('what is negative is stacked below what is not', (t) => {
   t.end()
 })
 
-t.test('the two hours of which clocks have one are told apart', (t) => {
+t.test('formatBuckets distinguishes the hour that is repeated when clocks go back', (t) => {
   const ats = ['01:00:00+02:00', '02:00:00+02:00', '02:00:00+01:00', '03:00:00+01:00'].map((at) => `2026-10-25T${at}`)
   const texts = formatBuckets(ats, 'hour')
   t.match(texts[1], /\(UTC\+02:00\)$/)
@@ -149,7 +149,7 @@ t.test('the two hours of which clocks have one are told apart', (t) => {
   t.end()
 })
 
-t.test('what is not over is a part of its own that begins where the rest ends', (t) => {
+t.test('selectOpenPart continues where selectCompletePart ends', (t) => {
   const complete = [true, true, false, false]
   t.strictSame(selectCompletePart([1, 2, 3, 4], complete), [1, 2, null, null])
   t.strictSame(selectOpenPart([1, 2, 3, 4], complete), [null, 2, 3, 4])
@@ -174,7 +174,7 @@ t.test('what is not over is a part of its own that begins where the rest ends', 
   t.end()
 })
 
-t.test('an interval of a cohort begins at its date in the time zone', (t) => {
+t.test('hasBegun uses the time zone of the question', (t) => {
   const now = Date.parse('2026-03-31T22:30:00Z')
   const begun = (unit: 'day' | 'week' | 'month', timezone: string, cohort: string, interval: number) =>
     hasBegun({ unit, timezone } as never, cohort, interval, now)
@@ -185,7 +185,7 @@ t.test('an interval of a cohort begins at its date in the time zone', (t) => {
   t.end()
 })
 
-t.test('the bands of a flow stay within their nodes', (t) => {
+t.test('layOutFlow keeps bands within their nodes', (t) => {
   const users = fc.integer({ min: 0, max: 1000 })
   fc.assert(
     fc.property(
@@ -225,7 +225,7 @@ t.test('the bands of a flow stay within their nodes', (t) => {
   t.end()
 })
 
-t.test('what only looks like a date is none, as nothing can be counted from it', async (t) => {
+t.test('isDate rejects impossible dates', async (t) => {
   for (const date of ['2026-05-01', '2024-02-29']) t.ok(isDate(date), date)
   for (const text of ['2026-13-01', '2026-00-10', '2026-01-32', '2026-5-1', 5]) t.notOk(isDate(text), String(text))
   t.strictSame(findRangeBefore({ from: '2026-05-03', to: '2026-05-05' }), { from: '2026-05-01', to: '2026-05-03' })

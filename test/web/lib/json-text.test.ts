@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { indentJson, readElements, readMembers } from '../../../src/web/lib/json-text.js'
 
-t.test('numbers, escapes and spaces stay as they are', async (t) => {
+t.test('readMembers and readElements keep numbers, escapes and spaces', async (t) => {
   const text =
     ' { "a" : 1.0,"b":12345678901234567890 , "c":"\\u0041\\"}," ,"d":{"x":[1e400, {}]},"e":[],"\\u0066":null}'
   t.strictSame(Object.fromEntries(readMembers(text)), {
@@ -19,7 +19,7 @@ t.test('numbers, escapes and spaces stay as they are', async (t) => {
   t.strictSame([...readMembers('{"a":1,"a":2}')], [['a', '2']])
 })
 
-t.test('any JSON falls into its parts', async (t) => {
+t.test('readMembers and readElements split any JSON', async (t) => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string(), fc.jsonValue()),
@@ -40,7 +40,7 @@ t.test('any JSON falls into its parts', async (t) => {
   )
 })
 
-t.test('no string is too long, of which a batch may have 20 MiB', async (t) => {
+t.test('readMembers handles strings of 20 MiB', async (t) => {
   for (const part of ['x', '\\n', '\\"']) {
     const long = `"${part.repeat((19 * 1024 * 1024) / part.length)}"`
     t.equal(readMembers(`{"a":${long},"b":1}`).get('a')?.length, long.length, part)
@@ -48,18 +48,18 @@ t.test('no string is too long, of which a batch may have 20 MiB', async (t) => {
   }
 })
 
-t.test('what is not JSON throws', async (t) => {
+t.test('readMembers rejects invalid JSON', async (t) => {
   for (const text of ['{"a":', '{"a', '{a:1}', '{"a":[1']) t.throws(() => readMembers(text), SyntaxError, text)
 })
 
-t.test('tokens stay as they are', async (t) => {
+t.test('indentJson keeps tokens unchanged', async (t) => {
   t.equal(
     indentJson('{"a" :1.0,"a":1e400,"b":[ ],"c":{\n},"d":[1,"x, {\\"y\\":[1]}"]}'),
     '{\n  "a": 1.0,\n  "a": 1e400,\n  "b": [],\n  "c": {},\n  "d": [\n    1,\n    "x, {\\"y\\":[1]}"\n  ]\n}',
   )
 })
 
-t.test('any JSON is laid out as JSON.stringify does it', async (t) => {
+t.test('indentJson formats any JSON like JSON.stringify', async (t) => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.nat(4), (value, gap) => {
       t.equal(indentJson(JSON.stringify(value, null, gap)), JSON.stringify(value, null, 2))
@@ -67,7 +67,7 @@ t.test('any JSON is laid out as JSON.stringify does it', async (t) => {
   )
 })
 
-t.test('no string is too long, of which a batch may have 20 MiB', async (t) => {
+t.test('indentJson handles strings of 20 MiB', async (t) => {
   for (const part of ['x', '\\n', '\\"']) {
     const long = `"${part.repeat((19 * 1024 * 1024) / part.length)}"`
     t.ok(indentJson(`{"a":${long},"b":1}`) === `{\n  "a": ${long},\n  "b": 1\n}`, part)

@@ -19,7 +19,7 @@ import { parseRoute } from '../../../src/web/lib/route.js'
 
 const NOW = Date.parse('2026-05-20T22:30:00Z')
 
-t.test('a link has the whole state, whatever the names in it', (t) => {
+t.test('linkToExplore and parseExploreQuery keep the whole state', (t) => {
   const link = fc.record({
     question: fc.jsonValue(),
     display: fc.record(
@@ -47,7 +47,7 @@ t.test('a link has the whole state, whatever the names in it', (t) => {
   t.end()
 })
 
-t.test('what is filled in is what the service fills in, and what is left out is left out for short links', (t) => {
+t.test('parseDraft fills in the defaults of the service, and toQuestion omits them', (t) => {
   const examples: object[] = [
     { kind: 'series', series: [{ event: 'a' }] },
     {
@@ -75,7 +75,7 @@ t.test('what is filled in is what the service fills in, and what is left out is 
   t.end()
 })
 
-t.test('whatever a link has breaks nothing', (t) => {
+t.test('parseDraft accepts anything that a link may contain', (t) => {
   const field = fc.oneof(fc.jsonValue(), fc.constantFrom('a', ['a'], [{ event: 'a' }], { event: 'a' }, 3, '7d'))
   const names = [
     'series',
@@ -106,7 +106,7 @@ t.test('whatever a link has breaks nothing', (t) => {
   t.end()
 })
 
-t.test('what is still to be chosen is said where the service would say it', (t) => {
+t.test('findGaps uses the paths of the service', (t) => {
   const gaps = (draft: object) => findGaps(draft as Draft).map(({ path }) => path)
   t.strictSame(gaps(createDraft('funnel', 'a', 'UTC')), ['/steps/1/event'])
   t.strictSame(gaps({ kind: 'series', series: [{ event: '', metric: 'sum' }] }), [
@@ -118,7 +118,7 @@ t.test('what is still to be chosen is said where the service would say it', (t) 
   t.end()
 })
 
-t.test('filters that are not filled in are not asked', (t) => {
+t.test('dropIncompleteFilters removes incomplete filters', (t) => {
   const where = [
     'and',
     [
@@ -141,7 +141,7 @@ t.test('filters that are not filled in are not asked', (t) => {
   t.end()
 })
 
-t.test('a range that moves with the days has the dates of the time zone, and a period before', (t) => {
+t.test('buildRequest resolves relative ranges in the time zone, also for the period before', (t) => {
   const question = { kind: 'series', series: [{ event: 'a' }], timezone: 'Asia/Tokyo' }
   const both = (display: object, more = {}) => [
     buildRequest({ ...question, ...more }, display, NOW),
@@ -177,7 +177,7 @@ t.test('a range that moves with the days has the dates of the time zone, and a p
   t.end()
 })
 
-t.test('another kind of question keeps the range, the filter and the first event', (t) => {
+t.test('convertDraft keeps the range, the filter and the first event', (t) => {
   const draft = parseDraft({ kind: 'series', series: [{ event: 'a' }], from: '2026-01-01', where: ['set', 'user.a'] })
   if (!draft) throw new Error('it is a question')
   t.match(convertDraft(draft, 'retention'), { start: { event: 'a' }, from: '2026-01-01', where: ['set', 'user.a'] })

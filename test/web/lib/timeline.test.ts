@@ -19,7 +19,7 @@ const session = (id: string, started_at: number, ended_at: number | null, update
   }
 }
 
-t.test('events are by day and session, the latest first, however they were read', async (t) => {
+t.test('buildTimeline groups events by day and session, the latest first', async (t) => {
   const events = [
     event('1', NOON - 24 * 60 * MINUTE),
     event('2', NOON),

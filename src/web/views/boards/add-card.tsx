@@ -14,13 +14,13 @@ type NewCard = Omit<BoardCard, 'id'>
 
 interface AddCardProps {
   saved: Loaded<SavedQuestion[]>
-  /** how many cards the board has */
+  /** number of cards on the board */
   count: number
   onAdd: (card: NewCard) => void
   onClose: () => void
 }
 
-/** Offers what a card can show; it stays open, as people often want several. */
+/** Offers cards to add; stays open, because people often add several. */
 export function AddCard({ saved, count, onAdd, onClose }: AddCardProps) {
   const suggested = useSuggestedCards()
   const [said, setSaid] = useState('')

@@ -19,13 +19,13 @@ import { changeCard, moveCard } from './edit-cards.js'
 interface BoardEditorProps {
   board: Board
   saved: Loaded<SavedQuestion[]>
-  /** reads the board again, as somebody else has saved it */
+  /** reloads the board after somebody else has saved it */
   onReload: () => void
   onDeleted: () => void
   onDone: (isChanged: boolean) => void
 }
 
-/** Changes a board, which is saved at the end, all at once. */
+/** Edits a board; all changes are saved together. */
 export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: BoardEditorProps) {
   const [draft, setDraft] = useState<BoardDraft>({ name: board.name, cards: board.cards })
   const [open, setOpen] = useState<'add' | 'delete' | 'conflict' | null>(null)

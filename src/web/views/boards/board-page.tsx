@@ -12,12 +12,12 @@ interface BoardPageProps {
   id: string
   canEdit: boolean
   isEditing: boolean
-  /** after it was saved */
+  /** called after saving */
   onChanged: () => void
   onDeleted: () => void
 }
 
-/** One board that was saved. */
+/** A saved board. */
 export function BoardPage({ id, canEdit, isEditing, onChanged, onDeleted }: BoardPageProps) {
   const { value: board, error, reload } = useLoaded('board', (signal) => readBoard(id, signal))
   const saved = useLoaded('saved', listSavedQuestions)

@@ -14,15 +14,15 @@ const WIDTHS = [
 
 export interface CardControlsProps {
   card: BoardCard
-  /** @param by so many places; negative is towards the first one */
+  /** @param by number of positions; negative moves towards the start */
   onMove: (by: -1 | 1) => void
-  /** the pointer takes the card to drop it elsewhere */
+  /** called when the user starts to drag the card */
   onDrag: () => void
   onChange: (what: Partial<BoardCard>) => void
   onRemove: () => void
 }
 
-/** Changes the title, the place and the width of a card, or takes it away. */
+/** Edits the title, position and width of a card, or removes it. */
 export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardControlsProps) {
   const id = useId()
   const drag = (event: DragEvent & { currentTarget: HTMLElement }) => {

@@ -7,14 +7,14 @@ import * as textStyles from '../../ui/text.module.css'
 import * as styles from './card-grid.module.css'
 import { CardView } from './card-view.js'
 
-/** How old an answer gets while somebody looks. */
+/** Refresh interval of answers in view. */
 const REFRESH_MS = 60_000
-/** A timer is a little early or late. */
+/** Timers may be slightly early or late. */
 const TOLERANCE_MS = 5_000
 
-/** What can be done to the cards of a board. */
+/** The edits of a board's cards. */
 interface CardEdit {
-  /** @param place counted from 0; too far is as far as possible */
+  /** @param place index, clamped to the list */
   move: (id: string, place: number) => void
   change: (id: string, what: Partial<BoardCard>) => void
   remove: (id: string) => void
@@ -22,13 +22,13 @@ interface CardEdit {
 
 interface CardGridProps {
   cards: BoardCard[]
-  /** null if no card is of a saved question */
+  /** null if no card uses a saved question */
   saved: Loaded<SavedQuestion[]> | null
-  /** without it, one can only look */
+  /** if missing, the cards are read-only */
   edit?: CardEdit
 }
 
-/** Cards in columns. Those in sight are asked again every minute. */
+/** A grid of cards. Answers in view are refreshed every minute. */
 export function CardGrid({ cards, saved, edit }: CardGridProps) {
   const round = useRound()
   const grid = useRef<HTMLDivElement>(null)
@@ -57,7 +57,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
           edit={
             edit && {
               onMove: (by) => {
-                // What moves in the document loses the focus.
+                // An element that moves in the document loses the focus.
                 refocus.current = `${card.id} ${by}`
                 move(card.id, index + by)
               },
@@ -80,7 +80,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
   )
 }
 
-/** Counts up each minute; at once when the tab is shown again after a longer time. */
+/** Increments every minute; immediately when the tab is shown after a longer time. */
 function useRound(): number {
   const [round, setRound] = useState(0)
   const begun = useRef(Date.now())

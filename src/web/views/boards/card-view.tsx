@@ -18,15 +18,15 @@ import { useInView } from './use-in-view.js'
 
 interface CardViewProps {
   card: BoardCard
-  /** of the board, from 0: what is above is asked first */
+  /** index on the board; cards at the top load first */
   place: number
   saved: Loaded<SavedQuestion[]> | null
-  /** the answer is asked for once in each round, if it is in sight */
+  /** incremented at each refresh; only cards in view load again */
   round: number
   edit: (Omit<CardControlsProps, 'card'> & { onDrop: () => void }) | undefined
 }
 
-/** A question, its answer, and the way to it in Explore. */
+/** A question and its answer, with a link to Explore. */
 export function CardView({ card, place, saved, round, edit }: CardViewProps) {
   const element = useRef<HTMLElement>(null)
   const isInView = useInView(element)
@@ -122,9 +122,9 @@ function CardAnswer({ asked: { answer, before }, display }: { asked: ComparedAns
   )
 }
 
-/** What a card asks. */
+/** The question of a card. */
 interface Source {
-  /** null while it is not known, or if there is none */
+  /** null while loading, or if missing */
   question: object | null
   display: Display
   savedId: string

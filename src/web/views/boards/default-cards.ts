@@ -3,34 +3,34 @@ import type { Preset } from '../../lib/question.js'
 import { addDays, formatDateIn } from '../../lib/range.js'
 
 const DAY_MS = 86_400_000
-/** Days that a board shows unless its data is younger. */
+/** Default range in days, unless the data is younger. */
 const USUAL_DAYS = 30
 const USUAL_RANGE = '30d'
-/** A funnel of rarer events says little. */
+/** Minimum share of all events for a funnel step. */
 const MIN_SHARE = 0.002
 const MAX_STEPS = 4
-/** In projects with more events, it takes long to find out who comes back, and for whom it was the first time. */
+/** In larger projects, finding each user's first event takes too long. */
 const LARGE = 1_000_000
-/** Events that tell of a visit or of a tool, not of what people want. */
+/** Events about sessions and tooling rather than user actions. */
 const TECHNICAL = /^(?:\$(?!pageview|screen)|session[ _](?:start|end)|.*(?:heartbeat|ping|error|autocapture))/i
 
-/** Of a question without `from` and `to`, by `display.range`; otherwise of the question. */
+/** A relative range is in `display.range`, a fixed one in `dates`. */
 interface Period {
   dates: { from?: string; to?: string }
   display: { range?: Preset }
-  /** whether it is so short that weeks make no sense */
+  /** whether it is too short for weekly cohorts */
   isShort: boolean
 }
 
-/** What the cards of a board have in common. */
+/** Settings shared by the cards of a board. */
 interface Board {
   timezone: string
   period: Period
 }
 
 /**
- * A board for a project that has none: what anyone asks first, by the events that the project has.
- * @param events most first
+ * Suggests the cards of a first board, based on the events of the project.
+ * @param events the most frequent first
  * @param now epoch ms
  */
 export function suggestCards(events: EventName[], timezone: string, now: number): BoardCard[] {
@@ -56,7 +56,7 @@ export function suggestCards(events: EventName[], timezone: string, now: number)
   ]
 }
 
-/** The first of these cards, as most projects have them, while nothing is known of the project's events. */
+/** The first of these cards, which suit most projects, shown before the events are known. */
 export function suggestUsualCards(timezone: string): BoardCard[] {
   return buildUsualCards({ timezone, period: { dates: {}, display: { range: USUAL_RANGE }, isShort: false } })
 }
@@ -106,7 +106,7 @@ function buildSeries(definitions: object[], interval: 'day' | 'none'): object {
   return { kind: 'series', series: definitions, interval }
 }
 
-/** @param isLarge whether cohorts are of those who came in a week, and not of those who came for the first time, and fewer */
+/** @param isLarge uses recurring instead of first-time cohorts, and fewer intervals */
 function buildRetention(isShort: boolean, isLarge: boolean): object {
   const anything = { event: '*' }
   const [unit, intervals] = isShort ? ['day', 7] : ['week', isLarge ? 4 : 8]
@@ -114,7 +114,7 @@ function buildRetention(isShort: boolean, isLarge: boolean): object {
   return { kind: 'retention', start: anything, return: anything, unit, intervals, ...cohort }
 }
 
-/** The frequent events as steps, the most frequent first: fewer people take each next step of what leads somewhere. */
+/** A funnel of the most frequent events, in descending order, because counts decrease along a path. */
 function suggestFunnel(events: EventName[]): object[] {
   const all = events.reduce((sum, { count }) => sum + count, 0)
   const steps = events
@@ -124,15 +124,15 @@ function suggestFunnel(events: EventName[]): object[] {
   return steps.length < 2 ? [] : [{ kind: 'funnel', steps, window: '7d' }]
 }
 
-/** The last days that have data; of data that has ended, fixed ones. */
+/** The most recent period with data; fixed dates if the data has ended. */
 function choosePeriod(events: EventName[], timezone: string, now: number): Period {
   const first = Math.min(...events.map(({ first_seen }) => first_seen))
-  // The clock of a phone may be ahead.
+  // A device's clock may be ahead.
   const last = Math.min(now, Math.max(...events.map(({ last_seen }) => last_seen)))
   const isShort = last - first < 14 * DAY_MS
   if (now - last > USUAL_DAYS * DAY_MS) {
     const to = addDays(formatDateIn(timezone, last), 1)
-    // Questions cannot ask about what is before 1970.
+    // Questions cannot start before 1970.
     const days = Math.min(isShort ? 14 : 3 * USUAL_DAYS, Math.floor(last / DAY_MS) + 1)
     return { dates: { from: addDays(to, -days), to }, display: {}, isShort }
   }

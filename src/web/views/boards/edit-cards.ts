@@ -1,9 +1,9 @@
-/** Something with a place in a list. */
+/** An item with an id. */
 interface Placed {
   id: string
 }
 
-/** The cards with one of them moved to another place, counted from 0; as far as there are places. */
+/** Moves a card to another index, clamped to the list. */
 export function moveCard<C extends Placed>(cards: C[], id: string, place: number): C[] {
   const card = cards.find((one) => one.id === id)
   if (!card) return cards
@@ -12,7 +12,7 @@ export function moveCard<C extends Placed>(cards: C[], id: string, place: number
   return [...others.slice(0, at), card, ...others.slice(at)]
 }
 
-/** The cards with something of one of them changed. */
+/** Changes fields of one card. */
 export function changeCard<C extends Placed>(cards: C[], id: string, change: Partial<C>): C[] {
   return cards.map((card) => (card.id === id ? { ...card, ...change } : card))
 }

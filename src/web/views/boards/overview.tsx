@@ -8,11 +8,11 @@ import { createBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
 import { suggestCards, suggestUsualCards } from './default-cards.js'
 
-/** Names that take longer are not waited for. */
+/** How long to wait for the event names before showing placeholder cards. */
 const LATE_MS = 100
 const timezone = () => Intl.DateTimeFormat().resolvedOptions().timeZone
 
-/** The board that a project has by itself, filled by its own data. */
+/** The default board of a project, based on its data. */
 export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () => void }) {
   const { cards, error, isLoading, reload } = useSuggestedCards()
   const [isNaming, setNaming] = useState(false)
@@ -60,7 +60,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
   )
 }
 
-/** Cards about the data that the project has. */
+/** Suggested cards, based on the data of the project. */
 export function useSuggestedCards() {
   const { value, error, isLoading, reload } = useLoaded('events', listEventNames)
   const cards = useMemo(() => {
@@ -69,7 +69,7 @@ export function useSuggestedCards() {
   return { cards, error, isLoading, reload }
 }
 
-/** Whether the component has been there for some time. */
+/** Whether the component was mounted longer than `LATE_MS` ago. */
 function useLate(): boolean {
   const [isLate, setLate] = useState(false)
   useEffect(() => {

@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
 
-/** What is so far below or above what is seen counts as seen: it is ready when people get there. */
+/** Elements this close to the viewport count as in view, so that they have loaded when the user scrolls there. */
 const MARGIN = '200px'
 
-/** Whether an element is in sight. */
+/** Whether an element is in the viewport. */
 export function useInView(element: { current: Element | null }): boolean {
   const [isInView, setInView] = useState(false)
   useEffect(() => {

@@ -5,7 +5,7 @@ import { DeadLetters } from './dead-letters.js'
 import { EventProperties } from './event-properties.js'
 import { EventTable } from './event-table.js'
 
-/** What is stored: names of events and their properties, and what could not be stored. */
+/** The data of a project: event names, properties and dead letters. */
 export default function Data({ session, route: { rest, query } }: ViewProps) {
   const [part = 'events', name] = rest
   if (part === 'events' && name !== undefined) return <EventProperties key={name} event={name} />

@@ -18,19 +18,19 @@ import { Pagination } from '../../ui/pagination.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './dead-letters.module.css'
 
-/** Fewer than one call may replay. */
+/** Below the limit of one replay call. */
 const LIMIT = 20
 const FILE_LIMIT = 100
-/** An entry of this length was cut by the service. */
+/** The service truncates entries to this length. */
 const CUT_LENGTH = 10_000
 
 interface DeadLettersProps {
   session: Access
-  /** of the route */
+  /** query of the route */
   query: URLSearchParams
 }
 
-/** What could not be stored, why, and the way to try again. */
+/** Dead letters with their reasons, and a way to replay them. */
 export function DeadLetters({ session, query }: DeadLettersProps) {
   const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
   const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => listDeadLetters(page, LIMIT, signal))
@@ -89,7 +89,7 @@ export function DeadLetters({ session, query }: DeadLettersProps) {
   )
 }
 
-/** All of them, as far as the service shows their entries. */
+/** All dead letters, with entries as far as the service returns them. */
 async function buildCsv(): Promise<CsvRow[]> {
   const letters = await readAllPages(async (page) => {
     const { dead_letters, hasMore } = await listDeadLetters(page, FILE_LIMIT)

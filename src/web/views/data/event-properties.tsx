@@ -15,10 +15,10 @@ import * as textStyles from '../../ui/text.module.css'
 import * as styles from './event-properties.module.css'
 import { linkToEvent } from './explore-link.js'
 
-/** Of one property, so many values are listed. */
+/** Maximum number of values listed per property. */
 const MAX_VALUES = 50
 
-/** What the events of a name have as properties. */
+/** The properties of the events of a name. */
 export function EventProperties({ event }: { event: string }) {
   const { value, error, isLoading, reload } = useLoaded(event, (signal) => listProperties(event, signal))
   return (

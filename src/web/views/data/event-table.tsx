@@ -14,10 +14,10 @@ import * as textStyles from '../../ui/text.module.css'
 import * as styles from './event-table.module.css'
 import { linkToEvent } from './explore-link.js'
 
-/** More rows than this are found by searching. */
+/** Further rows can be found by searching. */
 const MAX_ROWS = 500
 
-/** The names of events, with how many there are of each. @param query of the route */
+/** The event names with their counts. @param query of the route */
 export function EventTable({ query }: { query: URLSearchParams }) {
   const search = query.get('search') ?? ''
   const { value, error, isLoading, reload } = useLoaded('names', listEventNames)

@@ -1,6 +1,6 @@
 import { createDraft, linkToExplore, toQuestion } from '../../lib/question.js'
 
-/** The link to how often an event happened lately; with a property, for each of its values. */
+/** A link to Explore for the recent count of an event, optionally by the values of a property. */
 export function linkToEvent(event: string, property?: string): string {
   const { timeZone } = new Intl.DateTimeFormat().resolvedOptions()
   const question = createDraft('series', event, timeZone)

@@ -15,11 +15,11 @@ interface EventDialogProps {
   eventId: string
   session: Access
   onClose: () => void
-  /** called with the event as it is once it was edited; with null once it was deleted */
+  /** called with the edited event, or null after a deletion */
   onChange?: (event: ExactEvent | null) => void
 }
 
-/** One event: its exact text, its user and session; with a secret key it can be edited and deleted. */
+/** An event with its exact properties, user and session; a secret key can edit and delete it. */
 export function EventDialog({ eventId, session, onClose, onChange }: EventDialogProps) {
   const { value: event, error, reload } = useLoaded(eventId, (signal) => readEvent(eventId, signal))
   const [mode, setMode] = useState<'look' | 'edit' | 'delete'>('look')

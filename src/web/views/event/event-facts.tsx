@@ -7,7 +7,7 @@ import { readSessionId } from '../../lib/timeline.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as factsStyles from '../../ui/facts.module.css'
 
-/** What an event says beside its properties. */
+/** The fields of an event other than its properties. */
 export function EventFacts({ event }: { event: ExactEvent }) {
   const sessionId = readSessionId(event)
   return (
@@ -47,7 +47,7 @@ export function EventFacts({ event }: { event: ExactEvent }) {
   )
 }
 
-/** A session by its id, and what is known of it. */
+/** A session id, with the state of the session if it is known. */
 function SessionFact({ id }: { id: string }) {
   const { value } = useLoaded(id, (signal) => readSession(id, signal))
   return (
@@ -69,7 +69,7 @@ function SessionFact({ id }: { id: string }) {
   )
 }
 
-/** Exact, which local time is not. */
+/** Includes milliseconds and UTC, unlike the local time. */
 function formatIso(timestamp: number): string {
   return new Date(timestamp).toISOString()
 }

@@ -7,13 +7,13 @@ import * as styles from './properties-form.module.css'
 
 interface PropertiesFormProps {
   eventId: string
-  /** the properties as they are */
+  /** the current properties */
   text: string
   onSaved: (text: string) => void
   onCancel: () => void
 }
 
-/** Edits properties as a text, which is sent as it was typed. */
+/** Edits properties as text, sent exactly as typed. */
 export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesFormProps) {
   const [typed, setTyped] = useState(text)
   const [isAsking, setAsking] = useState(false)
@@ -64,7 +64,7 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
   )
 }
 
-/** Why a text cannot be the properties of an event; null if it can. */
+/** Why a text cannot be properties; null if it can. */
 function findProblem(text: string): string | null {
   try {
     const value: unknown = JSON.parse(text)

@@ -17,12 +17,12 @@ const NEW = ''
 interface AddToBoardProps {
   question: object
   display: Display
-  /** the saved question that the page shows, changed or not */
+  /** the saved question it was opened from, changed or not */
   saved: SavedQuestion | undefined
   onClose: () => void
 }
 
-/** Puts the question on a board, or on a new one. */
+/** Adds the question to an existing or a new board. */
 export function AddToBoard({ question, display, saved, onClose }: AddToBoardProps) {
   const boards = useLoaded('boards', listBoards)
   const [added, setAdded] = useState<{ id: string; name: string } | null>(null)
@@ -49,7 +49,7 @@ export function AddToBoard({ question, display, saved, onClose }: AddToBoardProp
 }
 
 interface FieldsProps {
-  /** what is proposed as the title of the card */
+  /** the initial title of the card */
   title: string
   options: (readonly [id: string, name: string])[]
   onAdd: (title: string, boardId: string, newName: string) => Promise<void>
@@ -95,7 +95,7 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
   )
 }
 
-/** Of a saved question that was not changed, the card is of that one, and changes along with it. */
+/** Builds the card. If the saved question is unchanged, the card refers to it and follows its changes. */
 function buildCard(
   name: string,
   { question, display, saved }: Omit<AddToBoardProps, 'onClose'>,

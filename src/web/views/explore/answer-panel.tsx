@@ -42,14 +42,14 @@ interface AnswerPanelProps {
   draft: Draft | null
   display: Display
   asked: Loaded<ComparedAnswer>
-  /** what is still to be chosen */
+  /** what the user still has to choose */
   gaps: string[]
   onChange: (draft: Draft, display: Display) => void
 }
 
-/** The answer, how it is shown, and what to do with it. */
+/** The answer with its display options and actions. */
 export function AnswerPanel({ question, draft, display, asked, gaps, onChange }: AnswerPanelProps) {
-  // An answer of another kind would be taken for that of this one.
+  // An answer to a question of another kind is stale.
   const value = draft && asked.value?.answer.kind !== draft.kind ? null : asked.value
   return (
     <section class={cardStyles.card} aria-label="Answer">
@@ -98,7 +98,7 @@ function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
 interface AnswerProps {
   asked: ComparedAnswer
   display: Display
-  /** whether the next one is on its way */
+  /** whether the next answer is loading */
   isOld: boolean
 }
 
@@ -158,13 +158,16 @@ function Actions({ question, display, asked }: { question: unknown; display: Dis
   )
 }
 
-/** The page's own link, unless it says nothing of the question, which was made of this project's data and this browser's time zone. */
+/**
+ * The current URL, or an explicit link if the URL has no question and depends on the project's data and the
+ * browser's time zone.
+ */
 function buildLink(question: unknown, display: Display): string {
   const saysAll = question === undefined || parseRoute(location.hash).query.has('q')
   return saysAll ? location.href : `${BASE_URL}/${linkToExplore(question, display)}`
 }
 
-/** The same call from a terminal. */
+/** The same request as a curl command. */
 function buildCurl(request: unknown): string {
   const body = JSON.stringify(request).replaceAll("'", "'\\''")
   return `curl -H 'content-type: application/json' -H "x-api-key: $KEY" ${BASE_URL}/public/query -d '${body}'`

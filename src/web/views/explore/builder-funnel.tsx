@@ -22,12 +22,12 @@ interface FunnelBuilderProps {
   onChange: (draft: FunnelDraft) => void
 }
 
-/** The steps of a funnel, and what ends an entry. */
+/** The steps of a funnel and its rules. */
 export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
   const { steps } = draft
   const keys = useRowKeys(steps.map((step) => JSON.stringify(step)))
   const set = (next: Definition[]) => {
-    // What was excluded between steps that are gone is gone with them.
+    // Exclusions after a removed step are removed, too.
     const exclude = draft.exclude.filter(({ after }) => after < next.length)
     onChange({ ...draft, steps: next, exclude })
   }
@@ -100,7 +100,7 @@ function StepHeader({ index, steps, onChange }: StepHeaderProps) {
   )
 }
 
-/** Events that end an entry where they come between two steps. */
+/** Events that disqualify a user if they occur between two steps. */
 function Exclusions({ draft, onChange }: FunnelBuilderProps) {
   const { exclude, steps } = draft
   const keys = useRowKeys(exclude.map((one) => JSON.stringify(one)))

@@ -17,7 +17,7 @@ interface PathsBuilderProps {
   onChange: (draft: PathsDraft) => void
 }
 
-/** What users do after an event, or before it. */
+/** What users do before or after an event. */
 export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
   const { start, end, steps, limit } = draft
   const event = start ?? end ?? { event: '', where: null }

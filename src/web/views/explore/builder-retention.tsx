@@ -29,7 +29,7 @@ interface RetentionBuilderProps {
   onChange: (draft: RetentionDraft) => void
 }
 
-/** Who started, and who came back. */
+/** The start and return events of a retention question, and its intervals. */
 export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
   const { start, cohort, unit, mode, count, intervals } = draft
   return (

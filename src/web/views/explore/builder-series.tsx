@@ -30,7 +30,7 @@ interface SeriesBuilderProps {
   onChange: (draft: SeriesDraft) => void
 }
 
-/** The lines of a question over time. */
+/** The series of a question over time. */
 export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
   const { series } = draft
   const keys = useRowKeys(series.map((one) => JSON.stringify(one)))

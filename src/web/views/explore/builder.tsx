@@ -19,7 +19,7 @@ interface BuilderProps {
   onChange: (draft: Draft) => void
 }
 
-/** A question, field by field. */
+/** The form for a question. */
 export function Builder({ draft, onChange }: BuilderProps) {
   return (
     <>
@@ -59,7 +59,7 @@ interface BreakdownFieldsProps {
   onChange: (draft: Draft) => void
 }
 
-/** By what an answer is split. */
+/** The fields to break the answer down by. */
 function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
   const { breakdown, limit } = draft
   const fields: FieldName[] = breakdown.length < maxItems ? [...breakdown, ''] : breakdown

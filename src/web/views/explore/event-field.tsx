@@ -16,7 +16,7 @@ interface EventFieldProps {
   path: string
 }
 
-/** One event, several of which each will do, or any. */
+/** One event, any of several, or all events. */
 function EventField({ label, value, onChange, path }: EventFieldProps) {
   const names = useSuggestions()
   const all = typeof value === 'string' ? [value] : value
@@ -73,7 +73,7 @@ interface DefinitionFieldProps<T extends Definition> {
   path: string
 }
 
-/** Events by name, and by what they hold. */
+/** An event with its filters. */
 export function DefinitionField<T extends Definition>({ label, value, onChange, path }: DefinitionFieldProps<T>) {
   return (
     <>
@@ -89,7 +89,7 @@ export function DefinitionField<T extends Definition>({ label, value, onChange, 
   )
 }
 
-/** The event whose properties complete what is typed. */
+/** The event used for suggesting properties and values. */
 export function firstEvent({ event }: Definition): string {
   return typeof event === 'string' ? event : ''
 }

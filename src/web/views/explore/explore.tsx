@@ -37,10 +37,10 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['retention', 'Retention'],
   ['paths', 'Paths'],
 ]
-/** Somebody who is still choosing is not asked for. */
+/** Debounce while the user is still editing, ms. */
 const SETTLED_MS = 300
 
-/** Questions by choosing from what there is; the question is in the link. */
+/** Builds questions from the events of the project; the question is part of the link. */
 export default function Explore({ session, route }: ViewProps) {
   const names = useMemo(() => new Suggestions(), [])
   const shown = parseExploreQuery(route.query)
@@ -126,14 +126,14 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   )
 }
 
-/** The question without filters that are not filled in yet: what the answer is of. */
+/** The question as it is answered: without incomplete filters. */
 function dropUnfinishedFilters(question: unknown, draft: Draft | null): unknown {
   if (!draft) return question
   const whole = dropIncompleteFilters(draft)
   return JSON.stringify(whole) === JSON.stringify(draft) ? question : toQuestion(whole)
 }
 
-/** Asks once nothing has changed for a while; what is not wanted any more is cancelled. */
+/** Fetches the answer after a debounce; superseded requests are cancelled. */
 function useAnswer(question: unknown, display: Display, hasGaps: boolean) {
   const { range, compare } = display
   const key = useDebounced(

@@ -8,10 +8,10 @@ export interface FieldError {
   message: string
 }
 
-/** What is wrong with the question, or still to be chosen. */
+/** Validation errors of the question, including missing choices. */
 export const FieldErrorsContext = createContext<FieldError[]>([])
 
-/** What is wrong with a field, beside it. @param path with all that is below it */
+/** The validation errors of a field and its children. @param path JSON pointer */
 export function FieldErrors({ path }: { path: string }) {
   const faults = useContext(FieldErrorsContext).filter((one) => one.path === path || one.path.startsWith(`${path}/`))
   return (
@@ -25,7 +25,7 @@ export function FieldErrors({ path }: { path: string }) {
   )
 }
 
-/** The service's own begin in the middle: the field is what is beside them. */
+/** The service's messages are sentence fragments about the field. */
 function toSentence(message: string): string {
   return message.startsWith('must') || message.startsWith('is') ? `This ${message}.` : message
 }

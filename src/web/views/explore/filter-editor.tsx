@@ -34,12 +34,12 @@ interface FilterEditorProps {
   label: string
   value: Filter | null
   onChange: (filter: Filter | null) => void
-  /** whose properties and values complete what is typed */
+  /** the event used for suggestions */
   event: string
   path: string
 }
 
-/** A filter as rows of conditions; one that has more to it, as JSON. */
+/** A filter as rows of conditions; if it is too complex for that, as JSON. */
 export function FilterEditor({ label, value, onChange, event, path }: FilterEditorProps) {
   const group = toGroup(value)
   return (
@@ -143,7 +143,7 @@ function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProp
   )
 }
 
-/** A filter as its text. */
+/** A filter as JSON. */
 function FilterText({ value, onChange }: Pick<FilterEditorProps, 'value' | 'onChange'>) {
   const id = useId()
   const [error, setError] = useState('')

@@ -5,12 +5,12 @@ import { FieldErrors } from './field-errors.js'
 
 interface JsonEditorProps {
   text: string
-  /** why the question is not shown field by field */
+  /** why the form cannot edit the question */
   reason?: string
   onChange: (question: unknown) => void
 }
 
-/** A question as its text. */
+/** A question as JSON. */
 export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
   const id = useId()
   const [typed, setTyped] = useState(text)

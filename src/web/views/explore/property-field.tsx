@@ -7,13 +7,13 @@ interface PropertyFieldProps {
   label: string
   value: FieldName
   onChange: (field: FieldName) => void
-  /** of which events the properties are */
+  /** the event whose properties are suggested */
   event: string
   hidesLabel?: boolean
   placeholder?: string
 }
 
-/** A field of events or users. */
+/** A property of events or users. */
 export function PropertyField({ label, value, onChange, event, hidesLabel, placeholder }: PropertyFieldProps) {
   const names = useSuggestions()
   return (

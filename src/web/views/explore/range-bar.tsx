@@ -34,7 +34,7 @@ interface RangeBarProps {
   onChange: (draft: Draft, display: Display) => void
 }
 
-/** About which time a question is, and in which steps. */
+/** The time range and interval of a question. */
 export function RangeBar({ draft, display, onChange }: RangeBarProps) {
   const isCustom = draft.from !== undefined || draft.to !== undefined
   const choose = (range: Preset | 'custom') => {
@@ -83,14 +83,14 @@ export function RangeBar({ draft, display, onChange }: RangeBarProps) {
   )
 }
 
-/** The first and the last day; or, where a question has them, exact times. */
+/** The first and last day of the range. */
 function Dates({ draft, display, onChange }: RangeBarProps) {
   const { from, to } = resolveRange(draft, display, Date.now())
   const ids = [useId(), useId()]
   const toDate = (value: string | number) => {
     return isDate(value) ? value : formatDateIn(draft.timezone, new Date(value).getTime() || Date.now())
   }
-  // People mean the last day that counts; the service is told the day after.
+  // Users pick an inclusive end date; the service takes an exclusive one.
   const last = isDate(to) ? addDays(to, -1) : toDate(to)
   return (
     <>

@@ -24,12 +24,12 @@ const WHY_SECRET = 'Saving needs a secret key: sign in with one.'
 interface SavedBarProps {
   question: unknown
   display: Display
-  /** id of the saved question that the page shows, changed or not */
+  /** id of the saved question it was opened from, changed or not */
   saved: string
   canSave: boolean
 }
 
-/** Opens what was saved, and saves what is shown. */
+/** Opens and saves questions. */
 export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
   const [open, setOpen] = useState<'list' | 'save' | 'board' | null>(null)
   const list = useLoaded(open === null && saved === '' ? null : 'saved', listSavedQuestions)
@@ -139,7 +139,7 @@ interface SaveDialogProps {
   onSaved: () => void
 }
 
-/** Asks for a name; what was opened can be saved again, or as another. */
+/** Asks for a name; an opened question can be overwritten or saved as a new one. */
 function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialogProps) {
   const [conflict, setConflict] = useState<{ id: string; name: string } | null>(null)
   const show = (question: object, display: Display, id: string) => {

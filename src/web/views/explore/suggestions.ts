@@ -8,10 +8,10 @@ import { formatField, formatValue, toField } from '../../lib/fields.js'
 import { formatCompact, formatShare } from '../../lib/format.js'
 
 const MAX_AGE_MS = 30_000
-/** Profiles whose properties are offered: there is no list of all. */
+/** Number of profiles sampled for user properties, because the service does not list those. */
 const PROFILES = 50
 
-/** What there is to ask about in a project, to complete what is typed. */
+/** Suggests events, fields and values of a project. */
 export class Suggestions {
   readonly #kept = new Map<string, { at: number; answer: Promise<unknown> }>()
 
@@ -24,7 +24,7 @@ export class Suggestions {
     )
   }
 
-  /** The properties of an event, or of all; then the fields that all events have, and users' properties. */
+  /** Properties of an event, or of all events, then built-in fields and user properties. */
   async suggestFields(event: string, text: string): Promise<Choice[]> {
     const [properties, users] = await Promise.all([this.#properties(event), this.#userProperties()])
     const plain = ['event', 'distinct_id', 'timestamp'].map((value): Choice => ({ value, note: 'of all events' }))
@@ -48,7 +48,7 @@ export class Suggestions {
     return [...new Set(users.flatMap(({ properties }) => Object.keys(properties)))].sort()
   }
 
-  /** The values of a field as they are typed, the most frequent first. */
+  /** The values of a field in input syntax, the most frequent first. */
   async suggestValues(field: FieldName, event: string, text: string, signal: AbortSignal): Promise<Choice[]> {
     const wanted = { field: formatField(field), event: toEventFilter(event), search: text, limit: MAX_CHOICES }
     const values = await listValues(wanted, signal)
@@ -69,12 +69,12 @@ export class Suggestions {
   }
 }
 
-/** The event whose properties are meant; empty for those of all. */
+/** The event filter for listing properties; empty for all events. */
 function toEventFilter(event: string): string {
   return event === '*' ? '' : event
 }
 
-/** The names of the project whose question is being written. */
+/** The suggestions of the current project. */
 export const SuggestionsContext = createContext<Suggestions | null>(null)
 
 export function useSuggestions(): Suggestions {

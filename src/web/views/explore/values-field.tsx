@@ -14,7 +14,7 @@ interface ValuesFieldProps {
   onChange: (condition: Condition) => void
 }
 
-/** What a condition compares with. */
+/** The operand of a condition. */
 export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
   const [operator, field, compared = []] = condition
   const set = (value: unknown) => onChange([operator, field, value] as Condition)
@@ -37,14 +37,14 @@ export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
 interface ValueListProps {
   values: Scalar[]
   format: (value: Scalar) => string
-  /** of a text that was typed or chosen */
+  /** parses what was typed or chosen */
   parse: (text: string) => Scalar
   onChange: (values: Scalar[]) => void
   field: Condition[1]
   event: string
 }
 
-/** Values of which each will do. */
+/** A list of values, any of which matches. */
 function ValueList({ values, format, parse, onChange, field, event }: ValueListProps) {
   const names = useSuggestions()
   const add = (text: string) => {
@@ -83,7 +83,7 @@ function ValueList({ values, format, parse, onChange, field, event }: ValueListP
   )
 }
 
-/** A number or a text to compare with. */
+/** A single number or text. */
 function OneValue({ value, onChange }: { value: string | number; onChange: (value: Scalar) => void }) {
   const id = useId()
   const shown = value === '' ? '' : formatValue(value)

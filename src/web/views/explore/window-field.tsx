@@ -23,7 +23,7 @@ interface WindowFieldProps {
   onChange: (value: string) => void
 }
 
-/** How long there is time. */
+/** A duration, such as the conversion window of a funnel. */
 export function WindowField({ label, value, onChange }: WindowFieldProps) {
   const [, count = '7', unit = 'd'] = /^(\d+)(ms|s|m|h|d|w)$/.exec(value) ?? []
   const isOther = unit === 'ms' || unit === 's'

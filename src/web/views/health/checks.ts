@@ -13,13 +13,13 @@ import {
   type Snapshot,
 } from './snapshots.js'
 
-/** As docs/monitoring/alerts.yml has them, with a step before. */
+/** Thresholds of docs/monitoring/alerts.yml, with an earlier warning level. */
 const WAITING_S = { watch: 10, bad: 60 }
 const FREE_SHARE = { watch: 0.2, bad: 0.1 }
 const FULL_SHARE = 0.5
 const LAG_S = 1
 
-/** Why a block was not stored at once, by the label `reason`. */
+/** Why storing a block was retried, by the label `reason`. */
 const RETRY_REASONS: Record<string, string> = {
   unreachable: 'ClickHouse does not answer',
   too_many_parts: 'ClickHouse cannot keep up with merging',
@@ -32,7 +32,7 @@ const RETRY_REASONS: Record<string, string> = {
 
 const REFUSED = 'tallyhouse_events_refused_total'
 
-/** Why events were refused: by the label `code`, and `share` for those of the overloaded that only their project's share refused. */
+/** Why events were refused, by the label `code`; `share` stands for those over the limit of their project only. */
 const REFUSALS: Record<string, string> = {
   overloaded: 'the journal is full',
   share: 'a project has filled its share of the journal',
@@ -40,7 +40,7 @@ const REFUSALS: Record<string, string> = {
   internal: 'of a fault in the service',
 }
 
-/** @param snapshots by time, of the last `LATELY_MS`; the last one is now */
+/** @param snapshots of the last `RECENT_MS`, in order of time; the last one is the current state */
 export function runChecks(snapshots: readonly Snapshot[]): Check[] {
   const now = snapshots.at(-1)
   if (!now) return []
@@ -58,7 +58,7 @@ export function runChecks(snapshots: readonly Snapshot[]): Check[] {
   return [...parts, checkNames(history), checkLimits(history), checkLoad(now)]
 }
 
-/** The worst of all, and a sentence about the whole. */
+/** The worst level of all checks, and a summary. */
 export function summarize(checks: readonly Check[]): { level: Level; verdict: string } {
   const bad = checks.filter(({ level }) => level === 'bad')
   if (bad.length > 0) return { level: 'bad', verdict: `Act now: ${joinTitles(bad)}.` }
@@ -124,7 +124,7 @@ function checkIntake(history: History): Check {
   return { ...check, level: 'good', verdict: describeIntake(rate), advice: null }
 }
 
-/** Why events were refused since an earlier reading, as keys of `REFUSALS`. */
+/** Why events were refused since an earlier snapshot, as keys of `REFUSALS`. */
 function findRefusalReasons(now: Snapshot, before: Snapshot): string[] {
   const codes = findIncreasedLabels(now, before, REFUSED, 'code')
   const overShare = computeIncrease(now, before, 'tallyhouse_events_over_share_total')

@@ -2,15 +2,15 @@ import { formatNumber } from '../../lib/format.js'
 import { findMax, listLabelValues, type Sample, sumMaxima } from './prometheus.js'
 import type { Check, Snapshot } from './snapshots.js'
 
-/** What a lost table is called. */
+/** Labels of tables. */
 const LOST: Record<string, string> = { events: 'Events', dead_letters: 'Dead letters', api_keys: 'API keys' }
 
-/** Where an event may be. */
+/** The states of an event in the ledger. */
 const STATES = ['stored', 'repeated', 'refused', 'deleted', 'waiting', 'missing']
-/** Projects that are shown. */
+/** Maximum number of projects shown. */
 const MAX_PROJECTS = 20
 
-/** What the store has lost. All processes see the same, each may have found it at another time. */
+/** Checks for lost or damaged data. Every process reports the same parts, but possibly at another time. */
 export function checkDamage({ samples }: Snapshot): Check {
   const parts = (state: string) => {
     return sumMaxima(
@@ -61,7 +61,7 @@ export function checkDamage({ samples }: Snapshot): Check {
   }
 }
 
-/** What became of the events of each project, the largest first; empty until it was counted. */
+/** The ledger of each project, those with missing events first; empty before the first count. */
 function readLedgers(samples: readonly Sample[]): { project: string; missing: number; text: string }[] {
   const counts = (project: string, state: string) => {
     const own = samples.filter(({ labels }) => labels.project === project && labels.state === state)

@@ -13,14 +13,14 @@ import { type Check, type Level, RECENT_MS, type Snapshot } from './snapshots.js
 
 const EVERY_MS = 5_000
 
-/** A level is told by its word and its sign; the colour comes on top. */
+/** A level is shown by a word and a sign, in addition to the colour. */
 const LEVELS: Record<Level, { word: string; sign: string }> = {
   good: { word: 'Good', sign: '✓' },
   watch: { word: 'Look at it', sign: '!' },
   bad: { word: 'Act now', sign: '✕' },
 }
 
-/** How the service is doing, in words. */
+/** The state of the service as a list of checks. */
 export default function Health() {
   const { snapshots, error, read } = useSnapshots()
   const now = snapshots.at(-1)
@@ -94,7 +94,7 @@ function UnreadableNotice({ error, onRetry }: { error: Error; onRetry: () => voi
   return <Failure error={isHidden ? new Error(hint) : error} onRetry={onRetry} />
 }
 
-/** The state of the service, again and again, by time. A failure leaves the readings that there are. */
+/** Polls the state of the service. After a failure, the earlier snapshots stay. */
 function useSnapshots(): { snapshots: Snapshot[]; error: Error | null; read: () => void } {
   const [snapshots, setSnapshots] = useState<Snapshot[]>([])
   const [error, setError] = useState<Error | null>(null)

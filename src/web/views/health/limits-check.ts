@@ -7,12 +7,12 @@ const REFUSALS = 'tallyhouse_limit_refusals_total'
 const WINDOW = 'tallyhouse_insert_id_window_seconds'
 const IN_JOURNAL = 'tallyhouse_journal_project_bytes'
 
-/** The ids of events are remembered for at least as long, unless a project has too many. */
+/** insert_ids are remembered for at least this time, unless a project has too many. */
 const WINDOW_S = 7 * 24 * 3600
-/** The share of the journal from which on a project is named. */
+/** Projects with at least this share of the journal are named. */
 const JOURNAL_SHARE = 0.25
 
-/** What each limit is about, and what to do when it is met, by the label `limit`; settings.md has the settings. */
+/** The description and advice for each limit, by the label `limit`; settings.md documents the settings. */
 export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>> = {
   requests: ['requests in a window', 'Raise RATE_LIMIT or ADDRESS_LIMIT if they are wanted.'],
   wrong_keys: ['requests with unknown keys', 'Correct the key of the client, or raise WRONG_KEY_LIMIT.'],
@@ -29,7 +29,7 @@ export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>
 
 const OF_KEY = 'If nobody knows why a key would do that, revoke it: it may have been copied out of a page.'
 
-/** Who was refused lately by a limit, or takes so much that something is shortened for it. */
+/** Reports clients that hit a limit recently, and projects with a large share of the journal. */
 export function checkLimits(history: History): Check {
   const { now } = history
   const met = findRefusals(history)
@@ -72,7 +72,7 @@ function toFact(name: string, value: string): [string, string] {
   return [name, value]
 }
 
-/** Of all processes together, the most frequent first. */
+/** Refusals summed over all processes, the most frequent first. */
 function findRefusals({ now, first }: History): Sample[] {
   if (!first) return []
   const sums = new Map<string, Sample>()
@@ -86,7 +86,7 @@ function findRefusals({ now, first }: History): Sample[] {
   return [...sums.values()].sort((a, b) => b.value - a.value)
 }
 
-/** What is shorter than promised, the shortest of all lanes and processes for each. */
+/** Deduplication windows that are shorter than promised; the shortest over lanes and processes. */
 function findShortWindows(samples: readonly Sample[]): Sample[] {
   const least = new Map<string, Sample>()
   for (const sample of samples) {
@@ -97,7 +97,7 @@ function findShortWindows(samples: readonly Sample[]): Sample[] {
   return [...least.values()]
 }
 
-/** What waits of each project that takes much: all processes see the same journals, so the most that one sees. */
+/** Journal bytes by project. All processes see the same journals, so the maximum counts. */
 function findJournalShares(samples: readonly Sample[]): Sample[] {
   const most = new Map<string, Sample>()
   for (const sample of samples) {
@@ -108,7 +108,7 @@ function findJournalShares(samples: readonly Sample[]): Sample[] {
   return [...most.values()]
 }
 
-/** The shares of their journals, of the projects that are worth a look. */
+/** Projects with a large share of their journal. */
 function findLargeShares(samples: readonly Sample[]): Sample[] {
   return findJournalShares(samples).flatMap((sample) => {
     const { lane } = sample.labels
@@ -125,7 +125,7 @@ function describeClient({ project = '', kind = '' }: Sample['labels']): string {
   return kind === '' ? `project ${project}` : `project ${project} with a ${kind} key`
 }
 
-/** Undefined for a limit of another version of the service. */
+/** Undefined for a limit unknown to this version of the page. */
 function findLimit({ limit = '' }: Sample['labels']): (typeof LIMITS)[LimitName] | undefined {
   return Object.hasOwn(LIMITS, limit) ? LIMITS[limit as LimitName] : undefined
 }

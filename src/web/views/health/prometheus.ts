@@ -1,4 +1,4 @@
-/** A number that a process measured. */
+/** A sample of a Prometheus metric. */
 export interface Sample {
   name: string
   labels: Record<string, string>
@@ -10,7 +10,7 @@ const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/gs
 const ESCAPES: Record<string, string> = { n: '\n' }
 
 /**
- * The samples in the text that Prometheus scrapes; lines that are none are skipped.
+ * Parses Prometheus' text format and skips invalid lines.
  * https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
  */
 export function parseMetrics(text: string): Sample[] {
@@ -21,24 +21,27 @@ export function parseMetrics(text: string): Sample[] {
   })
 }
 
-/** The sum over all processes, lanes and other labels; 0 if nothing was measured. */
+/** The sum over all processes, lanes and other labels; 0 without samples. */
 export function sumSamples(samples: readonly Sample[], name: string, labels: Record<string, string> = {}): number {
   return selectValues(samples, name, labels).reduce((sum, value) => sum + value, 0)
 }
 
-/** The greatest value; null if nothing was measured. */
+/** The largest value; null without samples. */
 export function findMax(samples: readonly Sample[], name: string): number | null {
   const values = selectValues(samples, name)
   return values.length > 0 ? Math.max(...values) : null
 }
 
-/** The least value; null if nothing was measured. */
+/** The smallest value; null without samples. */
 export function findMin(samples: readonly Sample[], name: string, labels: Record<string, string> = {}): number | null {
   const values = selectValues(samples, name, labels)
   return values.length > 0 ? Math.min(...values) : null
 }
 
-/** For what all processes measure at the same place: the sum over the places, of the most that one of them sees there. */
+/**
+ * For a metric that all processes report about the same objects: the maximum per object, summed over objects. @param
+ * place label of the object
+ */
 export function sumMaxima(samples: readonly Sample[], name: string, place: string): number {
   const most = new Map<string, number>()
   for (const { labels, value } of samples.filter((sample) => sample.name === name)) {
@@ -48,7 +51,7 @@ export function sumMaxima(samples: readonly Sample[], name: string, place: strin
   return [...most.values()].reduce((sum, value) => sum + value, 0)
 }
 
-/** Which values a label has in the samples of a name. */
+/** The distinct values of a label. */
 export function listLabelValues(samples: readonly Sample[], name: string, label: string): string[] {
   const found = samples.flatMap((sample) => (sample.name === name ? (sample.labels[label] ?? []) : []))
   return [...new Set(found)]

@@ -2,7 +2,7 @@ import { CallError, send } from '../../api/call.js'
 import { parseMetrics } from './prometheus.js'
 import type { Snapshot } from './snapshots.js'
 
-/** What the service measures now. @throws CallError */
+/** Reads the current metrics of the service. @throws CallError */
 export async function readSnapshot(): Promise<Snapshot> {
   const [metrics, notReady] = await Promise.all([send('GET', '/metrics'), readWhyNotReady()])
   const text = await metrics.text()

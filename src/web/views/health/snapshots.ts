@@ -1,7 +1,7 @@
 import { formatDuration } from '../../lib/format.js'
 import { listLabelValues, type Sample, sumSamples } from './prometheus.js'
 
-/** What the service measured at one time. */
+/** The metrics of the service at one time. */
 export interface Snapshot {
   /** epoch ms */
   at: number
@@ -10,42 +10,42 @@ export interface Snapshot {
   notReady: string | null
 }
 
-/** From nothing to do, by something to look at, to something that loses or refuses data if nobody acts. */
+/** Nothing to do; look into it; act now, or data will be lost or refused. */
 export type Level = 'good' | 'watch' | 'bad'
 
-/** One part of the service, in words. */
+/** The result of checking one part of the service. */
 export interface Check {
   title: string
   level: Level
   /** one sentence */
   verdict: string
-  /** what to do about it; null if there is nothing */
+  /** what to do; null if nothing */
   advice: string | null
   facts: [name: string, value: string][]
-  /** what this part is */
+  /** explains this part */
   about: string
-  /** a view that has more */
+  /** a view with more details */
   link?: { text: string; to: string[] }
 }
 
-/** How far back it counts as lately. */
+/** The period that counts as recent. */
 export const RECENT_MS = 5 * 60_000
 
-/** Readings, the last of which is the state now. Counts are judged by how much they have risen since an earlier one. */
+/** The current snapshot and earlier ones to compare counters with. */
 export interface History {
   now: Snapshot
-  /** the reading before; null if there is none of the same processes */
+  /** the previous snapshot; null if the processes have changed since */
   last: Snapshot | null
-  /** the earliest of the last minutes; null if there is none of the same processes */
+  /** the earliest recent snapshot; null if the processes have changed since */
   first: Snapshot | null
 }
 
-/** In words how long ago the earliest reading is that counts as lately. */
+/** Describes the period since the earliest recent snapshot. */
 export function describeRecent({ now, first }: History): string {
   return first ? `in the last ${formatDuration(now.at - first.at)}` : 'since this page was opened'
 }
 
-/** Whether no process was started or replaced in between, so that counts can be compared. */
+/** Whether the same processes were running, so that counters are comparable. */
 export function isSameRun(now: Snapshot, before: Snapshot): boolean {
   const starts = ({ samples }: Snapshot) => sumSamples(samples, 'process_start_time_seconds')
   return now.at > before.at && starts(now) === starts(before)
@@ -60,7 +60,7 @@ export function computeIncrease(
   return Math.max(0, sumSamples(now.samples, name, labels) - sumSamples(before.samples, name, labels))
 }
 
-/** The values of a label whose counts have risen. */
+/** The values of a label whose counters have increased. */
 export function findIncreasedLabels(now: Snapshot, before: Snapshot, name: string, label: string): string[] {
   return listLabelValues(now.samples, name, label).filter(
     (value) => computeIncrease(now, before, name, { [label]: value }) > 0,

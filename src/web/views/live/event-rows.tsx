@@ -8,14 +8,14 @@ import * as styles from './event-rows.module.css'
 interface EventRowsProps {
   /** newest first */
   events: ExactEvent[]
-  /** the link that opens an event */
+  /** builds the link to an event */
   toLink: (eventId: string) => string
 }
 
-/** Of properties, more does not fit into a row. */
+/** Characters of properties shown per row. */
 const PREVIEW_LENGTH = 300
 
-/** Events as a list, each one line where there is room. */
+/** Events as a list, one line each if there is room. */
 export function EventRows({ events, toLink }: EventRowsProps) {
   return (
     <ol class={styles.eventRows} aria-label="Events, newest first">

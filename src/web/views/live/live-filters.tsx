@@ -2,7 +2,7 @@ import { Combobox } from '../../ui/combobox.js'
 import * as styles from './live-filters.module.css'
 import { suggestEvents, suggestProperties, suggestValues } from './suggest.js'
 
-/** What somebody wants to see, as it is in the link; what is empty filters nothing. */
+/** The filters of the live view, as encoded in the URL; empty fields match all. */
 export interface FilterValues {
   event: string
   user: string
@@ -22,7 +22,7 @@ export function hasNoFilters(filters: FilterValues): boolean {
   return Object.values(filters).every((part) => part === '')
 }
 
-/** Fields for what is wanted. */
+/** The filter fields. */
 export function FilterFields({
   filters,
   onChange,

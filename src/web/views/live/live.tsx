@@ -11,10 +11,10 @@ import * as styles from './live.module.css'
 import { FilterFields, type FilterValues, hasNoFilters, parseFilters } from './live-filters.js'
 import { type Live, useLive } from './use-live.js'
 
-/** A stream that is silent may be one without a store. */
+/** A silent stream may be due to an unavailable store. */
 const LOOK_MS = 15_000
 
-/** Events as they become visible, newest first. */
+/** New events, newest first. */
 export default function LiveView({ session, route }: ViewProps) {
   const filters = parseFilters(route.query)
   const [eventId] = route.rest

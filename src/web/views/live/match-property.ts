@@ -1,17 +1,17 @@
 import { readMembers } from '../../lib/json-text.js'
 
-/** A wish about one property. */
+/** A filter by one property. */
 export interface PropertyFilter {
-  /** at the top level, or a path with dots; empty wishes for nothing */
+  /** a top-level name or a dotted path; empty matches all */
   name: string
-  /** as people type it; empty if any will do */
+  /** as typed; empty matches any value */
   value: string
 }
 
-/** Numbers of more digits are not told apart as doubles. */
+/** Numbers with more digits are not distinguishable as doubles. */
 const MAX_DIGITS = 15
 
-/** Whether properties are as wished: texts are compared without their quotes, numbers by their value. */
+/** Whether properties match a filter. Strings are compared without quotes, numbers by value. */
 export function matchesProperty(properties: string, { name, value }: PropertyFilter): boolean {
   if (name === '') return true
   const found = findValue(properties, name)

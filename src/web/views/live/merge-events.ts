@@ -1,19 +1,19 @@
-/** Something with an id that sorts as it came. */
+/** An event id; ids sort in the order of acceptance. */
 interface Identified {
   eventId: string
 }
 
-/** The newest events that are known: those that match what is wanted. */
+/** The newest events that match the filters. */
 export interface LatestEvents<E> {
   /** newest first */
   events: E[]
-  /** what is wanted and is not among them is older than this id; null if they are all */
+  /** matching events that are not listed are older than this id; null if all are listed */
   since: string | null
 }
 
 /**
- * What is known once the newest were read again, newest first.
- * @param seen the id of the last event that came before; those behind it are known by `latest` only
+ * Merges the newest events into the list.
+ * @param seen id of the last event received before; later ones are only in `latest`
  */
 export function mergeLatest<E extends Identified>(
   known: E[],
@@ -21,12 +21,12 @@ export function mergeLatest<E extends Identified>(
   seen: string,
   limit: number,
 ): E[] {
-  // Between what was known and what was read, there may be others.
+  // There may be a gap between the two lists.
   if (since === null || seen < since) return events.slice(0, limit)
   return [...events, ...known.filter(({ eventId }) => eventId < since)].slice(0, limit)
 }
 
-/** What is known once further events have come. @param come oldest first */
+/** Adds new events to the list. @param come new events, oldest first */
 export function addNewEvents<E extends Identified>(known: E[], come: E[], limit: number): E[] {
   const newest = known[0]?.eventId ?? ''
   const added = come.filter(({ eventId }) => eventId > newest).reverse()

@@ -2,7 +2,7 @@ import { listEventNames, listProperties, listValues } from '../../api/schema.js'
 import { type Choice, filterChoices, MAX_CHOICES } from '../../lib/choices.js'
 import { formatCompact, formatShare } from '../../lib/format.js'
 
-/** The names of events that hold a text. @throws CallError */
+/** Event names that contain a text. @throws CallError */
 export async function suggestEvents(text: string, signal: AbortSignal): Promise<Choice[]> {
   const { events } = await listEventNames(signal)
   return filterChoices(
@@ -11,7 +11,7 @@ export async function suggestEvents(text: string, signal: AbortSignal): Promise<
   )
 }
 
-/** The names of properties that hold a text. @param event only in events of this name; all if empty */
+/** Property names that contain a text. @param event only events of this name; all if empty */
 export async function suggestProperties(text: string, signal: AbortSignal, event: string): Promise<Choice[]> {
   const { properties } = await listProperties(event, signal)
   return filterChoices(
@@ -20,7 +20,7 @@ export async function suggestProperties(text: string, signal: AbortSignal, event
   )
 }
 
-/** The values of a field that hold a text. @param field as a parameter, such as `properties.plan` */
+/** Values of a field that contain a text. @param field as a query parameter, such as `properties.plan` */
 export async function suggestValues(
   field: string,
   text: string,

@@ -5,41 +5,41 @@ import type { FilterValues } from './live-filters.js'
 import { matchesProperty } from './match-property.js'
 import { addNewEvents, mergeLatest } from './merge-events.js'
 
-/** Events as they become visible, newest first. */
+/** The live list of events, newest first. */
 export interface Live {
   events: ExactEvent[]
   state: LiveState
   /** why the state is `broken` or `failed` */
   error: Error | null
-  /** whether the newest events were read yet */
+  /** whether the newest events have been loaded */
   isLoaded: boolean
-  /** whether the list stands still */
+  /** whether the list is paused */
   isPaused: boolean
-  /** how many came since it does */
+  /** number of new events since the pause */
   waiting: number
   pause: () => void
   resume: () => void
-  /** puts another event in the place of one; null removes it */
+  /** replaces an event; null removes it */
   change: (eventId: string, event: ExactEvent | null) => void
 }
 
 interface Feed {
   events: ExactEvent[]
-  /** how many came */
+  /** number of events received */
   count: number
   isLoaded: boolean
 }
 
-/** What is shown while the list stands still. */
+/** The list at the time of the pause. */
 interface FrozenList {
   events: ExactEvent[]
-  /** how many had come */
+  /** number of events received before the pause */
   count: number
 }
 
 const NOTHING: Feed = { events: [], count: 0, isLoaded: false }
 
-/** @param filters another one begins anew */
+/** @param filters changing them restarts the stream */
 export function useLive(filters: FilterValues): Live {
   const key = JSON.stringify(filters)
   const [feed, setFeed] = useState(NOTHING)

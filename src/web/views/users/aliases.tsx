@@ -9,14 +9,14 @@ import * as styles from './aliases.module.css'
 
 interface AliasesProps {
   user: FoundUser
-  /** what else there is to say; empty for nothing */
+  /** an additional hint, or empty */
   hint: string
-  /** whether aliases can be taken back, which needs a secret key */
+  /** whether aliases can be removed, which needs a secret key */
   mayRemove: boolean
   onRemoved: () => void
 }
 
-/** The other names of a user, each of which can be taken back. */
+/** The aliases of a user, with buttons to remove them. */
 export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, mayRemove, onRemoved }: AliasesProps) {
   const [asked, setAsked] = useState<string | null>(null)
   if (aliases.length === 0) return null

@@ -1,15 +1,15 @@
 import type { Properties } from '../../../contract/responses.js'
 
-/** As the SDKs that the service takes events from call them. */
+/** The property names that the supported SDKs use. */
 const NAMES = ['name', '$name', 'full_name', 'username', '$username']
 const ADDRESSES = ['email', '$email']
 
-/** What a person is called, of what the properties of the profile have; empty if they have nothing. */
+/** The display name in profile properties; empty if none. */
 export function findName(properties: Properties): string {
   return findText(properties, NAMES)
 }
 
-/** The address of a person; empty if the properties of the profile have none. */
+/** The email address in profile properties; empty if none. */
 export function findEmail(properties: Properties): string {
   return findText(properties, ADDRESSES)
 }

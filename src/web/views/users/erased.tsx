@@ -3,7 +3,7 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatNumber, formatTime } from '../../lib/format.js'
 import { Empty } from '../../ui/notice.js'
 
-/** What was erased, and whether it has left the disk. */
+/** The result of an erasure, and whether the data has left the disk. */
 export function Erased({ result }: { result: ErasedUsers }) {
   const { erased, gone_at, purge_error, unreadable_dead_letters } = result
   return (
@@ -28,7 +28,7 @@ export function Erased({ result }: { result: ErasedUsers }) {
   )
 }
 
-/** ClickHouse keeps the files of what it has rewritten for some minutes. */
+/** ClickHouse keeps the files of rewritten parts for some minutes. */
 function describePurge(goneAt: number): string {
   const when = formatTime(goneAt)
   return goneAt > Date.now()

@@ -1,15 +1,14 @@
-/** One of several lists that are read bit by bit, newest first. */
+/** One of several descending lists that are read page by page. */
 export interface PartialList<T> {
-  /** what was read of it and not merged yet */
+  /** items read but not merged yet */
   items: T[]
-  /** whether there is nothing more to read */
+  /** whether everything has been read */
   isComplete: boolean
 }
 
 /**
- * Takes from lists that each fall by `eventId` what no list can still have something before; the rest waits until more of
- * its neighbours was read.
- * @returns what was merged, falling, and the lists without it
+ * Merges lists that are sorted by descending `eventId`, up to the point to which all of them have been read.
+ * @returns the merged items, and the lists without them
  */
 export function mergeDescending<T extends { eventId: string }>(
   lists: PartialList<T>[],

@@ -11,9 +11,9 @@ import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './sessions.module.css'
 
-/** How many more sessions are shown at a time. */
+/** Sessions per page. */
 const STEP = 10
-/** More than this takes a while to read. */
+/** Reading more takes too long. */
 const MAX = 1_000
 
 export interface SessionsLoaded {
@@ -39,7 +39,7 @@ export function useSessions(names: string[]): SessionsLoaded {
   return { list: value?.list ?? [], hasMore, isLoading, error, reload, showMore }
 }
 
-/** Sessions, each with its properties. @param openId the session that is open at first */
+/** A list of sessions with their properties. @param openId the session to expand */
 export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openId: string | null }) {
   const { list, hasMore, isLoading, error, reload, showMore } = sessions
   return (
@@ -70,7 +70,7 @@ export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openI
   )
 }
 
-/** Of the clock: the client may have sent a duration in any unit. */
+/** Based on timestamps, because clients may send the duration in any unit. */
 function formatSessionDuration({ started_at, updated_at, ended_at }: Session): string {
   return formatDuration((ended_at ?? updated_at) - started_at)
 }

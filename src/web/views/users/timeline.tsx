@@ -12,11 +12,11 @@ import * as eventLinkStyles from '../event/event-link.module.css'
 import * as styles from './timeline.module.css'
 import { useUserEvents } from './use-events.js'
 
-/** Of properties, more does not fit into a row. */
+/** Characters of properties shown per row. */
 const PREVIEW_LENGTH = 300
 
 interface TimelineProps {
-  /** of the user, the first of which the others are other names of */
+  /** names of the user, the canonical one first */
   names: string[]
   sessions: StoredSession[]
   eventId: string | undefined

@@ -3,29 +3,29 @@ import { type ExactEvent, listEvents } from '../../api/events.js'
 import { useRecovery } from '../../lib/use-recovery.js'
 import { mergeDescending, type PartialList } from './merge-descending.js'
 
-/** Of each name, so many are read at a time. */
+/** Page size per name. */
 const LIMIT = 50
-/** A read may find nothing within its time, and say where to go on. */
+/** A read may time out without results and return a cursor. */
 const MAX_ROUNDS = 5
 
 interface NamedList extends PartialList<ExactEvent> {
   name: string
-  /** where its next read begins; null before the first one */
+  /** cursor of the next read; null before the first one */
   cursor: string | null
 }
 
-/** The events of a user, in the order of their acceptance, the last first. */
+/** The events of a user in descending order of acceptance. */
 export interface UserEvents {
   events: ExactEvent[]
   hasMore: boolean
   isLoading: boolean
   error: Error | null
   readMore: () => void
-  /** puts another event in the place of one; null removes it */
+  /** replaces an event; null removes it */
   change: (eventId: string, event: ExactEvent | null) => void
 }
 
-/** @param names of the user; the events of all of them are one list */
+/** @param names of the user, whose events are merged into one list */
 export function useUserEvents(names: string[]): UserEvents {
   const key = JSON.stringify(names)
   const [events, setEvents] = useState<ExactEvent[]>([])

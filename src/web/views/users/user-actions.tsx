@@ -14,7 +14,7 @@ interface UserActionsProps {
   onErased: (result: ErasedUsers) => void
 }
 
-/** Downloads all that there is of a user, and erases it. */
+/** Exports and erases a user. */
 export function UserActions({ distinctId, session, onErased }: UserActionsProps) {
   const [isAsking, setAsking] = useState(false)
   const mayErase = session.keyKind === 'secret'

@@ -19,7 +19,7 @@ import * as styles from './user-list.module.css'
 const LIMIT = 50
 const FILE_LIMIT = 1000
 
-/** Users by pages, or those that match a search. @param query of the route */
+/** Pages of users, or the results of a search. @param query of the route */
 export function UserList({ query }: { query: URLSearchParams }) {
   const search = query.get('search') ?? ''
   const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
@@ -137,7 +137,7 @@ function Nobody({ search, page }: { search: string; page: number }) {
   return <Empty title="Nobody matches">Try a part of the id, of the name or of the email, or the exact id.</Empty>
 }
 
-/** All users that match a search. */
+/** All users that match a search, as CSV rows. */
 async function buildCsv(search: string): Promise<CsvRow[]> {
   const users = await readAllPages(async (page) => {
     const { users, hasMore } = await searchUsers({ search, page, limit: FILE_LIMIT })
@@ -156,7 +156,7 @@ async function load(search: string, page: number, signal: AbortSignal) {
     search !== '' && page === 1 && hasEvents(search, signal),
   ])
   const isListed = read.users.some(({ distinct_id }) => distinct_id === search)
-  // Another name of somebody has that one's profile.
+  // An alias has the profile of its user.
   const isOnlyKnownByEvents = isKnown && !isListed && (await readProfile(search, signal)) === null
   return { ...read, isOnlyKnownByEvents }
 }

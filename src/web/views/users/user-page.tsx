@@ -20,20 +20,20 @@ import { Timeline } from './timeline.js'
 import { UserActions } from './user-actions.js'
 import * as styles from './user-page.module.css'
 
-/** Events and sessions are read by name; of users with more names, these many are looked at. */
+/** Events and sessions are read by name, for at most this many names. */
 const MAX_NAMES = 20
 
 interface UserPageProps {
-  /** one of the names of the user */
+  /** any name of the user */
   userId: string
-  /** the event that is open */
+  /** the event to open */
   eventId: string | undefined
-  /** the session that is open */
+  /** the session to expand */
   sessionId: string | null
   session: Access
 }
 
-/** Everything that is known of one user. */
+/** The profile, aliases, sessions and events of a user. */
 export function UserPage({ userId, eventId, sessionId, session }: UserPageProps) {
   const { value: user, error, reload } = useLoaded(userId, (signal) => readUser(userId, signal))
   const [erased, setErased] = useState<ErasedUsers | null>(null)

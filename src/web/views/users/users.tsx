@@ -2,7 +2,7 @@ import type { ViewProps } from '../view-props.js'
 import { UserList } from './user-list.js'
 import { UserPage } from './user-page.js'
 
-/** Everybody, or one user. */
+/** The list of users, or one user. */
 export default function Users({ session, route }: ViewProps) {
   const [userId, eventId] = route.rest
   if (userId === undefined || userId === '') return <UserList query={route.query} />

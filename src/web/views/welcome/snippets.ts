@@ -1,22 +1,23 @@
-/** A way to send the first event. */
+/** A way to send a first event. */
 export interface Snippet {
   title: string
-  /** what is to be installed before */
+  /** command that installs the package */
   install?: string
-  /** with `KEY` where the key belongs */
+  /** `YOUR_WRITE_KEY` stands for the key */
   code: string
-  /** the same from a page instead of a server */
+  /** the same from a web page */
   page?: string
-  /** what is good to know about it */
+  /** additional information */
   note?: string
 }
 
-/** What stands for a key: no real one is ever shown. */
+/** Placeholder; real keys are never shown. */
 const KEY = 'YOUR_WRITE_KEY'
 
 /**
- * How the service's own clients and the SDKs of other products send a first event; docs/vendors has what else they can.
- * @param base where the service is, such as `https://events.example`
+ * Code for sending a first event with Tallyhouse's clients and with other vendors' SDKs; docs/vendors has the
+ * details.
+ * @param base URL of the service, such as `https://events.example`
  */
 export function buildSnippets(base: string): Snippet[] {
   const { host, origin, protocol, pathname } = new URL(base)

@@ -16,7 +16,7 @@ interface WelcomeProps {
   onFirstEvent: () => void
 }
 
-/** Shown in the place of a view that has nothing to show yet: how to send a first event, until that arrives. */
+/** Shows how to send a first event, until one arrives. */
 export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
   const [selected, setSelected] = useState(0)
   const arrived = useRef(onFirstEvent)

@@ -14,16 +14,16 @@ const event = (name: string, count: number, age = 200, last = 0): EventName => {
 }
 const card = (events: EventName[], id: string) => suggestCards(events, 'UTC', NOW).find((one) => one.id === id)
 
-t.test('a project without events has no cards', async (t) => {
+t.test('suggestCards returns nothing for a project without events', async (t) => {
   t.strictSame(suggestCards([], 'UTC', NOW), [])
 })
 
-t.test('what is shown before the events are known stays once they are', async (t) => {
+t.test('suggestUsualCards is a prefix of suggestCards', async (t) => {
   const cards = suggestCards([event('a', 5), event('b', 3)], 'UTC', NOW)
   t.strictSame(suggestUsualCards('UTC'), cards.slice(0, 4))
 })
 
-t.test('the most frequent events are the steps of a funnel, but those that say nothing', async (t) => {
+t.test('suggestCards builds a funnel of the most frequent user actions', async (t) => {
   const events = [
     event('page viewed', 1000),
     event('$autocapture', 900),
@@ -38,7 +38,7 @@ t.test('the most frequent events are the steps of a funnel, but those that say n
   t.equal(card([event('only one', 5)], 'funnel'), undefined)
 })
 
-t.test('the period is one that has data', async (t) => {
+t.test('suggestCards chooses a period with data', async (t) => {
   t.match(card([event('a', 5)], 'users')?.display, { range: '30d' })
   t.match(card([event('a', 5, 3)], 'users')?.display, { range: '7d' })
   t.match(card([event('a', 5, 3)], 'retention')?.question, { unit: 'day' })
@@ -51,7 +51,7 @@ t.test('the period is one that has data', async (t) => {
   t.match(card([event('a', 5, 20, -400)], 'users')?.display, { range: '30d' }, 'a clock that is ahead')
 })
 
-t.test('whatever the events, the cards can be saved, asked, drawn and edited', async () => {
+t.test('suggestCards returns valid, editable questions for any events', async () => {
   const names = fc.record({
     event: fc.string({ minLength: 1, unit: 'binary' }),
     count: fc.integer({ min: 1, max: 1e9 }),

@@ -30,21 +30,21 @@ function reading(
   return { at, samples: parseMetrics(lines.join('\n')), notReady }
 }
 
-/** The part with a title. */
+/** The check with a title. */
 function part(title: string, ...readings: Snapshot[]) {
   const check = runChecks(readings).find((check) => check.title === title)
   if (!check) throw new Error(`there is no part ${title}`)
   return check
 }
 
-t.test('a calm service is well', async (t) => {
+t.test('runChecks reports a calm service as good', async (t) => {
   const checks = runChecks([reading()])
   t.strictSame(summarize(checks), { level: 'good', verdict: 'All is well.' })
   for (const { title, advice } of checks) t.equal(advice, null, title)
   t.equal(part('Backlog', reading()).verdict, 'Everything that was accepted is stored.')
 })
 
-t.test('events per second are those between two readings of the same processes', async (t) => {
+t.test('runChecks computes rates between snapshots of the same processes', async (t) => {
   const before = reading()
   const now = reading({ tallyhouse_events_accepted_total: 560 }, { at: 2_005_000 })
   t.match(part('Intake', before, now).verdict, /^12 events per second/)
@@ -55,7 +55,7 @@ t.test('events per second are those between two readings of the same processes',
   t.equal(part('Intake', before, restarted).verdict, 'Events are accepted.')
 })
 
-t.test('a limit that was met names the project, its kind of key, and what to do', async (t) => {
+t.test('runChecks names the project and key kind that hit a limit', async (t) => {
   const reads = 'tallyhouse_limit_refusals_total{limit="reads",project="shop",kind="read"}'
   const wrong = 'tallyhouse_limit_refusals_total{limit="wrong_keys",project="",kind=""}'
   const before = reading({ [reads]: 3 })
@@ -83,13 +83,13 @@ t.test('a limit that was met names the project, its kind of key, and what to do'
   )
 })
 
-t.test('the manual says of every limit what to do', async (t) => {
+t.test('the manual documents every limit', async (t) => {
   const [, section = ''] = (await readFile('docs/operations.md', 'utf8')).split('## When a limit is met')
   const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `(\w+)` +\|/gm)].map(([, name]) => name)
   t.strictSame(rows.filter((name) => name !== 'limit').sort(), Object.keys(LIMITS).sort())
 })
 
-t.test('each problem has its level and says what to do', async (t) => {
+t.test('runChecks reports each problem with its level and advice', async (t) => {
   const refused = 'tallyhouse_events_refused_total{code="overloaded"}'
   const overShare = 'tallyhouse_events_over_share_total'
   const later = { at: 2_005_000 }
@@ -196,7 +196,7 @@ t.test('each problem has its level and says what to do', async (t) => {
   }
 })
 
-t.test('lanes are added up, and of several processes that see the same the most counts', async (t) => {
+t.test('runChecks sums lanes, and takes the maximum over processes', async (t) => {
   const samples = parseMetrics(`
     tallyhouse_journal_entries{lane="0",process="a"} 3
     tallyhouse_journal_entries{lane="0",process="b"} 4
@@ -209,7 +209,7 @@ t.test('lanes are added up, and of several processes that see the same the most 
   t.match(part('Store', now).verdict, /^Shard 1 of ClickHouse does not answer/)
 })
 
-t.test('what happened long ago is told and not judged; what happened lately is, until it is past', async (t) => {
+t.test('runChecks judges recent changes only', async (t) => {
   const counts = {
     'tallyhouse_events_refused_total{code="overloaded"}': 5,
     'tallyhouse_block_retries_total{reason="memory"}': 2,

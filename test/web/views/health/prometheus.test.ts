@@ -10,7 +10,7 @@ import {
   sumSamples,
 } from '../../../../src/web/views/health/prometheus.js'
 
-t.test('whatever the service writes is read as it was', async (t) => {
+t.test('parseMetrics is the inverse of formatMetrics', async (t) => {
   const labels = fc.dictionary(
     fc.stringMatching(/^[a-z][a-z0-9_]{0,5}$/),
     fc.string({
@@ -32,7 +32,7 @@ t.test('whatever the service writes is read as it was', async (t) => {
       if (read.length !== readings.length) throw new Error(`${read.length} samples of ${readings.length}`)
       for (const [i, { labels, value }] of readings.entries()) {
         const found = read[i]
-        // Minus zero is written as 0.
+        // -0 is formatted as 0.
         if (found?.value !== value) throw new Error(`${found?.value} is not ${value}`)
         t.strictSame({ ...found.labels }, { ...labels })
       }
@@ -41,14 +41,14 @@ t.test('whatever the service writes is read as it was', async (t) => {
   )
 })
 
-t.test('comments, empty lines and timestamps do not matter', async (t) => {
+t.test('parseMetrics ignores comments, empty lines and timestamps', async (t) => {
   t.strictSame(parseMetrics('# HELP a b\n\na 1 1700000000000\nb{} NaN\nnonsense\n'), [
     { name: 'a', labels: {}, value: 1 },
     { name: 'b', labels: {}, value: Number.NaN },
   ])
 })
 
-t.test('samples are put together', async (t) => {
+t.test('samples are aggregated by sum, minimum and maximum', async (t) => {
   const samples = parseMetrics('a{p="1",lane="0"} 1\na{p="2",lane="0"} 2\na{p="1",lane="1"} 4\n')
   t.equal(sumSamples(samples, 'a'), 7)
   t.equal(sumSamples(samples, 'a', { p: '1' }), 5)

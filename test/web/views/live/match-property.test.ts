@@ -1,7 +1,7 @@
 import t from 'tap'
 import { matchesProperty } from '../../../../src/web/views/live/match-property.js'
 
-t.test('properties are as wished', async (t) => {
+t.test('matchesProperty compares strings without quotes, and numbers by value', async (t) => {
   const text =
     '{"plan":"pro","n":1.0,"ok":true,"none":null,"a.b":"dot","a":{"b":"in","c":{"d":[1]}},"big":12345678901234567890,"q":"\\u0022"}'
   const is = (name: string, value = '') => matchesProperty(text, { name, value })

@@ -3,14 +3,14 @@ import { addNewEvents, mergeLatest } from '../../../../src/web/views/live/merge-
 
 const events = (...ids: string[]) => ids.map((eventId) => ({ eventId }))
 
-t.test('what comes is put before what is known, once', async (t) => {
+t.test('addNewEvents prepends new events once', async (t) => {
   t.strictSame(addNewEvents(events('3', '2'), events('2', '3', '4', '5'), 10), events('5', '4', '3', '2'))
   t.strictSame(addNewEvents(events('3', '2'), events('4', '5'), 3), events('5', '4', '3'))
   const known = events('3')
   t.equal(addNewEvents(known, events('2'), 3), known, 'nothing new')
 })
 
-t.test('what was read again replaces what is known as far as it goes', async (t) => {
+t.test('mergeLatest replaces the events that the latest read covers', async (t) => {
   const known = events('5', '4', '3', '2', '1')
   const read = (ids: string[], since: string | null) => mergeLatest(known, { events: events(...ids), since }, '5', 10)
   t.strictSame(read(['7', '6', '4'], '4'), events('7', '6', '4', '3', '2', '1'), '5 was deleted')

@@ -6,7 +6,7 @@ interface Item {
   eventId: string
 }
 
-t.test('lists that are read bit by bit come out as one, in order and whole', async (t) => {
+t.test('mergeDescending merges partial lists in order and completely', async (t) => {
   const lists = fc.array(fc.uniqueArray(fc.nat(500), { maxLength: 30 }), { minLength: 1, maxLength: 4 })
   fc.assert(
     fc.property(lists, fc.integer({ min: 1, max: 7 }), (numbers, step) => {
