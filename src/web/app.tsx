@@ -96,7 +96,7 @@ function useOtherTabs(session: Access | null, begin: (session: Access) => void):
       const next = await readAccess().catch(() => null)
       if (next && next.project === session?.project) return begin(next)
       if (!isGuarded()) return location.reload()
-      endSession(next ? `Another tab is signed in to ${next.project} now.` : 'Somebody signed out in another tab.')
+      endSession(next ? `Another tab is signed in to ${next.project} now.` : 'You signed out in another tab.')
     })
   }, [latest])
 }

@@ -33,7 +33,7 @@ t.test('answers render with extreme numbers and names', async (t) => {
   const sold = (metric: string, property: string) => ({ kind: 'series', series: [{ event: 'sold', metric, property }] })
 
   await show(page, sold('avg', 'properties.text'), 'line')
-  await page.getByText('Nothing was found in this time.').waitFor()
+  await page.getByText('No events in this period.').waitFor()
   await show(page, sold('avg', 'properties.small'), 'number')
   await page.getByRole('button', { name: '0.004' }).waitFor()
   const split = { ...sold('sum', 'properties.sum'), breakdown: ['properties.name'], limit: 40 }

@@ -212,7 +212,7 @@ t.test('validation errors are shown next to their fields, and unsupported questi
     .first()
     .waitFor()
   await page.goto(`${site.url}/#/explore?q=${encodeURIComponent('{"kind":"series","series":"a"}')}`)
-  await page.getByText('The fields of the page do not fit this question.').waitFor()
+  await page.getByText('This question can only be edited as JSON.').waitFor()
   const editor = page.getByLabel('Question as JSON')
   await editor.last().fill('{"kind":"series","series":[{"event":"a"}]')
   await page.getByRole('button', { name: 'Ask this' }).click()

@@ -174,7 +174,7 @@ t.test('the users view', async (t) => {
     const page = await visit(t, '#/users', await addKey('read', 'other'))
     await page.getByText('No profiles yet').waitFor()
     await page.goto(page.url().replace(/#.*/, '#/users/grace'))
-    await page.getByText('There is none: nobody identified this user.').waitFor()
+    await page.getByText('No profile yet.').waitFor()
     await page.getByText('There are no events of this user.').waitFor()
   })
 })

@@ -88,7 +88,7 @@ export async function call<T>(method: Method, path: string, body?: unknown, sign
   try {
     return JSON.parse(text) as T
   } catch {
-    throw new CallError(`Something else than Tallyhouse answers at ${BASE_URL}${path}.`, response.status, 'unknown')
+    throw new CallError(`Unexpected response from ${BASE_URL}${path}. Is there a proxy in between?`, response.status, 'unknown')
   }
 }
 

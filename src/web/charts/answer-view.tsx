@@ -29,7 +29,7 @@ export function AnswerView({ answer, before = null, display, onDrillDown }: Answ
   const drawing = chooseVisualization(answer.query, display)
   const tables = useMemo(() => buildTables(answer, before), [answer, before])
   const isEmpty = tables.every(({ rows }) => rows.length === 0) || (before === null && !hasNumbers(answer))
-  if (isEmpty) return <p class={textStyles.hint}>Nothing was found in this time.</p>
+  if (isEmpty) return <p class={textStyles.hint}>No events in this period.</p>
   if (drawing === 'table') return <AnswerTables tables={tables} onDrillDown={onDrillDown} />
   return (
     <>

@@ -37,7 +37,7 @@ export function readElements(text: string): string[] {
  * Returns the offset after the string that begins at `start`. Not a regular expression, because those overflow the
  * stack with strings of a million characters.
  */
-export function findStringEnd(text: string, start: number): number {
+function findStringEnd(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
     if (text[at] === '"') return at + 1
     if (text[at] === '\\') at++

@@ -28,7 +28,7 @@ export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictP
   }
   return (
     <Dialog title={`Somebody changed this ${what} meanwhile`} onClose={onClose}>
-      <p>Load their {what}, and your changes are lost. Or save yours, and theirs are lost.</p>
+      <p>Someone else saved this {what}. Keep theirs or overwrite it with yours.</p>
       {error && <Failure error={error} />}
       <footer>
         <button type="button" disabled={isBusy} onClick={choose(onLoad)}>

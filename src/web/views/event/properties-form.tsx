@@ -57,7 +57,7 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
           onConfirm={save}
           onClose={() => setAsking(false)}
         >
-          <p>The old ones are gone then. All answers count with the new ones.</p>
+          <p>This replaces the current properties everywhere.</p>
         </ConfirmDialog>
       )}
     </form>

@@ -103,7 +103,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
           ) : (
             <JsonEditor
               text={text}
-              reason={draft ? '' : 'The fields of the page do not fit this question.'}
+              reason={draft ? '' : 'This question can only be edited as JSON.'}
               onChange={show}
             />
           )}

@@ -154,7 +154,7 @@ function FilterText({ value, onChange }: Pick<FilterEditorProps, 'value' | 'onCh
       setError('')
       onChange(next)
     } catch {
-      setError('This is not a filter as the API has them.')
+      setError('Not a valid filter.')
     }
   }
   return (

@@ -17,7 +17,7 @@ export function Erased({ result }: { result: ErasedUsers }) {
         ))}
         <p>
           {gone_at !== null && describePurge(gone_at)}
-          {gone_at === null && !purge_error && 'No call shows the data any more; it is leaving the disk now.'}
+          {gone_at === null && !purge_error && 'Erased. Removing the data from disk…'}
           {purge_error && `No call shows the data any more, but it is still on the disk: ${purge_error}`}
         </p>
         {unreadable_dead_letters > 0 && (

@@ -136,7 +136,7 @@ function Profile({ user: { profile } }: { user: FoundUser }) {
           <PropertiesView text={profile.text} />
         </>
       ) : (
-        <p class={textStyles.hint}>There is none: nobody identified this user.</p>
+        <p class={textStyles.hint}>No profile yet.</p>
       )}
     </section>
   )
