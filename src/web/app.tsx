@@ -37,27 +37,27 @@ const VIEWS: Record<string, View> = {
 }
 
 export function App() {
-  const found = useLoaded('session', readAccess)
+  const loaded = useLoaded('session', readAccess)
   // Most visitors are signed in, so the view loads in parallel with the session.
   useEffect(() => void VIEWS[findViewName(parseRoute(location.hash))]?.load().catch(() => undefined), [])
   const [failure, setFailure] = useState<Error | null>(null)
-  const [session, setSession] = useState<Access | null>(null)
+  const [access, setAccess] = useState<Access | null>(null)
   const [ending, setEnding] = useState('')
   // Before painting, so that a signed-in user never sees the sign-in form.
-  useLayoutEffect(() => setSession(found.value), [found.value])
+  useLayoutEffect(() => setAccess(loaded.value), [loaded.value])
   useEffect(() => onSessionEnd(setEnding), [])
   const begin = (next: Access) => {
-    setSession(next)
+    setAccess(next)
     setEnding('')
   }
   useEffect(() => {
     // Only after the view of another project has unmounted, which waits for the next session, too.
-    if (session && ending === '') resumeSession()
-  }, [session, ending])
-  useOtherTabs(session, begin)
-  if (found.error) return <Failure error={found.error} onRetry={found.reload} />
-  if (found.isLoading) return <Loading what="the page" />
-  if (!session) {
+    if (access && ending === '') resumeSession()
+  }, [access, ending])
+  useOtherTabs(access, begin)
+  if (loaded.error) return <Failure error={loaded.error} onRetry={loaded.reload} />
+  if (loaded.isLoading) return <Loading what="the page" />
+  if (!access) {
     return (
       <main class={signInStyles.signIn}>
         <SignIn onSignedIn={begin} />
@@ -67,7 +67,7 @@ export function App() {
   return (
     <>
       <Shell
-        session={session}
+        access={access}
         failure={failure}
         isCovered={ending !== ''}
         onSignOut={async () => {
@@ -79,7 +79,7 @@ export function App() {
           }
           setFailure(null)
           setEnding('')
-          setSession(null)
+          setAccess(null)
         }}
       />
       {ending !== '' && <SignInAgain reason={ending} onSignedIn={begin} />}
@@ -88,13 +88,13 @@ export function App() {
 }
 
 /** Follows sign-ins and sign-outs in other tabs, which share the session; unsaved changes are kept. */
-function useOtherTabs(session: Access | null, begin: (session: Access) => void): void {
-  const latest = useLatest({ session, begin })
+function useOtherTabs(access: Access | null, begin: (access: Access) => void): void {
+  const latest = useLatest({ access, begin })
   useEffect(() => {
     onOtherTabSignIn(async () => {
-      const { session, begin } = latest.current
+      const { access, begin } = latest.current
       const next = await readAccess().catch(() => null)
-      if (next && next.project === session?.project) return begin(next)
+      if (next && next.project === access?.project) return begin(next)
       if (!isGuarded()) return location.reload()
       endSession(next ? `Another tab is signed in to ${next.project} now.` : 'You signed out in another tab.')
     })
@@ -102,7 +102,7 @@ function useOtherTabs(session: Access | null, begin: (session: Access) => void):
 }
 
 interface ShellProps {
-  session: Access
+  access: Access
   /** the error of a failed sign-out */
   failure: Error | null
   /** whether the content is hidden behind the sign-in form */
@@ -110,7 +110,7 @@ interface ShellProps {
   onSignOut: () => void
 }
 
-function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
+function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   const route = useRoute()
   // Renews the session of a page that stays open.
   usePoll(() => {
@@ -142,7 +142,7 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
         </nav>
         <div class={styles.account}>
           <span>
-            {session.project} <small>{session.keyKind} key</small>
+            {access.project} <small>{access.keyKind} key</small>
           </span>
           <a href={`${BASE_URL}/docs/`}>API reference</a>
           <button type="button" class={buttonStyles.plain} onClick={onSignOut}>
@@ -153,7 +153,7 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
       <main id="main" tabIndex={-1}>
         <OutageBanner />
         {failure && <Failure error={failure} />}
-        <CurrentView key={`${name} ${session.project}`} name={name} session={session} route={route} />
+        <CurrentView key={`${name} ${access.project}`} name={name} access={access} route={route} />
       </main>
     </div>
   )
@@ -181,7 +181,7 @@ function CurrentView({ name, ...props }: ViewProps & { name: string }) {
   const Content = value
   if (!VIEWS[name]?.needsEvents) return <Content {...props} />
   return (
-    <NeedsEvents session={props.session}>
+    <NeedsEvents access={props.access}>
       <Content {...props} />
     </NeedsEvents>
   )

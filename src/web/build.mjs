@@ -65,12 +65,12 @@ function removeStylesOfViews({ outputs }) {
  * @param {import('esbuild').Metafile['outputs']} outputs @param {string[]} scripts
  */
 function importsOf(outputs, scripts) {
-  const found = new Set(scripts)
+  const all = new Set(scripts)
   // The set grows during the iteration.
-  for (const path of found) {
-    for (const { path: next, kind } of outputs[path]?.imports ?? []) if (kind === 'import-statement') found.add(next)
+  for (const path of all) {
+    for (const { path: next, kind } of outputs[path]?.imports ?? []) if (kind === 'import-statement') all.add(next)
   }
-  return [...found]
+  return [...all]
 }
 
 /** @param {string} file */

@@ -30,16 +30,16 @@ export interface ComparedAnswer {
 export async function fetchAnswer(question: unknown, display: Display, turn: Turn = {}): Promise<ComparedAnswer> {
   const now = Date.now()
   const earlier = buildRequestBefore(question, display, now)
-  const asked = postQuery(buildRequest(question, display, now), turn)
-  const [answer, before] = await Promise.all([asked, earlier && fetchAnswerBefore(earlier, asked, turn)])
+  const current = postQuery(buildRequest(question, display, now), turn)
+  const [answer, before] = await Promise.all([current, earlier && fetchAnswerBefore(earlier, current, turn)])
   const isCompared = answer.kind === 'series' && before?.kind === 'series'
   return { answer, before: isCompared ? alignBefore(answer, before) : null }
 }
 
 /** The answer about the period before. With a breakdown it has to wait until the values to compare are known. */
-async function fetchAnswerBefore(request: object, asked: Promise<DrawnAnswer>, turn: Turn): Promise<DrawnAnswer> {
+async function fetchAnswerBefore(request: object, current: Promise<DrawnAnswer>, turn: Turn): Promise<DrawnAnswer> {
   if (!('breakdown' in request)) return await postQuery(request, turn)
-  const answer = await asked
+  const answer = await current
   return await postQuery(answer.kind === 'series' ? { ...request, limit: chooseLimitBefore(answer) } : request, turn)
 }
 
@@ -49,10 +49,10 @@ async function postQuery(body: unknown, turn: Turn): Promise<DrawnAnswer> {
 
 /** A page of the users that a number counts. @throws CallError */
 export async function listDrillDownUsers(
-  behind: DrillDown,
+  drillDown: DrillDown,
   { page, limit }: { page: number; limit: number },
   signal?: AbortSignal,
 ): Promise<UsersPage> {
-  const question = { kind: 'users', ...behind, limit, page }
+  const question = { kind: 'users', ...drillDown, limit, page }
   return (await call<{ results: UsersPage }>('POST', '/public/query', question, signal)).results
 }

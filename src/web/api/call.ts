@@ -88,7 +88,11 @@ export async function call<T>(method: Method, path: string, body?: unknown, sign
   try {
     return JSON.parse(text) as T
   } catch {
-    throw new CallError(`Unexpected response from ${BASE_URL}${path}. Is there a proxy in between?`, response.status, 'unknown')
+    throw new CallError(
+      `Unexpected response from ${BASE_URL}${path}. Is there a proxy in between?`,
+      response.status,
+      'unknown',
+    )
   }
 }
 

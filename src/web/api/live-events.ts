@@ -9,7 +9,7 @@ export interface LiveFilter {
   event: string
   distinctId: string
   /** applied to each event in the browser, not by the service */
-  isWanted?: (event: ExactEvent) => boolean
+  isMatch?: (event: ExactEvent) => boolean
 }
 
 export type LiveState = 'connecting' | 'live' | 'broken' | 'failed'
@@ -110,19 +110,19 @@ class Follower {
       }
     } finally {
       clearTimeout(silence)
-      this.#tell()
+      this.#deliver()
       this.#missed = null
     }
   }
 
   async #readLatest(query: Record<string, string>, signal: AbortSignal): Promise<void> {
-    const { isWanted = () => true } = this.#filter
-    const isFirst = this.#seen === '' && !this.#filter.isWanted
+    const { isMatch = () => true } = this.#filter
+    const isFirst = this.#seen === '' && !this.#filter.isMatch
     const limit = isFirst ? FIRST_EVENTS : MAX_EVENTS
     const { events, next } = await listEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
     // With a selective filter, the service may have stopped before it searched everything.
     const since = next === null ? null : (events.at(-1)?.eventId ?? null)
-    this.#listener.onLatest({ events: events.filter(isWanted), since }, this.#seen)
+    this.#listener.onLatest({ events: events.filter(isMatch), since }, this.#seen)
     this.#see(events[0]?.eventId)
     this.#isFarBehind = false
   }
@@ -148,20 +148,20 @@ class Follower {
       return
     }
     this.#texts.push(...texts)
-    if (!this.#filter.isWanted) this.#texts.splice(0, this.#texts.length - MAX_EVENTS)
-    this.#timer ??= setTimeout(() => this.#tell(), COLLECT_MS)
+    if (!this.#filter.isMatch) this.#texts.splice(0, this.#texts.length - MAX_EVENTS)
+    this.#timer ??= setTimeout(() => this.#deliver(), COLLECT_MS)
   }
 
-  #tell(): void {
+  #deliver(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const { isWanted = () => true } = this.#filter
+    const { isMatch = () => true } = this.#filter
     const events = this.#texts.map(parseEvent).filter(({ eventId }) => eventId > this.#seen)
     this.#texts = []
     this.#see(events.at(-1)?.eventId)
     if (this.#missed && this.#seen >= this.#missed.until) this.#missed = null
-    const wanted = events.filter(isWanted)
-    if (wanted.length > 0) this.#listener.onEvents(wanted)
+    const matching = events.filter(isMatch)
+    if (matching.length > 0) this.#listener.onEvents(matching)
   }
 }
 

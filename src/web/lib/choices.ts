@@ -10,6 +10,6 @@ export const MAX_CHOICES = 50
 
 /** The choices that contain a text, case-insensitively. */
 export function filterChoices(text: string, choices: Choice[]): Choice[] {
-  const wanted = text.toLowerCase()
-  return choices.filter(({ value }) => value.toLowerCase().includes(wanted)).slice(0, MAX_CHOICES)
+  const query = text.toLowerCase()
+  return choices.filter(({ value }) => value.toLowerCase().includes(query)).slice(0, MAX_CHOICES)
 }

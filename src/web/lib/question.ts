@@ -154,8 +154,8 @@ export function toQuestion(draft: Draft): Json {
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((one) => (isObject(one) ? withoutNulls(one) : one))
   if (!isObject(value)) return value
-  const kept = Object.entries(value).filter(([, one]) => one !== null)
-  return Object.fromEntries(kept.map(([name, one]) => [name, name === 'where' ? one : withoutNulls(one)]))
+  const entries = Object.entries(value).filter(([, one]) => one !== null)
+  return Object.fromEntries(entries.map(([name, one]) => [name, name === 'where' ? one : withoutNulls(one)]))
 }
 
 /** The state of Explore, as encoded in the URL. */

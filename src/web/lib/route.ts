@@ -19,8 +19,8 @@ export function parseRoute(hash: string): Route {
 
 /** @param parts of the path; @param query empty values are omitted */
 export function linkTo(parts: string[], query: Record<string, string> = {}): string {
-  const given = Object.entries(query).filter(([, value]) => value !== '')
-  const search = given.length > 0 ? `?${new URLSearchParams(given)}` : ''
+  const entries = Object.entries(query).filter(([, value]) => value !== '')
+  const search = entries.length > 0 ? `?${new URLSearchParams(entries)}` : ''
   return `#/${parts.map(encodeURIComponent).join('/')}${search}`
 }
 

@@ -94,9 +94,9 @@ function useChoices(text: string | null, suggest: Suggest) {
     const stop = new AbortController()
     const timer = setTimeout(() => {
       latest.current(text, stop.signal).then(
-        (found) => {
+        (suggestions) => {
           if (stop.signal.aborted) return
-          setChoices(found)
+          setChoices(suggestions)
           setActive(-1)
         },
         () => undefined,

@@ -18,27 +18,27 @@ const TYPING_MS = 250
 export function SearchField({ label, value, placeholder, onChange }: SearchFieldProps) {
   const id = useId()
   const [text, setText] = useState(value)
-  const told = useRef(value)
+  const reported = useRef(value)
   const latest = useLatest(onChange)
-  const tell = useCallback(
+  const report = useCallback(
     (text: string) => {
-      told.current = text.trim()
-      latest.current(told.current)
+      reported.current = text.trim()
+      latest.current(reported.current)
     },
     [latest],
   )
   useEffect(() => {
     // The reported value comes back as a prop later and must not overwrite what was typed since. Any other value comes
     // from elsewhere, such as a link.
-    if (value === told.current) return
-    told.current = value
+    if (value === reported.current) return
+    reported.current = value
     setText(value)
   }, [value])
   useEffect(() => {
     if (text.trim() === value) return
-    const timer = setTimeout(() => tell(text), TYPING_MS)
+    const timer = setTimeout(() => report(text), TYPING_MS)
     return () => clearTimeout(timer)
-  }, [text, value, tell])
+  }, [text, value, report])
   return (
     <search class={styles.searchField}>
       <label for={id} class={textStyles.hidden}>
@@ -52,7 +52,7 @@ export function SearchField({ label, value, placeholder, onChange }: SearchField
         placeholder={placeholder ?? label}
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => event.key === 'Enter' && tell(text)}
+        onKeyDown={(event) => event.key === 'Enter' && report(text)}
       />
     </search>
   )

@@ -8,25 +8,25 @@ import { useLoaded } from '../lib/use-loaded.js'
 const filled = new Set<string>()
 
 /** Shows a view, or the welcome page while the project has no events. */
-export function NeedsEvents({ session, children }: { session: Access; children: ComponentChildren }) {
-  const { project } = session
+export function NeedsEvents({ access, children }: { access: Access; children: ComponentChildren }) {
+  const { project } = access
   const [isFilled, setFilled] = useState(filled.has(project))
-  const found = useLoaded(isFilled ? null : project, async (signal) => {
+  const loaded = useLoaded(isFilled ? null : project, async (signal) => {
     // The service has the event names cached, whereas it would have to search for a first event.
     const { events, pending } = await listEventNames(signal)
     return { isEmpty: events.length === 0 && pending === 0 }
   })
-  const isEmpty = !isFilled && found.value?.isEmpty === true
+  const isEmpty = !isFilled && loaded.value?.isEmpty === true
   const welcome = useLoaded(isEmpty ? 'welcome' : null, async () => (await import('./welcome/welcome.js')).default)
   const note = useCallback(() => {
     filled.add(project)
     setFilled(true)
   }, [project])
   useEffect(() => {
-    if (found.value?.isEmpty === false) note()
-  }, [found.value, note])
+    if (loaded.value?.isEmpty === false) note()
+  }, [loaded.value, note])
   // Most projects have events, so their views do not wait for the answer.
   if (!isEmpty) return <>{children}</>
   const Welcome = welcome.value
-  return Welcome && <Welcome session={session} onFirstEvent={note} />
+  return Welcome && <Welcome access={access} onFirstEvent={note} />
 }

@@ -3,6 +3,6 @@ import type { Route } from '../lib/navigation.js'
 
 /** The props of every view. */
 export interface ViewProps {
-  session: Access
+  access: Access
   route: Route
 }

@@ -23,10 +23,10 @@ interface AddCardProps {
 /** Offers cards to add; stays open, because people often add several. */
 export function AddCard({ saved, count, onAdd, onClose }: AddCardProps) {
   const suggested = useSuggestedCards()
-  const [said, setSaid] = useState('')
+  const [status, setStatus] = useState('')
   const add = (card: NewCard) => {
     onAdd(card)
-    setSaid(`“${card.name}” is on the board now.`)
+    setStatus(`“${card.name}” is on the board now.`)
   }
   const isFull = count >= MAX_CARDS
   const ofSaved = saved.value?.map(({ id, name }) => {
@@ -34,7 +34,7 @@ export function AddCard({ saved, count, onAdd, onClose }: AddCardProps) {
   })
   return (
     <Dialog title="Add card" onClose={onClose}>
-      <p role="status">{isFull ? `A board has at most ${MAX_CARDS} cards.` : said}</p>
+      <p role="status">{isFull ? `A board has at most ${MAX_CARDS} cards.` : status}</p>
       <h3>Saved questions</h3>
       {saved.error && <Failure error={saved.error} onRetry={saved.reload} />}
       {saved.isLoading && !saved.value && <Loading what="the saved questions" />}

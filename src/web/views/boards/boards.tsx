@@ -12,15 +12,15 @@ import * as styles from './boards.module.css'
 import { Overview } from './overview.js'
 
 /** The boards of a project, and the overview that every project has. */
-export default function Boards({ session, route }: ViewProps) {
+export default function Boards({ access, route }: ViewProps) {
   const list = useLoaded('boards', listBoards)
   const [isNaming, setNaming] = useState(false)
-  const canEdit = session.keyKind === 'secret'
-  const wanted = route.view === 'board' ? route.rest[0] : undefined
+  const canEdit = access.keyKind === 'secret'
+  const routeId = route.view === 'board' ? route.rest[0] : undefined
   const failure = list.error && <Failure error={list.error} onRetry={list.reload} />
   // A board is shown before the list has loaded, because it may be being edited while the list reloads.
-  if (!list.value && wanted === undefined) return failure ?? <Loading what="the boards" />
-  const id = wanted ?? (route.view === 'overview' ? undefined : list.value?.[0]?.id)
+  if (!list.value && routeId === undefined) return failure ?? <Loading what="the boards" />
+  const id = routeId ?? (route.view === 'overview' ? undefined : list.value?.[0]?.id)
   return (
     <>
       <div class={styles.boardBar}>

@@ -34,7 +34,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
   const grid = useRef<HTMLDivElement>(null)
   const refocus = useRef('')
   const dragged = useRef('')
-  const [said, setSaid] = useState('')
+  const [announcement, setAnnouncement] = useState('')
   useLayoutEffect(() => {
     if (refocus.current === '') return
     grid.current?.querySelector<HTMLElement>(`[data-control="${refocus.current}"]`)?.focus()
@@ -42,7 +42,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
   })
   const move = (id: string, place: number) => {
     const at = Math.max(0, Math.min(cards.length - 1, place))
-    setSaid(`${cards.find((card) => card.id === id)?.name} is card ${at + 1} of ${cards.length}.`)
+    setAnnouncement(`${cards.find((card) => card.id === id)?.name} is card ${at + 1} of ${cards.length}.`)
     edit?.move(id, at)
   }
   return (
@@ -73,7 +73,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
       ))}
       {edit && (
         <p role="status" class={textStyles.hidden}>
-          {said}
+          {announcement}
         </p>
       )}
     </div>

@@ -36,11 +36,11 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
   const source = findSource(card, saved)
   const { range, compare } = source.display
   const canAsk = source.question !== null && lastRound.current !== null
-  const asked = useLoaded<ComparedAnswer>(
+  const result = useLoaded<ComparedAnswer>(
     canAsk ? JSON.stringify([lastRound.current, source.question, range, compare]) : null,
     (signal) => fetchAnswer(source.question, source.display, { signal, priority: place }),
   )
-  const isWaiting = !asked.value && !asked.error && !source.error && !source.isMissing
+  const isWaiting = !result.value && !result.error && !source.error && !source.isMissing
   const drop = edit && {
     onDragOver: (event: DragEvent) => {
       event.preventDefault()
@@ -72,7 +72,7 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
               <a href={linkToExplore(source.question, source.display, source.savedId)}>{card.name}</a>
             )}
           </h2>
-          {asked.value && <CardFiles name={card.name} asked={asked.value} />}
+          {result.value && <CardFiles name={card.name} result={result.value} />}
         </header>
       )}
       <Scrollable
@@ -83,15 +83,15 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
         {source.isMissing && (
           <p class={textStyles.hint}>The saved question of this card was deleted. Remove the card.</p>
         )}
-        {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
+        {result.error && <Failure error={result.error} onRetry={result.reload} />}
         {isWaiting && <Loading what={card.name} />}
-        {asked.value && <CardAnswer asked={asked.value} display={source.display} />}
+        {result.value && <CardAnswer result={result.value} display={source.display} />}
       </Scrollable>
     </article>
   )
 }
 
-function CardFiles({ name, asked: { answer, before } }: { name: string; asked: ComparedAnswer }) {
+function CardFiles({ name, result: { answer, before } }: { name: string; result: ComparedAnswer }) {
   const tables = buildTables(answer, before).filter(({ rows }) => rows.length > 0)
   return (
     <span class={styles.cardFiles}>
@@ -111,7 +111,7 @@ function CardFiles({ name, asked: { answer, before } }: { name: string; asked: C
   )
 }
 
-function CardAnswer({ asked: { answer, before }, display }: { asked: ComparedAnswer; display: Display }) {
+function CardAnswer({ result: { answer, before }, display }: { result: ComparedAnswer; display: Display }) {
   const { onDrillDown, dialog } = useDrillDown()
   return (
     <>

@@ -6,7 +6,7 @@ import { EventProperties } from './event-properties.js'
 import { EventTable } from './event-table.js'
 
 /** The data of a project: event names, properties and dead letters. */
-export default function Data({ session, route: { rest, query } }: ViewProps) {
+export default function Data({ access, route: { rest, query } }: ViewProps) {
   const [part = 'events', name] = rest
   if (part === 'events' && name !== undefined) return <EventProperties key={name} event={name} />
   const parts = { events: 'Events', 'dead-letters': 'Dead letters' }
@@ -24,7 +24,7 @@ export default function Data({ session, route: { rest, query } }: ViewProps) {
           </a>
         ))}
       </nav>
-      {part === 'dead-letters' ? <DeadLetters session={session} query={query} /> : <EventTable query={query} />}
+      {part === 'dead-letters' ? <DeadLetters access={access} query={query} /> : <EventTable query={query} />}
     </>
   )
 }

@@ -25,20 +25,20 @@ const FILE_LIMIT = 100
 const CUT_LENGTH = 10_000
 
 interface DeadLettersProps {
-  session: Access
+  access: Access
   /** query of the route */
   query: URLSearchParams
 }
 
 /** Dead letters with their reasons, and a way to replay them. */
-export function DeadLetters({ session, query }: DeadLettersProps) {
+export function DeadLetters({ access, query }: DeadLettersProps) {
   const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
   const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => listDeadLetters(page, LIMIT, signal))
-  const [asked, setAsked] = useState<string[] | null>(null)
+  const [idsToReplay, setIdsToReplay] = useState<string[] | null>(null)
   const [result, setResult] = useState<ReplayedLetters | null>(null)
   const letters = value?.dead_letters ?? []
   const waiting = letters.filter(({ replayed_at }) => replayed_at === null).map(({ id }) => id)
-  const mayReplay = session.keyKind === 'secret'
+  const mayReplay = access.keyKind === 'secret'
   const replay = async (ids: string[]) => {
     setResult(await replayDeadLetters(ids))
     reload()
@@ -60,14 +60,14 @@ export function DeadLetters({ session, query }: DeadLettersProps) {
       )}
       {mayReplay && waiting.length > 0 && (
         <p>
-          <button type="button" onClick={() => setAsked(waiting)}>
+          <button type="button" onClick={() => setIdsToReplay(waiting)}>
             {waiting.length === 1 ? 'Replay the one shown…' : `Replay all ${waiting.length} shown…`}
           </button>
         </p>
       )}
       {letters.length > 0 && <CsvButton name="dead-letters" rows={buildCsv} />}
       {letters.map((letter) => (
-        <Letter key={letter.id} letter={letter} onReplay={mayReplay ? () => setAsked([letter.id]) : undefined} />
+        <Letter key={letter.id} letter={letter} onReplay={mayReplay ? () => setIdsToReplay([letter.id]) : undefined} />
       ))}
       <Pagination
         page={page}
@@ -75,12 +75,12 @@ export function DeadLetters({ session, query }: DeadLettersProps) {
         isLoading={isLoading}
         onChange={(next) => navigate(linkTo(['data', 'dead-letters'], { page: String(next) }))}
       />
-      {asked && (
+      {idsToReplay && (
         <ConfirmDialog
-          title={asked.length === 1 ? 'Replay this dead letter?' : `Replay ${asked.length} dead letters?`}
+          title={idsToReplay.length === 1 ? 'Replay this dead letter?' : `Replay ${idsToReplay.length} dead letters?`}
           action="Replay"
-          onConfirm={() => replay(asked)}
-          onClose={() => setAsked(null)}
+          onConfirm={() => replay(idsToReplay)}
+          onClose={() => setIdsToReplay(null)}
         >
           <p>Their events become part of all answers. What still cannot be stored stays here.</p>
         </ConfirmDialog>

@@ -21,7 +21,7 @@ const MAX_ROWS = 500
 export function EventTable({ query }: { query: URLSearchParams }) {
   const search = query.get('search') ?? ''
   const { value, error, isLoading, reload } = useLoaded('names', listEventNames)
-  const found = value?.events.filter(({ event }) => event.toLowerCase().includes(search.toLowerCase())) ?? []
+  const matches = value?.events.filter(({ event }) => event.toLowerCase().includes(search.toLowerCase())) ?? []
   return (
     <>
       <div class={tableStyles.tableBar}>
@@ -30,16 +30,16 @@ export function EventTable({ query }: { query: URLSearchParams }) {
           value={search}
           onChange={(text) => navigate(linkTo(['data'], { search: text }), 'replace')}
         />
-        {found.length > 0 && <CsvButton name="events" rows={() => buildCsv(found)} />}
+        {matches.length > 0 && <CsvButton name="events" rows={() => buildCsv(matches)} />}
       </div>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the names" />}
       {value && value.pending > 0 && (
         <p class={textStyles.hint}>{formatNumber(value.pending)} accepted events are not counted yet.</p>
       )}
-      {found.length > 0 && <Table names={found.slice(0, MAX_ROWS)} />}
-      {found.length > MAX_ROWS && <p class={textStyles.hint}>There are more names: search for them.</p>}
-      {value && found.length === 0 && (
+      {matches.length > 0 && <Table names={matches.slice(0, MAX_ROWS)} />}
+      {matches.length > MAX_ROWS && <p class={textStyles.hint}>There are more names: search for them.</p>}
+      {value && matches.length === 0 && (
         <Empty title={search ? 'No name matches' : 'No events yet'}>
           {search ? 'Try a part of the name.' : 'Their names appear here with the first event.'}
         </Empty>

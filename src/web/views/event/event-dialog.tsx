@@ -13,14 +13,14 @@ import { PropertiesForm } from './properties-form.js'
 
 interface EventDialogProps {
   eventId: string
-  session: Access
+  access: Access
   onClose: () => void
   /** called with the edited event, or null after a deletion */
   onChange?: (event: ExactEvent | null) => void
 }
 
 /** An event with its exact properties, user and session; a secret key can edit and delete it. */
-export function EventDialog({ eventId, session, onClose, onChange }: EventDialogProps) {
+export function EventDialog({ eventId, access, onClose, onChange }: EventDialogProps) {
   const { value: event, error, reload } = useLoaded(eventId, (signal) => readEvent(eventId, signal))
   const [mode, setMode] = useState<'look' | 'edit' | 'delete'>('look')
   const remove = async () => {
@@ -44,7 +44,7 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
       {event && mode !== 'edit' && (
         <>
           <PropertiesView text={event.text} />
-          <Actions session={session} onEdit={() => setMode('edit')} onDelete={() => setMode('delete')} />
+          <Actions access={access} onEdit={() => setMode('edit')} onDelete={() => setMode('delete')} />
         </>
       )}
       {mode === 'delete' && (
@@ -61,8 +61,8 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
   )
 }
 
-function Actions({ session, onEdit, onDelete }: { session: Access; onEdit: () => void; onDelete: () => void }) {
-  if (session.keyKind !== 'secret')
+function Actions({ access, onEdit, onDelete }: { access: Access; onEdit: () => void; onDelete: () => void }) {
+  if (access.keyKind !== 'secret')
     return <p class={textStyles.hint}>Sign in with a secret key to edit or delete events.</p>
   return (
     <footer>

@@ -41,16 +41,16 @@ interface AnswerPanelProps {
   question: unknown
   draft: Draft | null
   display: Display
-  asked: Loaded<ComparedAnswer>
+  result: Loaded<ComparedAnswer>
   /** what the user still has to choose */
   gaps: string[]
   onChange: (draft: Draft, display: Display) => void
 }
 
 /** The answer with its display options and actions. */
-export function AnswerPanel({ question, draft, display, asked, gaps, onChange }: AnswerPanelProps) {
+export function AnswerPanel({ question, draft, display, result, gaps, onChange }: AnswerPanelProps) {
   // An answer to a question of another kind is stale.
-  const value = draft && asked.value?.answer.kind !== draft.kind ? null : asked.value
+  const value = draft && result.value?.answer.kind !== draft.kind ? null : result.value
   return (
     <section class={cardStyles.card} aria-label="Answer">
       {draft && <RangeBar draft={draft} display={display} onChange={onChange} />}
@@ -61,10 +61,10 @@ export function AnswerPanel({ question, draft, display, asked, gaps, onChange }:
         </p>
       )}
       {question === undefined && <p class={textStyles.hint}>The question is not JSON.</p>}
-      {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
-      {asked.isLoading && !value && <Loading what="the answer" />}
-      {value && <Answer asked={value} display={display} isOld={asked.isLoading} />}
-      <Actions question={question} display={display} asked={value} />
+      {result.error && <Failure error={result.error} onRetry={result.reload} />}
+      {result.isLoading && !value && <Loading what="the answer" />}
+      {value && <Answer result={value} display={display} isOld={result.isLoading} />}
+      <Actions question={question} display={display} result={value} />
     </section>
   )
 }
@@ -96,13 +96,13 @@ function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
 }
 
 interface AnswerProps {
-  asked: ComparedAnswer
+  result: ComparedAnswer
   display: Display
   /** whether the next answer is loading */
   isOld: boolean
 }
 
-function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
+function Answer({ result: { answer, before }, display, isOld }: AnswerProps) {
   const [asTable, setAsTable] = useState(false)
   const { onDrillDown, dialog } = useDrillDown()
   const drawing = chooseVisualization(answer.query, display)
@@ -133,14 +133,22 @@ function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
   )
 }
 
-function Actions({ question, display, asked }: { question: unknown; display: Display; asked: ComparedAnswer | null }) {
-  const tables = asked ? buildTables(asked.answer, asked.before) : []
+function Actions({
+  question,
+  display,
+  result,
+}: {
+  question: unknown
+  display: Display
+  result: ComparedAnswer | null
+}) {
+  const tables = result ? buildTables(result.answer, result.before) : []
   return (
     <footer class={styles.actions}>
       {tables.map((table) => (
         <CsvButton
           key={table.title}
-          name={`${asked?.answer.kind}-${table.title.toLowerCase()}`}
+          name={`${result?.answer.kind}-${table.title.toLowerCase()}`}
           rows={() => toCsvRows(table)}
           label={tables.length > 1 ? `CSV of ${table.title.toLowerCase()}` : 'Download CSV'}
         />
@@ -149,9 +157,9 @@ function Actions({ question, display, asked }: { question: unknown; display: Dis
         <CopyButton label="Copy as curl" text={buildCurl(buildRequest(question, display, Date.now()))} />
       )}
       <CopyButton label="Copy link" text={buildLink(question, display)} />
-      {asked && (
+      {result && (
         <span class={`${textStyles.hint} ${styles.elapsed}`} role="status">
-          Answered in {Math.round(asked.answer.elapsed_ms)} ms
+          Answered in {Math.round(result.answer.elapsed_ms)} ms
         </span>
       )}
     </footer>

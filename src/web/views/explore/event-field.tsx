@@ -18,12 +18,14 @@ interface EventFieldProps {
 
 /** One event, any of several, or all events. */
 function EventField({ label, value, onChange, path }: EventFieldProps) {
-  const names = useSuggestions()
+  const suggestionSource = useSuggestions()
   const all = typeof value === 'string' ? [value] : value
   const keys = useRowKeys(all)
   const suggest = async (text: string) => {
-    const found = await names.suggestEvents(text)
-    return ANY.toLowerCase().includes(text.toLowerCase()) ? [{ value: ANY, note: 'all of them' }, ...found] : found
+    const suggestions = await suggestionSource.suggestEvents(text)
+    return ANY.toLowerCase().includes(text.toLowerCase())
+      ? [{ value: ANY, note: 'all of them' }, ...suggestions]
+      : suggestions
   }
   const change = (next: string[]) => {
     const [only = ''] = next

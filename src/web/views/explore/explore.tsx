@@ -41,7 +41,7 @@ const KINDS: readonly (readonly [Kind, string])[] = [
 const SETTLED_MS = 300
 
 /** Builds questions from the events of the project; the question is part of the link. */
-export default function Explore({ session, route }: ViewProps) {
+export default function Explore({ access, route }: ViewProps) {
   const names = useMemo(() => new Suggestions(), [])
   const shown = parseExploreQuery(route.query)
   const first = useLoaded(shown.text === '' ? 'first' : null, () => names.suggestEvents(''))
@@ -52,7 +52,7 @@ export default function Explore({ session, route }: ViewProps) {
   const text = shown.text || JSON.stringify(firstQuestion(first.value?.[0]?.value ?? ''))
   return (
     <SuggestionsContext.Provider value={names}>
-      <Question text={text} display={shown.display} saved={shown.saved} canSave={session.keyKind === 'secret'} />
+      <Question text={text} display={shown.display} saved={shown.saved} canSave={access.keyKind === 'secret'} />
     </SuggestionsContext.Provider>
   )
 }
@@ -73,12 +73,12 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const draft = useMemo(() => parseDraft(question), [question])
   const [isText, setText] = useState(false)
   const gaps = draft ? findGaps(draft) : []
-  const asked = useAnswer(question, display, gaps.length > 0)
-  const faults = [...gaps, ...(asked.error instanceof CallError ? asked.error.details : [])]
+  const result = useAnswer(question, display, gaps.length > 0)
+  const fieldErrors = [...gaps, ...(result.error instanceof CallError ? result.error.details : [])]
   const show = (next: unknown, how: Display = display) => navigate(linkToExplore(next, how, saved), 'replace')
   const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)
   return (
-    <FieldErrorsContext.Provider value={faults}>
+    <FieldErrorsContext.Provider value={fieldErrors}>
       <header class={styles.exploreHeader}>
         <h1>Explore</h1>
         <SavedBar
@@ -101,11 +101,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
               <Builder draft={draft} onChange={change} />
             </>
           ) : (
-            <JsonEditor
-              text={text}
-              reason={draft ? '' : 'This question can only be edited as JSON.'}
-              onChange={show}
-            />
+            <JsonEditor text={text} reason={draft ? '' : 'This question can only be edited as JSON.'} onChange={show} />
           )}
           {draft && (
             <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => setText(!isText)}>
@@ -117,7 +113,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
           question={question}
           draft={draft}
           display={display}
-          asked={asked}
+          result={result}
           gaps={gaps.map(({ message }: FieldError) => message)}
           onChange={change}
         />

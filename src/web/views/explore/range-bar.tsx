@@ -119,9 +119,9 @@ function Dates({ draft, display, onChange }: RangeBarProps) {
 }
 
 function suggestTimeZones(text: string): { value: string }[] {
-  const wanted = text.toLowerCase().replaceAll(' ', '_')
+  const query = text.toLowerCase().replaceAll(' ', '_')
   return ['UTC', ...Intl.supportedValuesOf('timeZone')]
-    .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(wanted))
+    .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(query))
     .slice(0, 60)
     .map((value) => ({ value }))
 }

@@ -84,10 +84,10 @@ interface SavedListProps {
 }
 
 function SavedList({ list: { value, error, reload }, canDelete, onClose }: SavedListProps) {
-  const [doomed, setDoomed] = useState<SavedQuestion | null>(null)
-  if (doomed) {
+  const [toDelete, setToDelete] = useState<SavedQuestion | null>(null)
+  if (toDelete) {
     const remove = async () => {
-      await deleteQuestion(doomed.id)
+      await deleteQuestion(toDelete.id)
       reload()
     }
     return (
@@ -95,9 +95,9 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
         title="Delete saved question"
         action="Delete question"
         onConfirm={remove}
-        onClose={() => setDoomed(null)}
+        onClose={() => setToDelete(null)}
       >
-        <p>“{doomed.name}” is deleted for everybody, also where boards show it.</p>
+        <p>“{toDelete.name}” is deleted for everybody, also where boards show it.</p>
       </ConfirmDialog>
     )
   }
@@ -119,7 +119,7 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
                 type="button"
                 class={buttonStyles.plain}
                 aria-label={`Delete ${saved.name}`}
-                onClick={() => setDoomed(saved)}
+                onClick={() => setToDelete(saved)}
               >
                 ✕
               </button>

@@ -13,7 +13,7 @@ const PROFILES = 50
 
 /** Suggests events, fields and values of a project. */
 export class Suggestions {
-  readonly #kept = new Map<string, { at: number; answer: Promise<unknown> }>()
+  readonly #cache = new Map<string, { at: number; answer: Promise<unknown> }>()
 
   /** The events that match a text, the most frequent first. */
   async suggestEvents(text: string): Promise<Choice[]> {
@@ -50,8 +50,8 @@ export class Suggestions {
 
   /** The values of a field in input syntax, the most frequent first. */
   async suggestValues(field: FieldName, event: string, text: string, signal: AbortSignal): Promise<Choice[]> {
-    const wanted = { field: formatField(field), event: toEventFilter(event), search: text, limit: MAX_CHOICES }
-    const values = await listValues(wanted, signal)
+    const query = { field: formatField(field), event: toEventFilter(event), search: text, limit: MAX_CHOICES }
+    const values = await listValues(query, signal)
     return values.flatMap(({ text, count }) => {
       const value: unknown = JSON.parse(text)
       const isPlain = value === null || typeof value !== 'object'
@@ -60,11 +60,11 @@ export class Suggestions {
   }
 
   #once<T>(key: string, read: () => Promise<T>): Promise<T> {
-    const kept = this.#kept.get(key)
-    if (kept && Date.now() - kept.at < MAX_AGE_MS) return kept.answer as Promise<T>
+    const cached = this.#cache.get(key)
+    if (cached && Date.now() - cached.at < MAX_AGE_MS) return cached.answer as Promise<T>
     const answer = read()
-    this.#kept.set(key, { at: Date.now(), answer })
-    answer.catch(() => this.#kept.delete(key))
+    this.#cache.set(key, { at: Date.now(), answer })
+    answer.catch(() => this.#cache.delete(key))
     return answer
   }
 }

@@ -273,20 +273,20 @@ function checkNames(history: History): Check {
   const [nobody, refused] = [lately('placeholder_names'), lately('alias_conflicts')]
   const messages = `${formatNumber(nobody)} ${nobody === 1 ? 'message' : 'messages'}`
   const links = `${formatNumber(refused)} ${refused === 1 ? 'link was' : 'links were'}`
-  const found = [
+  const findings = [
     ...(nobody > 0 ? [`${messages} named nobody (a placeholder such as undefined instead of a user id)`] : []),
     ...(refused > 0 ? [`${links} refused, as both names are known users`] : []),
   ]
   const when = describeRecent(history)
   return {
     title: 'Names of users',
-    level: found.length > 0 ? 'watch' : 'good',
+    level: findings.length > 0 ? 'watch' : 'good',
     verdict:
-      found.length > 0
-        ? `${when.charAt(0).toUpperCase()}${when.slice(1)}, ${found.join(', and ')}.`
+      findings.length > 0
+        ? `${when.charAt(0).toUpperCase()}${when.slice(1)}, ${findings.join(', and ')}.`
         : `No placeholders and no refused links ${when}.`,
     advice:
-      found.length > 0
+      findings.length > 0
         ? 'Look for a client that sends its user id before it has one, or the id of another user. Events keep the name that they came under.'
         : null,
     facts: [

@@ -67,7 +67,7 @@ function readLedgers(samples: readonly Sample[]): { project: string; missing: nu
     const own = samples.filter(({ labels }) => labels.project === project && labels.state === state)
     return findMax(own, 'tallyhouse_ledger_events') ?? 0
   }
-  const found = listLabelValues(samples, 'tallyhouse_ledger_events', 'project').map((project) => {
+  const ledgers = listLabelValues(samples, 'tallyhouse_ledger_events', 'project').map((project) => {
     const parts = STATES.map((state) => ({ state, count: counts(project, state) }))
     const extra = counts(project, 'unexplained')
     const missing = counts(project, 'missing')
@@ -77,5 +77,5 @@ function readLedgers(samples: readonly Sample[]): { project: string; missing: nu
     const rest = extra > 0 ? ` − ${formatNumber(extra)} that were not received` : ''
     return { project, missing, received, text: `${formatNumber(received)} received = ${sum}${rest}` }
   })
-  return found.sort((a, b) => b.missing - a.missing || b.received - a.received).slice(0, MAX_PROJECTS)
+  return ledgers.sort((a, b) => b.missing - a.missing || b.received - a.received).slice(0, MAX_PROJECTS)
 }

@@ -38,7 +38,7 @@ export function checkLimits(history: History): Check {
   const who = met.map(
     ({ labels, value }) => `${describeClient(labels)} ${formatTimes(value)} (${describeLimit(labels)})`,
   )
-  const found = [
+  const findings = [
     ...(who.length > 0 ? [`Refused ${describeRecent(history)}: ${who.join('; ')}.`] : []),
     ...short.map(({ labels, value }) => {
       return `Of ${describeClient(labels)}, repeated events are known for ${formatDuration(1000 * value)} only.`
@@ -51,11 +51,11 @@ export function checkLimits(history: History): Check {
     large.length > 0 && LIMITS.journal[1],
     OF_KEY,
   ].filter((text) => typeof text === 'string')
-  const isCalm = found.length === 0
+  const isCalm = findings.length === 0
   return {
     title: 'Limits',
     level: isCalm ? 'good' : 'watch',
-    verdict: isCalm ? `No limit was met ${describeRecent(history)}.` : found.join(' '),
+    verdict: isCalm ? `No limit was met ${describeRecent(history)}.` : findings.join(' '),
     advice: isCalm ? null : [...new Set(advice)].join(' '),
     facts: [
       ['Refused since the start', formatNumber(sumSamples(now.samples, REFUSALS))],

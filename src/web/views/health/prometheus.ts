@@ -53,12 +53,12 @@ export function sumMaxima(samples: readonly Sample[], name: string, place: strin
 
 /** The distinct values of a label. */
 export function listLabelValues(samples: readonly Sample[], name: string, label: string): string[] {
-  const found = samples.flatMap((sample) => (sample.name === name ? (sample.labels[label] ?? []) : []))
-  return [...new Set(found)]
+  const values = samples.flatMap((sample) => (sample.name === name ? (sample.labels[label] ?? []) : []))
+  return [...new Set(values)]
 }
 
-function selectValues(samples: readonly Sample[], name: string, wanted: Record<string, string> = {}): number[] {
-  const entries = Object.entries(wanted)
+function selectValues(samples: readonly Sample[], name: string, requiredLabels: Record<string, string> = {}): number[] {
+  const entries = Object.entries(requiredLabels)
   return samples.flatMap(({ name: ofSample, labels, value }) => {
     return ofSample === name && entries.every(([label, text]) => labels[label] === text) ? [value] : []
   })

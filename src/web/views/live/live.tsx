@@ -15,7 +15,7 @@ import { type Live, useLive } from './use-live.js'
 const LOOK_MS = 15_000
 
 /** New events, newest first. */
-export default function LiveView({ session, route }: ViewProps) {
+export default function LiveView({ access, route }: ViewProps) {
   const filters = parseFilters(route.query)
   const [eventId] = route.rest
   const live = useLive(filters)
@@ -42,7 +42,7 @@ export default function LiveView({ session, route }: ViewProps) {
         <EventDialog
           key={eventId}
           eventId={eventId}
-          session={session}
+          access={access}
           onClose={() => navigate(linkTo(['live'], { ...filters }))}
           onChange={(changed) => live.change(eventId, changed)}
         />

@@ -14,8 +14,8 @@ const MAX_DIGITS = 15
 /** Whether properties match a filter. Strings are compared without quotes, numbers by value. */
 export function matchesProperty(properties: string, { name, value }: PropertyFilter): boolean {
   if (name === '') return true
-  const found = findValue(properties, name)
-  return found !== undefined && (value === '' || found === value || isSameValue(found, value))
+  const actual = findValue(properties, name)
+  return actual !== undefined && (value === '' || actual === value || isSameValue(actual, value))
 }
 
 function findValue(object: string, name: string): string | undefined {
@@ -24,13 +24,13 @@ function findValue(object: string, name: string): string | undefined {
   if (own !== undefined) return own
   for (let dot = name.indexOf('.'); dot >= 0; dot = name.indexOf('.', dot + 1)) {
     const inner = members.get(name.slice(0, dot))
-    const found = inner?.startsWith('{') ? findValue(inner, name.slice(dot + 1)) : undefined
-    if (found !== undefined) return found
+    const actual = inner?.startsWith('{') ? findValue(inner, name.slice(dot + 1)) : undefined
+    if (actual !== undefined) return actual
   }
   return undefined
 }
 
-function isSameValue(found: string, value: string): boolean {
-  if (found.startsWith('"')) return JSON.parse(found) === value
-  return /^[-\d]/.test(found) && value.trim() !== '' && value.length <= MAX_DIGITS && Number(found) === Number(value)
+function isSameValue(actual: string, value: string): boolean {
+  if (actual.startsWith('"')) return JSON.parse(actual) === value
+  return /^[-\d]/.test(actual) && value.trim() !== '' && value.length <= MAX_DIGITS && Number(actual) === Number(value)
 }

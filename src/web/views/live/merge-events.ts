@@ -16,19 +16,19 @@ export interface LatestEvents<E> {
  * @param seen id of the last event received before; later ones are only in `latest`
  */
 export function mergeLatest<E extends Identified>(
-  known: E[],
+  current: E[],
   { events, since }: LatestEvents<E>,
   seen: string,
   limit: number,
 ): E[] {
   // There may be a gap between the two lists.
   if (since === null || seen < since) return events.slice(0, limit)
-  return [...events, ...known.filter(({ eventId }) => eventId < since)].slice(0, limit)
+  return [...events, ...current.filter(({ eventId }) => eventId < since)].slice(0, limit)
 }
 
-/** Adds new events to the list. @param come new events, oldest first */
-export function addNewEvents<E extends Identified>(known: E[], come: E[], limit: number): E[] {
-  const newest = known[0]?.eventId ?? ''
-  const added = come.filter(({ eventId }) => eventId > newest).reverse()
-  return added.length > 0 ? [...added, ...known].slice(0, limit) : known
+/** Adds new events to the list. @param incoming new events, oldest first */
+export function addNewEvents<E extends Identified>(current: E[], incoming: E[], limit: number): E[] {
+  const newest = current[0]?.eventId ?? ''
+  const added = incoming.filter(({ eventId }) => eventId > newest).reverse()
+  return added.length > 0 ? [...added, ...current].slice(0, limit) : current
 }

@@ -56,9 +56,13 @@ export function useLive(filters: FilterValues): Live {
           return { events: mergeLatest(events, read, seen, MAX_EVENTS), count: count + added, isLoaded: true }
         })
       },
-      onEvents: (come: ExactEvent[]) => {
+      onEvents: (added: ExactEvent[]) => {
         setFeed((before) => {
-          return { ...before, events: addNewEvents(before.events, come, MAX_EVENTS), count: before.count + come.length }
+          return {
+            ...before,
+            events: addNewEvents(before.events, added, MAX_EVENTS),
+            count: before.count + added.length,
+          }
         })
       },
       onState: (state: LiveState, error: Error | null) => setStatus({ state, error }),
@@ -90,6 +94,6 @@ function toFilter({ event, user, property, value }: FilterValues): LiveFilter {
   return {
     event,
     distinctId: user,
-    ...(property && { isWanted: ({ text }) => matchesProperty(text, { name: property, value }) }),
+    ...(property && { isMatch: ({ text }) => matchesProperty(text, { name: property, value }) }),
   }
 }

@@ -18,7 +18,7 @@ interface AliasesProps {
 
 /** The aliases of a user, with buttons to remove them. */
 export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, mayRemove, onRemoved }: AliasesProps) {
-  const [asked, setAsked] = useState<string | null>(null)
+  const [aliasToRemove, setAliasToRemove] = useState<string | null>(null)
   if (aliases.length === 0) return null
   return (
     <section class={cardStyles.card} aria-label="Other names">
@@ -32,7 +32,7 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
                 type="button"
                 class={`${buttonStyles.link} ${buttonStyles.small}`}
                 aria-label={`Remove ${escapeInvisible(alias)}…`}
-                onClick={() => setAsked(alias)}
+                onClick={() => setAliasToRemove(alias)}
               >
                 Remove…
               </button>
@@ -42,19 +42,19 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
       </ul>
       {hasMoreAliases && <p class={textStyles.hint}>There are more.</p>}
       {hint !== '' && <p class={textStyles.hint}>{hint}</p>}
-      {asked !== null && (
+      {aliasToRemove !== null && (
         <ConfirmDialog
           title="Remove this name?"
           action="Remove name"
           onConfirm={async () => {
-            await removeAlias(distinctId, asked)
+            await removeAlias(distinctId, aliasToRemove)
             onRemoved()
           }}
-          onClose={() => setAsked(null)}
+          onClose={() => setAliasToRemove(null)}
         >
           <p>
             <b>
-              <bdi>{escapeInvisible(asked)}</bdi>
+              <bdi>{escapeInvisible(aliasToRemove)}</bdi>
             </b>{' '}
             will no longer be another name of{' '}
             <b>

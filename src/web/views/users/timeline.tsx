@@ -20,11 +20,11 @@ interface TimelineProps {
   names: string[]
   sessions: StoredSession[]
   eventId: string | undefined
-  session: Access
+  access: Access
 }
 
 /** The events of a user by day and session, the latest first. */
-export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
+export function Timeline({ names, sessions, eventId, access }: TimelineProps) {
   const [distinctId = ''] = names
   const { events, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
   return (
@@ -50,7 +50,7 @@ export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
         <EventDialog
           key={eventId}
           eventId={eventId}
-          session={session}
+          access={access}
           onClose={() => navigate(linkTo(['users', distinctId]))}
           onChange={(changed) => change(eventId, changed)}
         />

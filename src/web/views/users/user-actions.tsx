@@ -10,14 +10,14 @@ import * as pageHeaderStyles from '../../ui/page-header.module.css'
 
 interface UserActionsProps {
   distinctId: string
-  session: Access
+  access: Access
   onErased: (result: ErasedUsers) => void
 }
 
 /** Exports and erases a user. */
-export function UserActions({ distinctId, session, onErased }: UserActionsProps) {
+export function UserActions({ distinctId, access, onErased }: UserActionsProps) {
   const [isAsking, setAsking] = useState(false)
-  const mayErase = session.keyKind === 'secret'
+  const mayErase = access.keyKind === 'secret'
   return (
     <div class={pageHeaderStyles.userActions}>
       <a class={buttonStyles.button} href={toExportPath(distinctId)} download>
@@ -35,7 +35,7 @@ export function UserActions({ distinctId, session, onErased }: UserActionsProps)
   )
 }
 
-function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'session'> & { onClose: () => void }) {
+function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'access'> & { onClose: () => void }) {
   const [typed, setTyped] = useState('')
   return (
     <ConfirmDialog

@@ -30,11 +30,11 @@ interface UserPageProps {
   eventId: string | undefined
   /** the session to expand */
   sessionId: string | null
-  session: Access
+  access: Access
 }
 
 /** The profile, aliases, sessions and events of a user. */
-export function UserPage({ userId, eventId, sessionId, session }: UserPageProps) {
+export function UserPage({ userId, eventId, sessionId, access }: UserPageProps) {
   const { value: user, error, reload } = useLoaded(userId, (signal) => readUser(userId, signal))
   const [erased, setErased] = useState<ErasedUsers | null>(null)
   const back = (
@@ -60,7 +60,7 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
           </h1>
           {user && <Called user={user} userId={userId} />}
         </div>
-        {user && <UserActions distinctId={user.distinctId} session={session} onErased={setErased} />}
+        {user && <UserActions distinctId={user.distinctId} access={access} onErased={setErased} />}
       </header>
       {error && <Failure error={error} onRetry={reload} />}
       {!user && !error && <Loading what="the user" />}
@@ -71,7 +71,7 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
           onRemoved={reload}
           eventId={eventId}
           sessionId={sessionId}
-          session={session}
+          access={access}
         />
       )}
     </>
@@ -111,7 +111,7 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
         <Aliases
           user={user}
           hint={names.length <= aliases.length ? `Events and sessions are shown of the first ${MAX_NAMES} names.` : ''}
-          mayRemove={open.session.keyKind === 'secret'}
+          mayRemove={open.access.keyKind === 'secret'}
           onRemoved={onRemoved}
         />
         <Sessions sessions={sessions} openId={open.sessionId} />

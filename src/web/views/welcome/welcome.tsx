@@ -11,13 +11,13 @@ import { buildSnippets } from './snippets.js'
 import * as styles from './welcome.module.css'
 
 interface WelcomeProps {
-  session: Access
+  access: Access
   /** called when the first event has arrived */
   onFirstEvent: () => void
 }
 
 /** Shows how to send a first event, until one arrives. */
-export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
+export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
   const [selected, setSelected] = useState(0)
   const arrived = useRef(onFirstEvent)
   arrived.current = onFirstEvent
@@ -62,7 +62,7 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
           one, run this where the service runs; it is shown only once:
         </p>
         <Code
-          text={`npx tallyhouse keys create --project ${session.project} --kind write`}
+          text={`npx tallyhouse keys create --project ${access.project} --kind write`}
           label="How to make a write key"
         />
       </section>
