@@ -106,12 +106,10 @@ function areRows(kind: EntryKind): boolean {
   return kind !== 'events' && kind !== 'rejected'
 }
 
-/** The error of a write for which there is no room in the journal. */
+/** The error of a write for which there is no room in the journal. Nobody has met a limit of their own. */
 export function journalFull(cause?: unknown): ApiError {
-  return new ApiError('overloaded', 'The journal is full until the store has caught up. Try again later.', {
-    limit: 'journal',
-    ...(cause !== undefined && { cause }),
-  })
+  const message = 'The journal is full: what all projects have sent waits for the store. Try again later.'
+  return new ApiError('overloaded', message, cause === undefined ? {} : { cause })
 }
 
 /** The error of a write whose sender has too much of the journal already, while others may write. */

@@ -6,6 +6,7 @@ import type { Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { ONE_PIECE } from './insert.js'
+import { allVersions, newestRows } from './newest-rows.js'
 import { shardOfState } from './state-shard.js'
 
 /** How a table is exported in chunks: by project, and within a project by a key that never changes in a row. */
@@ -349,14 +350,14 @@ function holders(shards: Shards, { place }: DumpTable): Shards {
  */
 function source(shards: Shards, table: DumpTable, keys: string): string {
   if (table.place === 'lane' && shards.areSeveral) {
-    return `(SELECT *, toUInt8(0) AS is_deleted FROM ${shards.newest(table.name, { keys })})`
+    return `(SELECT *, toUInt8(0) AS is_deleted FROM ${newestRows(shards, table.name, { keys })})`
   }
   return rowsOf(shards, table)
 }
 
 /** As `source`, but a state that has been on several shards may have more than one row. */
 function rowsOf(shards: Shards, table: DumpTable): string {
-  const name = table.place === 'lane' ? shards.versionsOf(table.name) : holders(shards, table).table(table.name)
+  const name = table.place === 'lane' ? allVersions(shards, table.name) : holders(shards, table).table(table.name)
   return `${name}${table.isVersioned ? ' FINAL' : ''}`
 }
 

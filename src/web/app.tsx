@@ -1,6 +1,6 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { CallError, endSession, onSessionEnd, resumeSession } from './api/call.js'
+import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
 import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
 import * as styles from './app.module.css'
 import { BASE_URL } from './lib/base-url.js'
@@ -13,7 +13,7 @@ import * as buttonStyles from './ui/button.module.css'
 import { Failure, Loading, PartMissing } from './ui/notice.js'
 import { OutageBanner } from './ui/outage-banner.js'
 import { NeedsEvents } from './views/needs-events.js'
-import { SignIn, SignInAgain } from './views/sign-in.js'
+import { SignInAgain, SignInForm } from './views/sign-in.js'
 import * as signInStyles from './views/sign-in.module.css'
 import type { ViewProps } from './views/view-props.js'
 
@@ -37,22 +37,22 @@ const VIEWS: Record<string, View> = {
 }
 
 export function App() {
-  const loaded = useLoaded('session', readAccess)
-  // Most visitors are signed in, so the view loads in parallel with the session.
+  const loaded = useLoaded('sign-in', readAccess)
+  // Most visitors are signed in, so the view loads in parallel with the check.
   useEffect(() => void VIEWS[findViewName(parseRoute(location.hash))]?.load().catch(() => undefined), [])
   const [failure, setFailure] = useState<Error | null>(null)
   const [access, setAccess] = useState<Access | null>(null)
   const [ending, setEnding] = useState('')
   // Before painting, so that a signed-in user never sees the sign-in form.
   useLayoutEffect(() => setAccess(loaded.value), [loaded.value])
-  useEffect(() => onSessionEnd(setEnding), [])
+  useEffect(() => onSignedOut(setEnding), [])
   const begin = (next: Access) => {
     setAccess(next)
     setEnding('')
   }
   useEffect(() => {
-    // Only after the view of another project has unmounted, which waits for the next session, too.
-    if (access && ending === '') resumeSession()
+    // Only after the view of another project has unmounted, which waits for the next sign-in, too.
+    if (access && ending === '') noteSignedIn()
   }, [access, ending])
   useOtherTabs(access, begin)
   if (loaded.error) return <Failure error={loaded.error} onRetry={loaded.reload} />
@@ -60,7 +60,7 @@ export function App() {
   if (!access) {
     return (
       <main class={signInStyles.signIn}>
-        <SignIn onSignedIn={begin} />
+        <SignInForm onSignedIn={begin} />
       </main>
     )
   }
@@ -87,7 +87,7 @@ export function App() {
   )
 }
 
-/** Follows sign-ins and sign-outs in other tabs, which share the session; unsaved changes are kept. */
+/** Follows sign-ins and sign-outs in other tabs, which share it; unsaved changes are kept. */
 function useOtherTabs(access: Access | null, begin: (access: Access) => void): void {
   const latest = useLatest({ access, begin })
   useEffect(() => {
@@ -96,7 +96,7 @@ function useOtherTabs(access: Access | null, begin: (access: Access) => void): v
       const next = await readAccess().catch(() => null)
       if (next && next.project === access?.project) return begin(next)
       if (!isGuarded()) return location.reload()
-      endSession(next ? `Another tab is signed in to ${next.project} now.` : 'You signed out in another tab.')
+      noteSignedOut(next ? `Another tab is signed in to ${next.project} now.` : 'You signed out in another tab.')
     })
   }, [latest])
 }
@@ -112,10 +112,10 @@ interface ShellProps {
 
 function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   const route = useRoute()
-  // Renews the session of a page that stays open.
+  // Keeps the user of an open page signed in.
   usePoll(() => {
     readAccess().then(
-      (now) => now ?? endSession('The session has ended: sign in again.'),
+      (now) => now ?? noteSignedOut('You have been signed out: sign in again.'),
       () => undefined,
     )
   }, DAY_MS)

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { openStore } from '../../src/clickhouse/open.js'
 import { unknownTables } from '../../src/store/dump.js'
+import { openStore } from '../../src/store/open.js'
 import { SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
 import { runCommand } from './command-line.js'
 

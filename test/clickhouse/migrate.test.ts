@@ -3,7 +3,7 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate, SchemaError } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
-import { Purge } from '../../src/erasure/purge.js'
+import { Purge } from '../../src/users/erasure/purge.js'
 import { silent, startClickHouse, temporaryFolder } from '../helper.js'
 
 const engine = await startClickHouse(t, await temporaryFolder(t))

@@ -125,6 +125,22 @@ t.test('lmdb: a clock that was 400 days ahead for an hour makes nothing forgotte
   t.strictSame(await repeated('late'), [0, undefined])
 })
 
+t.test('lmdb: cached states lose their text although the clock was set back', async (t) => {
+  let now = 1_700_000_000_000
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 80_000, now: () => now })
+  t.teardown(() => journal.close())
+  const store = async (name: string) => {
+    const [version = START] = positions(await journal.write([commit(name, START, 'x'.repeat(1_000), { readAt: now })]))
+    const block = await journal.claim(ALL)
+    if (block) await journal.acknowledge(block, [{ stateKey: key(name), version }])
+  }
+  for (let i = 0; i < 20; i++) await store(`before ${i}`)
+  now -= 3_600_000
+  for (let i = 0; i < 20; i++) await store(`after ${i}`)
+  const { cachedBytes } = await journal.depth()
+  t.ok(cachedBytes > 8_000 && cachedBytes <= 10_000, `an eighth of the limit is kept: ${cachedBytes}`)
+})
+
 t.test('lmdb: a cached state counts until it expires', async (t) => {
   let now = 1_700_000_000_000
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: ALL, now: () => now })

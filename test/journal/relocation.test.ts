@@ -311,3 +311,22 @@ t.test('redis: URLs in another order are refused', async (t) => {
   await t.rejects(open(), /the order of REDIS_URL was changed/)
   t.equal(await admin.exists(`${own}:meta`), 0, 'nothing was created')
 })
+
+t.test(
+  'lmdb: Relocation reads ids and requests by the clock of the journal, though that of the machine is ahead',
+  async (t) => {
+    const path = await temporaryFolder(t)
+    const now = Date.now()
+    const journal = await openLmdbJournal({ path, maxBytes: 1e9, now: () => now, elapsed: () => 0 })
+    await journal.write([{ ...append('one', keyOf('key')), insertIds: sent(insertIds.subarray(0, INSERT_ID_BYTES)) }])
+    const block = await journal.claim(1e9)
+    if (block) await journal.acknowledge(block, [])
+    await journal.close()
+    const relocation = openLmdbRelocation({ path, now: () => now + 400 * 86_400_000, elapsed: () => 0 })
+    t.teardown(() => relocation.close())
+    const found = { requests: 0, ids: 0 }
+    for await (const requests of relocation.requests()) found.requests += requests.length
+    for await (const { ids } of relocation.insertIds()) found.ids += ids.length / INSERT_ID_BYTES
+    t.strictSame(found, { requests: 1, ids: 1 })
+  },
+)

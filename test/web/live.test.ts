@@ -148,6 +148,6 @@ t.test('revoking a key ends the session and shows why', async (t) => {
   await waitForEvents(page, ['before'])
   await waitForLive(page)
   await site.revokeKey(key)
-  await page.getByRole('status').getByText('The session has ended: sign in again.').waitFor()
+  await page.getByRole('status').getByText('You have been signed out: sign in again.').waitFor()
   await page.getByText('before').waitFor({ state: 'hidden' })
 })

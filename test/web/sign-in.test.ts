@@ -43,7 +43,7 @@ t.test('an expired session', async (t) => {
       expire()
       // Not by a click, because a pending read of the previous view may have opened the form already.
       await page.goto(`${url}/${link}`)
-      await page.getByRole('dialog', { name: 'Sign in again' }).getByText('The session has ended').waitFor()
+      await page.getByRole('dialog', { name: 'Sign in again' }).getByText('You have been signed out').waitFor()
       if (link === '#/users') await checkAccessibility(t, page, 'the form over a view')
       await signInAgain(page)
       await content.first().waitFor()

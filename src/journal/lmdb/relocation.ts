@@ -9,6 +9,7 @@ import { Draft } from './draft.js'
 import { decodeEntry, guardOf, type Meta } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
 import { LmdbInsertIds } from './insert-ids.js'
+import { type Clocks, MemoryClock } from './memory-clock.js'
 import { newMeta, putMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
@@ -22,10 +23,9 @@ const PIECE = 1000
 /**
  * Opens the embedded journal of a lane to inspect it or to change the layout. For a change, no process may have the journal
  * open. Creates nothing in the folder before `create`.
- * @param now returns epoch ms
  */
-export function openLmdbRelocation({ path, now = Date.now }: { path: string; now?: () => number }): Relocation {
-  return new LmdbRelocation(path, now)
+export function openLmdbRelocation({ path, ...clocks }: { path: string } & Clocks): Relocation {
+  return new LmdbRelocation(path, clocks)
 }
 
 class LmdbRelocation implements Relocation {
@@ -33,10 +33,12 @@ class LmdbRelocation implements Relocation {
   readonly #now: () => number
   #tables: LmdbTables | null = null
   #ids: LmdbInsertIds | null = null
+  readonly #clocks: Clocks
 
-  constructor(path: string, now: () => number) {
+  constructor(path: string, clocks: Clocks) {
     this.#path = path
-    this.#now = now
+    this.#clocks = clocks
+    this.#now = clocks.now ?? Date.now
   }
 
   async tally(): Promise<Tally | null> {
@@ -153,11 +155,16 @@ class LmdbRelocation implements Relocation {
   }
 
   get #requests(): LmdbRequests {
-    return new LmdbRequests(this.#open(), this.#meta.id, ANY_NUMBER)
+    return new LmdbRequests(this.#open(), this.#meta.id, ANY_NUMBER, this.#clock)
+  }
+
+  /** By which the journal forgets, whatever the clock of this machine says now. */
+  get #clock(): MemoryClock | null {
+    return MemoryClock.of(this.#open(), this.#clocks)
   }
 
   #insertIds(): LmdbInsertIds {
-    this.#ids ??= new LmdbInsertIds(this.#open())
+    this.#ids ??= new LmdbInsertIds(this.#open(), { clock: this.#clock })
     return this.#ids
   }
 

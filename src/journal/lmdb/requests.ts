@@ -144,7 +144,7 @@ export class LmdbRequests {
 
   /** The requests that have not expired. */
   *all(now: number): Generator<RememberedRequest> {
-    const start = bucketStart(bucketAt(now) - OLD_BUCKETS)
+    const start = bucketStart(bucketAt(this.#time(now)) - OLD_BUCKETS)
     for (const { key, value } of this.#tables.requests.getRange({ start })) {
       const { fingerprint, ...request } = parseRequest(value, this.#ownId)
       const copies = { fingerprint: Buffer.from(fingerprint), key: Buffer.from(key.subarray(BUCKET_BYTES)) }

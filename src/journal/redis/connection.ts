@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
 import { backoffMs } from '../../lib/backoff.js'
-import { openRedis } from '../../lib/open-redis.js'
 import { BinaryCommand } from './binary-command.js'
 import { isReply, refusedAccess, unavailable } from './errors.js'
+import { openRedis } from './open.js'
 
 /** How long a call waits for a connection before it is refused, ms. */
 export const CONNECTION_WAIT_MS = 2_000

@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
-import { openRedis } from '../../lib/open-redis.js'
 import { formatPosition, type Position, parsePosition } from '../../model/position.js'
 import {
   type Block,
+  bodiesToRelease,
   type Depth,
   type IdempotencyKey,
   type Journal,
   type JournalListener,
+  JournalListeners,
   LARGE_PART,
   type Outcome,
   type Progress,
@@ -19,7 +20,6 @@ import {
   type WaitingEntry,
   type Write,
 } from '../journal.js'
-import { bodiesToRelease, JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { ANY_NUMBER } from '../sender-limits.js'
 import { type Run, UnstoredEntries } from '../unstored-entries.js'
@@ -46,6 +46,7 @@ import { RedisInsertIds } from './insert-ids.js'
 import { LateCheck, type LateStart, wrongRedis } from './late-start.js'
 import { WriterLease } from './lease.js'
 import { MemoryLimit } from './memory-limit.js'
+import { openRedis } from './open.js'
 import type { RedisJournalOptions } from './options.js'
 import { Producer } from './producer.js'
 import { ACKNOWLEDGE, CLAIM, SHRINK } from './scripts/block.js'

@@ -149,7 +149,9 @@ class RedisRelocation implements Relocation {
   }
 
   async *insertIds(): AsyncGenerator<RememberedIds> {
-    const first = idBucketAt(Date.now()) - OLD_ID_BUCKETS
+    // By the clock by which the journal forgets, see REMEMBERED.
+    const remembered = await this.#call(() => this.#redis.hget(this.#key('meta'), 'remembered'))
+    const first = idBucketAt(Number(remembered ?? Date.now())) - OLD_ID_BUCKETS
     const index = await this.#call(() => this.#redis.hgetall(this.#key('ids')))
     for (const [name, text] of Object.entries(index)) {
       for (const { bucket, hashes } of tiersIn(text)) {

@@ -31,39 +31,39 @@ export class JsonText {
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 const TIMEOUT_MS = 45_000
-const SESSION_PATH = '/session'
+const SIGN_IN_PATH = '/session'
 /** A POST that only reads. */
 const QUERY_PATH = '/public/query'
 /** Statuses of transient failures: no response, or a service that is not ready or unreachable for its proxy. */
 const TRANSIENT_STATUSES = [0, 502, 503, 504]
 
 let csrfToken = ''
-let notifySessionEnd: (reason: string) => void = () => undefined
+let notifySignedOut: (reason: string) => void = () => undefined
 /** number of sign-ins so far */
 let signIns = 0
 let hasEnded = false
 /** callbacks that resume the reads that wait for the next sign-in */
 const waitingReads = new Set<() => void>()
 
-/** Sets the CSRF token of the current session, which every change sends. */
+/** Sets the CSRF token of the sign-in, which every change sends. */
 export function setCsrfToken(token: string): void {
   csrfToken = token
 }
 
-/** @param listener called when the session has ended, for example because its key was revoked */
-export function onSessionEnd(listener: (reason: string) => void): void {
-  notifySessionEnd = listener
+/** @param listener called when the user was signed out, for example because the key was revoked */
+export function onSignedOut(listener: (reason: string) => void): void {
+  notifySignedOut = listener
 }
 
-/** Marks the session as ended; reads wait for the next one. @param reason shown to the user */
-export function endSession(reason: string): void {
+/** Notes that nobody is signed in any more; reads wait for the next sign-in. @param reason shown to the user */
+export function noteSignedOut(reason: string): void {
   if (hasEnded) return
   hasEnded = true
-  notifySessionEnd(reason)
+  notifySignedOut(reason)
 }
 
-/** Marks the session as started, and resumes the reads that waited for it. */
-export function resumeSession(): void {
+/** Notes that somebody has signed in, and resumes the reads that waited. */
+export function noteSignedIn(): void {
   signIns++
   hasEnded = false
   for (const resume of waitingReads) resume()
@@ -77,7 +77,7 @@ export function isTransient(error: Error): boolean {
 }
 
 /**
- * Calls the service with the session cookie. Reads wait while nobody is signed in.
+ * Calls the service with the cookie of the sign-in. Reads wait while nobody is signed in.
  * @param path with its query, such as `/public/events?limit=10`
  * @param signal cancels the call, which then rejects with an AbortError
  * @throws CallError
@@ -126,7 +126,7 @@ interface RequestOptions {
 async function request(method: Method, path: string, options: RequestOptions): Promise<Response> {
   const isRead = method === 'GET' || path === QUERY_PATH
   for (;;) {
-    if (hasEnded && isRead && path !== SESSION_PATH) await waitForSignIn(options.caller)
+    if (hasEnded && isRead && path !== SIGN_IN_PATH) await waitForSignIn(options.caller)
     const before = signIns
     const response = await watchForDelay(() => fetchOnce(method, path, options)).catch((error) => {
       if (error instanceof CallError) checkStatus()
@@ -135,10 +135,10 @@ async function request(method: Method, path: string, options: RequestOptions): P
     if (response.ok) return response
     const error = await readError(response)
     if (isTransient(error)) checkStatus()
-    if (error.status !== 401 || path === SESSION_PATH) throw error
-    // After another sign-in in the meantime, there is a new session.
-    if (before === signIns) endSession('The session has ended: sign in again.')
-    if (!isRead) throw new CallError('The session had ended. Sign in, then do it again.', 401, error.code)
+    if (error.status !== 401 || path === SIGN_IN_PATH) throw error
+    // There may have been another sign-in in the meantime.
+    if (before === signIns) noteSignedOut('You have been signed out: sign in again.')
+    if (!isRead) throw new CallError('You had been signed out. Sign in, then do it again.', 401, error.code)
   }
 }
 

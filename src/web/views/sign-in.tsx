@@ -6,14 +6,14 @@ import { Failure } from '../ui/notice.js'
 import * as textStyles from '../ui/text.module.css'
 import * as styles from './sign-in.module.css'
 
-interface SignInProps {
+interface SignInFormProps {
   /** why the user has to sign in again */
   reason?: string
-  onSignedIn: (session: Access) => void
+  onSignedIn: (access: Access) => void
 }
 
 /** The sign-in form. The browser never stores the key; it gets an HttpOnly cookie. */
-export function SignIn({ reason, onSignedIn }: SignInProps) {
+export function SignInForm({ reason, onSignedIn }: SignInFormProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
   const submit = async (event: SubmitEvent) => {
@@ -47,12 +47,12 @@ export function SignIn({ reason, onSignedIn }: SignInProps) {
 }
 
 /** Covers the page with the sign-in form and keeps what was typed there. */
-export function SignInAgain(props: Required<SignInProps>) {
+export function SignInAgain(props: Required<SignInFormProps>) {
   const element = useModal()
   return (
     // Escape would reveal the page.
     <dialog ref={element} class={styles.signIn} aria-label="Sign in again" onClose={() => element.current?.showModal()}>
-      <SignIn {...props} />
+      <SignInForm {...props} />
     </dialog>
   )
 }
