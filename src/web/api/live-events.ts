@@ -1,4 +1,4 @@
-import type { LatestEvents } from '../views/live/merge-events.js'
+import type { LatestEvents } from '../lib/merge-events.js'
 import { CallError, openStream } from './call.js'
 import { type ExactEvent, listEvents, parseEvent } from './events.js'
 import { onRecovery } from './service-status.js'

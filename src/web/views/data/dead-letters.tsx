@@ -36,8 +36,8 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
   const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => listDeadLetters(page, LIMIT, signal))
   const [idsToReplay, setIdsToReplay] = useState<string[] | null>(null)
   const [result, setResult] = useState<ReplayedLetters | null>(null)
-  const letters = value?.dead_letters ?? []
-  const waiting = letters.filter(({ replayed_at }) => replayed_at === null).map(({ id }) => id)
+  const deadLetters = value?.dead_letters ?? []
+  const waiting = deadLetters.filter(({ replayed_at }) => replayed_at === null).map(({ id }) => id)
   const mayReplay = access.keyKind === 'secret'
   const replay = async (ids: string[]) => {
     setResult(await replayDeadLetters(ids))
@@ -53,7 +53,7 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
       {result && <Result result={result} />}
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the dead letters" />}
-      {value && letters.length === 0 && (
+      {value && deadLetters.length === 0 && (
         <Empty title={page > 1 ? 'This page is empty' : 'No dead letters'}>
           {page > 1 ? 'Go back to the previous one.' : 'Everything that was accepted could be stored.'}
         </Empty>
@@ -65,9 +65,13 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
           </button>
         </p>
       )}
-      {letters.length > 0 && <CsvButton name="dead-letters" rows={buildCsv} />}
-      {letters.map((letter) => (
-        <Letter key={letter.id} letter={letter} onReplay={mayReplay ? () => setIdsToReplay([letter.id]) : undefined} />
+      {deadLetters.length > 0 && <CsvButton name="dead-letters" rows={buildCsv} />}
+      {deadLetters.map((deadLetter) => (
+        <DeadLetterCard
+          key={deadLetter.id}
+          deadLetter={deadLetter}
+          onReplay={mayReplay ? () => setIdsToReplay([deadLetter.id]) : undefined}
+        />
       ))}
       <Pagination
         page={page}
@@ -91,21 +95,21 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
 
 /** All dead letters, with entries as far as the service returns them. */
 async function buildCsv(): Promise<CsvRow[]> {
-  const letters = await readAllPages(async (page) => {
+  const deadLetters = await readAllPages(async (page) => {
     const { dead_letters, hasMore } = await listDeadLetters(page, FILE_LIMIT)
     return { rows: dead_letters, hasMore }
   })
-  const rows = letters.map(({ id, kind, reason, received_at, replayed_at, entry }): CsvRow => {
+  const rows = deadLetters.map(({ id, kind, reason, received_at, replayed_at, entry }): CsvRow => {
     const times = [received_at, replayed_at].map((instant) => instant && new Date(instant).toISOString())
     return [id, kind, ...times, reason, entry]
   })
   return [['ID', 'Kind', 'Received', 'Replayed', 'Reason', 'Entry'], ...rows]
 }
 
-function Letter({ letter, onReplay }: { letter: DeadLetter; onReplay: (() => void) | undefined }) {
-  const { id, kind, reason, received_at, replayed_at, entry } = letter
+function DeadLetterCard({ deadLetter, onReplay }: { deadLetter: DeadLetter; onReplay: (() => void) | undefined }) {
+  const { id, kind, reason, received_at, replayed_at, entry } = deadLetter
   return (
-    <section class={`${cardStyles.card} ${styles.letter}`} aria-label={`Dead letter ${id}`}>
+    <section class={`${cardStyles.card} ${styles.deadLetter}`} aria-label={`Dead letter ${id}`}>
       <header>
         <div>
           <h2>{formatTime(received_at)}</h2>
@@ -113,14 +117,14 @@ function Letter({ letter, onReplay }: { letter: DeadLetter; onReplay: (() => voi
             <code>{id}</code>, {kind}
           </p>
         </div>
-        {replayed_at !== null && <span class={styles.letterState}>✓ Replayed {formatTime(replayed_at)}</span>}
+        {replayed_at !== null && <span class={styles.state}>✓ Replayed {formatTime(replayed_at)}</span>}
         {replayed_at === null && onReplay && (
           <button type="button" onClick={onReplay}>
             Replay…
           </button>
         )}
       </header>
-      <p class={styles.letterReason}>
+      <p class={styles.reason}>
         <bdi>{escapeInvisible(reason)}</bdi>
       </p>
       <TextBlock label={`Entry of dead letter ${id}`} text={escapeInvisible(entry)} />

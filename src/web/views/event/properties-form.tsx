@@ -17,14 +17,14 @@ interface PropertiesFormProps {
 export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesFormProps) {
   const [typed, setTyped] = useState(text)
   const [isAsking, setAsking] = useState(false)
-  const fault = findProblem(typed)
+  const problem = findProblem(typed)
   const save = async () => {
     await replaceProperties(eventId, typed)
     onSaved(typed)
   }
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
-    if (!fault) setAsking(true)
+    if (!problem) setAsking(true)
   }
   return (
     <form class={styles.propertiesForm} onSubmit={submit}>
@@ -35,18 +35,18 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
         rows={12}
         spellcheck={false}
         autofocus
-        aria-invalid={fault !== null}
-        aria-describedby="properties-fault"
+        aria-invalid={problem !== null}
+        aria-describedby="properties-problem"
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
-      <p id="properties-fault" class={formStyles.fault} role="status">
-        {fault}
+      <p id="properties-problem" class={formStyles.error} role="status">
+        {problem}
       </p>
       <footer>
         <button type="button" onClick={onCancel}>
           Cancel
         </button>
-        <button type="submit" class={buttonStyles.primary} disabled={fault !== null || typed === text}>
+        <button type="submit" class={buttonStyles.primary} disabled={problem !== null || typed === text}>
           Save…
         </button>
       </footer>

@@ -18,14 +18,12 @@ interface EventFieldProps {
 
 /** One event, any of several, or all events. */
 function EventField({ label, value, onChange, path }: EventFieldProps) {
-  const suggestionSource = useSuggestions()
+  const suggestions = useSuggestions()
   const all = typeof value === 'string' ? [value] : value
   const keys = useRowKeys(all)
   const suggest = async (text: string) => {
-    const suggestions = await suggestionSource.suggestEvents(text)
-    return ANY.toLowerCase().includes(text.toLowerCase())
-      ? [{ value: ANY, note: 'all of them' }, ...suggestions]
-      : suggestions
+    const matches = await suggestions.suggestEvents(text)
+    return ANY.toLowerCase().includes(text.toLowerCase()) ? [{ value: ANY, note: 'all of them' }, ...matches] : matches
   }
   const change = (next: string[]) => {
     const [only = ''] = next

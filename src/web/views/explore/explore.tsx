@@ -42,16 +42,16 @@ const SETTLED_MS = 300
 
 /** Builds questions from the events of the project; the question is part of the link. */
 export default function Explore({ access, route }: ViewProps) {
-  const names = useMemo(() => new Suggestions(), [])
+  const suggestions = useMemo(() => new Suggestions(), [])
   const shown = parseExploreQuery(route.query)
-  const first = useLoaded(shown.text === '' ? 'first' : null, () => names.suggestEvents(''))
+  const first = useLoaded(shown.text === '' ? 'first' : null, () => suggestions.suggestEvents(''))
   if (shown.text === '') {
     if (first.error) return <Failure error={first.error} onRetry={first.reload} />
     if (first.isLoading) return <Loading what="the names of events" />
   }
   const text = shown.text || JSON.stringify(firstQuestion(first.value?.[0]?.value ?? ''))
   return (
-    <SuggestionsContext.Provider value={names}>
+    <SuggestionsContext.Provider value={suggestions}>
       <Question text={text} display={shown.display} saved={shown.saved} canSave={access.keyKind === 'secret'} />
     </SuggestionsContext.Provider>
   )

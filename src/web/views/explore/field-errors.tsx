@@ -13,11 +13,11 @@ export const FieldErrorsContext = createContext<FieldError[]>([])
 
 /** The validation errors of a field and its children. @param path JSON pointer */
 export function FieldErrors({ path }: { path: string }) {
-  const faults = useContext(FieldErrorsContext).filter((one) => one.path === path || one.path.startsWith(`${path}/`))
+  const errors = useContext(FieldErrorsContext).filter((one) => one.path === path || one.path.startsWith(`${path}/`))
   return (
     <>
-      {faults.map(({ path, message }) => (
-        <p key={path} class={formStyles.fault}>
+      {errors.map(({ path, message }) => (
+        <p key={path} class={formStyles.error}>
           {toSentence(message)}
         </p>
       ))}

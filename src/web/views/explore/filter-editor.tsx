@@ -168,7 +168,7 @@ function FilterText({ value, onChange }: Pick<FilterEditorProps, 'value' | 'onCh
         onChange={(event) => change(event.currentTarget.value)}
         value={JSON.stringify(value, null, 1)}
       />
-      {error && <p class={formStyles.fault}>{error}</p>}
+      {error && <p class={formStyles.error}>{error}</p>}
     </>
   )
 }

@@ -36,7 +36,7 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
-      {error && <p class={formStyles.fault}>{error}</p>}
+      {error && <p class={formStyles.error}>{error}</p>}
       <FieldErrors path="" />
       <button type="button" onClick={apply}>
         Ask this

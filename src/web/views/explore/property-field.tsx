@@ -15,14 +15,14 @@ interface PropertyFieldProps {
 
 /** A property of events or users. */
 export function PropertyField({ label, value, onChange, event, hidesLabel, placeholder }: PropertyFieldProps) {
-  const names = useSuggestions()
+  const suggestions = useSuggestions()
   return (
     <Combobox
       label={label}
       hidesLabel={hidesLabel ?? false}
       value={formatField(value)}
       placeholder={placeholder ?? 'Choose a property'}
-      suggest={(text) => names.suggestFields(event, text)}
+      suggest={(text) => suggestions.suggestFields(event, text)}
       onChange={(text) => onChange(parseField(text))}
     />
   )

@@ -78,7 +78,7 @@ function toEventFilter(event: string): string {
 export const SuggestionsContext = createContext<Suggestions | null>(null)
 
 export function useSuggestions(): Suggestions {
-  const names = useContext(SuggestionsContext)
-  if (!names) throw new Error('there is no project')
-  return names
+  const suggestions = useContext(SuggestionsContext)
+  if (!suggestions) throw new Error('there is no project')
+  return suggestions
 }

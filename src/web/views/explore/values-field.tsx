@@ -46,7 +46,7 @@ interface ValueListProps {
 
 /** A list of values, any of which matches. */
 function ValueList({ values, format, parse, onChange, field, event }: ValueListProps) {
-  const names = useSuggestions()
+  const suggestions = useSuggestions()
   const add = (text: string) => {
     const value = parse(text)
     if (text !== '' && !values.includes(value)) onChange([...values, value])
@@ -76,7 +76,9 @@ function ValueList({ values, format, parse, onChange, field, event }: ValueListP
         adds
         value=""
         placeholder={values.length > 0 ? 'or this value' : 'Choose a value'}
-        suggest={async (text, signal) => (field.length > 0 ? names.suggestValues(field, event, text, signal) : [])}
+        suggest={async (text, signal) =>
+          field.length > 0 ? suggestions.suggestValues(field, event, text, signal) : []
+        }
         onChange={add}
       />
     </div>

@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ExactEvent } from '../../api/events.js'
 import { followEvents, type LiveFilter, type LiveState, MAX_EVENTS } from '../../api/live-events.js'
+import { addNewEvents, mergeLatest } from '../../lib/merge-events.js'
 import type { FilterValues } from './live-filters.js'
 import { matchesProperty } from './match-property.js'
-import { addNewEvents, mergeLatest } from './merge-events.js'
 
 /** The live list of events, newest first. */
 export interface Live {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addNewEvents, mergeLatest } from '../../../../src/web/views/live/merge-events.js'
+import { addNewEvents, mergeLatest } from '../../../src/web/lib/merge-events.js'
 
 const events = (...ids: string[]) => ids.map((eventId) => ({ eventId }))
 
