@@ -72,7 +72,7 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
   )
   if (isForReaders) return <div class={textStyles.hidden}>{content}</div>
   return (
-    <Scrollable label={`Table: ${title}`} class={`${tableStyles.scroll} ${styles.answerTable}`}>
+    <Scrollable label={`Table: ${title}`} class={`${tableStyles.scroll} ${styles.table}`}>
       {content}
     </Scrollable>
   )

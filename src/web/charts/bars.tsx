@@ -16,8 +16,8 @@ export function Bars({ answer, before, onDrillDown }: TotalsProps) {
     <ul class={styles.bars}>
       {lines.map((line, i) => (
         <li key={line.name}>
-          <bdi class={styles.barName}>{line.name}</bdi>
-          <span class={styles.barTrack} aria-hidden="true">
+          <bdi class={styles.name}>{line.name}</bdi>
+          <span class={styles.track} aria-hidden="true">
             <span
               class={styles.bar}
               style={{
@@ -26,7 +26,7 @@ export function Bars({ answer, before, onDrillDown }: TotalsProps) {
               }}
             />
           </span>
-          <span class={styles.barNumber}>
+          <span class={styles.number}>
             <TotalNumber line={line} onDrillDown={onDrillDown} />
           </span>
           <Change line={line} onDrillDown={onDrillDown} />

@@ -48,7 +48,7 @@ function UsersDialog({ drillDown, title, onClose }: UsersDialogProps) {
             {value.count === 1 ? '1 user' : `${formatNumber(value.count)} users`}
             {value.count === 0 && ': the events behind this number are of nobody who is known.'}
           </p>
-          <ul class={styles.usersBehind} aria-label="Users" aria-busy={isLoading}>
+          <ul class={styles.users} aria-label="Users" aria-busy={isLoading}>
             {value.users.map((user) => (
               <li key={user}>
                 <a href={linkTo(['users', user])}>

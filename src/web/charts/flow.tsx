@@ -69,7 +69,7 @@ interface PartProps {
 function Link({ link: { step, from, to, users, path }, of, onDrillDown }: PartProps & { link: FlowLink }) {
   const label = `${escapeInvisible(labelNode(from))} to ${escapeInvisible(labelNode(to))}: ${formatNumber(users)} users`
   return (
-    <g class={styles.flowLink} {...makeButtonProps(label, { of, cell: { step, from, to } }, onDrillDown)}>
+    <g class={styles.link} {...makeButtonProps(label, { of, cell: { step, from, to } }, onDrillDown)}>
       <title>{label}</title>
       <path d={path} />
     </g>
@@ -82,14 +82,14 @@ function Node({ node, of, onDrillDown }: PartProps & { node: FlowNode }) {
   const label = `${name}: ${formatNumber(users)} users`
   const short = name.length > MAX_LABEL ? `${name.slice(0, MAX_LABEL - 1)}…` : name
   return (
-    <g class={styles.flowNode} {...makeButtonProps(label, { of, cell: { step, event } }, onDrillDown)}>
+    <g class={styles.node} {...makeButtonProps(label, { of, cell: { step, event } }, onDrillDown)}>
       <title>{label}</title>
       <rect x={x} y={y} width={NODE_WIDTH} height={height} rx={4} />
       <svg x={x} y={y} width={NODE_WIDTH} height={height} aria-hidden="true">
         <text x={INSET} y={15}>
           {`${short} `}
         </text>
-        <text x={INSET} y={29} class={styles.flowNumber}>
+        <text x={INSET} y={29} class={styles.number}>
           {formatNumber(users)}
         </text>
       </svg>

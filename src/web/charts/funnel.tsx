@@ -62,12 +62,12 @@ function Step({ line, index, color, query, onDrillDown }: StepProps) {
   const dropped = (line.steps[index - 1]?.users ?? step.users) - step.users
   const title = `${escapeInvisible(labelStep(query, index))}${name && `, ${name}`}`
   return (
-    <div class={styles.funnelStep}>
-      {name && <bdi class={barsStyles.barName}>{name}</bdi>}
-      <span class={barsStyles.barTrack} aria-hidden="true">
+    <div class={styles.step}>
+      {name && <bdi class={barsStyles.name}>{name}</bdi>}
+      <span class={barsStyles.track} aria-hidden="true">
         <span class={barsStyles.bar} style={{ width: `${step.of_first * 100}%`, background: seriesColor(color) }} />
       </span>
-      <p class={styles.funnelNumbers}>
+      <p class={styles.numbers}>
         <strong>
           <NumberButton
             text={formatNumber(step.users)}

@@ -22,7 +22,7 @@ export function Tooltip({ data, lines, index, left, width }: TooltipProps) {
   const side = left > width / 2 ? { right: `${width - left + 12}px` } : { left: `${left + 12}px` }
   const text = (value: number | null | undefined) => (value == null ? '–' : formatNumber(value))
   return (
-    <div class={styles.tip} style={side} aria-hidden="true" data-tooltip>
+    <div class={styles.tooltip} style={side} aria-hidden="true" data-tooltip>
       <p>
         {data.labels[index]}
         {!data.complete[index] && ', not over yet'}
@@ -31,7 +31,7 @@ export function Tooltip({ data, lines, index, left, width }: TooltipProps) {
         {lines.slice(0, MAX_LINES).map((line) => (
           <li key={line.name}>
             <Swatch index={line.index} />
-            <bdi class={styles.tipName}>{escapeInvisible(line.name)}</bdi>
+            <bdi class={styles.name}>{escapeInvisible(line.name)}</bdi>
             <span>{text(line.values[index])}</span>
             {line.before && <span class={textStyles.hint}>before {text(line.before[index])}</span>}
           </li>

@@ -6,7 +6,7 @@ import { Scrollable } from './scrollable.js'
 /** A text with its line breaks, unchanged. */
 export function TextBlock({ label, text }: { label: string; text: string }) {
   return (
-    <Scrollable label={label} class={styles.json}>
+    <Scrollable label={label} class={styles.text}>
       <pre>{text}</pre>
     </Scrollable>
   )

@@ -117,8 +117,8 @@ function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: To
     onSave()
   }
   return (
-    <form class={`${boardHeaderStyles.boardHeader} ${boardHeaderStyles.editing}`} onSubmit={submit}>
-      <div class={boardHeaderStyles.boardName}>
+    <form class={`${boardHeaderStyles.header} ${boardHeaderStyles.editing}`} onSubmit={submit}>
+      <div class={boardHeaderStyles.name}>
         <label for={id}>Name of the board</label>
         <input id={id} value={name} maxLength={255} required onInput={(event) => onName(event.currentTarget.value)} />
       </div>

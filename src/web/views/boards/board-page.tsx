@@ -44,7 +44,7 @@ export function BoardPage({ id, canEdit, isEditing, onChanged, onDeleted }: Boar
   }
   return (
     <>
-      <header class={boardHeaderStyles.boardHeader}>
+      <header class={boardHeaderStyles.header}>
         <h1>{board.name}</h1>
         <button type="button" disabled={!canEdit} title={canEdit ? undefined : WHY_SECRET} onClick={() => edit(true)}>
           Edit board

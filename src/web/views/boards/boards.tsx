@@ -23,7 +23,7 @@ export default function Boards({ access, route }: ViewProps) {
   const id = routeId ?? (route.view === 'overview' ? undefined : list.value?.[0]?.id)
   return (
     <>
-      <div class={styles.boardBar}>
+      <div class={styles.bar}>
         <nav aria-label="Boards">
           <a href="#/overview" aria-current={id === undefined ? 'page' : undefined}>
             Overview

@@ -32,11 +32,11 @@ export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardC
     onDrag()
   }
   return (
-    <div class={styles.cardControls}>
+    <div class={styles.controls}>
       <span class={styles.handle} draggable title="Drag to another place" aria-hidden="true" onDragStart={drag}>
         ⠿
       </span>
-      <div class={styles.cardTitle}>
+      <div class={styles.title}>
         <label for={id} class={textStyles.hidden}>
           Title of the card
         </label>

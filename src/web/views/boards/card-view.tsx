@@ -56,7 +56,7 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
   return (
     <article
       ref={element}
-      class={`${cardStyles.card} ${styles.boardCard} ${isTarget ? styles.target : ''}`}
+      class={`${cardStyles.card} ${styles.card} ${isTarget ? styles.target : ''}`}
       data-width={card.width}
       aria-label={card.name}
       {...drop}
@@ -77,7 +77,7 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
       )}
       <Scrollable
         label={`Answer of ${card.name}`}
-        class={isWaiting ? `${styles.boardAnswer} ${styles.waiting}` : styles.boardAnswer}
+        class={isWaiting ? `${styles.answer} ${styles.waiting}` : styles.answer}
       >
         {source.error && <Failure error={source.error} onRetry={saved?.reload} />}
         {source.isMissing && (
@@ -94,7 +94,7 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
 function CardFiles({ name, result: { answer, before } }: { name: string; result: ComparedAnswer }) {
   const tables = buildTables(answer, before).filter(({ rows }) => rows.length > 0)
   return (
-    <span class={styles.cardFiles}>
+    <span class={styles.files}>
       {tables.map((table) => {
         const title = tables.length > 1 ? ` ${table.title.toLowerCase()}` : ''
         return (

@@ -20,7 +20,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
   const isGuessed = isLate && isLoading && cards.length === 0
   return (
     <>
-      <header class={boardHeaderStyles.boardHeader}>
+      <header class={boardHeaderStyles.header}>
         <h1>Overview</h1>
         <button
           type="button"

@@ -13,7 +13,7 @@ export default function Data({ access, route: { rest, query } }: ViewProps) {
   return (
     <>
       <h1>Data</h1>
-      <nav class={styles.dataParts} aria-label="Data">
+      <nav class={styles.tabs} aria-label="Data">
         {Object.entries(parts).map(([id, title]) => (
           <a
             key={id}

@@ -26,11 +26,11 @@ export function EventProperties({ event }: { event: string }) {
       <p class={pageHeaderStyles.back}>
         <a href={linkTo(['data'])}>← All names</a>
       </p>
-      <header class={pageHeaderStyles.userHead}>
+      <header class={pageHeaderStyles.header}>
         <h1>
           <bdi>{escapeInvisible(event)}</bdi>
         </h1>
-        <div class={pageHeaderStyles.userActions}>
+        <div class={pageHeaderStyles.actions}>
           <a class={buttonStyles.button} href={linkTo(['live'], { event })}>
             Follow live
           </a>
@@ -82,13 +82,13 @@ function Property({
           {types.map(({ type, share: part }) => (types.length > 1 ? `${type} ${formatShare(part)}` : type)).join(', ')}
         </p>
       </header>
-      <p class={styles.propertyShare}>
+      <p class={styles.share}>
         <progress value={share} max={1} aria-label={`Events that have ${name}`} />
         <span>{formatShare(share)} of the events have it</span>
       </p>
       {!isOpen && <Chips texts={examples} />}
       {isOpen && <Values event={event} property={property} />}
-      <p class={styles.propertyLinks}>
+      <p class={styles.links}>
         <button type="button" class={buttonStyles.link} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide values' : 'Show values'}
         </button>
@@ -121,7 +121,7 @@ function Values({ event, property }: { event: string; property: string }) {
       {error && <Failure error={error} onRetry={reload} />}
       {isLoading && <Loading what="the values" />}
       {value && value.length > 0 && (
-        <table class={styles.propertyValues}>
+        <table class={styles.values}>
           <caption class={textStyles.hidden}>Values of {escapeInvisible(property)}</caption>
           <thead class={textStyles.hidden}>
             <tr>

@@ -58,7 +58,7 @@ function buildCsv(names: EventName[]): CsvRow[] {
 function Table({ names }: { names: EventName[] }) {
   return (
     <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
-      <table class={styles.dataTable}>
+      <table class={styles.table}>
         <caption class={textStyles.hidden}>Names of events</caption>
         <thead>
           <tr>

@@ -79,7 +79,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)
   return (
     <FieldErrorsContext.Provider value={fieldErrors}>
-      <header class={styles.exploreHeader}>
+      <header class={styles.header}>
         <h1>Explore</h1>
         <SavedBar
           question={gaps.length > 0 ? undefined : dropUnfinishedFilters(question, draft)}

@@ -35,8 +35,8 @@ export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
   const list = useLoaded(open === null && saved === '' ? null : 'saved', listSavedQuestions)
   const current = list.value?.find(({ id }) => id === saved)
   return (
-    <div class={styles.savedBar}>
-      {current && <span class={styles.savedName}>{current.name}</span>}
+    <div class={styles.bar}>
+      {current && <span class={styles.name}>{current.name}</span>}
       <button type="button" onClick={() => setOpen('list')}>
         Saved questions
       </button>
@@ -108,7 +108,7 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
       {value?.length === 0 && (
         <p class={textStyles.hint}>Nothing is saved yet. Ask a question, then save it under a name.</p>
       )}
-      <ul class={styles.savedList} aria-label="Saved questions">
+      <ul class={styles.list} aria-label="Saved questions">
         {value?.map((saved) => (
           <li key={saved.id}>
             <a href={linkToExplore(saved.question, parseDisplay(saved.display), saved.id)} onClick={onClose}>

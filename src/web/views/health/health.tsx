@@ -34,11 +34,11 @@ export default function Health() {
     <>
       <h1>Health</h1>
       {error && <UnreadableNotice error={error} onRetry={read} />}
-      <p class={styles.healthOverall} data-level={level} role="status">
+      <p class={styles.overall} data-level={level} role="status">
         <Sign level={level} />
         {verdict}
       </p>
-      <div class={styles.health}>
+      <div class={styles.checks}>
         {checks.map((check) => (
           <Part key={check.title} check={check} />
         ))}
@@ -54,14 +54,14 @@ function Part({ check }: { check: Check }) {
     <section class={cardStyles.card} data-level={level} aria-label={title}>
       <header>
         <h2>{title}</h2>
-        <span class={styles.healthLevel}>
+        <span class={styles.level}>
           <Sign level={level} />
           {LEVELS[level].word}
         </span>
       </header>
       <p>{verdict}</p>
       {advice && (
-        <p class={styles.healthAdvice}>
+        <p class={styles.advice}>
           <strong>What to do:</strong> {advice}
         </p>
       )}
@@ -82,7 +82,7 @@ function Part({ check }: { check: Check }) {
 
 function Sign({ level }: { level: Level }) {
   return (
-    <span class={styles.healthSign} aria-hidden="true">
+    <span class={styles.sign} aria-hidden="true">
       {LEVELS[level].sign}
     </span>
   )

@@ -34,7 +34,7 @@ export function FilterFields({
   const change = (part: Partial<FilterValues>) => onChange({ ...filters, ...part })
   const field = JSON.stringify(['properties', property])
   return (
-    <search class={styles.liveFilters}>
+    <search class={styles.filters}>
       <Combobox
         label="Event"
         placeholder="any"

@@ -23,7 +23,7 @@ export default function LiveView({ access, route }: ViewProps) {
   const show = (next: FilterValues) => navigate(linkTo(['live'], { ...next }), 'replace')
   return (
     <div>
-      <header class={styles.liveHead}>
+      <header class={styles.header}>
         <h1>Live</h1>
         <Status live={live} />
         <button type="button" aria-pressed={live.isPaused} onClick={live.isPaused ? live.resume : live.pause}>
@@ -66,7 +66,7 @@ const STATUS = { connecting: 'Connecting…', live: 'Live', broken: 'Reconnectin
 function Status({ live: { state, error, isPaused } }: { live: Live }) {
   const kind = isPaused && state === 'live' ? 'paused' : state
   return (
-    <p class={liveStatusStyles.liveStatus} data-state={kind} role="status">
+    <p class={liveStatusStyles.status} data-state={kind} role="status">
       {kind === 'paused' ? 'Paused' : STATUS[state]}
       {state === 'broken' && error && <small> {error.message}</small>}
     </p>

@@ -19,7 +19,7 @@ export function UserActions({ distinctId, access, onErased }: UserActionsProps) 
   const [isAsking, setAsking] = useState(false)
   const mayErase = access.keyKind === 'secret'
   return (
-    <div class={pageHeaderStyles.userActions}>
+    <div class={pageHeaderStyles.actions}>
       <a class={buttonStyles.button} href={toExportPath(distinctId)} download>
         Export
       </a>

@@ -63,7 +63,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
 function Table({ users }: { users: User[] }) {
   return (
     <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
-      <table class={styles.userTable}>
+      <table class={styles.table}>
         <caption class={textStyles.hidden}>Users</caption>
         <thead>
           <tr>

@@ -53,7 +53,7 @@ export function UserPage({ userId, eventId, sessionId, access }: UserPageProps) 
   return (
     <>
       {back}
-      <header class={pageHeaderStyles.userHead}>
+      <header class={pageHeaderStyles.header}>
         <div>
           <h1>
             <bdi>{escapeInvisible(user?.distinctId ?? userId)}</bdi>
@@ -106,7 +106,7 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
   const { aliases } = user
   return (
     <div class={styles.user}>
-      <div class={styles.userSide}>
+      <div class={styles.side}>
         <Profile user={user} />
         <Aliases
           user={user}

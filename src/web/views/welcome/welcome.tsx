@@ -36,7 +36,7 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
   return (
     <div class={styles.welcome}>
       <h1>Send your first event</h1>
-      <p class={liveStatusStyles.liveStatus} data-state="live" role="status">
+      <p class={liveStatusStyles.status} data-state="live" role="status">
         Waiting for it. This page changes by itself when it arrives.
       </p>
       <Tabs
