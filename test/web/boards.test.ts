@@ -62,7 +62,7 @@ t.test('boards', async (t) => {
     await page.getByRole('button', { name: 'Move Users forward', exact: true }).press('Enter')
     const moved = ['Totals, and the period before', 'Events', 'Users', 'Most frequent events']
     t.strictSame((await readTitles(page)).slice(0, 4), moved)
-    t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Move Users forward', 'it keeps the focus')
+    t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Move Users forward', 'the button keeps the focus')
     await page.getByRole('status').getByText('Users is card 3 of 6.').waitFor({ state: 'attached' })
     const handle = page.getByRole('article', { name: 'Users', exact: true }).locator('[draggable]')
     await handle.dragTo(page.getByRole('article', { name: 'Totals, and the period before' }))

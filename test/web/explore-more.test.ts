@@ -55,8 +55,8 @@ t.test('bars of negative totals extend to the left of zero', async (t) => {
   }
   const [loss, gain, nothing] = [await measureBar('loss'), await measureBar('gain'), await measureBar('nothing')]
   const zero = gain.x
-  t.ok(Math.abs(loss.x + loss.width - zero) < 1, 'what is below zero ends where the rest begins')
-  t.ok(Math.abs(loss.width / gain.width - 3) < 0.1, 'on one scale')
+  t.ok(Math.abs(loss.x + loss.width - zero) < 1, 'negative bars end at zero')
+  t.ok(Math.abs(loss.width / gain.width - 3) < 0.1, 'both sides have the same scale')
   t.ok(nothing.x === zero && nothing.width <= 2)
   await checkAccessibility(t, page, 'bars of negative totals')
 })

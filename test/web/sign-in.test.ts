@@ -96,7 +96,7 @@ t.test('tabs of a browser share one session', async (t) => {
   await first.getByLabel('Name of the board').fill('Our team')
   const second = await visitInTab('#/users')
   await second.getByRole('heading', { name: 'Users' }).waitFor()
-  t.equal(await first.getByLabel('Name of the board').inputValue(), 'Our team', 'the same project goes on')
+  t.equal(await first.getByLabel('Name of the board').inputValue(), 'Our team', 'the same project keeps its state')
 
   const other = await visitInTab('#/users', await addKey('secret', 'elsewhere'))
   await other.getByText('elsewhere').first().waitFor()

@@ -19,7 +19,7 @@ t.test('an empty project shows how to send an event, until one arrives', async (
     await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
   }
   await page.getByRole('tab', { name: 'curl' }).press('ArrowLeft')
-  t.equal(await page.getByRole('tab', { selected: true }).textContent(), 'Amplitude', 'the arrow keys go round')
+  t.equal(await page.getByRole('tab', { selected: true }).textContent(), 'Amplitude', 'the arrow keys wrap around')
   await page.getByText('keys create --project fresh --kind write').waitFor()
   t.notMatch(await page.content(), /[sprw]k_[\w-]{10}/, 'no key is shown')
 

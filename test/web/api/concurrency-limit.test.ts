@@ -26,7 +26,7 @@ t.test('ConcurrencyLimit runs a limited number of tasks, and the others in order
   const limit = new ConcurrencyLimit(2)
   const log: string[] = []
   const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => task(limit, name, log))
-  t.strictSame(log, [], 'nothing runs before its turn is taken')
+  t.strictSame(log, [], 'nothing starts synchronously')
   await until('the first ones', () => log.length === 2)
   t.strictSame(log, ['a', 'b'])
   b?.end()
@@ -38,7 +38,7 @@ t.test('ConcurrencyLimit runs a limited number of tasks, and the others in order
   c?.end()
   await c?.result
   d?.end()
-  t.equal(await d?.result, 'd', 'a failure gives its place back, too')
+  t.equal(await d?.result, 'd', 'a failed task frees its slot')
 })
 
 t.test('ConcurrencyLimit starts tasks of the same tick by priority', async (t) => {

@@ -69,8 +69,8 @@ t.test('parseDraft fills in the defaults of the service, and toQuestion omits th
     const range = { from: '2026-05-01', to: '2026-05-08' }
     t.strictSame(parseQuestion({ ...toQuestion(draft), ...range }, NOW), parseQuestion({ ...example, ...range }, NOW))
     t.strictSame(parseDraft(toQuestion(draft)), draft)
-    t.match(parseQuestion({ ...draft, ...range }, NOW), draft, 'its defaults are the same')
-    t.strictSame(readQuestion({ ...draft, ...range }, NOW).warnings, [], 'the service reads each of its fields')
+    t.match(parseQuestion({ ...draft, ...range }, NOW), draft, 'the defaults are the same')
+    t.strictSame(readQuestion({ ...draft, ...range }, NOW).warnings, [], 'the service knows every field')
   }
   t.end()
 })
