@@ -105,7 +105,11 @@ t.test('the data view', async (t) => {
     t.match(file[1], /,ClickHouse error 3,nonsense$/)
     await checkAccessibility(t, page, 'dead letters')
     await page.getByRole('button', { name: 'Replay all 3 shown…' }).click()
-    t.equal((await call('GET', '/public/events?event=late')).json().events.length, 0, 'nothing is replayed before the confirmation')
+    t.equal(
+      (await call('GET', '/public/events?event=late')).json().events.length,
+      0,
+      'nothing is replayed before the confirmation',
+    )
     await page.getByRole('dialog').getByRole('button', { name: 'Replay', exact: true }).click()
     await page.getByText('2 stored now. 1 still cannot be stored:').waitFor()
     await page.getByText('✓ Replayed').nth(1).waitFor()

@@ -102,8 +102,9 @@ export async function send(method: Method, path: string, body?: unknown, caller?
 }
 
 /**
- * Opens a stream that lasts until either side ends it. @param lastEventId the event to resume after @throws
- * CallError
+ * Opens a stream that lasts until either side ends it.
+ * @param lastEventId the event to resume after
+ * @throws CallError
  */
 export async function openStream(
   path: string,

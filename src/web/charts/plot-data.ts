@@ -66,7 +66,8 @@ export function stackLines(lines: Value[][]): Value[][] {
 }
 
 /**
- * Finds the line at a height of a stack; above the stack, the last line. @param tops of `stackLines`, in one bucket
+ * Finds the line at a height of a stack; above the stack, the last line.
+ * @param tops of `stackLines`, in one bucket
  * @returns its index
  */
 export function findPartAt(tops: Value[], height: number): number {

@@ -118,8 +118,8 @@ export function findLineBefore({ results }: AnswerBefore, index: number): LineBe
 }
 
 /**
- * The drill-down of a line's total, or of one of its points; undefined if no single cell has the users. @param at of
- * the point
+ * The drill-down of a line's total, or of one of its points; undefined if no single cell has the users.
+ * @param at of the point
  */
 export function drillIntoLine(
   { query }: Pick<SeriesAnswer, 'query'>,
@@ -162,8 +162,8 @@ export function labelStep({ steps, order }: AnswerTo<'funnel'>['query'], index: 
 }
 
 /**
- * The users who reached a step; with `dropped`, those who reached only the one before. @param index of the step,
- * from 0
+ * The users who reached a step; with `dropped`, those who reached only the one before.
+ * @param index of the step, from 0
  */
 export function toStepCell(index: number, breakdown: unknown[], dropped = false): FunnelCell {
   return { step: index + 1, breakdown: breakdown as FunnelCell['breakdown'], dropped }

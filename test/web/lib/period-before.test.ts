@@ -27,7 +27,11 @@ t.test('alignBefore compares each value with itself, and “Other” with everyt
 t.test('alignBefore marks values that the answer does not include as unknown', async (t) => {
   const now = answer({ a: 10, b: 5, $other: 3 }, 'users')
   t.strictSame(listTotals(now, answer({ c: 9, b: 4, $other: 7 }, 'users')), ['unknown', 4, 'unknown'])
-  t.strictSame(listTotals(now, answer({ c: 9, b: 4, a: 4, d: 2 }, 'users')), [4, 4, 'unknown'], 'users cannot be summed')
+  t.strictSame(
+    listTotals(now, answer({ c: 9, b: 4, a: 4, d: 2 }, 'users')),
+    [4, 4, 'unknown'],
+    'users cannot be summed',
+  )
 })
 
 t.test('alignBefore marks sums, which have no drill-down', async (t) => {

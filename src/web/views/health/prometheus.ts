@@ -39,8 +39,8 @@ export function findMin(samples: readonly Sample[], name: string, labels: Record
 }
 
 /**
- * For a metric that all processes report about the same objects: the maximum per object, summed over objects. @param
- * place label of the object
+ * For a metric that all processes report about the same objects: the maximum per object, summed over objects.
+ * @param place label of the object
  */
 export function sumMaxima(samples: readonly Sample[], name: string, place: string): number {
   const most = new Map<string, number>()
