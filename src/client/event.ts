@@ -1,5 +1,5 @@
 import { isLikeSeconds, isName, isTimestamp, MAX_NAME, MAX_TIMESTAMP } from '../contract/limits.js'
-import { memberText } from '../json/spans.js'
+import { memberText } from '../json/texts.js'
 import { TallyhouseError } from './errors.js'
 
 /**

@@ -1,5 +1,6 @@
 import type { EventPage, Properties, StoredEvent } from '../contract/responses.js'
-import { elementTexts, memberText } from '../json/spans.js'
+import { memberText } from '../json/texts.js'
+import { readText } from '../json/value.js'
 import type { CallOptions, Connection } from './connection.js'
 import { TallyhouseError } from './errors.js'
 import type { JsonText } from './event.js'
@@ -82,8 +83,8 @@ export function rawProperties(text: JsonText): JsonText {
 }
 
 function withRawProperties(events: StoredEvent[], text: string): StoredEvent<JsonText>[] {
-  const texts = elementTexts(memberText(text, 'events') ?? '[]')
-  return events.map((event, i) => ({ ...event, properties: rawProperties(texts[i] ?? '{}') }))
+  const texts = readText(text).member('events')?.elements() ?? []
+  return events.map((event, i) => ({ ...event, properties: texts[i]?.member('properties')?.text ?? '{}' }))
 }
 
 function incomplete(pending: number): TallyhouseError {

@@ -9,7 +9,7 @@ import type {
   StoredEvent,
   User,
 } from '../contract/responses.js'
-import { memberText } from '../json/spans.js'
+import { memberText } from '../json/texts.js'
 import { type CallOptions, Connection, type ConnectionOptions, idempotentPost } from './connection.js'
 import { TallyhouseError } from './errors.js'
 import { checkName, formatEvent, formatObject, type GivenProperties, type JsonText, type TrackEvent } from './event.js'

@@ -3,13 +3,12 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isDataError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Entry, Journal } from '../journal/journal.js'
-import { elementTexts } from '../json/spans.js'
+import { elementTexts } from '../json/texts.js'
 import { formatPosition } from '../model/position.js'
 import type { StateKind } from '../model/state-key.js'
 import { EntryError, erasedIndexes, rewriteEntry } from '../model/verbatim.js'
 import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
 import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry } from '../store/events.js'
-import { latestJournal } from '../store/journals.js'
 import { VERSIONED_TABLES } from '../store/newest-rows.js'
 import { openTables } from '../store/tables.js'
 
@@ -35,10 +34,9 @@ export async function replayDeadLetter(
   now: number,
   noteDeletion: Journal['noteDeletion'] = async () => undefined,
 ): Promise<Replay> {
-  const { position, projectId, kind, receivedAt } = letter
+  const { position, journalId, projectId, kind, receivedAt } = letter
   if (kind === 'rejected') return { isStored: false, reason: NEVER_STORED }
   const { clickhouse } = letter.shard
-  const journalId = letter.journalId || ((await latestJournal(shards.first)) ?? 0)
   const place = { projectId, position, journalId }
   const isThere = kind === 'events' && (await hasEventsOfEntry(shards, place))
   if (!isThere) {

@@ -22,7 +22,7 @@ interface Holding {
   limit: number
 }
 
-/** Whether a sender may add `bytes` to what it holds. SHARES in redis/scripts/shared.ts is the same rule. */
+/** Whether a sender may add `bytes` to what it holds. redis/scripts/shared/shares.lua has the same rule. */
 export function fullnessFor(keyClass: KeyClass, bytes: number, { held, used, limit }: Holding): Fullness | null {
   if (used > limit) return 'all'
   // A sender that holds nothing may write one entry, however large.

@@ -1,7 +1,8 @@
-import { CLOSE_BRACE, CLOSE_BRACKET, MINUS, NINE, OPEN_BRACE, OPEN_BRACKET, QUOTE, ZERO } from './bytes.js'
-import { isNumber, next, skipSpace, stringEnd, valueEnd } from './spans.js'
+import { MINUS, NINE, QUOTE, ZERO } from './bytes.js'
+import { isNumber } from './texts.js'
+import type { JsonValue } from './value.js'
 
-/** `canonical` takes values that are nested deeper as they are, since it recurses and the stack is limited. */
+/** Values that are nested deeper keep their spelling, since `spell` recurses and the stack is limited. */
 const MAX_DEPTH = 500
 
 /**
@@ -12,58 +13,26 @@ const MAX_DEPTH = 500
  *
  * Equal values nested more than 500 deep may get different texts. Different values never get the same one.
  */
-export function canonical(text: string): string {
-  // Most values are short numbers and plain strings, which are their own canonical text.
-  if (isPlain(text)) return text
-  let i = 0
-
-  function value(depth: number): string {
-    i = skipSpace(text, i)
-    const start = i
-    const code = text.charCodeAt(i)
-    if (depth < MAX_DEPTH) {
-      if (code === OPEN_BRACE) return object(depth + 1)
-      if (code === OPEN_BRACKET) return array(depth + 1)
-    }
-    i = valueEnd(text, start)
-    const raw = text.slice(start, i)
-    if (isPlain(raw)) return raw
-    if (code === QUOTE) return respell(raw)
-    return isNumber(raw) ? decimal(raw) : raw
-  }
-
-  function object(depth: number): string {
-    const values = new Map<string, string>()
-    i = skipSpace(text, i + 1)
-    while (text.charCodeAt(i) !== CLOSE_BRACE) {
-      const nameStart = i
-      const nameEnd = stringEnd(text, i)
-      i = skipSpace(text, nameEnd) + 1
-      values.set(respell(text.slice(nameStart, nameEnd)), value(depth))
-      i = next(text, i)
-    }
-    i++
-    let all = ''
-    for (const name of [...values.keys()].sort()) all += `${all && ','}${name}:${values.get(name)}`
-    return `{${all}}`
-  }
-
-  function array(depth: number): string {
-    let all = ''
-    i = skipSpace(text, i + 1)
-    while (text.charCodeAt(i) !== CLOSE_BRACKET) {
-      all += `${all && ','}${value(depth)}`
-      i = next(text, i)
-    }
-    i++
-    return `[${all}]`
-  }
-
-  return value(0)
+export function canonical(value: JsonValue): string {
+  return spell(value, 0)
 }
 
-function respell(string: string): string {
-  return isPlain(string) ? string : JSON.stringify(JSON.parse(string))
+function spell(value: JsonValue, depth: number): string {
+  if (depth < MAX_DEPTH) {
+    if (value.isObject) return spellObject(value, depth + 1)
+    if (value.isArray) return `[${value.elements().map((element) => spell(element, depth + 1))}]`
+  }
+  const { text } = value
+  // Most values are short numbers and plain strings, which are their own canonical text.
+  if (isPlain(text)) return text
+  if (value.isString) return JSON.stringify(value.value)
+  return isNumber(text) ? decimal(text) : text
+}
+
+function spellObject(object: JsonValue, depth: number): string {
+  const members = [...object.members()].map(([name, value]) => [JSON.stringify(name), value] as const)
+  members.sort(([one], [other]) => (one < other ? -1 : 1))
+  return `{${members.map(([name, value]) => `${name}:${spell(value, depth)}`)}}`
 }
 
 /**

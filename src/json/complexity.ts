@@ -1,3 +1,5 @@
+import { stringEnd } from './tokens.js'
+
 /**
  * The weight of a JSON text estimates what parsing it and keeping its values costs: 8 for a field of an object, 1 for an
  * element of an array. JSON.parse takes up to 0.4 us for a field if all names differ, and 0.01 to 0.05 us for an element
@@ -13,12 +15,12 @@ export const WEIGHT_BYTES = 32
 /** The weight of a field's colon; the comma or brace before it adds 1. */
 export const COLON_WEIGHT = 7
 
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const COMMA = 0x2c
+// Not from bytes.ts, which says why.
 const COLON = 0x3a
+const COMMA = 0x2c
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
+const QUOTE = 0x22
 
 /**
  * The weight of a JSON text. Stops as soon as it exceeds `max`, so a result above `max` is a lower bound. For text that is
@@ -29,7 +31,7 @@ export function weigh(raw: Buffer, max: number): number {
   for (let at = 0; at < raw.length && weight <= max; at++) {
     switch (raw[at]) {
       case QUOTE:
-        for (at++; at < raw.length && raw[at] !== QUOTE; at++) if (raw[at] === BACKSLASH) at++
+        at = stringEnd(raw, at) - 1
         break
       case COLON:
         weight += COLON_WEIGHT

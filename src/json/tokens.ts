@@ -1,19 +1,27 @@
-/** JSON values in a buffer, of which the scans are made; each function says where what it passed ends. */
+/**
+ * Primitives for scanning JSON in a buffer. Each takes an offset and returns the offset after what it has passed, or
+ * UNKNOWN. Every reader of JSON is made of them: the scanner of tracking bodies (model/scan.ts), the reader of values
+ * (value.ts), and whatever looks for one thing in bytes that may be incomplete.
+ */
 
-export const QUOTE = 0x22
-export const BACKSLASH = 0x5c
-export const COMMA = 0x2c
-export const COLON = 0x3a
-export const OPEN_BRACE = 0x7b
-export const CLOSE_BRACE = 0x7d
-export const OPEN_BRACKET = 0x5b
-export const CLOSE_BRACKET = 0x5d
-export const ZERO = 0x30
+// Not from bytes.ts, which says why.
+const BACKSLASH = 0x5c
+const CLOSE_BRACE = 0x7d
+const CLOSE_BRACKET = 0x5d
+const COLON = 0x3a
+const COMMA = 0x2c
+const FALSE = 0x66
 const MINUS = 0x2d
-const DOT = 0x2e
 const NINE = 0x39
+const NULL = 0x6e
+const OPEN_BRACE = 0x7b
+const OPEN_BRACKET = 0x5b
+const QUOTE = 0x22
+const TRUE = 0x74
+const ZERO = 0x30
+const DOT = 0x2e
 
-/** No offset, as those are 0 or more: the scan cannot tell. */
+/** Returned instead of an offset if the bytes are not valid JSON. */
 export const UNKNOWN = -1
 
 /** 1 for the bytes that stand for themselves in a string; undefined, read past the end, is none of them. */
@@ -21,9 +29,9 @@ const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
   Number(byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH),
 )
 
-const TRUE = Buffer.from('true')
-const FALSE = Buffer.from('false')
-const NULL = Buffer.from('null')
+const TRUE_TEXT = Buffer.from('true')
+const FALSE_TEXT = Buffer.from('false')
+const NULL_TEXT = Buffer.from('null')
 const ESCAPES = [...Buffer.from('"\\/bfnrt')]
 
 export function isAt(raw: Buffer, at: number, text: Buffer): boolean {
@@ -51,12 +59,12 @@ export function scalar(raw: Buffer, at: number): number {
   switch (raw[at]) {
     case QUOTE:
       return string(raw, at + 1)
-    case 0x74:
-      return literal(raw, at, TRUE)
-    case 0x66:
-      return literal(raw, at, FALSE)
-    case 0x6e:
-      return literal(raw, at, NULL)
+    case TRUE:
+      return literal(raw, at, TRUE_TEXT)
+    case FALSE:
+      return literal(raw, at, FALSE_TEXT)
+    case NULL:
+      return literal(raw, at, NULL_TEXT)
     default:
       return number(raw, at)
   }
@@ -112,4 +120,50 @@ export function space(raw: Buffer, at: number): number {
   if ((raw[at] ?? 0) > 0x20) return at
   for (let byte = raw[at]; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; ) byte = raw[++at]
   return at
+}
+
+/**
+ * The offset after the value that begins at `start`, found by its brackets and strings alone: the bytes need not be valid
+ * JSON. If the value does not end in these bytes, it is their length.
+ */
+export function valueEnd(raw: Buffer, start: number): number {
+  let depth = 0
+  for (let at = start; at < raw.length; at++) {
+    switch (raw[at]) {
+      case QUOTE:
+        at = stringEnd(raw, at) - 1
+        if (depth === 0) return at + 1
+        break
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        depth++
+        break
+      case CLOSE_BRACE:
+      case CLOSE_BRACKET:
+        // With none open, it closes the container of the value.
+        if (depth === 0) return at
+        if (--depth === 0) return at + 1
+        break
+      case COMMA:
+        if (depth === 0) return at
+    }
+  }
+  return raw.length
+}
+
+/** As `valueEnd`, for the string whose first quote is at `start`. */
+export function stringEnd(raw: Buffer, start: number): number {
+  for (let at = start + 1; at < raw.length; at++) {
+    while (PLAIN[raw[at] as number] === 1) at++
+    const byte = raw[at]
+    if (byte === QUOTE) return at + 1
+    if (byte === BACKSLASH) at++
+  }
+  return raw.length
+}
+
+/** The offset of the next member or element of valid JSON, given the end of a value; or of the closing bracket. */
+export function afterComma(raw: Buffer, end: number): number {
+  const at = space(raw, end)
+  return raw[at] === COMMA ? space(raw, at + 1) : at
 }

@@ -1,6 +1,6 @@
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import type { ApiError, ErrorCode } from '../contract/errors.js'
-import { withoutMembers } from '../json/spans.js'
+import { withoutMembers } from '../json/texts.js'
 import { fit } from './fit.js'
 
 /** Characters of JSON, some 15 000 tokens: more would fill what a model can keep in mind. */

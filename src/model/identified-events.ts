@@ -1,11 +1,9 @@
-import { elements, members, memberTexts } from '../json/spans.js'
+import { BACKSLASH, QUOTE } from '../json/bytes.js'
+import { readJson } from '../json/value.js'
 import { hasInsertId, INSERT_ID_BYTES, laneOfInsertId, type SentIds, writeInsertId } from './insert-id.js'
 import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 import type { Sender } from './sender.js'
 import type { ParsedEvent } from './verbatim.js'
-
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
 
 /** The insert_ids of the events of a request. */
 export interface InsertIds extends SentIds {
@@ -112,8 +110,8 @@ export function namedEventsOf(body: Buffer, { digests, spans }: InsertIds): Name
   const named: NamedEvent[] = []
   for (let index = 0; index * INSERT_ID_BYTES < digests.length; index++) {
     if (!hasInsertId(digests, index)) continue
-    const fields = memberTexts(body.toString('utf8', events[2 * index], events[2 * index + 1]))
-    const parsed = (field: string) => JSON.parse(fields.get(field) ?? 'null') as unknown
+    const event = readJson(body.subarray(events[2 * index], events[2 * index + 1]))
+    const parsed = (field: string) => event?.member(field)?.value ?? null
     named.push({
       index,
       distinctId: parsed('distinct_id') as string,
@@ -147,16 +145,6 @@ export function withoutEvents(
 }
 
 function spansIn(body: Buffer): Uint32Array {
-  const text = body.toString()
-  const list = members(text).findLast(({ name }) => name === 'events')?.start ?? 0
-  const spans: number[] = []
-  let bytes = 0
-  let last = 0
-  const byteOf = (at: number) => {
-    bytes += Buffer.byteLength(text.slice(last, at))
-    last = at
-    return bytes
-  }
-  for (const { start, end } of elements(text, list)) spans.push(byteOf(start), byteOf(end))
-  return Uint32Array.from(spans)
+  const events = readJson(body)?.member('events')?.elements() ?? []
+  return Uint32Array.from(events.flatMap(({ start, end }) => [start, end]))
 }

@@ -1,15 +1,5 @@
-import {
-  anyName,
-  CLOSE_BRACE,
-  CLOSE_BRACKET,
-  COMMA,
-  OPEN_BRACE,
-  OPEN_BRACKET,
-  QUOTE,
-  scalar,
-  space,
-  string,
-} from '../json/tokens.js'
+import { NULL, OPEN_BRACE, QUOTE } from '../json/bytes.js'
+import { afterComma, anyName, space, string, valueEnd } from '../json/tokens.js'
 
 /** A field that the contract does not define. */
 export interface OtherField {
@@ -59,35 +49,4 @@ export function otherFieldsOf(raw: Buffer, known: (field: OtherField) => boolean
   }
   look(space(raw, 0), null)
   return found
-}
-
-/** The first letter of `null`. */
-const NULL = 0x6e
-
-/** The offset of the next member or element, or of the closing bracket. */
-function afterComma(raw: Buffer, end: number): number {
-  const at = space(raw, end)
-  return raw[at] === COMMA ? space(raw, at + 1) : at
-}
-
-function valueEnd(raw: Buffer, start: number): number {
-  if (raw[start] !== OPEN_BRACE && raw[start] !== OPEN_BRACKET) return scalar(raw, start)
-  let depth = 0
-  let at = start
-  do {
-    switch (raw[at]) {
-      case QUOTE:
-        at = string(raw, at + 1)
-        continue
-      case OPEN_BRACE:
-      case OPEN_BRACKET:
-        depth++
-        break
-      case CLOSE_BRACE:
-      case CLOSE_BRACKET:
-        depth--
-    }
-    at++
-  } while (depth > 0)
-  return at
 }

@@ -1,6 +1,7 @@
 import { ApiError } from '../contract/errors.js'
 import { canonical } from '../json/canonical.js'
-import { countValues, elementTexts, isArray, isNumber } from '../json/spans.js'
+import { elementTexts, isArray, isNumber } from '../json/texts.js'
+import { readText } from '../json/value.js'
 import { type Properties, parseProperties } from './properties.js'
 
 /** One change to one property. `operand` is a JSON text; it is empty for `$unset`. */
@@ -139,7 +140,8 @@ function comparable(operator: Operator, current: string, name: string, operands:
   const texts = [values, ...operands]
   const total = (measure: (text: string) => number) => texts.reduce((sum, text) => sum + measure(text), 0)
   // Each value takes at least one character.
-  if (total(({ length }) => length) <= MAX_COMPARED || total(countValues) <= MAX_COMPARED) return values
+  if (total(({ length }) => length) <= MAX_COMPARED || total((text) => readText(text).textCount) <= MAX_COMPARED)
+    return values
   const fault = `holds, together with what is given, over ${MAX_COMPARED} values. Keep fewer in one property`
   throw misfit('payload_too_large', operator, name, fault)
 }
@@ -161,16 +163,21 @@ function isEmpty(array: string): boolean {
 }
 
 function union(array: string, operand: string): string {
-  const seen = new Set(elementTexts(array).map(canonical))
-  const fresh = elementTexts(operand).filter((value) => seen.size < seen.add(canonical(value)).size)
-  return push(array, fresh)
+  const seen = new Set(readText(array).elements().map(canonical))
+  const fresh = readText(operand)
+    .elements()
+    .filter((value) => seen.size < seen.add(canonical(value)).size)
+  return push(
+    array,
+    fresh.map(({ text }) => text),
+  )
 }
 
 function without(array: string, operands: readonly string[]): string {
-  const removed = new Set(operands.map(canonical))
-  const values = elementTexts(array)
+  const removed = new Set(operands.map((operand) => canonical(readText(operand))))
+  const values = readText(array).elements()
   const kept = values.filter((value) => !removed.has(canonical(value)))
-  return kept.length === values.length ? array : `[${kept.join(',')}]`
+  return kept.length === values.length ? array : `[${kept.map(({ text }) => text)}]`
 }
 
 function isObject(text: string): boolean {

@@ -1,10 +1,11 @@
+import { readText } from '../json/value.js'
 import { applyTo, type Operation } from './profile-operations.js'
-import { formatProperties, type Properties, parseProperties, sizeOfProperties } from './properties.js'
+import { formatProperties, type Properties, readProperties, sizeOfProperties } from './properties.js'
 import {
   formatTimes,
   operationsInTime,
   type PropertyTimes,
-  parseTimes,
+  readTimes,
   setAt,
   sizeOfTimes,
   timeOf,
@@ -88,16 +89,15 @@ export function formatProfile({ properties, times, createdAt, updatedAt, isIdent
 
 /** Parses the result of `formatProfile`; the text is not validated. */
 export function parseProfile(state: string): Profile {
-  // Not JSON.parse of the whole text, which takes 0.3 µs for each property.
-  const parts = parseProperties(state)
-  const times = parts.get('times')
+  const parts = readText(state)
+  const times = parts.member('times')
   return {
-    properties: parseProperties(parts.get('properties') ?? ''),
-    ...(times && { times: parseTimes(times) }),
-    createdAt: Number(parts.get('createdAt')),
-    updatedAt: Number(parts.get('updatedAt')),
-    ...(parts.has('isIdentified') && { isIdentified: true }),
-    ...(parts.has('isDerived') && { isDerived: true }),
+    properties: readProperties(parts.member('properties')),
+    ...(times && { times: readTimes(times) }),
+    createdAt: Number(parts.member('createdAt')?.text),
+    updatedAt: Number(parts.member('updatedAt')?.text),
+    ...(parts.member('isIdentified') && { isIdentified: true }),
+    ...(parts.member('isDerived') && { isDerived: true }),
   }
 }
 

@@ -1,4 +1,5 @@
-import { memberTexts } from '../json/spans.js'
+import { memberTexts } from '../json/texts.js'
+import type { JsonValue } from '../json/value.js'
 
 /**
  * A property's name → the JSON text of its value, in the order in which the names were first set. A Map, so that
@@ -26,6 +27,17 @@ export function lengthOfProperties(properties: Properties): number {
 /** Parses the properties from the JSON text of an object. The last value of a duplicate name wins. */
 export function parseProperties(text: string): Properties {
   return memberTexts(text)
+}
+
+/**
+ * As `parseProperties`.
+ * @throws TypeError if the value is not an object
+ */
+export function readProperties(value: JsonValue | undefined): Properties {
+  if (!value?.isObject) throw new TypeError('There are no properties.')
+  const properties: Properties = new Map()
+  for (const [name, member] of value.members()) properties.set(name, member.text)
+  return properties
 }
 
 /** The JSON text of an object with the properties, each value exactly as it was sent. */

@@ -1,5 +1,6 @@
+import type { JsonValue } from '../json/value.js'
 import type { Operation } from './profile-operations.js'
-import { formatProperties, type Properties, parseProperties } from './properties.js'
+import { formatProperties, type Properties, readProperties } from './properties.js'
 
 /**
  * When each property of a profile was last changed, so that what comes late does not overwrite what is newer. Most
@@ -131,11 +132,10 @@ export function formatTimes({ base, own }: PropertyTimes): string {
   return `{"base":${base},"own":${formatProperties(texts)}}`
 }
 
-/** Parses the result of `formatTimes`. */
-export function parseTimes(text: string): PropertyTimes {
-  const parts = parseProperties(text)
-  const own = parseProperties(parts.get('own') ?? '')
-  return { base: Number(parts.get('base')), own: new Map(Array.from(own, ([name, at]) => [name, Number(at)])) }
+/** Reads the result of `formatTimes`. */
+export function readTimes(times: JsonValue): PropertyTimes {
+  const own = readProperties(times.member('own'))
+  return { base: Number(times.member('base')?.text), own: new Map(Array.from(own, ([name, at]) => [name, Number(at)])) }
 }
 
 /** The length in bytes of what `formatTimes` has for properties that are there. */

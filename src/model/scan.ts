@@ -6,28 +6,23 @@
  */
 
 import { isLikeSeconds, MAX_BATCH, MAX_SCAN_DEPTH } from '../contract/limits.js'
-import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
 import {
-  anyName,
   BACKSLASH,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
   COMMA,
-  digits,
-  isAt,
+  LINE_FEED,
+  NULL,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
-  scalar,
-  space,
-  string,
-  UNKNOWN,
   ZERO,
-} from '../json/tokens.js'
+} from '../json/bytes.js'
+import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
+import { anyName, digits, isAt, scalar, space, string, UNKNOWN } from '../json/tokens.js'
 import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 
-const LINE_FEED = 0x0a
 const MAX_NAME_BYTES = 255
 /** Digits of the greatest timestamp, 9 999 999 999 999. */
 const MAX_TIMESTAMP_DIGITS = 13
@@ -246,7 +241,7 @@ class Scan {
           at = this.#text(at)
           break
         case INSERT_ID:
-          if (raw[at] === 0x6e) {
+          if (raw[at] === NULL) {
             at = this.#skip(at)
           } else {
             id = at
@@ -258,7 +253,7 @@ class Scan {
           at = this.#timestamp(at)
           break
         case PROPERTIES:
-          if (raw[at] !== OPEN_BRACE && (raw[at] !== 0x6e || known === OF_EDIT)) return UNKNOWN
+          if (raw[at] !== OPEN_BRACE && (raw[at] !== NULL || known === OF_EDIT)) return UNKNOWN
           at = this.#skip(at, this.#maxDepth)
           break
         case API_KEY:
@@ -340,7 +335,7 @@ class Scan {
 
   #timestamp(at: number): number {
     const raw = this.#raw
-    if (raw[at] === 0x6e) return this.#skip(at)
+    if (raw[at] === NULL) return this.#skip(at)
     const end = digits(raw, at)
     const length = end - at
     // A fraction or an exponent is rejected by the caller, which expects a comma or a brace here.

@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.js'
-import { memberText } from '../json/spans.js'
-import { formatProperties, type Properties, parseProperties } from './properties.js'
+import { readText } from '../json/value.js'
+import { formatProperties, type Properties, readProperties } from './properties.js'
 
 /** Maximum size of a session's properties, bytes. Anyone with the public key can write them, and each call writes all. */
 export const MAX_SESSION_BYTES = 64 * 1024
@@ -80,7 +80,7 @@ export function formatSession({ properties, ...rest }: Session): string {
 /** Parses the result of `formatSession`; the text is not validated. */
 export function parseSession(state: string): Session {
   const rest = JSON.parse(state) as Omit<Session, 'properties'>
-  return { ...rest, properties: parseProperties(memberText(state, 'properties') ?? '') }
+  return { ...rest, properties: readProperties(readText(state).member('properties')) }
 }
 
 function merge(

@@ -1,4 +1,4 @@
-import { elements, elementTexts, memberText } from '../json/spans.js'
+import { type JsonValue, readJson } from '../json/value.js'
 import { ScannedBody } from './scanned-body.js'
 
 /** A validated event; null fields count as absent. */
@@ -19,8 +19,7 @@ export interface ParsedEvent {
  */
 export function verbatimEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key: string | undefined): Buffer {
   if (isVerbatim(raw, body, key)) return raw
-  const text = raw.toString()
-  return Buffer.from(rewriteEvent(text, 0, body instanceof ScannedBody ? JSON.parse(text) : body))
+  return Buffer.from(rewriteEvent(readJson(raw), body instanceof ScannedBody ? JSON.parse(raw.toString()) : body))
 }
 
 /** The bytes of a `/track/batch` body to store, as `verbatimEvent`. */
@@ -30,8 +29,7 @@ export function verbatimBatch(
   key: string | undefined,
 ): Buffer {
   if (isVerbatim(raw, body, key)) return raw
-  const text = raw.toString()
-  return Buffer.from(rewriteBatch(text, body instanceof ScannedBody ? JSON.parse(text).events : body.events))
+  return Buffer.from(rewriteBatch(raw, body instanceof ScannedBody ? JSON.parse(raw.toString()).events : body.events))
 }
 
 /**
@@ -63,9 +61,8 @@ export class EntryError extends Error {
  * @throws EntryError if it is anything else
  */
 export function rewriteEntry(body: Buffer): Buffer {
-  const text = body.toString()
   try {
-    return Buffer.from(rewriteBatch(text, (JSON.parse(text) as { events: ParsedEvent[] }).events))
+    return Buffer.from(rewriteBatch(body, (JSON.parse(body.toString()) as { events: ParsedEvent[] }).events))
   } catch (error) {
     throw new EntryError(error)
   }
@@ -84,43 +81,33 @@ export const ERASED_EVENT = '{"event":"","distinct_id":""}'
 export function erasedIndexes(body: Buffer): number[] {
   // Few entries have any, so most need not be parsed.
   if (!body.includes(ERASED_EVENT)) return []
-  try {
-    const text = body.toString()
-    JSON.parse(text)
-    const events = elementTexts(memberText(text, 'events') ?? '[]')
-    return events.flatMap((event, index) => (event === ERASED_EVENT ? [index] : []))
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof TypeError) return []
-    throw error
-  }
+  return eventsIn(body).flatMap(({ text }, index) => (text === ERASED_EVENT ? [index] : []))
 }
 
 /** Replaces the skipped events of an entry, so that it can be stored as a dead letter without their indexes. */
 export function withoutSkipped(body: Buffer, skip: readonly number[]): Buffer {
+  const events = eventsIn(body)
+  if (events.length === 0) return body
   const skipped = new Set(skip)
-  try {
-    const text = body.toString()
-    JSON.parse(text)
-    const events = elementTexts(memberText(text, 'events') ?? '[]')
-    return Buffer.from(`{"events":[${events.map((event, i) => (skipped.has(i) ? ERASED_EVENT : event)).join(',')}]}`)
-  } catch (error) {
-    if (error instanceof SyntaxError) return body
-    throw error
-  }
+  const texts = events.map(({ text }, i) => (skipped.has(i) ? ERASED_EVENT : text))
+  return Buffer.from(`{"events":[${texts}]}`)
 }
 
-function rewriteBatch(text: string, events: ParsedEvent[]): string {
-  const list = memberText(text, 'events') ?? '[]'
-  const spans = elements(list)
-  return `{"events":[${events.map((event, i) => rewriteEvent(list, spans[i]?.start ?? 0, event)).join(',')}]}`
+/** The events of an entry; none if the body is no entry. */
+function eventsIn(body: Buffer): JsonValue[] {
+  return readJson(body)?.member('events')?.elements() ?? []
+}
+
+function rewriteBatch(raw: Buffer, events: readonly ParsedEvent[]): string {
+  const texts = eventsIn(raw)
+  return `{"events":[${events.map((event, i) => rewriteEvent(texts[i], event))}]}`
 }
 
 function rewriteEvent(
-  text: string,
-  at: number,
+  text: JsonValue | null | undefined,
   { event, distinct_id, timestamp, insert_id, properties }: ParsedEvent,
 ): string {
   const known = { event, distinct_id, timestamp: timestamp ?? null, ...(insert_id && { insert_id }) }
-  const exact = typeof properties === 'string' ? properties : properties ? memberText(text, 'properties', at) : '{}'
+  const exact = typeof properties === 'string' ? properties : properties ? text?.member('properties')?.text : '{}'
   return `${JSON.stringify(known).slice(0, -1)},"properties":${JSON.stringify(exact)}}`
 }

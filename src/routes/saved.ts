@@ -5,7 +5,7 @@ import { ApiError } from '../contract/errors.js'
 import { NoQuery } from '../contract/query-schemas.js'
 import { BoardBody, NewSavedParams, SavedParams, SavedQuestionBody } from '../contract/saved-schemas.js'
 import { Done } from '../contract/schemas.js'
-import { elementTexts, memberText, withoutMembers } from '../json/spans.js'
+import { type JsonValue, readJson } from '../json/value.js'
 import { Faults } from '../questions/faults.js'
 import { checkQuestion } from '../questions/parse.js'
 import { wrapRows } from '../store/page.js'
@@ -47,9 +47,9 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
       const faults = new Faults()
       checkQuestion(body.question, '/question', faults, now())
       faults.throwIfAny()
-      const text = rawBody.toString()
-      const content = withoutKey(memberText(text, 'question') ?? '{}')
-      const display = body.display ? (memberText(text, 'display') ?? 'null') : 'null'
+      const sent = readJson(rawBody)
+      const content = withoutKey(sent?.member('question'))
+      const display = (body.display && sent?.member('display')?.text) ?? 'null'
       return await put({ projectId, kind: 'question', id }, { name: body.name, content, display, cards: 0 }, body)
     },
   )
@@ -59,8 +59,8 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
     { bodyLimit, schema: { params: NewSavedParams, body: BoardBody } },
     async ({ projectId, params: { id }, body, rawBody }) => {
       checkCards(body.cards, now())
-      const texts = elementTexts(memberText(rawBody.toString(), 'cards') ?? '[]')
-      const content = `[${body.cards.map((card, i) => cardText(card, texts[i] ?? '{}')).join(',')}]`
+      const sent = readJson(rawBody)?.member('cards')?.elements() ?? []
+      const content = `[${body.cards.map((card, i) => cardText(card, sent[i])).join(',')}]`
       const value = { name: body.name, content, display: 'null', cards: body.cards.length }
       return await put({ projectId, kind: 'board', id }, value, body)
     },
@@ -148,18 +148,17 @@ function savedIdOf(question: object): unknown {
 }
 
 /** A card without the fields that are not known. Its question and its display are as they were sent. */
-function cardText({ id, name, question, display, width, height }: Card, text: string): string {
+function cardText({ id, name, question, display, width, height }: Card, sent: JsonValue | undefined): string {
   const savedId = savedIdOf(question)
-  const asked =
-    savedId === undefined ? withoutKey(memberText(text, 'question') ?? '{}') : JSON.stringify({ saved: savedId })
-  const drawn = display ? memberText(text, 'display') : 'null'
+  const asked = savedId === undefined ? withoutKey(sent?.member('question')) : JSON.stringify({ saved: savedId })
+  const drawn = display ? sent?.member('display')?.text : 'null'
   const head = JSON.stringify({ id, name }).slice(0, -1)
   return `${head},"question":${asked},"display":${drawn},"width":${width},"height":${height ?? null}}`
 }
 
 /** A question may be saved as it was asked, with the key in it. */
-function withoutKey(question: string): string {
-  return withoutMembers(question, (name) => name === 'apiKey')
+function withoutKey(question: JsonValue | undefined): string {
+  return question?.textWithout((name) => name === 'apiKey') ?? '{}'
 }
 
 function unknown(kind: SavedKind): ApiError {

@@ -6,9 +6,9 @@ import { NoQuery, SessionParams, SessionsQuery } from '../contract/query-schemas
 import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
 import { senderOf } from '../http/admission/authenticate.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
-import { memberText } from '../json/spans.js'
+import { readJson } from '../json/value.js'
 import { given } from '../lib/given.js'
-import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
+import { formatProperties, type Properties, readProperties } from '../model/properties.js'
 import { durationOf, endSession, type Session, startSession, updateSession } from '../model/session.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'
@@ -119,5 +119,5 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
 }
 
 function propertiesIn(rawBody: Buffer): Properties {
-  return parseProperties(memberText(rawBody.toString(), 'properties') ?? '{}')
+  return readProperties(readJson(rawBody)?.member('properties'))
 }

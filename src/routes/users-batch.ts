@@ -3,7 +3,7 @@ import { isName, isTimestamp } from '../contract/limits.js'
 import { Changed, ChangesBody, messages } from '../contract/schemas.js'
 import { senderOf } from '../http/admission/authenticate.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
-import { elementTexts, isArray, memberText } from '../json/spans.js'
+import { type JsonValue, readJson } from '../json/value.js'
 import { canLink, isGroupName, isReserved } from '../model/user-names.js'
 import { type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../users/people.js'
 import type { SdkAlias } from '../vendors/message.js'
@@ -38,12 +38,12 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
     },
     async (request) => {
       const { body, rawBody } = request
-      const texts = elementTexts(memberText(rawBody.toString(), 'changes') ?? '[]')
+      const values = readJson(rawBody)?.member('changes')?.elements() ?? []
       const rejected: { index: number; message: string }[] = []
       const understood: Message[] = []
       for (const [index, change] of (body.changes as unknown[]).entries()) {
         try {
-          understood.push(readChange(change, texts[index] ?? '', index))
+          understood.push(readChange(change, values[index]?.member('operations'), index))
         } catch (error) {
           if (!(error instanceof ChangeFault)) throw error
           rejected.push({ index, message: error.message })
@@ -58,13 +58,13 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
         rejected.push({ index, message: reason })
       }
       rejected.sort((a, b) => a.index - b.index)
-      return { status: 1, error: null, accepted: texts.length - rejected.length, rejected } as const
+      return { status: 1, error: null, accepted: values.length - rejected.length, rejected } as const
     },
   )
 }
 
 /** @throws ChangeFault */
-function readChange(value: unknown, text: string, index: number): Message {
+function readChange(value: unknown, operations: JsonValue | undefined, index: number): Message {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new ChangeFault('A change must be an object.')
   const fields = value as Record<string, unknown>
@@ -79,7 +79,6 @@ function readChange(value: unknown, text: string, index: number): Message {
     if (flagIn(fields, 'delete') && !isReserved(distinctId)) return { type: 'delete', distinctId, index }
     throw new ChangeFault('delete must be true, and distinct_id the name of a user.')
   }
-  const operations = memberText(text, 'operations') ?? 'null'
   const insertId = fields.insert_id ?? null
   if (insertId !== null && !isName(insertId)) throw new ChangeFault(`insert_id ${messages.name}.`)
   return {
@@ -87,12 +86,18 @@ function readChange(value: unknown, text: string, index: number): Message {
     distinctId,
     isGroup: isGroupName(distinctId),
     identifies: flagIn(fields, 'identified'),
-    operations: operations === 'null' ? [] : isArray(operations) ? elementTexts(operations) : [operations],
+    operations: textsIn(operations),
     clears: flagIn(fields, 'clear'),
     insertId: insertId ?? undefined,
     time: timeIn(fields),
     index,
   }
+}
+
+/** The texts of the elements of a list, or of the only one. */
+function textsIn(operations: JsonValue | undefined): string[] {
+  if (!operations || operations.isNull) return []
+  return (operations.isArray ? operations.elements() : [operations]).map(({ text }) => text)
 }
 
 function readAlias(fields: Record<string, unknown>, distinctId: string): SdkAlias {

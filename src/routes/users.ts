@@ -10,10 +10,10 @@ import { senderOf } from '../http/admission/authenticate.js'
 import { idempotencyKeyOf } from '../http/admission/idempotency-key.js'
 import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
-import { memberText } from '../json/spans.js'
+import { readJson } from '../json/value.js'
 import { applyOperations, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
-import { parseProperties } from '../model/properties.js'
+import { readProperties } from '../model/properties.js'
 import { ANONYMOUS } from '../model/user-names.js'
 import type { Questions } from '../questions/run.js'
 import { type FoundUser, userSearch } from '../questions/user-search.js'
@@ -61,8 +61,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     async (request) => {
       const { toll, body, rawBody } = request
       const { projectId, keyClass } = senderOf(request)
-      const text = body.properties ? memberText(rawBody.toString(), 'properties') : undefined
-      const properties = text === undefined ? null : parseProperties(text)
+      const properties = body.properties ? readProperties(readJson(rawBody)?.member('properties')) : null
       const change = (profile: Profile | null) => identify(profile, properties, Date.now())
       await links.changeProfile(projectId, { name: body.distinct_id }, tolledUser(change, toll), { keyClass })
       return { status: 1, error: null, ...withWarnings(identifyWarnings(request)) } as const
@@ -75,7 +74,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     async (request) => {
       const { toll, body, rawBody } = request
       const { projectId, keyClass } = senderOf(request)
-      const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
+      const operations = parseOperations(readJson(rawBody)?.member('operations')?.text ?? '')
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
       const idempotencyKey = idempotencyKeyOf(request)
       // The key belongs to the name, whoever it stands for when the request comes again.

@@ -13,6 +13,8 @@ import { shardOfState } from './state-shard.js'
 export type DumpTable = {
   /** whether only the newest version of a row counts */
   isVersioned: boolean
+  /** the columns that count, in this order; default: all */
+  columns?: readonly string[] | undefined
   /** SQL of the key, its type, and SQL of the size of a row in bytes */
   key: { expression: string; type: 'UInt64' | 'UInt128' | 'hex'; bytes: string } | null
 } & (
@@ -139,9 +141,12 @@ export async function storeId(clickhouse: ClickHouse): Promise<string> {
   return row?.id ?? ''
 }
 
-export async function schemaVersion(clickhouse: ClickHouse): Promise<number> {
-  const [row] = await clickhouse.rows<{ version: number }>('SELECT max(number) AS version FROM schema_migrations')
-  return row?.version ?? 0
+/** The columns of each table that is exported, in their order. */
+export async function columnsOfTables(clickhouse: ClickHouse): Promise<Record<string, string[]>> {
+  const columns = await Promise.all(
+    DUMP_TABLES.map(async ({ name }) => [name, (await columnsOf(clickhouse, name)).names] as const),
+  )
+  return Object.fromEntries(columns)
 }
 
 /** The tables of the store that this version cannot export. */
@@ -162,13 +167,14 @@ interface Columns {
   hash: string
 }
 
-/** The columns that a table stores. */
-async function columnsOf(clickhouse: ClickHouse, table: string): Promise<Columns> {
-  const rows = await clickhouse.rows<{ name: string; type: string }>(
+/** The columns that a table stores. @param only those of them that count, in this order; default: all */
+async function columnsOf(clickhouse: ClickHouse, table: string, only?: readonly string[]): Promise<Columns> {
+  const all = await clickhouse.rows<{ name: string; type: string }>(
     `SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = {table:String}
      AND default_kind NOT IN ('ALIAS', 'MATERIALIZED', 'EPHEMERAL') ORDER BY position`,
     { table },
   )
+  const rows = only ? only.flatMap((column) => all.find(({ name }) => name === column) ?? []) : all
   // The hash of a tuple with a null in it would be null.
   const hashed = rows.map(({ name, type }) => (type.includes('Nullable') ? `ifNull(toString(${name}), '\\0')` : name))
   return {
@@ -255,6 +261,7 @@ export interface Part {
 
 /**
  * Stores the result of `readChunk` on one shard. Blocks that are there already under this token are not stored again.
+ * @param table its `columns` are those of the chunk; the others get their defaults
  * @param part null for the whole chunk
  */
 export async function insertChunk(
@@ -265,7 +272,7 @@ export async function insertChunk(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { names, structure } = await columnsOf(clickhouse, table.name)
+  const { names, structure } = await columnsOf(clickhouse, table.name, table.columns)
   const settings = {
     decompress: 1,
     insert_deduplication_token: token,
@@ -282,7 +289,7 @@ export async function insertChunk(
 
 /** The digest of a range on all of these shards. */
 export async function digestOf(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
-  const { hash } = await columnsOf(shards.first, table.name)
+  const { hash } = await columnsOf(shards.first, table.name, table.columns)
   const keys = condition(table, range)
   const [row] = await scan<{ count: string; hash: string }>(
     holders(shards, table),

@@ -1,8 +1,9 @@
 import type { Readable } from 'node:stream'
 import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { readText } from '../json/value.js'
 import type { Profile } from '../model/profile.js'
-import { formatTimes, parseTimes } from '../model/property-times.js'
+import { formatTimes, readTimes } from '../model/property-times.js'
 import { ARE_LINKS } from './aliases.js'
 import { newestRows } from './newest-rows.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
@@ -35,7 +36,7 @@ export const PROFILES = versionedTable<Profile, ProfileRow>({
   }),
   toValue: ({ created_at, updated_at, is_identified, is_derived, times }, properties) => ({
     properties,
-    ...(times && { times: parseTimes(times) }),
+    ...(times && { times: readTimes(readText(times)) }),
     createdAt: Number(created_at),
     updatedAt: Number(updated_at),
     ...(is_identified === 1 && { isIdentified: true }),

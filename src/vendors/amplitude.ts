@@ -1,4 +1,4 @@
-import { elementTexts, isArray, memberTexts } from '../json/spans.js'
+import { elementTexts, isArray, memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { groupName } from '../model/user-names.js'
 import {

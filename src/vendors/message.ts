@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { EventParts } from '../contract/event-text.js'
-import { withoutMembers } from '../json/spans.js'
+import { withoutMembers } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS } from '../model/user-names.js'
 import { FieldFault, JsonRow, RowFault } from './row.js'

@@ -1,4 +1,4 @@
-import { elementTexts, isArray } from '../json/spans.js'
+import { elementTexts, isArray } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {

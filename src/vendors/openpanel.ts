@@ -1,4 +1,4 @@
-import { isNumber } from '../json/spans.js'
+import { isNumber } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import { messagesOfEach, type SdkChange, type SdkMessage, type SdkRequest } from './message.js'

@@ -1,5 +1,5 @@
 import { MAX_TIMESTAMP } from '../contract/limits.js'
-import { elementTexts, isArray, memberTexts } from '../json/spans.js'
+import { elementTexts, isArray, memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {

@@ -1,4 +1,4 @@
-import { isNumber } from '../json/spans.js'
+import { isNumber } from '../json/texts.js'
 import { type JsonValue, readJson } from '../json/value.js'
 import { decimalOf, type TimeFormat, toMilliseconds } from './time.js'
 

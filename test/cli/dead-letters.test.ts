@@ -137,14 +137,6 @@ t.test('a replay that was cut off before it was noted, or that two do at once, s
   t.equal(await count(), 1)
 })
 
-t.test('a letter from before journals were written down belongs to the latest one', async (t) => {
-  await clickhouse.command(`INSERT INTO journals (id, since) VALUES (${JOURNAL}, 1)`)
-  const id = await letter('{"events":[{"event":"old","distinct_id":"u"}]}', 'events', 0)
-  t.equal((await run('replay', id)).code, 0)
-  t.equal((await stored()).find(({ event }) => event === 'old')?.id, idOf(id))
-  t.notOk((await listed()).includes(id))
-})
-
 t.test('what cannot be understood is said', async (t) => {
   await t.rejects(run(), /list, show or replay/)
   await t.rejects(run('drop'), /list, show or replay/)

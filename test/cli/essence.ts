@@ -1,4 +1,4 @@
-import { memberText } from '../../src/json/spans.js'
+import { memberText } from '../../src/json/texts.js'
 
 /** The fields of an event's JSON that must be exported as they were imported. */
 export function essence(text: string): string {

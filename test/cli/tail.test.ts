@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import t from 'tap'
-import { elementTexts, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 import { addressOf } from '../live-stream.js'
 import { runCommand, startCommand } from './command-line.js'

@@ -6,7 +6,7 @@ import { TallyhouseError } from '../../src/client/errors.js'
 import { formatEvent, formatObject, parseEvent, type TrackEvent } from '../../src/client/event.js'
 import type { ProfileOperations } from '../../src/client/tallyhouse.js'
 import { type ProfileBody, TrackBody } from '../../src/contract/schemas.js'
-import { memberText } from '../../src/json/spans.js'
+import { memberText } from '../../src/json/texts.js'
 import { parseOperations } from '../../src/model/profile-operations.js'
 
 const NOW = 1_700_000_000_000

@@ -5,7 +5,7 @@ import { PassThrough } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { command } from '../../src/cli/import/command.js'
-import { elements, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { runCommand, startCommand } from '../cli/command-line.js'
 import { answer, cut, failure, faultyServer, keyAccepted } from '../client/faulty-server.js'
 import {
@@ -269,8 +269,8 @@ t.test('batches whose idempotency keys have expired are looked up in the service
   const body = await (
     await fetch(`${first.url}/public/events?limit=1&page=3001`, { headers: { 'x-api-key': SECRET_KEY } })
   ).text()
-  const [span = { start: 0, end: 0 }] = elements(memberText(body, 'events') ?? '[]')
-  const id = JSON.parse(memberText((memberText(body, 'events') ?? '').slice(span.start, span.end), 'eventId') ?? '""')
+  const [event = '{}'] = elementTexts(memberText(body, 'events') ?? '[]')
+  const id = JSON.parse(memberText(event, 'eventId') ?? '""')
   const edit = await fetch(`${first.url}/public/events/${id}`, {
     method: 'PUT',
     headers: { 'content-type': 'application/json', 'x-api-key': SECRET_KEY },

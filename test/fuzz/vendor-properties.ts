@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { elementTexts, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import type { Property, Target } from './properties.js'
 import { BOMB, type Sending, sending, VENDOR_CALLS, vendorNoise } from './vendor-requests.js'
 

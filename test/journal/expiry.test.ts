@@ -5,7 +5,7 @@ import { STATE_MEMORY_MS, type StoredState } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { START } from '../../src/model/position.js'
-import { silent, startRedis, temporaryFolder } from '../helper.js'
+import { silent, startRedis, temporaryFolder, until } from '../helper.js'
 import { ALL, append, commit, idOf, key, positions, request, sent } from './writes.js'
 
 t.test('lmdb: what the clock does', async (t) => {
@@ -203,11 +203,7 @@ t.test('lmdb: ids are remembered for a week, and then removed as fast as they co
   await journal.close()
   const { open } = await import('lmdb')
   const root = open({ path, maxDbs: 16 })
-  t.equal(
-    root.openDB({ name: 'insert-id-buckets', encoding: 'binary', keyEncoding: 'binary' }).getCount(),
-    2,
-    'records',
-  )
+  t.equal(root.openDB({ name: 'insert-ids', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 2, 'records')
   await root.close()
 })
 
@@ -260,10 +256,40 @@ t.test('redis: a request is known for 24 hours, and if it came when the clock wa
     const moved = at.replace(/:\d+:/, `:${bucket - hours / 6}:`)
     if (moved !== at) await admin.rename(at, moved)
     at = moved
+    await admin.hset('{j}:meta', 'request-buckets', String(bucket - hours / 6))
     return (await journal.findRequest(idempotencyKey))?.status
   }
   for (const hours of [-6, 0, 6, 12, 18, 24]) t.equal(await hoursAgo(hours), 'repeated', `${hours} hours ago`)
   t.equal(await hoursAgo(30), undefined)
+})
+
+t.test('redis: requests are forgotten by a clock that advances slowly, and then removed', async (t) => {
+  const server = await startRedis(t)
+  const admin = new Redis(server.url)
+  t.teardown(() => admin.disconnect())
+  const open = () => openRedisJournal({ url: server.url, maxBytes: ALL, prefix: '{j}', log: silent })
+  const first = await open()
+  const idempotencyKey = request('r', 'body')
+  await first.write([append('a', { idempotencyKey })])
+  // As if the clock of Redis, which cannot be turned here, were 400 days ahead since.
+  const [hash = ''] = await admin.keys('{j}:requests:*')
+  const bucket = Number(hash.split(':').at(-2))
+  const [old, oldDay] = [bucket - 1600, Date.now() - 400 * 86_400_000]
+  await first.close()
+  await admin.rename(hash, hash.replace(`:${bucket}:`, `:${old}:`))
+  await admin.rename(`{j}:request-counts:${bucket}`, `{j}:request-counts:${old}`)
+  await admin.hset('{j}:meta', 'remembered', String(oldDay), 'request-buckets', `${old}`)
+  const journal = await open()
+  t.teardown(() => journal.close())
+  t.equal((await journal.findRequest(idempotencyKey))?.status, 'repeated')
+  t.match(await journal.write([append('a', { idempotencyKey })]), [{ status: 'repeated' }])
+  t.equal(await admin.ttl((await admin.keys('{j}:requests:*'))[0] ?? ''), -1)
+  await admin.hset('{j}:meta', 'remembered', String(Date.now()))
+  t.match(await journal.write([append('a', { idempotencyKey })]), [{ status: 'done' }])
+  const isRemoved = async () => (await admin.hget('{j}:meta', 'request-buckets'))?.trim() === String(bucket)
+  await until('what is old is removed', isRemoved)
+  t.strictSame(await admin.keys('{j}:request*'), [hash, `{j}:request-counts:${bucket}`].sort())
+  t.equal((await journal.findRequest(idempotencyKey))?.status, 'repeated')
 })
 
 t.test('lmdb: requests are removed as fast as they arrive, and only expired ones', async (t) => {
@@ -285,7 +311,7 @@ t.test('lmdb: requests are removed as fast as they arrive, and only expired ones
   await journal.close()
   const { open } = await import('lmdb')
   const root = open({ path, maxDbs: 16 })
-  t.equal(root.openDB({ name: 'requests-by-time', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 5000)
+  t.equal(root.openDB({ name: 'requests', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 5000)
   t.equal(root.openDB({ name: 'request-counts', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 1)
   await root.close()
 })

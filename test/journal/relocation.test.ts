@@ -1,7 +1,6 @@
 import { createHash, hash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { IDEMPOTENCY_MEMORY_MS } from '../../src/journal/idempotency-memory.js'
 import type { Append, Commit, IdempotencyKey, Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openLmdbRelocation } from '../../src/journal/lmdb/relocation.js'
@@ -286,20 +285,6 @@ for (const [kind, start] of Object.entries(KINDS)) {
     await lane.close()
   })
 }
-
-t.test('redis: a request of a version before 0.2 moves as the others do', async (t) => {
-  const prefix = `{${randomName('store')}}`
-  const lane = await openRedisRelocation({ url: redis.url, prefix, log: silent })
-  t.teardown(() => lane.close())
-  await lane.create()
-  const { key, fingerprint } = keyOf('old')
-  const arrived = Date.now() - 3_600_000
-  await admin.set(`${prefix}:request:${key}`, `17-3 ${fingerprint}`, 'PXAT', arrived + IDEMPOTENCY_MEMORY_MS)
-  const [request] = await all(lane.requests())
-  t.equal(request?.position, (17n << 16n) | 3n)
-  t.equal(request?.key.toString('hex'), key.slice(0, 32))
-  t.equal(request?.fingerprint.toString('hex'), fingerprint.slice(0, 16))
-})
 
 t.test('redis: URLs in another order are refused', async (t) => {
   const [own, other] = [`{${randomName('lane')}}`, `{${randomName('lane')}}`]

@@ -1,8 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import { canonical } from '../../src/json/canonical.js'
+import { canonical as canonicalOf } from '../../src/json/canonical.js'
+import { readText } from '../../src/json/value.js'
 import { spaces, spell, value } from './spell.js'
+
+const canonical = (text: string) => canonicalOf(readText(text))
 
 /** A small world, in which two values drawn apart are often equal. */
 const { small } = fc.letrec((tie) => ({

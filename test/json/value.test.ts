@@ -2,22 +2,16 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
 import { weigh } from '../../src/json/complexity.js'
-import { depthOf, members } from '../../src/json/spans.js'
 import { type JsonValue, readJson } from '../../src/json/value.js'
+import { depthOf, members } from './spans.js'
 import { spaces, spell, value } from './spell.js'
 
 const read = (text: string) => readJson(Buffer.from(text))
 
-function namesIn(json: JsonValue): string[] {
-  const names: string[] = []
-  json.textWithout((name) => names.push(name) === 0)
-  return names
-}
-
 /** What a reader takes out of a value, and what it takes out of each value in it. */
 function taken(json: JsonValue): unknown {
   if (json.isArray) return json.elements().map(taken)
-  if (json.isObject) return Object.fromEntries(namesIn(json).map((name) => [name, taken(json.member(name) ?? json)]))
+  if (json.isObject) return Object.fromEntries(Array.from(json.members(), ([name, member]) => [name, taken(member)]))
   return json.value
 }
 
@@ -38,7 +32,8 @@ t.test('the values that JSON.parse finds, at any depth, however they are spelled
         isDeepStrictEqual(json.value, JSON.parse(text)) &&
         isDeepStrictEqual(taken(json), JSON.parse(text)) &&
         json.textWeight === weigh(Buffer.from(text), Number.POSITIVE_INFINITY) &&
-        json.textDepth === depthOf(text)
+        json.textDepth === depthOf(text) &&
+        Buffer.from(text).toString('utf8', json.start, json.end) === json.text
       )
     }),
     { numRuns: 1000 },

@@ -5,10 +5,11 @@ import fc from 'fast-check'
 import t from 'tap'
 import { isLikeSeconds, MAX_BATCH } from '../../src/contract/limits.js'
 import { BatchBody, TrackBody } from '../../src/contract/schemas.js'
-import { elementTexts, members } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
 import type { ScannedBody } from '../../src/model/scanned-body.js'
 import { realEvents } from '../helper.js'
+import { members } from '../json/spans.js'
 
 interface Found {
   count: number
@@ -48,8 +49,7 @@ function parsed(kind: Kind, text: string): Found | null {
 }
 
 function eventsOf(text: string): string[] {
-  const list = members(text).findLast(({ name }) => name === 'events')?.start ?? 0
-  return elementTexts(text, list)
+  return elementTexts(memberText(text, 'events') ?? '[]')
 }
 
 /** Whether each known field is there once at most and spelled plainly, and whether there are others. */

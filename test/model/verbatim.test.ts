@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { MAX_BATCH } from '../../src/contract/limits.js'
-import { elementTexts, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
 import {
   ERASED_EVENT,

@@ -1,6 +1,6 @@
 import type { LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
-import { elementTexts, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { type Client, randomName, type StoredEvent } from '../helper.js'
 
 export const DONE = '{"status":1,"error":null}'

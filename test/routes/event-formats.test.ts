@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { elementTexts, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { type Client, randomName, settingsFor, startApp, startClickHouse } from '../helper.js'
 
 /** An event as every format has it; `properties` is its text. */

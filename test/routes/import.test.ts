@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
-import { elementTexts, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { LAYOUTS, PUBLIC_KEY, randomName, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
 const BODY_LIMIT = 64 * 1024

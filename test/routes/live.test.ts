@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { CLIENT_LIMITS } from '../../src/http/socket/connection-limits.js'
-import { elementTexts, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys, revokeKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'

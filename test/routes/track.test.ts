@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { isTimestamp } from '../../src/contract/limits.js'
-import { elements, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { type Client, LAYOUTS, PUBLIC_KEY, randomName, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
@@ -26,11 +26,8 @@ async function storedOf({ call }: Client, user: string): Promise<Row[]> {
   const response = await call('GET', `/public/events?limit=10000&distinct_id=${encodeURIComponent(user)}`)
   if (response.statusCode !== 200) throw new Error(response.body)
   if (response.json().pending !== 0) throw new Error('the store has not caught up')
-  const list = memberText(response.body, 'events') ?? ''
-  return elements(list).map(({ start, end }) => {
-    const text = list.slice(start, end)
-    return { ...JSON.parse(text), properties: memberText(text, 'properties') }
-  })
+  const texts = elementTexts(memberText(response.body, 'events') ?? '[]')
+  return texts.map((text) => ({ ...JSON.parse(text), properties: memberText(text, 'properties') }))
 }
 
 function isRefused(

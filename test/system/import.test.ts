@@ -1,5 +1,5 @@
 import t from 'tap'
-import { elementTexts, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/texts.js'
 import { type Client, realEvents, STORAGES, settingsFor, startApp } from '../helper.js'
 
 const BATCH = 1000

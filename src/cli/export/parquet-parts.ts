@@ -1,7 +1,7 @@
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { withPath } from '../../lib/failure-text.js'
-import type { Blocks } from './blocks.js'
+import type { Blocks } from '../http/blocks.js'
 import { rowsInParquet } from './parquet-rows.js'
 import type { Part, Parts } from './part.js'
 import type { Run, Runs } from './runs.js'

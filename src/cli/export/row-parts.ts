@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { setTimeout as wait } from 'node:timers/promises'
 import { withPath } from '../../lib/failure-text.js'
 import type { CommandIo } from '../command.js'
-import type { Blocks } from './blocks.js'
+import type { Blocks } from '../http/blocks.js'
 import type { Part, Parts, Written } from './part.js'
 import type { RowReader } from './row-reader.js'
 

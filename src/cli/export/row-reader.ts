@@ -1,9 +1,9 @@
 import { isRetryable } from '../../client/retry.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { COMMA, LINE_FEED, QUOTE } from '../../json/bytes.js'
-import { memberText } from '../../json/spans.js'
+import { memberText } from '../../json/texts.js'
 import { cursorAfter } from '../../model/cursor.js'
-import type { Blocks } from './blocks.js'
+import type { Blocks } from '../http/blocks.js'
 import type { Part } from './part.js'
 import type { Run, Runs } from './runs.js'
 

@@ -1,6 +1,7 @@
 import type { Connection } from '../../client/connection.js'
 import { MAX_PAGE } from '../../contract/limits.js'
-import { elementTexts, memberText } from '../../json/spans.js'
+import { memberText } from '../../json/texts.js'
+import { readJson, readText } from '../../json/value.js'
 import type { BatchPlace } from '../../model/batch-id.js'
 import { formatCursor } from '../../model/cursor.js'
 import { formatEventId, type Place, parseEventId } from '../../model/event-id.js'
@@ -83,15 +84,13 @@ async function read(connection: Connection, query: URLSearchParams, signal: Abor
   const { value, text } = await connection.call({ method: 'GET', path }, { signal }, IMPORT_RETRY)
   if (value.pending !== 0)
     throw new Error('The store is behind, so it is not known which events it has. Try again later.')
-  const list = memberText(text, 'events') ?? '[]'
-  const texts = elementTexts(list)
-  const ids = new Map(texts.map((text) => [JSON.parse(memberText(text, 'eventId') ?? '""') as string, text]))
+  const events = readText(text).member('events')?.elements() ?? []
+  const ids = new Map(events.map((event) => [event.member('eventId')?.value as string, event.text]))
   return { ids, next: value.next as string | null }
 }
 
 function eventsOf({ body }: Batch): string[] {
-  const list = memberText(body.toString(), 'events') ?? '[]'
-  return elementTexts(list)
+  return (readJson(body)?.member('events')?.elements() ?? []).map(({ text }) => text)
 }
 
 /** Compares the exact text of the properties. An event without a time was given one by the service. */

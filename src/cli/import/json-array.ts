@@ -1,15 +1,10 @@
 import { isUtf8 } from 'node:buffer'
+import { CLOSE_BRACKET, COMMA, LINE_FEED, OPEN_BRACKET } from '../../json/bytes.js'
+import { valueEnd } from '../../json/tokens.js'
 import { type InputOffset, MAX_ROW_BYTES, newRow, type Row, type RowReader, tooLong } from './lines.js'
 
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const COMMA = 0x2c
-const LINE_FEED = 0x0a
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const EMPTY = Buffer.alloc(0)
+/** The beginning of an element up to this size is scanned again with each chunk. */
+const SCANNED_AGAIN_BYTES = 1024 * 1024
 
 /** What must come next, apart from white space. */
 type Expected = 'array' | 'element' | 'comma' | 'nothing'
@@ -21,17 +16,15 @@ type Expected = 'array' | 'element' | 'comma' | 'nothing'
 export class ArrayReader implements RowReader {
   readonly #row = newRow()
   #expected: Expected
-  #rest: Buffer = EMPTY
-  /** of the first byte of `#rest` */
+  /** what was read since the last element */
+  #held: Buffer[] = []
+  #heldBytes = 0
+  /** how much has to be held until it is scanned */
+  #neededBytes = 0
+  /** of the first byte that is held */
   #offset: number
-  /** line ends before the current place */
+  /** line ends before the next element */
   #line: number
-  /** of the element that `#rest` begins with: the bytes scanned so far, and the scanner's state after them */
-  #seen = 0
-  #depth = 0
-  #isInString = false
-  #isEscaped = false
-  #firstLine = 0
 
   constructor({ offset, line }: InputOffset) {
     this.#offset = offset
@@ -40,43 +33,47 @@ export class ArrayReader implements RowReader {
   }
 
   *read(chunk: Buffer): Iterable<Row> {
-    const raw = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
-    let at = 0
-    for (;;) {
-      if (this.#seen === 0) {
-        at = this.#toElement(raw, at)
-        if (at === raw.length) break
-        this.#firstLine = this.#line + 1
-      }
-      const end = this.#elementEnd(raw, at + this.#seen)
-      if (end === -1) break
-      yield this.#found(raw, at, end)
-      at = end
-    }
-    this.#rest = raw.subarray(at)
-    this.#seen = this.#rest.length
-    this.#offset += at
-    if (this.#rest.length > MAX_ROW_BYTES) throw tooLong(this.#firstLine)
+    this.#held.push(chunk)
+    this.#heldBytes += chunk.length
+    if (this.#heldBytes < this.#neededBytes) return
+    yield* this.#scan()
+    if (this.#heldBytes > MAX_ROW_BYTES) throw tooLong(this.#line + 1)
+    // The beginning of a large element is scanned when it has doubled, so the time stays linear in its size.
+    this.#neededBytes = this.#heldBytes < SCANNED_AGAIN_BYTES ? 0 : Math.min(2 * this.#heldBytes, MAX_ROW_BYTES + 1)
   }
 
   /** @throws Error if the array is not closed */
-  end(): Iterable<Row> {
+  *end(): Iterable<Row> {
+    yield* this.#scan()
     if (this.#expected !== 'nothing') throw new Error('The JSON array has no end. The input may be truncated.')
-    return []
+  }
+
+  /** The elements that end in what is held. What comes after them is still held. */
+  *#scan(): Iterable<Row> {
+    const [first, ...more] = this.#held
+    if (!first) return
+    const raw = more.length === 0 ? first : Buffer.concat(this.#held)
+    let at = 0
+    for (;;) {
+      at = this.#toElement(raw, at)
+      // One that ends with these bytes may go on in the next ones: after an element there is a comma or a bracket.
+      const end = at === raw.length ? at : valueEnd(raw, at)
+      if (end === raw.length) break
+      yield this.#found(raw, at, end)
+      at = end
+    }
+    this.#held = at === raw.length ? [] : [raw.subarray(at)]
+    this.#heldBytes = raw.length - at
+    this.#offset += at
   }
 
   #found(raw: Buffer, start: number, end: number): Row {
-    this.#seen = 0
     this.#expected = 'comma'
+    const line = this.#line + 1
+    for (let at = raw.indexOf(LINE_FEED, start); at !== -1 && at < end; at = raw.indexOf(LINE_FEED, at + 1))
+      this.#line++
     const next = { offset: this.#offset + end, line: this.#line }
-    return Object.assign(this.#row, {
-      raw,
-      start,
-      end,
-      line: this.#firstLine,
-      isUtf8: isUtf8(raw.subarray(start, end)),
-      next,
-    })
+    return Object.assign(this.#row, { raw, start, end, line, isUtf8: isUtf8(raw.subarray(start, end)), next })
   }
 
   /** @returns the place of the next element, or the end of the bytes */
@@ -102,39 +99,5 @@ export class ArrayReader implements RowReader {
         `Line ${this.#line + 1} of the JSON array has ${JSON.stringify(String.fromCharCode(byte))} where ${wanted} was expected.`,
       )
     }
-  }
-
-  /** Continues to scan the current element. @returns the place after it, or -1 if its end is not in these bytes */
-  #elementEnd(raw: Buffer, from: number): number {
-    for (let at = from; at < raw.length; at++) {
-      const byte = raw[at]
-      if (byte === LINE_FEED) this.#line++
-      if (this.#isInString) {
-        if (this.#isEscaped) this.#isEscaped = false
-        else if (byte === BACKSLASH) this.#isEscaped = true
-        else if (byte === QUOTE) {
-          this.#isInString = false
-          if (this.#depth === 0) return at + 1
-        }
-        continue
-      }
-      switch (byte) {
-        case QUOTE:
-          this.#isInString = true
-          break
-        case OPEN_BRACE:
-        case OPEN_BRACKET:
-          this.#depth++
-          break
-        case CLOSE_BRACE:
-        case CLOSE_BRACKET:
-          if (this.#depth === 0) return at
-          if (--this.#depth === 0) return at + 1
-          break
-        case COMMA:
-          if (this.#depth === 0) return at
-      }
-    }
-    return -1
   }
 }

@@ -1,7 +1,7 @@
 import type { CallResult, Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import type { RetryPolicy } from '../../client/retry.js'
-import { elementTexts, memberText } from '../../json/spans.js'
+import { readJson } from '../../json/value.js'
 import type { Batch, Reject } from './batches.js'
 import { type StoredIds, storedIdsOf } from './stored-ids.js'
 
@@ -41,7 +41,7 @@ export async function sendBatch(
   const all = refused.length === 0 ? rejects : [...rejects, ...refused].sort((a, b) => a.line - b.line)
   return { accepted: count - total.known - refused.length, ...total, rejects: all }
 
-  async function send(body: Uint8Array<ArrayBuffer>, lines: number[], key: string): Promise<Reject[]> {
+  async function send(body: Buffer<ArrayBuffer>, lines: number[], key: string): Promise<Reject[]> {
     try {
       const call = {
         method: 'POST',
@@ -90,9 +90,8 @@ export function requireAll({ value: { accepted, skipped } }: CallResult, count: 
 }
 
 /** The texts of the events in a body. */
-function eventsOf(body: Uint8Array): string[] {
-  const list = memberText(Buffer.from(body).toString(), 'events') ?? '[]'
-  return elementTexts(list)
+function eventsOf(body: Buffer): string[] {
+  return (readJson(body)?.member('events')?.elements() ?? []).map(({ text }) => text)
 }
 
 /** Whether a smaller body may be accepted: this one is too large, or refused as a whole, as with too many names. */

@@ -1,11 +1,5 @@
-const QUOTE = 0x22
-const COMMA = 0x2c
-const COLON = 0x3a
-const OPEN_BRACKET = 0x5b
-const BACKSLASH = 0x5c
-const CLOSE_BRACKET = 0x5d
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
+import { CLOSE_BRACKET, COLON, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE } from '../../json/bytes.js'
+import { space, stringEnd, valueEnd } from '../../json/tokens.js'
 
 /** Where a key lies in a body: names of members; 0 for the first element of an array. */
 export type KeyPath = readonly (string | 0)[]
@@ -87,47 +81,4 @@ function text(raw: Buffer, start: number, end: number): string | null {
   } catch {
     return null
   }
-}
-
-/** The position after the value, or the end of the text if the value does not end. */
-function valueEnd(raw: Buffer, start: number): number {
-  let depth = 0
-  for (let at = start; at < raw.length; at++) {
-    switch (raw[at]) {
-      case QUOTE:
-        at = stringEnd(raw, at) - 1
-        if (depth === 0) return at + 1
-        break
-      case OPEN_BRACE:
-      case OPEN_BRACKET:
-        depth++
-        break
-      case CLOSE_BRACE:
-      case CLOSE_BRACKET:
-        // With none open, it closes what surrounds the value.
-        if (depth === 0) return at
-        if (--depth === 0) return at + 1
-        break
-      case COMMA:
-        if (depth === 0) return at
-    }
-  }
-  return raw.length
-}
-
-/**
- * The position after the string that begins at `start`, or the end of the text if it does not end.
- */
-function stringEnd(raw: Buffer, start: number): number {
-  for (let at = start + 1; at < raw.length; at++) {
-    const byte = raw[at]
-    if (byte === QUOTE) return at + 1
-    if (byte === BACKSLASH) at++
-  }
-  return raw.length
-}
-
-function space(raw: Buffer, at: number): number {
-  for (let byte = raw[at]; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; ) byte = raw[++at]
-  return at
 }

@@ -24,13 +24,13 @@ import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { journalFull } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
-import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
+import { FORMAT, guardOf, type Meta, metaOf, positionKey } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
 import { execute, NewEntries, type Remembered } from './execute.js'
 import { LmdbIdMemory } from './id-memory.js'
 import { openInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
-import { newMeta, putMeta } from './meta.js'
+import { newMeta, putMeta, readMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { assertWritable } from './room.js'
 import { StateCache } from './state-cache.js'
@@ -60,14 +60,14 @@ const LIFT_STEP_MS = 1_000
 
 /**
  * Opens the embedded journal, creating it if there is none.
- * @throws Error if entries are missing or cannot be read; DamagedJournalError if its database cannot
+ * @throws OtherVersionError; Error if entries are missing or cannot be read; DamagedJournalError if its database cannot
  */
 export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
   const { path, layout, now = Date.now } = options
   await checkDatabase(path, true)
   const tables = openTables(path)
   try {
-    const found = tables.meta.get('meta')
+    const found = readMeta(tables, path)
     const meta = found ?? (await newMeta(path, now(), layout))
     if (!found) await transact(tables.root, () => putMeta(tables, meta))
     const frozen = BigInt(meta.frozen?.[1] ?? START)
@@ -396,6 +396,7 @@ class LmdbJournal implements Journal {
 
   #metaWith(stored: Position, frozen: { first: Position; last: Position } | null): Meta {
     return {
+      format: FORMAT,
       id: this.id,
       stored: String(stored),
       frozen: frozen && [String(frozen.first), String(frozen.last)],

@@ -6,11 +6,11 @@ import { ANY_NUMBER } from '../sender-limits.js'
 import { stateBytesOf } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
-import { decodeEntry, guardOf, type Meta } from './encoding.js'
+import { guardOf, type Meta } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
 import { LmdbInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
-import { newMeta, putMeta } from './meta.js'
+import { newMeta, putMeta, readMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
 import { appliedIn, type LmdbTables, openTables } from './tables.js'
@@ -61,8 +61,8 @@ class LmdbRelocation implements Relocation {
   async look(): Promise<JournalLook | null> {
     if (!existsSync(this.#path)) return null
     if (!this.#tables) await checkDatabase(this.#path, false)
-    const { meta, oldEntries, log } = this.#open()
-    const found = meta.get('meta')
+    const tables = this.#open()
+    const found = readMeta(tables, this.#path)
     if (!found) return null
     const { version: layout, closedFor } = guardOf(found)
     const stored = BigInt(found.stored)
@@ -77,8 +77,7 @@ class LmdbRelocation implements Relocation {
       depth.stateBytes += stateBytesOf(entry)
       last = laterOf(last, position)
     }
-    for await (const entries of readEntryLog(this.#path, appliedIn({ log }))) entries.forEach(count)
-    for (const { key, value } of oldEntries.getRange()) count(decodeEntry(key.readBigUInt64BE(), value))
+    for await (const entries of readEntryLog(this.#path, appliedIn(tables))) entries.forEach(count)
     return { id: found.id, layout, closedFor, appended: last, depth }
   }
 
@@ -169,7 +168,7 @@ class LmdbRelocation implements Relocation {
   }
 
   get #meta(): Meta {
-    const meta = existsSync(this.#path) && this.#open().meta.get('meta')
+    const meta = existsSync(this.#path) && readMeta(this.#open(), this.#path)
     if (!meta) throw new Error('there is no journal in this folder; create it first')
     return meta
   }

@@ -1,7 +1,7 @@
 import type { Database } from 'lmdb'
 import { START } from '../../model/position.js'
 import { CACHE_PART, STATE_MEMORY_MS, type StoredState } from '../journal.js'
-import { EMPTY, expiryKey, type Meta, STATE } from './encoding.js'
+import { EMPTY, expiryKey, type Meta } from './encoding.js'
 import { type Remembered, sweep } from './execute.js'
 
 /** An acknowledgement removes up to this many expired requests and states, or twice as many as it adds if that is more. */
@@ -45,7 +45,7 @@ export class StateCache {
 
   /** Where the next cut begins: a clock that was set back lets states expire before those where the last one ended. */
   #cutAfter(now: number): Buffer | null {
-    const first = expiryKey(now + STATE_MEMORY_MS, STATE, EMPTY)
+    const first = expiryKey(now + STATE_MEMORY_MS, EMPTY)
     return this.#cutUpTo && this.#cutUpTo.compare(first) > 0 ? first : this.#cutUpTo
   }
 

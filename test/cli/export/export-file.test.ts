@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { counted } from '../../../src/cli/progress.js'
 import { ClickHouse } from '../../../src/clickhouse/client.js'
-import { memberText } from '../../../src/json/spans.js'
+import { memberText } from '../../../src/json/texts.js'
 import {
   randomName,
   realEvents,

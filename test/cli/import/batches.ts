@@ -6,7 +6,7 @@ import { findFormat } from '../../../src/cli/import/formats.js'
 import { type Input, openStream } from '../../../src/cli/import/input.js'
 import { FirstTime, OWN_NAMES, type SourceOptions } from '../../../src/cli/import/native-rows.js'
 import { openReader } from '../../../src/cli/import/readers.js'
-import { elementTexts, memberText } from '../../../src/json/spans.js'
+import { elementTexts, memberText } from '../../../src/json/texts.js'
 
 export const START = { offset: 0, line: 0 }
 const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefined }

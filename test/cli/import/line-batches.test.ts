@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Batch } from '../../../src/cli/import/batches.js'
-import { isSentAsLines, type LineBatch, LineBatches } from '../../../src/cli/import/line-batches.js'
+import { isSentAsLines, type LineBatch, LineBatches } from '../../../src/cli/import/lines/line-batches.js'
+import { sortLines } from '../../../src/cli/import/lines/sort-lines.js'
 import type { InputOffset } from '../../../src/cli/import/lines.js'
 import { FirstTime, OWN_NAMES, type SourceOptions } from '../../../src/cli/import/native-rows.js'
-import { sortLines } from '../../../src/cli/import/sort-lines.js'
 import { batchesOf, eventsOf, pieces, rejectsOf, START } from './batches.js'
 
 const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefined }

@@ -1,0 +1,81 @@
+import { connect, type NetConnectOpts, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { urlToHttpOptions } from 'node:url'
+import type { FetchHeaders } from '../../client/connection.js'
+import { TallyhouseError } from '../../client/errors.js'
+import { notHttp } from './framing.js'
+import { HeaderFields } from './header-fields.js'
+
+/** What ends the head of a response. */
+export const HEAD_END = '\r\n\r\n'
+const MAX_HEAD_BYTES = 64 * 1024
+/** A response is not decompressed. Some firewalls refuse a request that names no program. */
+const OWN_FIELDS = 'accept-encoding: identity\r\nuser-agent: tallyhouse\r\n'
+const STATUS_LINE = /^HTTP\/1\.([01]) (\d{3})(?: [^\r\n]*)?(?=\r\n|$)/
+/** A line without a colon, or with nothing before it. */
+const NAMELESS = /\r\n(?![^:\r\n]+:)/
+const NOT_OF_A_VALUE = /[^\t -~\x80-\xff]/
+
+/** The head of a response. */
+export interface Head {
+  status: number
+  headers: FetchHeaders
+  /** whether the connection can be used again */
+  isLasting: boolean
+}
+
+/** Connects to the server of a URL; with TLS, if the URL says so. */
+export function openSocket(url: URL, options: Partial<NetConnectOpts> = {}): Socket {
+  const { hostname, port } = urlToHttpOptions(url)
+  const isSecure = url.protocol === 'https:'
+  const address = { ...options, host: hostname ?? '', port: Number(port || (isSecure ? 443 : 80)) }
+  return isSecure ? connectTls({ ...address, servername: nameOf(hostname) }) : connect(address)
+}
+
+/** What a TLS server is asked for; an address is not a name. */
+function nameOf(hostname: string | null | undefined): string {
+  return hostname && !/^[\d.]+$|:/.test(hostname) ? hostname : ''
+}
+
+/**
+ * @param length of the body, if there is one
+ * @returns Latin-1
+ * @throws TypeError for a header that cannot be sent
+ */
+export function requestHead(method: string, url: URL, headers: Record<string, string>, length?: number): string {
+  let head = `${method} ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n${OWN_FIELDS}`
+  for (const [name, value] of Object.entries(headers)) {
+    if (NOT_OF_A_VALUE.test(value)) throw new TypeError(`the header ${name} has a character that it must not have`)
+    head += `${name}: ${value}\r\n`
+  }
+  return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`
+}
+
+/** @throws Error if a response cannot begin so, or has no end of its head so far and is too long */
+export function checkBeginning(head: string): void {
+  if (!'HTTP/'.startsWith(head.slice(0, 5))) throw notHttp('no status')
+  if (head.length > MAX_HEAD_BYTES) throw notHttp('too many headers')
+}
+
+/**
+ * @param text up to HEAD_END
+ * @throws TallyhouseError if a proxy compressed the response
+ */
+export function parseHead(text: string): Head {
+  const [first = '', version, status] = STATUS_LINE.exec(text) ?? []
+  if (status === undefined) throw notHttp('no status')
+  const fields = text.slice(first.length)
+  if (NAMELESS.test(fields)) throw notHttp('a header without a name')
+  const headers = new HeaderFields(fields)
+  const isLasting = version === '1' && !/\bclose\b/i.test(headers.get('connection') ?? '')
+  refuseCompressed(Number(status), headers)
+  return { status: Number(status), headers, isLasting }
+}
+
+function refuseCompressed(status: number, headers: FetchHeaders): void {
+  const codings = [headers.get('content-encoding') ?? 'identity', headers.get('transfer-encoding') ?? 'chunked']
+  const coding = codings.find((one) => !/^(identity|chunked)?$/i.test(one))
+  if (coding === undefined) return
+  const message = `The response, with status ${status}, is compressed (${coding}). Check the proxies in front of the service.`
+  throw new TallyhouseError('compressed', message, { status })
+}

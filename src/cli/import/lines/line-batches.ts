@@ -1,0 +1,170 @@
+/**
+ * Lines that are events already, sent as they are, in this folder: the service scans each event anyway, so the command only
+ * looks for line ends. A batch that the service refuses is sorted into rows (sort-lines.ts) and goes their way. If all lines
+ * went that way, an import on two cores would be a third slower, and take twice the CPU time (1.84 instead of 0.84 s for a
+ * million events). See docs/decisions/013-command-http-client.md.
+ */
+
+import { LINE_FEED } from '../../../json/bytes.js'
+import { RowFault, readRow } from '../../../vendors/row.js'
+import { type BatchLimits, FIRST_BODY_BYTES } from '../batches.js'
+import { type InputOffset, isBlank, LineReader, MAX_ROW_BYTES, tooLong } from '../lines.js'
+import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from '../native-rows.js'
+
+/** Consecutive lines of the input, byte for byte: the body of a call that sends them. */
+export interface LineBatch {
+  /** from 0, over the whole input */
+  index: number
+  body: Buffer<ArrayBuffer>
+  /** lines that are not blank; may be 0 */
+  count: number
+  /** the place of its first byte */
+  start: InputOffset
+  /** the place after its last byte */
+  end: InputOffset
+}
+
+/**
+ * Whether an input is sent as lines, which the service scans, so that nothing does so here. The first row decides: where
+ * it has to be rewritten, the others have to be as well. The same file always gets the same answer.
+ * @param beginning of the input's text
+ */
+export function isSentAsLines(beginning: Buffer, options: SourceOptions): boolean {
+  const [first] = new LineReader({ offset: 0, line: 0 }).read(beginning)
+  return first !== undefined && new NativeRows(options).has(first)
+}
+
+/** Cuts an input into batches at its line ends. */
+export class LineBatches {
+  /** chunks are copied at once */
+  readonly isBrief = true
+  readonly #firstTime: FirstTime
+  readonly #limits: BatchLimits
+  readonly #spare: Buffer<ArrayBuffer>[] = []
+  #index: number
+  #body: Buffer<ArrayBuffer> = Buffer.allocUnsafeSlow(FIRST_BODY_BYTES)
+  #length = 0
+  /** bytes of the body up to the end of its last line; the rest is the beginning of a line */
+  #whole = 0
+  #count = 0
+  #start: InputOffset
+  #line: number
+
+  /**
+   * @param start of the first line
+   * @param index of the first batch
+   */
+  constructor(firstTime: FirstTime, limits: BatchLimits, start: InputOffset, index: number) {
+    this.#firstTime = firstTime
+    this.#limits = limits
+    this.#start = { offset: start.offset, line: start.line }
+    this.#line = start.line
+    this.#index = index
+  }
+
+  /** @throws Error if the input cannot be read to its end */
+  async *read(chunks: AsyncIterable<Buffer>): AsyncGenerator<LineBatch> {
+    for await (const chunk of chunks) yield* this.#take(chunk)
+    if (this.#length > this.#whole) {
+      if (this.#isFull(this.#length)) yield this.#close()
+      this.#endLine(!isBlank(this.#body, this.#whole, this.#length), this.#length)
+    }
+    if (this.#length > 0) yield this.#close()
+  }
+
+  /** Returns the body of a batch that was sent, so that its buffer is used again. */
+  release({ body }: Pick<LineBatch, 'body'>): void {
+    this.#spare.push(Buffer.from(body.buffer))
+  }
+
+  *#take(chunk: Buffer): Generator<LineBatch> {
+    /** what is before it is in the body */
+    let from = 0
+    let at = 0
+    for (;;) {
+      const found = chunk.indexOf(LINE_FEED, at)
+      if (found === -1) break
+      const end = found + 1
+      if (this.#isFull(this.#length + end - from)) {
+        this.#copy(chunk, from, at)
+        from = at
+        yield this.#close()
+      }
+      if (!this.#firstTime.isKnown) {
+        this.#copy(chunk, from, end)
+        from = end
+        this.#askForTime()
+      }
+      this.#endLine(this.#hasText(chunk, at, found), this.#length + end - from)
+      at = end
+      if (this.#count === this.#limits.events) {
+        this.#copy(chunk, from, at)
+        from = at
+        yield this.#close()
+      }
+    }
+    this.#copy(chunk, from, chunk.length)
+    if (this.#length - this.#whole > MAX_ROW_BYTES) throw tooLong(this.#line + 1)
+  }
+
+  /** Whether a line may not be added that would make the body this long. */
+  #isFull(length: number): boolean {
+    return this.#count > 0 && length > this.#limits.bytes
+  }
+
+  /** Whether the line that ends here is not blank; its beginning may be in the body. */
+  #hasText(chunk: Buffer, at: number, end: number): boolean {
+    if ((chunk[at] ?? 0) > 0x20) return true
+    return !isBlank(chunk, at, end) || !isBlank(this.#body, this.#whole, this.#length)
+  }
+
+  #endLine(hasText: boolean, end: number): void {
+    this.#whole = end
+    this.#line++
+    if (hasText) this.#count++
+  }
+
+  /** Looks for a time in the line that the body ends with. */
+  #askForTime(): void {
+    try {
+      const written = readRow(this.#body.subarray(this.#whole, this.#length)).textOf(OWN_NAMES.timestamp)
+      if (written !== undefined) this.#firstTime.see(written)
+    } catch (error) {
+      // The service refuses the line.
+      if (!(error instanceof RowFault)) throw error
+    }
+  }
+
+  #copy(bytes: Buffer, start: number, end: number): void {
+    const needed = this.#length + end - start
+    if (needed > this.#body.length) this.#body = enlarged(this.#body, needed, this.#length)
+    this.#length += bytes.copy(this.#body, this.#length, start, end)
+  }
+
+  /** Begins the next batch with what is no whole line yet. */
+  #close(): LineBatch {
+    const [body, length, start] = [this.#body, this.#whole, this.#start]
+    this.#start = { offset: start.offset + length, line: this.#line }
+    const batch = {
+      index: this.#index++,
+      body: body.subarray(0, length),
+      count: this.#count,
+      start,
+      end: this.#start,
+    }
+    const rest = this.#length - length
+    const next = this.#spare.pop() ?? Buffer.allocUnsafeSlow(FIRST_BODY_BYTES)
+    this.#body = rest > next.length ? enlarged(next, rest, 0) : next
+    body.copy(this.#body, 0, length, this.#length)
+    this.#length = rest
+    this.#whole = 0
+    this.#count = 0
+    return batch
+  }
+}
+
+function enlarged(body: Buffer<ArrayBuffer>, needed: number, length: number): Buffer<ArrayBuffer> {
+  const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * body.length))
+  body.copy(larger, 0, 0, length)
+  return larger
+}

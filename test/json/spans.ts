@@ -1,0 +1,57 @@
+/** A plain reader of JSON texts to compare those of `src/json/` with. Its texts must be valid JSON. */
+
+/** The place of a value in a text, without the white space around it; `end` is exclusive. */
+export interface Span {
+  start: number
+  end: number
+}
+
+export interface Member extends Span {
+  name: string
+}
+
+/** Strings, brackets, and other runs of characters. */
+const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g
+
+/** The members of the object in a text, in their order, duplicate names included. */
+export function members(text: string): Member[] {
+  return parts(text).map(([name, colon, ...value]) => {
+    if (name === undefined || colon?.[0] !== ':') throw new TypeError('no object')
+    return { name: JSON.parse(name[0]) as string, ...spanOf(value) }
+  })
+}
+
+/** The elements of the array in a text. */
+export function elements(text: string): Span[] {
+  return parts(text).map(spanOf)
+}
+
+/** The levels of objects and arrays in a text. */
+export function depthOf(text: string): number {
+  let [deepest, depth] = [0, 0]
+  for (const [token] of text.matchAll(TOKEN)) {
+    if (token === '{' || token === '[') deepest = Math.max(deepest, ++depth)
+    else if (token === '}' || token === ']') depth--
+  }
+  return deepest
+}
+
+/** The tokens of a container's members or elements. */
+function parts(text: string): RegExpMatchArray[][] {
+  const found: RegExpMatchArray[][] = []
+  let depth = 0
+  for (const token of [...text.matchAll(TOKEN)].slice(1, -1)) {
+    if (token[0] === '}' || token[0] === ']') depth--
+    if (depth === 0 && token[0] === ',') found.push([])
+    else if (found.length === 0) found.push([token])
+    else found.at(-1)?.push(token)
+    if (token[0] === '{' || token[0] === '[') depth++
+  }
+  return found
+}
+
+function spanOf(tokens: readonly RegExpMatchArray[]): Span {
+  const [first, last] = [tokens[0], tokens.at(-1)]
+  if (first?.index === undefined || last?.index === undefined) throw new TypeError('no value')
+  return { start: first.index, end: last.index + last[0].length }
+}
