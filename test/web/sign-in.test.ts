@@ -1,12 +1,12 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { SECRET_KEY } from '../helper.js'
-import { isUsable, startSite } from './page.js'
+import { checkAccessibility, startSite } from './page.js'
 
 const DAY = 86_400_000
 const question = { kind: 'series', series: [{ event: '*', metric: 'events' }] }
 
-/** Clicks it also where the form covers it already: a read that was under way may have found that the session has ended. */
+/** Also works if the form already covers the button, because a pending read may have ended the session. */
 async function saveBoard(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Save board', includeHidden: true }).dispatchEvent('click')
 }
@@ -18,7 +18,7 @@ async function signInAgain(page: Page, key = SECRET_KEY): Promise<void> {
   await page.getByRole('dialog', { name: 'Sign in again' }).waitFor({ state: 'detached' })
 }
 
-t.test('a session that ends', async (t) => {
+t.test('an expired session', async (t) => {
   let now = Date.now()
   const site = await startSite(t, {}, { now: () => now })
   const { call, visit, url, addKey, revokeKey } = site
@@ -30,7 +30,7 @@ t.test('a session that ends', async (t) => {
   const cards = [{ id: 'a', name: 'All', question, width: 2 }]
   await call('PUT', '/public/boards/team', { name: 'Team', cards })
 
-  t.test('leads from every view to the form, and back to what was asked for', async (t) => {
+  t.test('every view asks to sign in again, and then continues', async (t) => {
     const page = await visit(t, '#/health')
     const views = [
       ['#/users', page.getByRole('link', { name: 'ada' })],
@@ -41,17 +41,17 @@ t.test('a session that ends', async (t) => {
     ] as const
     for (const [link, content] of views) {
       expire()
-      // Not by a click: what the view before still reads may have brought the form already.
+      // Not by a click, because a pending read of the previous view may have opened the form already.
       await page.goto(`${url}/${link}`)
       await page.getByRole('dialog', { name: 'Sign in again' }).getByText('You have been signed out').waitFor()
-      if (link === '#/users') await isUsable(t, page, 'the form over a view')
+      if (link === '#/users') await checkAccessibility(t, page, 'the form over a view')
       await signInAgain(page)
       await content.first().waitFor()
       t.equal(page.url(), `${url}/${link}`)
     }
   })
 
-  t.test('loses nothing that was typed', async (t) => {
+  t.test('keeps unsaved input', async (t) => {
     const page = await visit(t, '#/board/team?edit=1')
     await page.getByLabel('Name of the board').fill('Our team')
     expire()
@@ -65,7 +65,7 @@ t.test('a session that ends', async (t) => {
     await page.getByRole('heading', { name: 'Our team' }).waitFor()
   })
 
-  t.test('as its key was revoked is one', async (t) => {
+  t.test('includes the session of a revoked key', async (t) => {
     const key = await addKey('read')
     const page = await visit(t, '#/users', key)
     await page.getByRole('link', { name: 'ada' }).waitFor()
@@ -76,7 +76,7 @@ t.test('a session that ends', async (t) => {
     t.match(page.url(), /search=ad$/)
   })
 
-  t.test('shows nothing of one project to somebody who signs in to another', async (t) => {
+  t.test('hides the data of one project after signing in to another', async (t) => {
     const page = await visit(t, '#/board/team?edit=1')
     await page.getByLabel('Name of the board').fill('Their team')
     expire()
@@ -88,7 +88,7 @@ t.test('a session that ends', async (t) => {
   })
 })
 
-t.test('tabs of one browser have one session', async (t) => {
+t.test('tabs of a browser share one session', async (t) => {
   const { call, visitInTab, addKey } = await startSite(t)
   await call('PUT', '/public/boards/team', { name: 'Team', cards: [] })
   await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada' })
@@ -96,7 +96,7 @@ t.test('tabs of one browser have one session', async (t) => {
   await first.getByLabel('Name of the board').fill('Our team')
   const second = await visitInTab('#/users')
   await second.getByRole('heading', { name: 'Users' }).waitFor()
-  t.equal(await first.getByLabel('Name of the board').inputValue(), 'Our team', 'the same project goes on')
+  t.equal(await first.getByLabel('Name of the board').inputValue(), 'Our team', 'the same project keeps its state')
 
   const other = await visitInTab('#/users', await addKey('secret', 'elsewhere'))
   await other.getByText('elsewhere').first().waitFor()
@@ -110,7 +110,7 @@ t.test('tabs of one browser have one session', async (t) => {
   await other.getByText('default').first().waitFor()
 })
 
-t.test('a browser that keeps no cookies is named as the reason', async (t) => {
+t.test('a browser that rejects cookies gets an explanation', async (t) => {
   const { visit, url } = await startSite(t)
   const page = await visit(t, '#/users')
   await page.getByRole('button', { name: 'Sign out' }).click()

@@ -1,38 +1,38 @@
 import { call, setCsrfToken } from './call.js'
 
-/** Who is signed in. */
-export interface SignIn {
+/** The project and kind of key that the user is signed in with. */
+export interface Access {
   project: string
-  kind: 'secret' | 'read'
+  keyKind: 'secret' | 'read'
 }
 
-interface SignInAnswer {
-  session: { project: string; key_kind: SignIn['kind']; csrf_token: string; expires_at: number } | null
+interface SignInResponse {
+  session: { project: string; key_kind: Access['keyKind']; csrf_token: string; expires_at: number } | null
 }
 
-/** All tabs have one sign-in. */
+/** All tabs share one sign-in. */
 const tabs = new BroadcastChannel('sign-in')
 
-/** @param listener called when somebody has signed in or out in another tab */
-export function whenOtherTab(listener: () => void): void {
+/** @param listener called when another tab has signed in or out */
+export function onOtherTabSignIn(listener: () => void): void {
   tabs.onmessage = listener
 }
 
-/** The sign-in of this browser; null if nobody is signed in. */
-export async function currentSignIn(): Promise<SignIn | null> {
-  return begin(await call<SignInAnswer>('GET', '/session'))
+/** The access of this browser; null if nobody is signed in. */
+export async function readAccess(): Promise<Access | null> {
+  return toAccess(await call<SignInResponse>('GET', '/session'))
 }
 
 /** @throws CallError if the key is unknown or may not read */
-export async function signInWith(key: string): Promise<SignIn> {
-  await call<SignInAnswer>('POST', '/session', { apiKey: key })
-  const now = await currentSignIn()
-  if (!now) {
+export async function signIn(key: string): Promise<Access> {
+  await call<SignInResponse>('POST', '/session', { apiKey: key })
+  const access = await readAccess()
+  if (!access) {
     const hint = `Allow cookies for ${location.host} in the settings of the browser, then sign in.`
     throw new Error(`The key is right, but the browser has not kept its cookie. ${hint}`)
   }
   tabs.postMessage('signed in')
-  return now
+  return access
 }
 
 export async function signOut(): Promise<void> {
@@ -40,8 +40,8 @@ export async function signOut(): Promise<void> {
   tabs.postMessage('signed out')
 }
 
-function begin({ session }: SignInAnswer): SignIn | null {
+function toAccess({ session }: SignInResponse): Access | null {
   if (!session) return null
   setCsrfToken(session.csrf_token)
-  return { project: session.project, kind: session.key_kind }
+  return { project: session.project, keyKind: session.key_kind }
 }

@@ -1,8 +1,8 @@
-import type { SignIn } from '../api/sign-in.js'
-import type { Route } from '../lib/route.js'
+import type { Access } from '../api/sign-in.js'
+import type { Route } from '../lib/navigation.js'
 
-/** What every view is given. */
+/** The props of every view. */
 export interface ViewProps {
-  signIn: SignIn
+  access: Access
   route: Route
 }
