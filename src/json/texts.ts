@@ -33,11 +33,17 @@ export function elementTexts(text: string): string[] {
 }
 
 /**
- * As `JsonValue.textWithout`.
+ * As `JsonValue.textWithout`; the same text if nothing is cut.
  * @throws TypeError if the text is not a JSON object
  */
 export function withoutMembers(text: string, isCut: (name: string, value: string) => boolean): string {
-  return readObject(text).textWithout(isCut)
+  let isWhole = true
+  const left = readObject(text).textWithout((name, value) => {
+    const cuts = isCut(name, value)
+    isWhole &&= !cuts
+    return cuts
+  })
+  return isWhole ? text : left
 }
 
 /** Whether the text of a value is that of a number. */

@@ -153,19 +153,19 @@ export class JsonValue {
   }
 
   /**
-   * The text of an object without some of its members; the others stay byte for byte, but for the space between them.
+   * The text of an object without some of its members. Of the others, the space around the name and the value goes, too.
    * @param isCut by the member's name, and the text of its value
    */
   textWithout(isCut: (name: string, text: string) => boolean): string {
-    const { places } = this.#in
+    const { raw, places } = this.#in
     let kept = ''
-    let isWhole = true
     for (let at = this.#at + PLACE; at < this.#next; at = places[at + NEXT] as number) {
-      const end = places[at + END] as number
-      if (isCut(this.#nameAt(at), slice(this.#in, places[at + START] as number, end))) isWhole = false
-      else kept += `${kept && ','}${slice(this.#in, places[at] as number, end)}`
+      const text = slice(this.#in, places[at + START] as number, places[at + END] as number)
+      if (isCut(this.#nameAt(at), text)) continue
+      const start = places[at] as number
+      kept += `${kept && ','}${slice(this.#in, start, string(raw, start + 1))}:${text}`
     }
-    return isWhole ? this.text : `{${kept}}`
+    return `{${kept}}`
   }
 
   /** The first element of an array; undefined if it has none. */

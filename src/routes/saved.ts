@@ -158,7 +158,8 @@ function cardText({ id, name, question, display, width, height }: Card, sent: Js
 
 /** A question may be saved as it was asked, with the key in it. */
 function withoutKey(question: JsonValue | undefined): string {
-  return question?.textWithout((name) => name === 'apiKey') ?? '{}'
+  if (!question) return '{}'
+  return question.member('apiKey') ? question.textWithout((name) => name === 'apiKey') : question.text
 }
 
 function unknown(kind: SavedKind): ApiError {

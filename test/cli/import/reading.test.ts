@@ -159,7 +159,7 @@ t.test('JSON: fields by --map; without a field for them, the other fields are th
     { names, time: 'iso' },
   )
   t.strictSame(events, [
-    '{"event":"a","distinct_id":"12345678901234567890","timestamp":1709200800000,"properties":{"plan": 1.0,"x":[ ]}}',
+    '{"event":"a","distinct_id":"12345678901234567890","timestamp":1709200800000,"properties":{"plan":1.0,"x":[ ]}}',
     '{"event":"a","distinct_id":"u","properties":{ "k":1e5}}',
   ])
   t.strictSame((await read('{"event":"a","distinct_id":"u","plan":1.0}')).events, [
