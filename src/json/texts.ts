@@ -33,17 +33,11 @@ export function elementTexts(text: string): string[] {
 }
 
 /**
- * As `JsonValue.textWithout`; the same text if nothing is cut.
+ * As `JsonValue.without`.
  * @throws TypeError if the text is not a JSON object
  */
 export function withoutMembers(text: string, isCut: (name: string, value: string) => boolean): string {
-  let isWhole = true
-  const left = readObject(text).textWithout((name, value) => {
-    const cuts = isCut(name, value)
-    isWhole &&= !cuts
-    return cuts
-  })
-  return isWhole ? text : left
+  return readObject(text).without(isCut)
 }
 
 /** Whether the text of a value is that of a number. */

@@ -168,6 +168,33 @@ export class JsonValue {
     return `{${kept}}`
   }
 
+  /**
+   * The text of an object without some of its members; everything else stays byte for byte.
+   * @param isCut by the member's name, and the text of its value
+   */
+  without(isCut: (name: string, text: string) => boolean): string {
+    const { places } = this.#in
+    let kept = ''
+    /** up to where the text is decided */
+    let from = this.start
+    let isFirst = true
+    for (let at = this.#at + PLACE; at < this.#next; ) {
+      const next = places[at + NEXT] as number
+      const end = places[at + END] as number
+      if (isCut(this.#nameAt(at), slice(this.#in, places[at + START] as number, end))) {
+        const isLast = next === this.#next
+        kept += slice(this.#in, from, places[at] as number)
+        // A member goes with the comma after it; the last one with the comma before it.
+        if (isLast && !isFirst) kept = kept.replace(/,\s*$/, '')
+        from = isLast ? end : (places[next] as number)
+      } else {
+        isFirst = false
+      }
+      at = next
+    }
+    return kept + slice(this.#in, from, this.end)
+  }
+
   /** The first element of an array; undefined if it has none. */
   get first(): JsonValue | undefined {
     const at = this.#at + PLACE

@@ -98,7 +98,7 @@ t.test('deep nesting does not overflow the stack', async (t) => {
   t.ok(memberText(`{"b":0,"a":${deep}}`, 'a') === deep)
 })
 
-t.test('members are cut out, and the values of the others stay byte for byte', async () => {
+t.test('members are cut out, and everything else stays byte for byte', async () => {
   const rest = fc.array(fc.tuple(fc.string(), fc.jsonValue(), fc.boolean()), { maxLength: 6 })
   fc.assert(
     fc.property(rest, fc.constantFrom('', ' ', '\n  '), (all, space) => {
@@ -108,7 +108,7 @@ t.test('members are cut out, and the values of the others stay byte for byte', a
       const left = withoutMembers(`{${all.map(member).join(',')}}`, cut)
       const wanted = all.filter(([name]) => !cut(name))
       t.strictSame(memberTexts(left), memberTexts(`{${wanted.map(member).join(',')}}`))
-      for (const [, value] of wanted) if (!left.includes(JSON.stringify(value))) return false
+      for (const one of wanted) if (!left.includes(member(one).trim())) return false
       JSON.parse(left)
       return wanted.length < all.length || left === `{${all.map(member).join(',')}}`
     }),
