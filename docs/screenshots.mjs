@@ -41,15 +41,15 @@ const series = {
 /** Every view with a link, and what is there once it is complete. */
 const VIEWS = [
   { name: 'overview', link: '#/', ready: 'main table' },
-  { name: 'live', link: '#/live', ready: '.event-rows li', before: sendSome },
-  { name: 'series', link: question(series, '90d'), ready: '.plot canvas' },
-  { name: 'funnel', link: question(funnel, '90d'), ready: '.funnel' },
-  { name: 'retention', link: question(retention, '90d'), ready: '.cohorts' },
-  { name: 'paths', link: question(paths, '30d'), ready: '.flow' },
+  { name: 'live', link: '#/live', ready: 'ol[aria-label="Events, newest first"] li', before: sendSome },
+  { name: 'series', link: question(series, '90d'), ready: 'figure canvas' },
+  { name: 'funnel', link: question(funnel, '90d'), ready: 'section[aria-label="Step 1"] h3' },
+  { name: 'retention', link: question(retention, '90d'), ready: 'section[aria-label="Cohorts"] td' },
+  { name: 'paths', link: question(paths, '30d'), ready: 'svg[aria-label="Flow"]' },
   { name: 'users', link: '#/users', ready: 'main table' },
-  { name: 'user', link: '#/users', ready: '.timeline li', before: openUser },
+  { name: 'user', link: '#/users', ready: 'section[aria-label="Events"] li', before: openUser },
   { name: 'data', link: '#/data', ready: 'main table' },
-  { name: 'health', link: '#/health', ready: 'main .card' },
+  { name: 'health', link: '#/health', ready: 'main section' },
 ]
 
 const wanted = process.argv.slice(2)
@@ -131,7 +131,7 @@ async function take(page, name) {
 /** Once nothing in sight is being loaded, and what was resized is drawn. @param {import('playwright-core').Page} page */
 async function whenQuiet(page) {
   await page.waitForFunction(() => {
-    const waiting = [...document.querySelectorAll('[aria-busy="true"], .loading')]
+    const waiting = [...document.querySelectorAll('[aria-busy="true"], [data-loading]')]
     return waiting.every((element) => element.getBoundingClientRect().top > innerHeight)
   })
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
@@ -167,7 +167,7 @@ async function sendSome(page) {
     })
   }
   await page
-    .locator('.user-link', { hasText: /^(?:ada|grace|alan|edsger|barbara)$/ })
+    .locator('a[aria-label^="User "]', { hasText: /^(?:ada|grace|alan|edsger|barbara)$/ })
     .nth(13)
     .waitFor()
 }

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { StoreError } from '../clickhouse/errors.js'
-import { Writer } from '../pipeline/writer.js'
+import { Writer } from '../ingest/writer.js'
 import { journalRows } from '../store/dump.js'
 import { openTables } from '../store/tables.js'
 import { counted } from './progress.js'
@@ -23,9 +23,7 @@ export async function drain(
   for (const { number, journal } of lanes) {
     const latest = journals.findLast(({ lane }) => lane === number)
     if (!latest || latest.id === journal.id) continue
-    throw new Error(
-      `The store at ${place} belongs to another journal. Set REDIS_URL or DATA_DIR to the service's value.`,
-    )
+    throw new Error(`The store at ${place} belongs to another journal. Set REDIS_URL or DATA_DIR as for the service.`)
   }
   const entries = await waitingIn(lanes)
   if (entries === 0) return

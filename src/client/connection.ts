@@ -110,7 +110,7 @@ export class Connection {
       throw new TypeError('secretKey must be the secret key of the project')
     }
     if (secretKey.startsWith('pk_')) {
-      throw new TypeError('secretKey is a public key, which is for browsers; a server needs the secret one')
+      throw new TypeError('secretKey is a public key, which is for browsers; a server needs the secret key')
     }
     this.#url = url.replace(/\/+$/, '')
     this.#key = secretKey
@@ -188,7 +188,6 @@ export class Connection {
     { method, path, body, idempotencyKey, headers, timeoutMs = 0 }: Call,
     signal: AbortSignal | undefined,
     read: (response: FetchResponse) => Promise<T>,
-    // The oldest supported Node does not have AbortSignal.any.
     end = new AbortController(),
   ): Promise<T> {
     const abort = () => end.abort(aborted(signal))

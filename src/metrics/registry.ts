@@ -1,15 +1,15 @@
 import type { LedgerWatch } from '../damage/ledger-watch.js'
 import type { PartsWatch } from '../damage/parts-watch.js'
-import type { Admission } from '../http/admission.js'
+import type { Admission } from '../http/admission/admission.js'
 import type { LimitCounts } from '../http/limit-counts.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth, Share } from '../journal/journal.js'
+import type { Lane } from '../lanes/lane.js'
 import { inTime } from '../lib/in-time.js'
 import type { LiveMetrics } from '../live/hub.js'
 import { parseSender } from '../model/sender.js'
-import type { LinkMetrics } from '../pipeline/alias-links.js'
-import type { Lane } from '../pipeline/lane.js'
-import type { StateMetrics } from '../pipeline/state-store.js'
+import type { StateMetrics } from '../states/state-store.js'
+import type { LinkMetrics } from '../users/aliases/alias-links.js'
 import { VERSION } from '../version.js'
 import { idMetrics } from './insert-ids.js'
 import { ledgerMetrics } from './ledger.js'
@@ -88,7 +88,7 @@ export class Metrics {
       ...stateMetrics(lanes),
       counter(
         'tallyhouse_late_clock_reads_total',
-        "Reads that ended early as this lane's clock is over a minute behind another's.",
+        "Reads that ended early because this lane's clock is over a minute behind another's.",
         numbered('lane', this.#sources.lateClockReads, (count) => count),
       ),
       counter(
@@ -98,7 +98,7 @@ export class Metrics {
       ),
       counter(
         'tallyhouse_placeholder_names_total',
-        'Events, links and changes of profiles that SDKs sent about a name that means nobody, such as undefined.',
+        'Events, links and changes of profiles that SDKs sent about a placeholder, such as undefined.',
         byLabel('kind', this.#sources.links.metrics.placeholders),
       ),
       ...liveMetrics(this.#sources.live.metrics),
@@ -160,7 +160,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     counter(
       'tallyhouse_events_repeated_total',
-      'Events that were not stored again, as their insert_id was known.',
+      'Events that were not stored again because their insert_id was known.',
       numbered('lane', lanes, ({ commits }) => commits.metrics.repeated),
     ),
     counter(
@@ -170,7 +170,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     counter(
       'tallyhouse_events_over_share_total',
-      'Those of the refused events with code overloaded whose project had filled its share of the journal; others had room.',
+      'Events refused as overloaded whose project had filled its own share of the journal; others had room.',
       numbered('lane', lanes, ({ commits }) => commits.metrics.overShare),
     ),
     counter(
@@ -180,7 +180,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     gauge(
       'tallyhouse_last_stored_timestamp_seconds',
-      'When this process stored a block in ClickHouse last, in seconds since 1970.',
+      'When this process last stored a block in ClickHouse, in seconds since 1970.',
       numbered('lane', lanes, ({ writer: { metrics } }): Reading<number>[] => [
         [{}, metrics.storedAt === null ? null : metrics.storedAt / 1000],
       ]),
@@ -192,7 +192,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     counter(
       'tallyhouse_entries_rewritten_total',
-      'Entries that were stored in another spelling.',
+      'Entries that were rewritten before they were stored.',
       numbered('lane', lanes, ({ writer }) => writer.metrics.rewritten),
     ),
   ]
@@ -299,7 +299,7 @@ function storageMetrics({ shards, dataDir, hasPriorities }: StorageReading): Met
     ),
     gauge(
       'tallyhouse_store_priorities',
-      'Whether the embedded ClickHouse can hold queries back behind events.',
+      'Whether the embedded ClickHouse can give queries a lower priority than events.',
       hasPriorities === null ? null : Number(hasPriorities),
     ),
     gauge('tallyhouse_data_dir_free_bytes', 'Free space on the file system of DATA_DIR.', dataDir?.freeBytes ?? null),

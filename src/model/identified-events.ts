@@ -1,8 +1,7 @@
 import { BACKSLASH, QUOTE } from '../json/bytes.js'
 import { readJson } from '../json/value.js'
-import { BATCH_HEAD, BATCH_TAIL } from './batch-frame.js'
 import { hasInsertId, INSERT_ID_BYTES, laneOfInsertId, type SentIds, writeInsertId } from './insert-id.js'
-import { PLACE_FIELDS, ScannedBody } from './scanned-body.js'
+import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 import type { Sender } from './sender.js'
 import type { ParsedEvent } from './verbatim.js'
 

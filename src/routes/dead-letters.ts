@@ -3,11 +3,11 @@ import type { Shards } from '../clickhouse/shards.js'
 import { DeadLettersQuery, ReplayBody } from '../contract/dead-letter-schemas.js'
 import { ApiError } from '../contract/errors.js'
 import type { ReplayedLetters } from '../contract/responses.js'
-import { hangUpSignal } from '../http/hang-up.js'
+import { hangUpSignal } from '../http/reply.js'
+import { replayDeadLetter } from '../ingest/replay.js'
 import type { Journal } from '../journal/journal.js'
 import { formatPosition, isPositionText, parsePosition } from '../model/position.js'
-import type { Barrier } from '../pipeline/level-barrier.js'
-import { replayDeadLetter } from '../pipeline/replay.js'
+import type { Barrier } from '../reads/read-barrier.js'
 import { listDeadLetters, readDeadLetters } from '../store/dead-letters.js'
 import { offsetOf } from '../store/page.js'
 
@@ -68,7 +68,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
       const id = formatPosition(letter.position)
       const outcome =
         performance.now() > until
-          ? { isStored: false as const, reason: 'The replay took too long to come to it. Replay it again.' }
+          ? { isStored: false as const, reason: 'The replay ran out of time before this one. Replay it again.' }
           : await replayDeadLetter(shards, letter, Date.now(), (project) => journal.noteDeletion(project))
       if (outcome.isStored) result.replayed++
       else result.refused.push({ id, reason: outcome.reason.slice(0, MAX_CHARACTERS).toWellFormed() })

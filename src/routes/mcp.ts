@@ -2,16 +2,16 @@ import type { Readable } from 'node:stream'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import { asApiError, messageFor } from '../http/error-handler.js'
-import { hangUpSignal } from '../http/hang-up.js'
 import { countLimit } from '../http/limit-counts.js'
+import { hangUpSignal } from '../http/reply.js'
 import { given } from '../lib/given.js'
 import type { ProjectData } from '../mcp/project-data.js'
-import type { EventReads } from '../pipeline/event-reads.js'
-import { readUser, type UserReadParts } from '../pipeline/user-read.js'
 import { answerText } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/field-name.js'
 import type { Questions } from '../questions/run.js'
+import type { EventReads } from '../reads/event-reads.js'
+import { readUser, type UserReadParts } from '../users/user-read.js'
 
 export interface McpOptions extends UserReadParts {
   questions: Questions
@@ -28,7 +28,7 @@ const BEARER = /^Bearer +(\S+) *$/i
 export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
   app.addHook('onRequest', async (request, reply) => {
     // Pages send one, also those whose name was made to lead to this host; the clients that this is for do not.
-    if (request.headers.origin !== undefined) return reply.code(403).send(refusal('A page may not call this.'))
+    if (request.headers.origin !== undefined) return reply.code(403).send(refusal('Web pages may not call this.'))
     useBearer(request)
   })
 

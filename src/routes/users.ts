@@ -6,30 +6,30 @@ import { MEDIA_TYPES } from '../contract/formats.js'
 import { AliasParams, NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
 import type { ErasedUsers } from '../contract/responses.js'
 import { AliasBody, Done, DoneOrWarned, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
-import type { Erased, Erasure } from '../erasure/erasure.js'
-import type { Purge } from '../erasure/purge.js'
-import { purgeAndReport } from '../erasure/purge-report.js'
+import { senderOf } from '../http/admission/authenticate.js'
+import { idempotencyKeyOf } from '../http/admission/idempotency-key.js'
 import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
-import { idempotencyKeyOf } from '../http/idempotency-key.js'
-import { senderOf } from '../http/sender.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { readJson } from '../json/value.js'
 import { applyOperations, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
 import { readProperties } from '../model/properties.js'
 import { ANONYMOUS } from '../model/user-names.js'
-import type { AliasLinks } from '../pipeline/alias-links.js'
-import type { Aliases } from '../pipeline/aliases.js'
-import { deleteProfile } from '../pipeline/delete-profile.js'
-import type { States } from '../pipeline/lane-states.js'
-import type { Barrier } from '../pipeline/level-barrier.js'
-import { tolledUser } from '../pipeline/toll.js'
-import { exportUser } from '../pipeline/user-export.js'
-import { readUser } from '../pipeline/user-read.js'
 import type { Questions } from '../questions/run.js'
 import { type FoundUser, userSearch } from '../questions/user-search.js'
+import type { Barrier } from '../reads/read-barrier.js'
+import type { States } from '../states/state-store.js'
+import { tolledUser } from '../states/toll.js'
 import { offsetOf, wrapRows } from '../store/page.js'
 import { readProfilePage, readProfilesOf } from '../store/profiles.js'
+import type { AliasLinks } from '../users/aliases/alias-links.js'
+import type { Aliases } from '../users/aliases/aliases.js'
+import { deleteProfile } from '../users/delete-profile.js'
+import type { Erased, Erasure } from '../users/erasure/erasure.js'
+import type { Purge } from '../users/erasure/purge.js'
+import { purgeAndReport } from '../users/erasure/purge-report.js'
+import { exportUser } from '../users/user-export.js'
+import { readUser } from '../users/user-read.js'
 
 export interface UsersOptions {
   profiles: States<Profile>
@@ -217,7 +217,7 @@ function hadAnything({ profile, events, sessions, deadLetters, aliases }: Erased
 }
 
 function nobody(): ApiError {
-  const message = `must be a user: the events of ${ANONYMOUS} are nobody’s, or everybody’s`
+  const message = `must be a user: the events of ${ANONYMOUS} belong to no single user`
   return new ApiError('invalid_request', `userId ${message}.`, { details: [{ path: '/userId', message }] })
 }
 

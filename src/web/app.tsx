@@ -1,29 +1,32 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { CallError, endSession, resumeSession, whenSignedOut } from './api/call.js'
-import { currentSession, type Session, signOut, whenOtherTab } from './api/session.js'
-import { BASE } from './lib/base.js'
-import { parseRoute } from './lib/link.js'
-import { isGuarded, type Route, useRoute } from './lib/route.js'
+import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
+import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
+import * as styles from './app.module.css'
+import { BASE_URL } from './lib/base-url.js'
+import { isGuarded, type Route, useRoute } from './lib/navigation.js'
+import { parseRoute } from './lib/route.js'
 import { useLatest } from './lib/use-latest.js'
 import { useLoaded } from './lib/use-loaded.js'
 import { usePoll } from './lib/use-poll.js'
+import * as buttonStyles from './ui/button.module.css'
 import { Failure, Loading, PartMissing } from './ui/notice.js'
-import { Trouble } from './ui/trouble.js'
+import { OutageBanner } from './ui/outage-banner.js'
 import { NeedsEvents } from './views/needs-events.js'
-import { SignIn, SignInAgain } from './views/sign-in.js'
+import { SignInAgain, SignInForm } from './views/sign-in.js'
+import * as signInStyles from './views/sign-in.module.css'
 import type { ViewProps } from './views/view-props.js'
 
 const DAY_MS = 86_400_000
 
 interface View {
   title: string
-  /** whether a project without events gets to see how to send some instead */
+  /** whether a project without events gets the welcome page instead */
   needsEvents?: true
   load: () => Promise<{ default: ComponentType<ViewProps> }>
 }
 
-/** By the first part of the route, in the order of the navigation. Each is loaded when it is first shown. */
+/** By the first part of the route, in navigation order. Each view is loaded when first shown. */
 const VIEWS: Record<string, View> = {
   '': { title: 'Boards', needsEvents: true, load: () => import('./views/boards/boards.js') },
   live: { title: 'Live', needsEvents: true, load: () => import('./views/live/live.js') },
@@ -34,49 +37,49 @@ const VIEWS: Record<string, View> = {
 }
 
 export function App() {
-  const found = useLoaded('session', currentSession)
-  // Nearly everyone is signed in: the view does not wait for the service to say so.
-  useEffect(() => void VIEWS[nameOf(parseRoute(location.hash))]?.load().catch(() => undefined), [])
+  const loaded = useLoaded('sign-in', readAccess)
+  // Most visitors are signed in, so the view loads in parallel with the check.
+  useEffect(() => void VIEWS[findViewName(parseRoute(location.hash))]?.load().catch(() => undefined), [])
   const [failure, setFailure] = useState<Error | null>(null)
-  const [session, setSession] = useState<Session | null>(null)
+  const [access, setAccess] = useState<Access | null>(null)
   const [ending, setEnding] = useState('')
-  // Before anything is drawn: no form to sign in for somebody who is signed in.
-  useLayoutEffect(() => setSession(found.value), [found.value])
-  useEffect(() => whenSignedOut(setEnding), [])
-  const begin = (next: Session) => {
-    setSession(next)
+  // Before painting, so that a signed-in user never sees the sign-in form.
+  useLayoutEffect(() => setAccess(loaded.value), [loaded.value])
+  useEffect(() => onSignedOut(setEnding), [])
+  const begin = (next: Access) => {
+    setAccess(next)
     setEnding('')
   }
   useEffect(() => {
-    // Not before the view of another project is gone, which waits for the next session, too.
-    if (session && ending === '') resumeSession()
-  }, [session, ending])
-  useOtherTabs(session, begin)
-  if (found.error) return <Failure error={found.error} onRetry={found.reload} />
-  if (found.isLoading) return <Loading what="the page" />
-  if (!session) {
+    // Only after the view of another project has unmounted, which waits for the next sign-in, too.
+    if (access && ending === '') noteSignedIn()
+  }, [access, ending])
+  useOtherTabs(access, begin)
+  if (loaded.error) return <Failure error={loaded.error} onRetry={loaded.reload} />
+  if (loaded.isLoading) return <Loading what="the page" />
+  if (!access) {
     return (
-      <main class="sign-in">
-        <SignIn onSignedIn={begin} />
+      <main class={signInStyles.signIn}>
+        <SignInForm onSignedIn={begin} />
       </main>
     )
   }
   return (
     <>
       <Shell
-        session={session}
+        access={access}
         failure={failure}
         isCovered={ending !== ''}
         onSignOut={async () => {
           try {
             await signOut()
           } catch (error) {
-            // The cookie is still good: somebody at a shared computer has to know.
+            // The cookie is still valid, which matters on a shared computer.
             if (!(error instanceof CallError && error.status === 401)) return setFailure(error as Error)
           }
           setFailure(null)
           setEnding('')
-          setSession(null)
+          setAccess(null)
         }}
       />
       {ending !== '' && <SignInAgain reason={ending} onSignedIn={begin} />}
@@ -84,50 +87,50 @@ export function App() {
   )
 }
 
-/** Follows what people do in other tabs, which have the same session; what is not saved yet stays. */
-function useOtherTabs(session: Session | null, begin: (session: Session) => void): void {
-  const latest = useLatest({ session, begin })
+/** Follows sign-ins and sign-outs in other tabs, which share it; unsaved changes are kept. */
+function useOtherTabs(access: Access | null, begin: (access: Access) => void): void {
+  const latest = useLatest({ access, begin })
   useEffect(() => {
-    whenOtherTab(async () => {
-      const { session, begin } = latest.current
-      const next = await currentSession().catch(() => null)
-      if (next && next.project === session?.project) return begin(next)
+    onOtherTabSignIn(async () => {
+      const { access, begin } = latest.current
+      const next = await readAccess().catch(() => null)
+      if (next && next.project === access?.project) return begin(next)
       if (!isGuarded()) return location.reload()
-      endSession(next ? `Another tab is signed in to ${next.project} now.` : 'Somebody signed out in another tab.')
+      noteSignedOut(next ? `Another tab is signed in to ${next.project} now.` : 'You signed out in another tab.')
     })
   }, [latest])
 }
 
 interface ShellProps {
-  session: Session
-  /** why signing out failed */
+  access: Access
+  /** the error of a failed sign-out */
   failure: Error | null
-  /** whether nobody may see it for now */
+  /** whether the content is hidden behind the sign-in form */
   isCovered: boolean
   onSignOut: () => void
 }
 
-function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
+function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   const route = useRoute()
-  // A page that is kept open stays signed in.
+  // Keeps the user of an open page signed in.
   usePoll(() => {
-    currentSession().then(
-      (now) => now ?? endSession('The session has ended: sign in again.'),
+    readAccess().then(
+      (now) => now ?? noteSignedOut('You have been signed out: sign in again.'),
       () => undefined,
     )
   }, DAY_MS)
-  const name = nameOf(route)
+  const name = findViewName(route)
   const title = VIEWS[name]?.title ?? ''
   useEffect(() => {
     document.title = `${title} – Tallyhouse`
   }, [title])
   return (
-    <div class={isCovered ? 'shell covered' : 'shell'}>
-      <a class="skip" href={`${location.hash || '#/'}`} onClick={focusMain}>
+    <div class={isCovered ? `${styles.shell} ${styles.covered}` : styles.shell}>
+      <a class={styles.skip} href={`${location.hash || '#/'}`} onClick={focusMain}>
         Skip to the content
       </a>
-      <header class="side">
-        <a class="brand" href="#/">
+      <header class={styles.side}>
+        <a class={styles.brand} href="#/">
           Tallyhouse
         </a>
         <nav aria-label="Views">
@@ -137,46 +140,48 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
             </a>
           ))}
         </nav>
-        <div class="account">
+        <div class={styles.account}>
           <span>
-            {session.project} <small>{session.kind} key</small>
+            {access.project} <small>{access.keyKind} key</small>
           </span>
-          <a href={`${BASE}/docs/`}>API reference</a>
-          <button type="button" class="plain" onClick={onSignOut}>
+          <a href={`${BASE_URL}/docs/`}>API reference</a>
+          <button type="button" class={buttonStyles.plain} onClick={onSignOut}>
             Sign out
           </button>
         </div>
       </header>
       <main id="main" tabIndex={-1}>
-        <Trouble />
+        <OutageBanner />
         {failure && <Failure error={failure} />}
-        <CurrentView key={`${name} ${session.project}`} name={name} session={session} route={route} />
+        <CurrentView key={`${name} ${access.project}`} name={name} access={access} route={route} />
       </main>
     </div>
   )
 }
 
-function nameOf({ view }: Route): string {
+function findViewName({ view }: Route): string {
   return Object.hasOwn(VIEWS, view) ? view : ''
 }
 
 function CurrentView({ name, ...props }: ViewProps & { name: string }) {
-  const [fault, again] = useErrorBoundary()
-  // Another place in the same view may be one that can be shown.
+  const [renderError, reset] = useErrorBoundary()
+  // After an error, another route of the same view may render.
   const shown = useRef(props.route)
   useLayoutEffect(() => {
     if (shown.current === props.route) return
     shown.current = props.route
-    again()
-  }, [props.route, again])
+    reset()
+  }, [props.route, reset])
   const { value, error } = useLoaded(name, async () => (await VIEWS[name]?.load())?.default)
-  if (fault) return <Failure error={new Error(`This view cannot be shown: ${fault.message}.`)} onRetry={again} />
+  if (renderError) {
+    return <Failure error={new Error(`This view cannot be shown: ${renderError.message}.`)} onRetry={reset} />
+  }
   if (error) return <PartMissing />
   if (!value) return <Loading what="the view" />
   const Content = value
   if (!VIEWS[name]?.needsEvents) return <Content {...props} />
   return (
-    <NeedsEvents session={props.session}>
+    <NeedsEvents access={props.access}>
       <Content {...props} />
     </NeedsEvents>
   )

@@ -1,4 +1,4 @@
-// Bundles the page into dist/web: its parts have the hash of their content in their names and are compressed ahead.
+// Bundles the page into dist/web. Files are named by content hash and compressed in advance.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +6,7 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import { BUNDLE, SOURCE } from './bundle.mjs'
 
-/** What is shown without a link to another view. */
+/** The view of the default route. */
 const FIRST_VIEW = 'views/boards/boards.tsx'
 const TARGET = fileURLToPath(new URL('../../dist/web/', import.meta.url))
 
@@ -23,6 +23,7 @@ const { metafile } = await build({
   metafile: true,
 })
 writePage(metafile)
+removeStylesOfViews(metafile)
 for (const folder of ['', 'assets']) {
   for (const { name } of readdirSync(join(TARGET, folder), { withFileTypes: true }).filter((entry) => entry.isFile())) {
     compress(join(TARGET, folder, name))
@@ -31,13 +32,13 @@ for (const folder of ['', 'assets']) {
 
 /** @param {import('esbuild').Metafile} metafile */
 function writePage({ outputs }) {
-  // What is loaded later has entry points of its own.
+  // Chunks loaded later have entry points of their own.
   const entry = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint === 'main.tsx')
   if (!entry) throw new Error('esbuild made no entry point')
   const [script, { cssBundle = '' }] = entry
   const firstView = Object.keys(outputs).find((path) => outputs[path]?.entryPoint === FIRST_VIEW)
   if (!firstView) throw new Error(`esbuild made nothing of ${FIRST_VIEW}`)
-  // What a script imports would be asked for only once that has come.
+  // Without preloading, the browser would discover imports only after it has loaded their importer.
   const preloads = importsOf(outputs, [script, firstView]).map((path) => {
     return `<link rel="modulepreload" href="assets/${basename(path)}" />\n    `
   })
@@ -49,16 +50,27 @@ function writePage({ outputs }) {
 }
 
 /**
- * Scripts, with what they import at once, and what that imports.
+ * Removes the stylesheets of views; the main stylesheet contains them.
+ * @param {import('esbuild').Metafile} metafile
+ */
+function removeStylesOfViews({ outputs }) {
+  const used = Object.values(outputs).find(({ entryPoint }) => entryPoint === 'main.tsx')?.cssBundle
+  for (const path of Object.keys(outputs)) {
+    if (path.endsWith('.css') && path !== used) rmSync(join(SOURCE, path))
+  }
+}
+
+/**
+ * The scripts and their static imports, recursively.
  * @param {import('esbuild').Metafile['outputs']} outputs @param {string[]} scripts
  */
 function importsOf(outputs, scripts) {
-  const found = new Set(scripts)
-  // The set grows while it is walked.
-  for (const path of found) {
-    for (const { path: next, kind } of outputs[path]?.imports ?? []) if (kind === 'import-statement') found.add(next)
+  const all = new Set(scripts)
+  // The set grows during the iteration.
+  for (const path of all) {
+    for (const { path: next, kind } of outputs[path]?.imports ?? []) if (kind === 'import-statement') all.add(next)
   }
-  return [...found]
+  return [...all]
 }
 
 /** @param {string} file */

@@ -1,5 +1,5 @@
-// Serves the page while it is developed: bundled from memory with source maps, and reloaded in the browser after each
-// change. All other requests go to the service, which `npm run dev` starts as well.
+// Development server of the page: bundles in memory with source maps and reloads the browser after each change. Other
+// requests go to the service, which `npm run dev` starts as well.
 import { readFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import { join } from 'node:path'
@@ -11,18 +11,18 @@ const HOST = '127.0.0.1'
 const PARENT_CHECK_MS = 250
 const { values } = parseArgs({
   options: {
-    // Of the service.
+    // Port of the service.
     target: { type: 'string', default: '3000' },
-    // Of the page, by default the next one; 0 takes a free one.
+    // Port of the page; by default the next one, 0 for any free port.
     port: { type: 'string' },
-    // The process with which this one ends.
+    // Parent process; this one exits with it.
     parent: { type: 'string' },
   },
 })
 const { target, parent, port: ownPort = Number(target) + 1 } = values
 if (target === '0') end('The page is not rebuilt: with PORT=0 nobody knows where the service listens.')
 
-/** Runs in the browser. A change of styles alone replaces them, and leaves the page as it is. */
+/** Runs in the browser. If only styles have changed, they are replaced without reloading the page. */
 const RELOAD = `new EventSource('esbuild').addEventListener('change', ({ data }) => {
   const { added, removed, updated } = JSON.parse(data)
   const link = document.querySelector('link[rel=stylesheet]')
@@ -76,7 +76,7 @@ function forward(incoming, response, port) {
     response.writeHead(answer.statusCode ?? 502, answer.headers)
     answer.pipe(response)
   })
-  // The service restarts after a change.
+  // The service restarts after each change of its own code.
   outgoing.on('error', ({ message }) => {
     if (response.headersSent) response.destroy()
     else response.writeHead(502).end(`The service does not answer: ${message}\n`)

@@ -5,10 +5,10 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import type { Command } from '../../src/cli/command.js'
 import { command as keys } from '../../src/cli/keys.js'
-import { openStore } from '../../src/clickhouse/open.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
 import { makeKey } from '../../src/keys/keys.js'
 import type { KeyRecord } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
 import {
   type Client,
   SECRET_KEY,
@@ -194,7 +194,11 @@ for (const storage of STORAGES) {
       await t.rejects(create('--events-only', '--kind', 'public'), { message: /--kind write/ })
       await t.rejects(create('--origin', 'https://shop.example', '--kind', 'secret'), { message: /in pages/ })
       for (const origin of ['shop.example', 'https://shop.example/', 'https://SHOP.example', '*', '']) {
-        await t.rejects(create('--kind', 'write', '--origin', origin), { message: /--origin is an origin/ }, origin)
+        await t.rejects(
+          create('--kind', 'write', '--origin', origin),
+          { message: /--origin must be an origin/ },
+          origin,
+        )
       }
       t.strictSame(await listed(env, '--project', 'refused'), [])
     })

@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap'
 import { ShardsError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
-import { prepareAvailable, prepareShards } from '../../src/clickhouse/prepare-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
+import { prepareAvailable, prepareShards } from '../../src/store/prepare-shards.js'
 import { until } from '../helper.js'
 import { type Node, shardsUrl, startNode, startNodes } from '../nodes.js'
 
@@ -43,7 +43,7 @@ t.test('URLs in another order, of another store or of a part of one are refused'
     name: 'ShardsError',
     message: new RegExp(`order of CLICKHOUSE_URL was changed: ${hostOf(second)} is shard 1`),
   })
-  await t.rejects(prepareShards(open(t, second.url)), { message: /is shard 1 of its store, but is named as shard 0/ })
+  await t.rejects(prepareShards(open(t, second.url)), { message: /is shard 1 of its store, but is listed as shard 0/ })
   const third = await startNode(t)
   const other = open(t, third.url)
   await prepareShards(other)

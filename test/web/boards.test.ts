@@ -1,17 +1,17 @@
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { until } from '../helper.js'
-import { fileOf, isUsable, type Site, startSite } from './page.js'
+import { checkAccessibility, download, type Site, startSite } from './page.js'
 
 const DAY_MS = 86_400_000
 const USERS = { kind: 'series', series: [{ event: '*', metric: 'users' }] }
 
-const cardsOf = (page: Page) => page.getByRole('article')
-const titlesOf = async (page: Page) =>
-  await cardsOf(page).evaluateAll((all: { ariaLabel: string | null }[]) => all.map((one) => one.ariaLabel))
-const answerOf = (page: Page, title: string) => page.getByRole('region', { name: `Answer of ${title}` })
+const findCards = (page: Page) => page.getByRole('article')
+const readTitles = async (page: Page) =>
+  await findCards(page).evaluateAll((all: { ariaLabel: string | null }[]) => all.map((one) => one.ariaLabel))
+const findAnswer = (page: Page, title: string) => page.getByRole('region', { name: `Answer of ${title}` })
 
-/** Three users of the last days, who look more often than they buy. */
+/** Three users in the last days, with more views than purchases. */
 async function track(site: Site): Promise<void> {
   const events = [0, 1, 2].flatMap((user) =>
     [1, 2, 3].flatMap((days) => {
@@ -42,14 +42,14 @@ t.test('boards', async (t) => {
   }
   const page = await visit(t, '#/')
 
-  t.test('a project without boards sees one of its own data, and keeps it', async (t) => {
-    await answerOf(page, 'Totals, and the period before').getByText('11', { exact: true }).waitFor()
-    await answerOf(page, 'From one event to the next').getByRole('button', { name: '2: bought' }).waitFor()
+  t.test('a project without boards gets a default board, which can be saved', async (t) => {
+    await findAnswer(page, 'Totals, and the period before').getByText('11', { exact: true }).waitFor()
+    await findAnswer(page, 'From one event to the next').getByRole('button', { name: '2: bought' }).waitFor()
     t.equal(
-      await fileOf(page, 'CSV of Most frequent events'),
+      await download(page, 'CSV of Most frequent events'),
       '\uFEFFSeries,event,Total\r\nAny event,looked,9\r\nAny event,bought,2\r\n',
     )
-    await isUsable(t, page, 'the overview')
+    await checkAccessibility(t, page, 'the overview')
     await page.getByRole('button', { name: 'Save as board' }).click()
     await page.getByLabel('Name', { exact: true }).fill('Ours')
     await page.getByRole('button', { name: 'Save board' }).click()
@@ -58,21 +58,21 @@ t.test('boards', async (t) => {
     t.match(await boards(), [{ name: 'Ours', count: 6 }])
   })
 
-  t.test('cards are moved, widened, renamed and removed, and saved at the end', async (t) => {
+  t.test('a board editor moves, resizes, renames and removes cards, and saves them together', async (t) => {
     await page.getByRole('button', { name: 'Move Users forward', exact: true }).press('Enter')
     const moved = ['Totals, and the period before', 'Events', 'Users', 'Most frequent events']
-    t.strictSame((await titlesOf(page)).slice(0, 4), moved)
-    t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Move Users forward', 'it keeps the focus')
+    t.strictSame((await readTitles(page)).slice(0, 4), moved)
+    t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Move Users forward', 'the button keeps the focus')
     await page.getByRole('status').getByText('Users is card 3 of 6.').waitFor({ state: 'attached' })
     const handle = page.getByRole('article', { name: 'Users', exact: true }).locator('[draggable]')
     await handle.dragTo(page.getByRole('article', { name: 'Totals, and the period before' }))
-    t.equal((await titlesOf(page))[0], 'Users', 'dragged')
+    t.equal((await readTitles(page))[0], 'Users', 'dragged')
     await page.getByLabel('Width of Users', { exact: true }).selectOption('Full width')
     await page.getByRole('button', { name: 'Remove Events', exact: true }).click()
     await page.getByRole('button', { name: 'Remove Users who come back' }).click()
     await page.getByLabel('Title of the card').nth(0).fill('Everybody')
     await page.getByLabel('Name of the board').fill('All of ours')
-    await isUsable(t, page, 'a board that is edited')
+    await checkAccessibility(t, page, 'a board that is edited')
     t.match(await board(), { name: 'Ours', cards: { length: 6 } }, 'nothing is saved yet')
     await page.getByRole('button', { name: 'Save board' }).click()
     await page.getByRole('heading', { name: 'All of ours' }).waitFor()
@@ -85,7 +85,7 @@ t.test('boards', async (t) => {
     t.equal(cards[0].width, 4)
   })
 
-  t.test('whoever leaves a board that was changed is asked, and may stay', async (t) => {
+  t.test('a board editor asks before unsaved changes are discarded', async (t) => {
     const hash = () => new URL(page.url()).hash
     const name = page.getByLabel('Name of the board')
     const dialog = page.getByRole('dialog', { name: 'Leave without saving?' })
@@ -121,7 +121,7 @@ t.test('boards', async (t) => {
     await page.getByRole('heading', { name: 'All of ours' }).waitFor()
   })
 
-  t.test('a saved question becomes a card, which leads to it', async (t) => {
+  t.test('a saved question can be added as a card that links to it', async (t) => {
     await put(t, site, '/questions/people', {
       name: 'People',
       question: { ...USERS, interval: 'none' },
@@ -134,17 +134,17 @@ t.test('boards', async (t) => {
     await page.getByText('“People” is on the board now.').waitFor()
     await page.getByRole('button', { name: 'Close' }).click()
     await page.getByRole('button', { name: 'Save board' }).click()
-    await answerOf(page, 'People').getByText('3', { exact: true }).waitFor()
+    await findAnswer(page, 'People').getByText('3', { exact: true }).waitFor()
     await page.getByRole('link', { name: 'People' }).click()
     await page.getByRole('heading', { name: 'Explore' }).waitFor()
     t.match(page.url(), /saved=people/)
     await page.goBack()
     await call('DELETE', '/public/questions/people')
     await page.reload()
-    await answerOf(page, 'People').getByText('The saved question of this card was deleted.').waitFor()
+    await findAnswer(page, 'People').getByText('The saved question of this card was deleted.').waitFor()
   })
 
-  t.test('a change of somebody else is not lost unseen', async (t) => {
+  t.test('saving a board after somebody else offers both versions', async (t) => {
     const theirs = async (name: string) => {
       const { id, cards } = await board()
       await put(t, site, `/boards/${id}`, { name, cards })
@@ -164,7 +164,7 @@ t.test('boards', async (t) => {
     t.match(await board(), { name: 'Mine' })
   })
 
-  t.test('who may only read looks, and a question that fails spoils no other', async (t) => {
+  t.test('a read key sees boards read-only, and a failing card does not affect others', async (t) => {
     const { id } = await board()
     const cards = [
       { id: 'good', name: 'Good', question: { ...USERS, interval: 'none' }, display: { as: 'number' }, width: 1 },
@@ -183,19 +183,19 @@ t.test('boards', async (t) => {
       })
     })
     await reader.getByRole('link', { name: 'Mine' }).click()
-    await answerOf(reader, 'Good').getByText('3', { exact: true }).waitFor()
-    await answerOf(reader, 'Bad').getByText('ClickHouse does not answer.').waitFor()
+    await findAnswer(reader, 'Good').getByText('3', { exact: true }).waitFor()
+    await findAnswer(reader, 'Bad').getByText('ClickHouse does not answer.').waitFor()
     t.ok(await reader.getByRole('button', { name: 'Edit board' }).isDisabled())
-    await isUsable(t, reader, 'a board to look at')
+    await checkAccessibility(t, reader, 'a board to look at')
     await reader.clock.install()
     await reader.reload()
-    await answerOf(reader, 'Good').getByText('3', { exact: true }).waitFor()
+    await findAnswer(reader, 'Good').getByText('3', { exact: true }).waitFor()
     const before = asked
     await reader.clock.fastForward(61_000)
     await until('the next answers', () => asked >= before + 2)
   })
 
-  t.test('a new board is made, and deleted after asking', async (t) => {
+  t.test('a board can be created, and deleted after confirmation', async (t) => {
     await page.getByRole('button', { name: 'New board' }).click()
     await page.getByLabel('Name', { exact: true }).fill('<img src=x onerror=alert(1)>')
     await page.getByRole('button', { name: 'Create board' }).click()
@@ -207,7 +207,7 @@ t.test('boards', async (t) => {
     t.equal((await boards()).length, 1)
   })
 
-  t.test('what is typed into a new board stays, though the list of boards cannot be read', async (t) => {
+  t.test('a new board keeps its input when the list of boards cannot be loaded', async (t) => {
     const page = await visit(t, '#/')
     let fail: () => void = () => undefined
     const isTyped = new Promise<void>((resolve) => {

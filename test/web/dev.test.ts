@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import t from 'tap'
 import { dataFolder, SECRET_KEY, startService, until } from '../helper.js'
 
-t.test('the page that is being developed has source maps, hears of changes and asks the service', async (t) => {
+t.test('the development server serves source maps and changes, and forwards calls to the service', async (t) => {
   const service = await startService(t, { DATA_DIR: await dataFolder(t), SECRET_KEY })
   const target = new URL(service.url).port
   const dev = spawn('node', ['src/web/dev.mjs', `--target=${target}`, '--port=0'], {

@@ -1,10 +1,10 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { isUsable, startSite } from './page.js'
+import { checkAccessibility, startSite } from './page.js'
 
 const link = (question: object, as: string) => `#/explore?${new URLSearchParams({ q: JSON.stringify(question), as })}`
 
-t.test('numbers and names at their edges', async (t) => {
+t.test('answers render with extreme numbers and names', async (t) => {
   const { call, visit, url } = await startSite(t)
   const names = [
     '',
@@ -25,7 +25,7 @@ t.test('numbers and names at their edges', async (t) => {
   t.equal((await call('POST', '/public/track/batch', { events })).statusCode, 200)
   const page = await visit(t, '#/explore')
   const show = async (page: Page, question: object, as: string) => {
-    // Or the answer to the question before could be taken for this one's.
+    // Otherwise the previous answer could be mistaken for this one.
     await page.goto('about:blank')
     await page.goto(`${url}/${link(question, as)}`)
     await page.getByText('Answered in').waitFor()
@@ -33,13 +33,13 @@ t.test('numbers and names at their edges', async (t) => {
   const sold = (metric: string, property: string) => ({ kind: 'series', series: [{ event: 'sold', metric, property }] })
 
   await show(page, sold('avg', 'properties.text'), 'line')
-  await page.getByText('Nothing was found in this time.').waitFor()
+  await page.getByText('No events in this period.').waitFor()
   await show(page, sold('avg', 'properties.small'), 'number')
   await page.getByRole('button', { name: '0.004' }).waitFor()
   const split = { ...sold('sum', 'properties.sum'), breakdown: ['properties.name'], limit: 40 }
   for (const as of ['line', 'area', 'bar', 'number', 'table']) {
     await show(page, split, as)
-    await isUsable(t, page, as)
+    await checkAccessibility(t, page, as)
   }
   await page.setViewportSize({ width: 390, height: 844 })
   const table = page.getByRole('region', { name: 'Table: Numbers' })
@@ -50,7 +50,7 @@ t.test('numbers and names at their edges', async (t) => {
   t.ok(Math.max(...heights) < 60, `no number is broken into lines: ${heights}`)
 })
 
-t.test('a long name leaves the other columns wide enough for their words', async (t) => {
+t.test('tables keep their columns readable next to a long name', async (t) => {
   const { call, visit } = await startSite(t)
   const long = 'x'.repeat(255)
   const events = ['short', long].map((event) => ({ event, distinct_id: event, properties: { plan: event } }))
@@ -78,15 +78,15 @@ t.test('a long name leaves the other columns wide enough for their words', async
       const { width = 0 } = (await table.boundingBox()) ?? {}
       t.ok(width > 0 && width < viewport.width, `${view} at ${viewport.width} px: as wide as ${width} px`)
     }
-    await isUsable(t, page, view)
+    await checkAccessibility(t, page, view)
   }
 })
 
-t.test('what no view can draw is said, and the other views go on', async (t) => {
+t.test('a render error is shown, and other views keep working', async (t) => {
   const { call, visit, url } = await startSite(t)
   await call('POST', '/public/track', { event: 'a', distinct_id: 'ada' })
   const page = await visit(t, '#/data')
-  // No answer of the service is known to do it, so this one stands for a fault of the page itself.
+  // No known answer of the service causes this, so it simulates a bug in the page.
   await page.route('**/public/query', (route) =>
     route.fulfill({ json: { status: 1, error: null, kind: 'series', results: [null] } }),
   )

@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { indented } from '../../src/web/lib/indented.js'
+import { indentJson } from '../../src/web/lib/json-text.js'
 import { until } from '../helper.js'
-import { linksOf, rowsOf, startLiveSite } from './live-site.js'
-import { isUsable } from './page.js'
+import { findLinks, findRows, startLiveSite } from './live-site.js'
+import { checkAccessibility } from './page.js'
 
 const site = await startLiveSite(t)
 const { track } = site
 
-t.test('an event shows its exact text, and is edited and deleted after asking', async (t) => {
+t.test('an event shows its exact properties, and can be edited and deleted after confirmation', async (t) => {
   const key = await site.addKey('secret', 'edits')
   const text = '{ "b" : 1.0, "a":12345678901234567890, "a":1e400, "session_id":"s-1","u":"\\u00e9é\\u202e"}'
   await site.call('POST', '/public/users/identify', { distinct_id: 'ada' }, { 'x-api-key': key })
@@ -20,10 +20,10 @@ t.test('an event shows its exact text, and is edited and deleted after asking', 
   const exact = dialog.getByRole('region', { name: 'Properties, exactly as stored' })
   await exact.waitFor()
   t.equal(await exact.textContent(), text)
-  t.equal(await dialog.getByRole('region', { name: 'Properties, indented' }).textContent(), indented(text))
+  t.equal(await dialog.getByRole('region', { name: 'Properties, indented' }).textContent(), indentJson(text))
   t.equal(await dialog.getByRole('link', { name: 'ada & co/?' }).getAttribute('href'), '#/users/ada%20%26%20co%2F%3F')
   t.equal(new URL(page.url()).hash, `#/live/${id}?event=bought`)
-  await isUsable(t, page, 'an event')
+  await checkAccessibility(t, page, 'an event')
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: site.url })
   await dialog.getByRole('button', { name: 'Copy' }).click()
   await dialog.getByText('Copied').waitFor()
@@ -55,7 +55,7 @@ t.test('an event shows its exact text, and is edited and deleted after asking', 
   t.equal(gone.statusCode, 404)
 })
 
-t.test('a read key looks only; the keyboard opens and closes', async (t) => {
+t.test('a read key cannot edit events; the dialog works with the keyboard', async (t) => {
   const key = await site.addKey('secret', 'looks')
   const id = await track(key, 'bought', 'ada', { a: 1 })
   const page = await site.visit(t, '#/live', await site.addKey('read', 'looks'))
@@ -67,7 +67,7 @@ t.test('a read key looks only; the keyboard opens and closes', async (t) => {
   t.equal(await dialog.getByRole('button', { name: /Edit|Delete/ }).count(), 0)
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'hidden' })
-  // The browser hides the dialog before it tells the page.
+  // The browser hides the dialog before the page handles its close event.
   await page.waitForURL(/#\/live$/)
   const focused = () => page.evaluate<string>('document.activeElement?.getAttribute("href") ?? ""')
   await until('the focus where it was', async () => (await focused()).startsWith(`#/live/${id}`))
@@ -75,7 +75,7 @@ t.test('a read key looks only; the keyboard opens and closes', async (t) => {
   await page.getByRole('alert').getByText('no event with this id').waitFor()
 })
 
-t.test('whatever events hold is text: nothing runs, and no name breaks the layout', async (t) => {
+t.test('hostile events are shown as text and keep the layout intact', async (t) => {
   const key = await site.addKey('secret', 'hostile')
   const nasty = fc.constantFrom(
     '<script>document.title="run"</script>',
@@ -103,18 +103,18 @@ t.test('whatever events hold is text: nothing runs, and no name breaks the layou
   const { statusCode, body } = await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
   t.equal(statusCode, 200, body)
   const page = await site.visit(t, '#/live', key)
-  await until('all rows', async () => (await rowsOf(page).count()) === events.length)
+  await until('all rows', async () => (await findRows(page).count()) === events.length)
   for (const [row, sent] of [...events].reverse().entries()) {
     if (row % 9 > 0) continue
-    await linksOf(page).nth(row).press('Enter')
+    await findLinks(page).nth(row).press('Enter')
     const exact = page.getByRole('region', { name: 'Properties, exactly as stored' })
     await exact.waitFor()
     t.equal(await exact.textContent(), JSON.stringify(sent.properties))
-    if (row === 0) await isUsable(t, page, 'hostile events')
+    if (row === 0) await checkAccessibility(t, page, 'hostile events')
     const user = page.getByRole('dialog').locator('a[href^="#/users/"]')
     t.equal(decodeURIComponent((await user.getAttribute('href'))?.slice('#/users/'.length) ?? ''), sent.distinct_id)
     await page.keyboard.press('Escape')
-    // The link of the list comes after the dialog is hidden, and would take the place of the next event's.
+    // The URL changes after the dialog is hidden, and would overwrite the one of the next event.
     await page.waitForURL(/#\/live$/)
     await exact.waitFor({ state: 'hidden' })
   }

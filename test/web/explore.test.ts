@@ -1,13 +1,13 @@
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { until } from '../helper.js'
-import { fileOf, isUsable, startSite } from './page.js'
+import { checkAccessibility, download, startSite } from './page.js'
 
 const DAY_MS = 86_400_000
 const ZONE = 'Europe/Berlin'
 const site = await startSite(t)
 
-/** Twelve people of a shop; each third one buys, and all look around before. */
+/** Twelve users of a shop: all of them look, every third buys. */
 async function fill(): Promise<void> {
   const now = Date.now()
   const events: object[] = []
@@ -32,18 +32,18 @@ async function fill(): Promise<void> {
 
 type Row = (string | number | null)[]
 
-/** What the service answers to the same question, asked without the page. */
-async function answerTo(question: object): Promise<{ results: never }> {
+/** The answer of the service to the same question. */
+async function query(question: object): Promise<{ results: never }> {
   const response = await site.call('POST', '/public/query', { timezone: ZONE, ...question })
   t.equal(response.statusCode, 200, response.body)
   return response.json()
 }
 
 const shown = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 2 })
-const textOf = (value: string | number | null) => (typeof value === 'number' ? shown.format(value) : (value ?? '–'))
+const format = (value: string | number | null) => (typeof value === 'number' ? shown.format(value) : (value ?? '–'))
 
-/** The rows of a table, without its head and the marks of what is not over. */
-async function rowsOf(page: Page, title: string): Promise<string[][]> {
+/** The rows of a table, without the heading and the marks of open buckets. */
+async function readRows(page: Page, title: string): Promise<string[][]> {
   const rows = await page
     .getByRole('region', { name: `Table: ${title}` })
     .locator('tbody tr')
@@ -53,14 +53,14 @@ async function rowsOf(page: Page, title: string): Promise<string[][]> {
   )
 }
 
-/** Waits until the page draws these numbers as a table. */
-async function draws(t: Test, page: Page, title: string, rows: Row[]): Promise<void> {
+/** Waits until the page shows these numbers as a table. */
+async function waitForTable(t: Test, page: Page, title: string, rows: Row[]): Promise<void> {
   t.ok(rows.length > 0 && rows.some((row) => row.some((value) => typeof value === 'number' && value > 0)))
   await page.getByRole('radio', { name: 'Table' }).check()
-  const expected = JSON.stringify(rows.map((row) => row.map(textOf)))
+  const expected = JSON.stringify(rows.map((row) => row.map(format)))
   let last = ''
   await until(`the table ${expected}`, async () => {
-    last = JSON.stringify(await rowsOf(page, title).catch(() => []))
+    last = JSON.stringify(await readRows(page, title).catch(() => []))
     return last === expected
   }).catch((error) => t.fail(`${error.message}: ${last}`))
 }
@@ -77,8 +77,8 @@ async function chooseIn(page: Page, field: ReturnType<Page['getByRole']>, text: 
   await page.locator('[role="option"]:visible').filter({ hasText: text }).first().click()
 }
 
-/** The date in the zone of the browsers, so many days from now. */
-function dayIn(days: number): string {
+/** The date in the browsers' time zone, some days from now. */
+function formatDay(days: number): string {
   return new Intl.DateTimeFormat('en-CA', { timeZone: ZONE }).format(Date.now() + days * DAY_MS)
 }
 
@@ -87,23 +87,23 @@ interface SeriesLine {
   points: { at: string; value: number }[]
 }
 
-t.test('nothing sent yet: the page says how to, and goes on by itself', async (t) => {
+t.test('an empty project shows the welcome page until the first event arrives', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
   await fill()
   await page.getByRole('heading', { name: 'Explore' }).waitFor()
 })
 
-t.test('series from scratch: events, metrics, filters, breakdown; in a fresh browser the same', async (t) => {
+t.test('a series built in the form matches the service, and its link reproduces it', async (t) => {
   const page = await site.visit(t, '#/explore')
   await choose(page, 'Series 1', 'Event', 'looked')
-  const days = async (question: object) => (await answerTo(question)).results as SeriesLine[]
+  const days = async (question: object) => (await query(question)).results as SeriesLine[]
   const values = (lines: SeriesLine[]) =>
     (lines[0]?.points ?? []).map((_, i) => lines.map(({ points }) => points[i]?.value ?? null))
-  const withoutTimes = async () => (await rowsOf(page, 'Numbers')).map((row) => row.slice(1))
+  const withoutTimes = async () => (await readRows(page, 'Numbers')).map((row) => row.slice(1))
   const drawsLines = async (question: object) => {
     const lines = await days(question)
-    const expected = [...values(lines), lines.map(({ total }) => total)].map((row) => row.map(textOf))
+    const expected = [...values(lines), lines.map(({ total }) => total)].map((row) => row.map(format))
     t.ok(lines.some(({ total }) => total > 0))
     await page.getByRole('radio', { name: 'Table' }).check()
     await until(
@@ -138,32 +138,32 @@ t.test('series from scratch: events, metrics, filters, breakdown; in a fresh bro
     interval: 'week',
   }
   await drawsLines(question)
-  const rows = await rowsOf(page, 'Numbers')
+  const rows = await readRows(page, 'Numbers')
 
   const other = await site.visit(t, new URL(page.url()).hash)
-  await until('the same', async () => JSON.stringify(await rowsOf(other, 'Numbers')) === JSON.stringify(rows))
+  await until('the same', async () => JSON.stringify(await readRows(other, 'Numbers')) === JSON.stringify(rows))
   await other.getByRole('radio', { name: 'Lines' }).check()
   await other
     .getByRole('img', { name: /^Chart of/ })
     .locator('canvas')
     .waitFor()
-  await isUsable(t, other, 'lines')
+  await checkAccessibility(t, other, 'lines')
 })
 
-t.test('a name that no event has is said above the chart', async (t) => {
+t.test('an unknown event name causes a warning above the chart', async (t) => {
   const question = { kind: 'series', series: [{ event: 'lookd' }] }
-  // On a slow machine the first answer may come before its warnings.
-  await until('a warning', async () => 'warnings' in (await answerTo(question)))
+  // On a slow machine, the first answer may not have warnings yet.
+  await until('a warning', async () => 'warnings' in (await query(question)))
   const page = await site.visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}`)
   const answer = page.getByRole('region', { name: 'Answer', exact: true })
   const warnings = answer.getByRole('status', { name: 'Warnings' })
   await warnings.getByText('No event is called lookd. Did you mean looked?').waitFor()
-  await isUsable(t, page, 'a warning')
+  await checkAccessibility(t, page, 'a warning')
   await choose(page, 'Series 1', 'Event', 'looked')
   await until('no warning', async () => (await warnings.count()) === 0)
 })
 
-t.test('a funnel from scratch, its steps moved and removed', async (t) => {
+t.test('a funnel can be built in the form, and its steps moved and removed', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Funnel' }).first().check()
   await choose(page, 'Step 1', 'Event', 'looked')
@@ -173,7 +173,7 @@ t.test('a funnel from scratch, its steps moved and removed', async (t) => {
   await choose(page, 'Step 3', 'Event', 'bought')
   await page.getByRole('button', { name: 'Move up step 2' }).click()
   await page.getByRole('combobox', { name: 'Unit' }).selectOption('weeks')
-  const { results } = await answerTo({
+  const { results } = await query({
     kind: 'funnel',
     steps: [{ event: 'signed up' }, { event: 'looked' }, { event: 'bought' }],
     window: '7w',
@@ -184,7 +184,7 @@ t.test('a funnel from scratch, its steps moved and removed', async (t) => {
     [12, 12, 4],
   )
   await page.getByRole('region', { name: 'Step 3' }).getByRole('button', { name: /^4/ }).waitFor()
-  await isUsable(t, page, 'a funnel')
+  await checkAccessibility(t, page, 'a funnel')
   await page
     .getByRole('region', { name: 'Step 3' })
     .getByRole('button', { name: /Did not get to/ })
@@ -197,47 +197,47 @@ t.test('a funnel from scratch, its steps moved and removed', async (t) => {
   await page.getByRole('region', { name: 'Step 2' }).getByRole('button', { name: /^4/ }).waitFor()
 })
 
-t.test('retention from scratch', async (t) => {
+t.test('a retention question can be built in the form', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Retention' }).check()
   await chooseIn(page, page.getByRole('combobox', { name: 'Start event', exact: true }), 'signed up')
   await chooseIn(page, page.getByRole('combobox', { name: 'Return event', exact: true }), 'looked')
   await page.getByLabel('How many').fill('5')
-  const { results } = await answerTo({ kind: 'retention', start: 'signed up', return: 'looked', intervals: 5 })
+  const { results } = await query({ kind: 'retention', start: 'signed up', return: 'looked', intervals: 5 })
   const cohorts = results as { size: number; cells: { users: number }[] }[]
   await page.getByRole('region', { name: 'Cohorts' }).getByRole('cell').first().waitFor()
-  await isUsable(t, page, 'cohorts')
+  await checkAccessibility(t, page, 'cohorts')
   await page.getByRole('radio', { name: 'Table' }).check()
   const expected = JSON.stringify(
-    cohorts.map(({ size, cells }) => [size, ...cells.map(({ users }) => users)].map(textOf)),
+    cohorts.map(({ size, cells }) => [size, ...cells.map(({ users }) => users)].map(format)),
   )
   await until(expected, async () => {
-    const rows = await rowsOf(page, 'Cohorts')
+    const rows = await readRows(page, 'Cohorts')
     return JSON.stringify(rows.slice(0, -1).map((row) => row.slice(1))) === expected
   })
 })
 
-t.test('paths from scratch, forwards and backwards', async (t) => {
+t.test('paths can be built in the form, in both directions', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Paths' }).check()
   await chooseIn(page, page.getByRole('combobox', { name: 'Event', exact: true }), 'signed up')
   await page.getByRole('button', { name: 'signed up to looked: 12 users' }).click()
   await page.getByRole('dialog').getByText('12 users', { exact: true }).waitFor()
   await page.keyboard.press('Escape')
-  await isUsable(t, page, 'a flow')
+  await checkAccessibility(t, page, 'a flow')
   const rows = async (question: object) => {
-    const { nodes } = (await answerTo({ kind: 'paths', ...question })).results as {
+    const { nodes } = (await query({ kind: 'paths', ...question })).results as {
       nodes: { step: number; event: string; users: number }[]
     }
     return nodes.map(({ step, event, users }) => [step, event, users])
   }
-  await draws(t, page, 'Events', await rows({ start: 'signed up' }))
+  await waitForTable(t, page, 'Events', await rows({ start: 'signed up' }))
   await page.getByRole('combobox', { name: 'Direction' }).selectOption('Before this event')
   await chooseIn(page, page.getByRole('combobox', { name: 'Event', exact: true }), 'looked')
-  await draws(t, page, 'Events', await rows({ end: 'looked' }))
+  await waitForTable(t, page, 'Events', await rows({ end: 'looked' }))
 })
 
-t.test('the users behind a number, page by page, lead to each of them', async (t) => {
+t.test('a drill-down lists users page by page, with links to them', async (t) => {
   const many = Array.from({ length: 60 }, (_, i) => ({ event: 'many', distinct_id: `m${String(i).padStart(2, '0')}` }))
   await site.call('POST', '/public/track/batch', { events: many })
   const question = { kind: 'series', series: [{ event: 'many', metric: 'users' }], interval: 'none', timezone: ZONE }
@@ -253,15 +253,15 @@ t.test('the users behind a number, page by page, lead to each of them', async (t
   await dialog.getByText('Page 2 of 2').waitFor()
   await until('the last ones', async () => (await names()).join() === wanted.slice(50).join())
   t.ok(await dialog.getByRole('button', { name: 'Next' }).isDisabled())
-  t.equal(await fileOf(page, 'CSV of users').then((text) => text.split('\r\n').length), 1 + 60 + 1)
+  t.equal(await download(page, 'CSV of users').then((text) => text.split('\r\n').length), 1 + 60 + 1)
   await dialog.getByRole('link', { name: 'm55' }).click()
   await page.waitForURL(/#\/users\/m55$/)
 })
 
-t.test('the pointer shows the numbers of a day, and a click who is behind one', async (t) => {
+t.test('the chart shows numbers at the pointer, and a click opens the drill-down', async (t) => {
   const question = { kind: 'series', series: [{ event: 'bought' }, { event: 'looked' }], timezone: ZONE }
   const page = await site.visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}&range=7d`)
-  const { results } = await answerTo({ ...question, from: dayIn(-6), to: dayIn(1) })
+  const { results } = await query({ ...question, from: formatDay(-6), to: formatDay(1) })
   const [bought, looked] = results as SeriesLine[]
   const index = bought?.points.findIndex(({ value }) => value > 0) ?? -1
   const canvas = page.locator('.u-over')
@@ -269,7 +269,7 @@ t.test('the pointer shows the numbers of a day, and a click who is behind one', 
   if (!box) return t.fail('there is no chart')
   const x = (box.width * index) / ((bought?.points.length ?? 0) - 1)
   await canvas.hover({ position: { x, y: 9 } })
-  const tip = page.locator('.tip')
+  const tip = page.locator('[data-tooltip]')
   await tip.waitFor()
   t.match(
     await tip.textContent(),
@@ -282,7 +282,7 @@ t.test('the pointer shows the numbers of a day, and a click who is behind one', 
     .waitFor()
 })
 
-t.test('the option that the keys are at is in sight', async (t) => {
+t.test('the active option of a combobox is scrolled into view', async (t) => {
   const names = Array.from({ length: 40 }, (_, i) => ({ event: `option ${i}`, distinct_id: 'ada' }))
   await site.call('POST', '/public/track/batch', { events: names })
   const page = await site.visit(t, '#/explore')

@@ -1,37 +1,38 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { SECRET_KEY, startClickHouse, until } from '../helper.js'
-import { isUsable, startSite } from './page.js'
+import { checkAccessibility, startSite } from './page.js'
 
 const EVERY_MS = 5_000
 
-/** The text of a part of the service. */
-const textOf = async (page: Page, part: string) => (await page.getByRole('region', { name: part }).textContent()) ?? ''
+/** The text of a check. */
+const readText = async (page: Page, part: string) =>
+  (await page.getByRole('region', { name: part }).textContent()) ?? ''
 
-/** Lets the time of the page pass until a part says something. */
-async function untilSaid(page: Page, part: string, text: string | RegExp): Promise<void> {
+/** Advances the page's clock until a check contains a text. */
+async function waitForText(page: Page, part: string, text: string | RegExp): Promise<void> {
   await until(`${part}: ${text}`, async () => {
-    if ((await textOf(page, part)).match(text)) return true
+    if ((await readText(page, part)).match(text)) return true
     await page.clock.fastForward(EVERY_MS)
     return false
   })
 }
 
-t.test('the state of the service is told in words, and follows it', async (t) => {
+t.test('the health view describes the state of the service and follows it', async (t) => {
   const clickhouse = await startClickHouse(t)
   const { call, visit } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
   const page = await visit(t, '#/health')
   await page.getByRole('region', { name: 'Backlog' }).waitFor()
-  t.match(await textOf(page, 'Service'), /The service is ready/)
+  t.match(await readText(page, 'Service'), /The service is ready/)
   await page.clock.install()
   await page.reload()
   await call('POST', '/public/track', { event: 'seen', distinct_id: 'ada' })
-  await untilSaid(page, 'Intake', /Accepted since the start1R/)
-  await untilSaid(page, 'Backlog', 'Everything that was accepted is stored.')
-  await untilSaid(page, 'Store', /Events stored since the start1F/)
-  await isUsable(t, page, 'a calm service')
+  await waitForText(page, 'Intake', /Accepted since the start1R/)
+  await waitForText(page, 'Backlog', 'Everything that was accepted is stored.')
+  await waitForText(page, 'Store', /Events stored since the start1F/)
+  await checkAccessibility(t, page, 'a calm service')
 
-  await t.test('names that mean nobody, and links that were refused, are told, and listed', async (t) => {
+  await t.test('placeholder names and refused aliases are reported and listed', async (t) => {
     await call('POST', '/public/users/identify', { distinct_id: 'grace' })
     const authorization = `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}`
     const batch = [
@@ -40,9 +41,9 @@ t.test('the state of the service is told in words, and follows it', async (t) =>
     ]
     const sent = await call('POST', '/segment/v1/batch', { batch }, { authorization })
     t.equal(sent.statusCode, 200, sent.body)
-    await untilSaid(page, 'Names of users', /named nobody \(a placeholder such as undefined instead of a user id\)/)
-    await untilSaid(page, 'Names of users', /1 link was refused, as both names are known users/)
-    await isUsable(t, page, 'a service with odd names')
+    await waitForText(page, 'Names of users', /named nobody \(a placeholder such as undefined instead of a user id\)/)
+    await waitForText(page, 'Names of users', /1 link was refused, as both names are known users/)
+    await checkAccessibility(t, page, 'a service with odd names')
     const letters = await visit(t, '#/data/dead-letters')
     await letters
       .getByText(/grace.*identified|identified.*grace/)
@@ -50,7 +51,7 @@ t.test('the state of the service is told in words, and follows it', async (t) =>
       .waitFor()
   })
 
-  t.test('what is not known is not said to be well', async (t) => {
+  t.test('an unknown state is not reported as healthy', async (t) => {
     await page.route('**/metrics', (route) => route.fulfill({ status: 502, body: '' }))
     const status = page.getByRole('status')
     await until('a failure', async () => {
@@ -59,23 +60,23 @@ t.test('the state of the service is told in words, and follows it', async (t) =>
     })
     t.notMatch(await status.textContent(), '✓')
     await page.unroute('**/metrics')
-    await untilSaid(page, 'Store', 'ClickHouse answers')
+    await waitForText(page, 'Store', 'ClickHouse answers')
     await until('the state', async () => /All is well|Take a look/.test((await status.textContent()) ?? ''))
   })
 
-  t.test('a store that is down is named, with what to do', async (t) => {
+  t.test('an unavailable store is reported with advice', async (t) => {
     await clickhouse.close()
     await call('POST', '/public/track', { event: 'waits', distinct_id: 'ada' })
-    await untilSaid(page, 'Store', 'ClickHouse does not answer')
-    await untilSaid(page, 'Backlog', /1 entries wait/)
-    t.match(await textOf(page, 'Store'), /Act now[\s\S]*What to do: Start ClickHouse/)
-    t.match(await textOf(page, 'Service'), /Not ready: store/)
+    await waitForText(page, 'Store', 'ClickHouse does not answer')
+    await waitForText(page, 'Backlog', /1 entries wait/)
+    t.match(await readText(page, 'Store'), /Act now[\s\S]*What to do: Start ClickHouse/)
+    t.match(await readText(page, 'Service'), /Not ready: store/)
     t.match((await page.getByRole('status').textContent()) ?? '', /Act now: service, /)
-    await isUsable(t, page, 'a service in trouble')
+    await checkAccessibility(t, page, 'a service in trouble')
   })
 })
 
-t.test('a tab that is hidden asks nothing, and what is shown again is new', async (t) => {
+t.test('a hidden tab does not poll, and refreshes when it is shown', async (t) => {
   const { visitInTab } = await startSite(t)
   const page = await visitInTab('#/health')
   await page.getByRole('region', { name: 'Intake' }).waitFor()

@@ -3,12 +3,12 @@ import type { Test } from 'tap'
 import { until } from '../helper.js'
 import { startSite } from './page.js'
 
-/** A site of which the live view is looked at. */
+/** A site for testing the live view. */
 export async function startLiveSite(t: Test) {
   const site = await startSite(t, {}, { liveLimits: { checkMs: 20 } })
   return {
     ...site,
-    /** @param properties a text is sent as it is; @returns the id of the event */
+    /** @param properties a string is sent unchanged; @returns the id of the event */
     track: async (key: string, event: string, distinct_id: string, properties: object | string = {}) => {
       const text = typeof properties === 'string' ? properties : JSON.stringify(properties)
       const names = `"event":${JSON.stringify(event)},"distinct_id":${JSON.stringify(distinct_id)}`
@@ -20,14 +20,14 @@ export async function startLiveSite(t: Test) {
   }
 }
 
-export const rowsOf = (page: Page) => page.getByRole('list', { name: 'Events, newest first' }).getByRole('listitem')
+export const findRows = (page: Page) => page.getByRole('list', { name: 'Events, newest first' }).getByRole('listitem')
 
-/** The links that open the events that are shown. */
-export const linksOf = (page: Page) => rowsOf(page).locator('a[href^="#/live/"]')
+/** The links to the events that are shown. */
+export const findLinks = (page: Page) => findRows(page).locator('a[href^="#/live/"]')
 
 /** Resolves once the stream is open. */
-export const isLive = (page: Page) => page.getByRole('status').getByText('Live', { exact: true }).waitFor()
+export const waitForLive = (page: Page) => page.getByRole('status').getByText('Live', { exact: true }).waitFor()
 
-/** Resolves once the events of these names are shown, and no others. */
-export const whenShown = (page: Page, names: string[]) =>
-  until(`${names}`, async () => JSON.stringify(await linksOf(page).allInnerTexts()) === JSON.stringify(names))
+/** Resolves once exactly the events of these names are shown. */
+export const waitForEvents = (page: Page, names: string[]) =>
+  until(`${names}`, async () => JSON.stringify(await findLinks(page).allInnerTexts()) === JSON.stringify(names))

@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { until } from '../helper.js'
-import { isLive, rowsOf, startLiveSite, whenShown } from './live-site.js'
-import { isUsable } from './page.js'
+import { findRows, startLiveSite, waitForEvents, waitForLive } from './live-site.js'
+import { checkAccessibility } from './page.js'
 
 const site = await startLiveSite(t)
 const { track } = site
@@ -13,31 +13,31 @@ async function choose(page: Page, label: string, text: string): Promise<void> {
   await field.press('Enter')
 }
 
-t.test('events appear within 2 s, newest first, and stand still when asked to', async (t) => {
+t.test('new events appear within 2 s, newest first, and the list can be paused', async (t) => {
   const key = await site.addKey('secret', 'shop')
   await track(key, 'first', 'ada', { plan: 'pro' })
   await track(key, 'second', 'grace')
   const page = await site.visit(t, '#/live', key)
-  await whenShown(page, ['second', 'first'])
-  await isLive(page)
+  await waitForEvents(page, ['second', 'first'])
+  await waitForLive(page)
   const sentAt = Date.now()
   await track(key, 'third', 'ada', { price: 1.5 })
-  await rowsOf(page).filter({ hasText: 'third' }).waitFor()
+  await findRows(page).filter({ hasText: 'third' }).waitFor()
   t.ok(Date.now() - sentAt < 2_000, `after ${Date.now() - sentAt} ms`)
-  await whenShown(page, ['third', 'second', 'first'])
-  await isUsable(t, page, 'live events')
+  await waitForEvents(page, ['third', 'second', 'first'])
+  await checkAccessibility(t, page, 'live events')
 
   await page.getByRole('button', { name: 'Pause' }).click()
   await track(key, 'fourth', 'ada')
   await page.getByRole('button', { name: 'Show 1 new event' }).waitFor()
   await track(key, 'fifth', 'ada')
   await page.getByRole('button', { name: 'Show 2 new events' }).waitFor()
-  await whenShown(page, ['third', 'second', 'first'])
+  await waitForEvents(page, ['third', 'second', 'first'])
   await page.getByRole('button', { name: 'Resume' }).click()
-  await whenShown(page, ['fifth', 'fourth', 'third', 'second', 'first'])
+  await waitForEvents(page, ['fifth', 'fourth', 'third', 'second', 'first'])
 })
 
-t.test('filters are in the link, and hold for what comes', async (t) => {
+t.test('filters are part of the link, and apply to new events', async (t) => {
   const key = await site.addKey('secret', 'filters')
   for (const [event, user, plan] of [
     ['bought', 'ada', 'pro'],
@@ -47,51 +47,51 @@ t.test('filters are in the link, and hold for what comes', async (t) => {
     await track(key, event, user, { plan, cart: { items: 2 } })
   }
   const page = await site.visit(t, '#/live', key)
-  await whenShown(page, ['left', 'bought', 'bought'])
+  await waitForEvents(page, ['left', 'bought', 'bought'])
   const event = page.getByRole('combobox', { name: 'Event', exact: true })
   await event.fill('bou')
   await page.getByRole('option', { name: 'bought' }).click()
-  await whenShown(page, ['bought', 'bought'])
+  await waitForEvents(page, ['bought', 'bought'])
   await choose(page, 'Property', 'plan')
   await choose(page, 'is', 'pro')
-  await whenShown(page, ['bought'])
-  await isLive(page)
+  await waitForEvents(page, ['bought'])
+  await waitForLive(page)
   await track(key, 'bought', 'linus', { plan: 'free' })
   await track(key, 'bought', 'mary', { plan: 'pro' })
-  await rowsOf(page).filter({ hasText: 'mary' }).waitFor()
-  await whenShown(page, ['bought', 'bought'])
+  await findRows(page).filter({ hasText: 'mary' }).waitFor()
+  await waitForEvents(page, ['bought', 'bought'])
 
   const other = await site.visit(t, new URL(page.url()).hash, key)
-  await whenShown(other, ['bought', 'bought'])
+  await waitForEvents(other, ['bought', 'bought'])
   await choose(other, 'User', 'ada')
-  await whenShown(other, ['bought'])
+  await waitForEvents(other, ['bought'])
   await other.getByRole('button', { name: 'Clear filters' }).click()
-  await whenShown(other, ['bought', 'bought', 'left', 'bought', 'bought'])
+  await waitForEvents(other, ['bought', 'bought', 'left', 'bought', 'bought'])
   await choose(other, 'Property', 'cart.items')
   await choose(other, 'is', '3')
   await other.getByText('No event matches yet').waitFor()
 })
 
-t.test('nothing of another project shows', async (t) => {
+t.test('events of another project are never shown', async (t) => {
   const [mine, other] = [await site.addKey('secret', 'mine'), await site.addKey('secret', 'other')]
   await track(mine, 'mine', 'ada')
   const id = await track(other, 'theirs', 'mallory')
   const page = await site.visit(t, '#/live', mine)
-  await whenShown(page, ['mine'])
-  await isLive(page)
+  await waitForEvents(page, ['mine'])
+  await waitForLive(page)
   await track(other, 'theirs', 'mallory')
   await track(mine, 'mine too', 'ada')
-  await whenShown(page, ['mine too', 'mine'])
+  await waitForEvents(page, ['mine too', 'mine'])
   await page.goto(`${site.url}/#/live/${id}`)
   await page.getByRole('alert').getByText('no event with this id').waitFor()
   t.notMatch(await page.content(), /theirs|mallory/)
 })
 
-t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', async (t) => {
+t.test('a hidden tab closes its stream, and catches up when it is shown', async (t) => {
   const key = await site.addKey('secret', 'hidden')
   const before = await track(key, 'before', 'ada')
   const page = await site.visitInTab('#/live', key)
-  await isLive(page)
+  await waitForLive(page)
   const streams = async () => /^tallyhouse_live_streams (\d+)$/m.exec((await site.app.inject('/metrics')).body)?.[1]
   const open = Number(await streams())
   const tab = await page.context().newPage()
@@ -103,17 +103,17 @@ t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', as
   })
   await tab.close()
   await page.bringToFront()
-  await whenShown(page, ['meanwhile', 'before'])
-  await isLive(page)
+  await waitForEvents(page, ['meanwhile', 'before'])
+  await waitForLive(page)
   t.strictSame(resumed, [before])
 })
 
-t.test('more than a list holds may come meanwhile, and none of it that is wanted is missed', async (t) => {
+t.test('a filtered list catches up on more events than it can hold', async (t) => {
   const key = await site.addKey('secret', 'much')
   await track(key, 'before', 'ada', { kind: 'rare' })
   const page = await site.visitInTab('#/live?property=kind&value=rare', key)
-  await isLive(page)
-  await whenShown(page, ['before'])
+  await waitForLive(page)
+  await waitForEvents(page, ['before'])
   const tab = await page.context().newPage()
   await until('the tab to be hidden', () => page.evaluate<boolean>('document.hidden'))
   await track(key, 'at once', 'ada', { kind: 'rare' })
@@ -124,7 +124,7 @@ t.test('more than a list holds may come meanwhile, and none of it that is wanted
   await send(700)
   await track(key, 'at last', 'ada', { kind: 'rare' })
   await page.bringToFront()
-  await whenShown(page, ['at last', 'at once', 'before'])
+  await waitForEvents(page, ['at last', 'at once', 'before'])
 
   await tab.bringToFront()
   await until('the tab to be hidden', () => page.evaluate<boolean>('document.hidden'))
@@ -133,21 +133,21 @@ t.test('more than a list holds may come meanwhile, and none of it that is wanted
   await track(key, 'newest', 'ada', { kind: 'rare' })
   await tab.close()
   await page.bringToFront()
-  await whenShown(page, ['newest'])
+  await waitForEvents(page, ['newest'])
   t.equal(
     (await site.call('GET', '/public/events?event=long%20ago', undefined, { 'x-api-key': key })).json().events.length,
     1,
   )
 })
 
-t.test('who has a key that is revoked is signed out and told why', async (t) => {
+t.test('revoking a key ends the session and shows why', async (t) => {
   const key = await site.addKey('read', 'revoked')
   const sender = await site.addKey('write', 'revoked')
   await track(sender, 'before', 'ada')
   const page = await site.visit(t, '#/live', key)
-  await whenShown(page, ['before'])
-  await isLive(page)
+  await waitForEvents(page, ['before'])
+  await waitForLive(page)
   await site.revokeKey(key)
-  await page.getByRole('status').getByText('The session has ended: sign in again.').waitFor()
+  await page.getByRole('status').getByText('You have been signed out: sign in again.').waitFor()
   await page.getByText('before').waitFor({ state: 'hidden' })
 })

@@ -1,18 +1,18 @@
 import t from 'tap'
 import { SECRET_KEY } from '../helper.js'
-import { isUsable, startSite } from './page.js'
+import { checkAccessibility, startSite } from './page.js'
 
-t.test('people sign in, and everyone can use what they see', async (t) => {
+t.test('signing in and out is accessible', async (t) => {
   const { visit, addKey, url } = await startSite(t)
   const page = await visit(t, '#/users')
   await page.getByRole('heading', { name: 'Users' }).waitFor()
-  await isUsable(t, page, 'the page')
+  await checkAccessibility(t, page, 'the page')
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByLabel('Key of the project').waitFor()
-  await isUsable(t, page, 'the form')
+  await checkAccessibility(t, page, 'the form')
   const reader = await visit(t, '#/', await addKey('read', 'another project'))
   await reader.getByText('another project').first().waitFor()
-  // Names that every object has.
+  // The name of a property that every object inherits.
   await page.goto(`${url}/#/constructor`)
   await page.getByLabel('Key of the project').fill(SECRET_KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()

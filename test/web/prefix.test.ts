@@ -8,7 +8,7 @@ import { startSite, WAIT_LIMIT_MS } from './page.js'
 
 const PREFIX = '/analytics'
 
-/** A proxy that has a service below a path, and something else everywhere else. @returns its URL */
+/** Starts a proxy that serves the service under a prefix and something else at other paths. @returns its URL */
 async function startProxy(t: Test, target: string): Promise<string> {
   const server = createServer((incoming, answer) => {
     const { url = '', method, headers } = incoming
@@ -30,7 +30,7 @@ async function startProxy(t: Test, target: string): Promise<string> {
   return `http://localhost:${(server.address() as AddressInfo).port}${PREFIX}`
 }
 
-t.test('a proxy may have the page below a path', async (t) => {
+t.test('the page works behind a proxy with a path prefix', async (t) => {
   const { url, call } = await startSite(t)
   const page = await (await startChromium(t)).newPage()
   page.setDefaultTimeout(WAIT_LIMIT_MS)

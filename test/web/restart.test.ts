@@ -1,9 +1,9 @@
 import t from 'tap'
 import { startChromium } from '../browser/chromium.js'
 import { freePort, SECRET_KEY, settingsFor, startService } from '../helper.js'
-import { isLive, whenShown } from './live-site.js'
+import { waitForEvents, waitForLive } from './live-site.js'
 
-t.test('a page that is open while the service restarts goes on by itself, and misses nothing', async (t) => {
+t.test('an open page survives a restart of the service without missing events', async (t) => {
   const env = { ...(await settingsFor(t, 'embedded')), PORT: String(await freePort()) }
   const track = async (url: string, event: string) => {
     const headers = { 'content-type': 'application/json', 'x-api-key': SECRET_KEY }
@@ -16,15 +16,15 @@ t.test('a page that is open while the service restarts goes on by itself, and mi
   await page.goto(`${first.url}/#/live`)
   await page.getByLabel('Key of the project').fill(SECRET_KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()
-  await whenShown(page, ['before'])
-  await isLive(page)
+  await waitForEvents(page, ['before'])
+  await waitForLive(page)
   first.process.kill('SIGTERM')
   await first.ended
   await page.getByRole('status').getByText('Reconnecting…').waitFor()
   const second = await startService(t, env)
   await track(second.url, 'meanwhile')
-  await isLive(page)
-  await whenShown(page, ['meanwhile', 'before'])
+  await waitForLive(page)
+  await waitForEvents(page, ['meanwhile', 'before'])
   await track(second.url, 'after')
-  await whenShown(page, ['after', 'meanwhile', 'before'])
+  await waitForEvents(page, ['after', 'meanwhile', 'before'])
 })

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { until } from '../helper.js'
-import { fileOf, isUsable, type Site, startSite } from './page.js'
+import { checkAccessibility, download, type Site, startSite } from './page.js'
 
 const DAY = 86_400_000
 const NOW = Date.now()
@@ -13,11 +13,11 @@ async function track({ call }: Site, event: string, distinctId: string, { at = N
   if (statusCode !== 200) throw new Error(body)
 }
 
-/** The names of the events in the order in which they are shown. */
+/** The names of the events in display order. */
 const shownEvents = (page: Page) =>
   page.getByRole('region', { name: 'Events' }).locator('li').getByRole('link').allTextContents()
 
-t.test('users', async (t) => {
+t.test('the users view', async (t) => {
   const site = await startSite(t)
   const { call, browser, visit, addKey } = site
   const hostile = '<b>"\u202e=1+1'
@@ -37,15 +37,15 @@ t.test('users', async (t) => {
   await track(site, 'today', 'ada', { at: NOW, properties: '{"session_id":"visit-2","n":1.0}' })
   await track(site, 'anonymous', 'nobody-3')
 
-  t.test('are listed, and found by what people know of them', async (t) => {
+  t.test('lists and searches users', async (t) => {
     const page = await visit(t, '#/users')
     const links = page.getByRole('table', { name: 'Users' }).getByRole('link')
     await links.first().waitFor()
     t.equal(await links.count(), 3)
-    const file = await fileOf(page, 'Download CSV')
+    const file = await download(page, 'Download CSV')
     t.match(file, /^\uFEFFUser,Name,Email,Created,Updated\r\n/)
     t.match(file, /\r\nada,Ada Lovelace,ada@example\.com,20[^,]+Z,20[^,]+Z\r\n/)
-    await isUsable(t, page, 'users')
+    await checkAccessibility(t, page, 'users')
     const search = page.getByRole('searchbox')
     for (const text of ['LOVELACE', 'ada@example', 'device-7']) {
       await search.fill(text)
@@ -54,20 +54,20 @@ t.test('users', async (t) => {
     await search.fill('Ada ')
     await page.waitForURL(/search=Ada$/)
     await search.pressSequentially('love')
-    t.equal(await search.inputValue(), 'Ada love', 'what was typed stays while the search goes on')
+    t.equal(await search.inputValue(), 'Ada love', 'the input is kept during the search')
     await page.waitForURL(/search=Ada(\+|%20)love$/)
     await search.fill('device-7')
     await page.waitForURL(/search=device-7$/)
     await page.locator('[aria-busy="false"]').waitFor()
-    t.equal(await page.getByText('has events, but no profile.').count(), 0, 'another name has the profile')
-    t.equal((await fileOf(page, 'Download CSV')).split('\r\n').length, 1 + 1 + 1, 'those who were found')
+    t.equal(await page.getByText('has events, but no profile.').count(), 0, 'the user of the alias has a profile')
+    t.equal((await download(page, 'Download CSV')).split('\r\n').length, 1 + 1 + 1, 'only the search results')
     await search.fill('nobody-3')
     await page.getByText('has events, but no profile.').waitFor()
     await search.fill('nobody-4')
     await page.getByText('Nobody matches').waitFor()
   })
 
-  t.test('have a profile, other names, sessions and events, exactly as sent', async (t) => {
+  t.test('shows the profile, aliases, sessions and events exactly as sent', async (t) => {
     const page = await visit(t, '#/users/device-7')
     await page.getByRole('heading', { name: 'ada', exact: true }).waitFor()
     await page.getByText('device-7 is another name of this user.').waitFor()
@@ -78,10 +78,10 @@ t.test('users', async (t) => {
     await page.getByRole('region', { name: 'Events' }).getByText('Session visit-2').waitFor()
     const sessions = page.getByRole('region', { name: 'Sessions' })
     await until('the sessions', async () => (await sessions.getByRole('group').count()) === 2)
-    await isUsable(t, page, 'a user')
+    await checkAccessibility(t, page, 'a user')
   })
 
-  t.test('another name can be removed with a secret key, and then is a user of its own', async (t) => {
+  t.test('removes an alias with a secret key; it becomes a separate user', async (t) => {
     await call('POST', '/public/users/alias', { distinct_id: 'joint', alias: 'tablet/1' })
     await track(site, 'as joint', 'joint')
     await track(site, 'as tablet', 'tablet/1')
@@ -95,7 +95,7 @@ t.test('users', async (t) => {
     await button.click()
     const dialog = page.getByRole('dialog', { name: 'Remove this name?' })
     t.match(await dialog.textContent(), /tablet\/1 will no longer be another name of joint\. .* Nothing is deleted\./)
-    await isUsable(t, page, 'the question about a name')
+    await checkAccessibility(t, page, 'the question about a name')
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     t.match((await call('GET', '/public/users/joint/aliases')).json(), { aliases: ['tablet/1'] })
     await button.click()
@@ -107,7 +107,7 @@ t.test('users', async (t) => {
     await until('its own events', async () => (await shownEvents(page)).join() === 'as tablet')
   })
 
-  t.test('a click opens an event, which can be deleted', async (t) => {
+  t.test('opens an event, which can be deleted', async (t) => {
     await track(site, 'to delete', 'grace')
     const page = await visit(t, '#/users/grace')
     await page.getByRole('link', { name: 'to delete' }).click()
@@ -118,7 +118,7 @@ t.test('users', async (t) => {
     t.match(page.url(), /#\/users\/grace$/)
   })
 
-  t.test('many events come in parts, of all names in one order', async (t) => {
+  t.test('reads many events page by page, merged over all names', async (t) => {
     await call('POST', '/public/users/alias', { distinct_id: 'many', alias: 'many-2' })
     const events = Array.from({ length: 130 }, (_, i) => {
       return { event: `e${i}`, distinct_id: i % 3 === 0 ? 'many-2' : 'many', timestamp: NOW - DAY + i }
@@ -132,14 +132,14 @@ t.test('users', async (t) => {
     t.equal(await page.getByRole('button', { name: 'Show earlier events' }).count(), 0)
   })
 
-  t.test('what tries to be HTML is text', async (t) => {
+  t.test('shows HTML as text', async (t) => {
     const page = await visit(t, '#/users')
     await page.getByRole('link', { name: '<b>"\\u202e=1+1' }).click()
     await page.getByText('<script>alert(1)</script>', { exact: true }).waitFor()
     t.equal(decodeURIComponent(new URL(page.url()).hash), `#/users/${hostile}`)
   })
 
-  t.test('can be exported, and with a secret key be erased', async (t) => {
+  t.test('exports a user, and erases it with a secret key', async (t) => {
     const reader = await visit(t, '#/users/ada', await addKey('read'))
     await reader.getByText('Sign in with a secret key to erase.').waitFor()
     t.equal(await reader.getByRole('button', { name: /Erase/ }).count(), 0)
@@ -157,7 +157,7 @@ t.test('users', async (t) => {
     t.ok(await go.isDisabled())
     await page.getByLabel(/type the user’s id/).fill('ad')
     t.ok(await go.isDisabled())
-    await isUsable(t, page, 'the question')
+    await checkAccessibility(t, page, 'the question')
     await page.getByLabel(/type the user’s id/).fill('ada')
     await go.click()
     await page.getByText('The user is erased').waitFor()
@@ -170,11 +170,11 @@ t.test('users', async (t) => {
     t.equal((await call('GET', '/public/users/ada')).statusCode, 404)
   })
 
-  t.test('another project has none of them', async () => {
+  t.test('shows nothing of another project', async () => {
     const page = await visit(t, '#/users', await addKey('read', 'other'))
     await page.getByText('No profiles yet').waitFor()
     await page.goto(page.url().replace(/#.*/, '#/users/grace'))
-    await page.getByText('There is none: nobody identified this user.').waitFor()
+    await page.getByText('No profile yet.').waitFor()
     await page.getByText('There are no events of this user.').waitFor()
   })
 })

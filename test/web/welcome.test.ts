@@ -1,25 +1,25 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { snippetsFor } from '../../src/web/lib/snippets.js'
+import { buildSnippets } from '../../src/web/views/welcome/snippets.js'
 import { until } from '../helper.js'
-import { rowsOf } from './live-site.js'
-import { isUsable, startSite } from './page.js'
+import { findRows } from './live-site.js'
+import { checkAccessibility, startSite } from './page.js'
 
 const run = promisify(execFile)
 const site = await startSite(t)
 
-t.test('a project without events sees how to send one, until the first arrives', async (t) => {
+t.test('an empty project shows how to send an event, until one arrives', async (t) => {
   const [reader, writer] = [await site.addKey('read', 'fresh'), await site.addKey('write', 'fresh')]
   const page = await site.visit(t, '#/live', reader)
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
-  await isUsable(t, page, 'the welcome')
+  await checkAccessibility(t, page, 'the welcome')
   for (const view of ['Boards', 'Explore', 'Live']) {
     await page.getByRole('link', { name: view, exact: true }).click()
     await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
   }
   await page.getByRole('tab', { name: 'curl' }).press('ArrowLeft')
-  t.equal(await page.getByRole('tab', { selected: true }).textContent(), 'Amplitude', 'the arrow keys go round')
+  t.equal(await page.getByRole('tab', { selected: true }).textContent(), 'Amplitude', 'the arrow keys wrap around')
   await page.getByText('keys create --project fresh --kind write').waitFor()
   t.notMatch(await page.content(), /[sprw]k_[\w-]{10}/, 'no key is shown')
 
@@ -28,11 +28,11 @@ t.test('a project without events sees how to send one, until the first arrives',
   t.match(code, `${site.url}/public/track`)
   await until('the stream', async () => /^tallyhouse_live_streams 1$/m.test((await site.app.inject('/metrics')).body))
   await run('bash', ['-c', `${code.replace('YOUR_WRITE_KEY', writer)} -sf`])
-  await rowsOf(page).filter({ hasText: 'signed up' }).waitFor()
+  await findRows(page).filter({ hasText: 'signed up' }).waitFor()
 })
 
-t.test('what the page says to run sends an event', async (t) => {
-  for (const { title, code } of snippetsFor(site.url)) {
+t.test('the code of the welcome page sends an event', async (t) => {
+  for (const { title, code } of buildSnippets(site.url)) {
     if (title === 'curl') continue
     const key = await site.addKey('write', title)
     const program = code

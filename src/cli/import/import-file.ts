@@ -12,7 +12,7 @@ import { Checkpoint, type Done, type ImportState } from './checkpoint.js'
 import { describeInput, describeMisfits } from './describe-input.js'
 import type { InputFormat } from './formats.js'
 import { CompressedDataError, type Input, openFile, openStream } from './input.js'
-import { type Guesses, inspect, NO_GUESSES, withGuesses } from './inspect.js'
+import { type Guesses, inspect, withGuesses } from './inspect.js'
 import { isSentAsLines, LineBatches } from './lines/line-batches.js'
 import { FirstTime } from './native-rows.js'
 import type { ImportOptions } from './options.js'
@@ -44,7 +44,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   const source = { path, input, paths: await pathsOf(path, options, io) }
   if (path === '-') return await importAlone(source, options, io)
   const lock = await lockFile(`${source.paths.state}.lock`)
-  if (!lock) throw new Error(`Another process is importing ${path}. Wait until it has ended.`)
+  if (!lock) throw new Error(`Another process is importing ${path}. Wait until it ends.`)
   try {
     return await importAlone(source, options, io)
   } finally {
@@ -71,12 +71,11 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines, guesses: found }, io)
   const { state, file, rejectsPath, expired } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '' }
-  const guesses = state.guesses ?? NO_GUESSES
+  const { guesses } = state
   const resolved = withGuesses({ ...options, format, maxBytes, guesses }, guesses)
   if (state.done.batches === 0) for (const text of describeInput(inspected, options)) io.stderr.write(`${text}\n`)
 
-  // Without a record, as nothing is kept of the import of a stream.
-  if (isStream) delete state.done.storedBytes
+  if (isStream) state.done.storedBytes = null
   const stored = storedBatchesOf(paths.state, state)
   const checkpoint = new Checkpoint(state, behind(stored, file), Date.now)
   const rejects = new RejectsFile(rejectsPath, state.done.rejectsBytes)
@@ -104,7 +103,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     transport.close()
     await rejects.close()
     await stored.close()
-    const { rejected, misfits = {} } = checkpoint.state.done
+    const { rejected, misfits } = checkpoint.state.done
     for (const text of describeMisfits(misfits, guesses.types)) io.stderr.write(`${text}\n`)
     if (rejected > 0) io.stderr.write(`${counted(rejected, 'row')} of ${input.name} rejected: see ${rejectsPath}.\n`)
   }
@@ -154,7 +153,7 @@ async function unreadable(
   const { isTruncated, message } = error
   checkpoint.state.isCut = isTruncated
   if (checkpoint.isBegun) await checkpoint.save()
-  const stored = `Stored before that: ${counted(checkpoint.state.done.accepted, 'event')}.`
+  const stored = `Already stored: ${counted(checkpoint.state.done.accepted, 'event')}.`
   const copy = isStream ? '' : isTruncated ? 'Get the whole file. ' : 'Get a good copy. '
   const hint = resumeHint(checkpoint, isStream || !isTruncated ? format : null)
   return new Error(`${message} ${stored} ${copy}${hint}`, { cause: error })

@@ -28,7 +28,7 @@ export interface Guesses {
   hasStrays: boolean
 }
 
-export const NO_GUESSES: Guesses = { time: undefined, needsTime: false, types: [], hasStrays: false }
+const NO_GUESSES: Guesses = { time: undefined, needsTime: false, types: [], hasStrays: false }
 
 /** An input whose head was looked at. */
 export interface Inspected {
@@ -210,6 +210,6 @@ function checkEvents(
       : `None of the first ${rows} rows of ${name}`
   const text = sample.lines.at(-rows) ?? head.bytes
   throw new Error(
-    `${rows === 1 ? `The only row of ${name} that was looked at is no event` : `${what} is an event`}, so nothing was stored. Line ${first.line}: ${first.reason} It is ${quote(text)}.`,
+    `${rows === 1 ? `The only row of ${name} that was checked is not an event` : `${what} is an event`}, so nothing was stored. Line ${first.line}: ${first.reason} It is ${quote(text)}.`,
   )
 }

@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { access, rm } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { MAX_BATCH } from '../../contract/limits.js'
-import { StateFile } from '../../lib/checkpoint-file.js'
+import type { StateFile } from '../../lib/checkpoint-file.js'
 import type { CommandIo } from '../command.js'
 import { counted, number } from '../progress.js'
 import {
@@ -13,6 +13,7 @@ import {
   fingerprint,
   type ImportState,
   newImport,
+  readImport,
 } from './checkpoint.js'
 import type { Unacknowledged } from './find-stored.js'
 import type { InputFormat } from './formats.js'
@@ -69,10 +70,11 @@ export async function beginOrResume(
     report('Standard input cannot be read again: if this import is interrupted, it cannot be resumed.')
     return { ...begun, state: fresh }
   }
-  const file = new StateFile<ImportState>(paths.state)
-  const found = await file.read()
+  const { state: found, file } = await readImport(paths.state)
   if (found?.undoneSince !== undefined) {
-    throw new Error(`The undo of the import of ${path} is not complete. Run it first: tallyhouse import --undo ${path}`)
+    throw new Error(
+      `The undo of the import of ${path} is not complete. Finish it first: tallyhouse import --undo ${path}`,
+    )
   }
   const earlier = await usable(found, paths.rejects)
   if (earlier && earlier.finishedAt !== null && isSameTarget(earlier, fresh)) {
@@ -97,24 +99,21 @@ export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, form
   const rest = {
     ndjson: `the lines after the first ${number(done.line)}`,
     csv: `the header and the lines after the first ${number(done.line)}`,
-    json: `an array of the elements after the first ${number(done.accepted + (done.known ?? 0) + done.rejected + done.passedOver)}`,
+    json: `an array of the elements after the first ${number(done.accepted + done.known + done.rejected + done.skipped)}`,
   }[format]
   return `To resume, import ${rest}.${unacknowledged === 0 ? '' : ` ${unknown('of these events')}`}`
 }
 
 async function freshState(path: string, options: ResolvedOptions): Promise<ImportState> {
   const { names, time, from, zone, event, types, format, delimiter, maxBytes, lines, guesses, target } = options
-  const isTyped = Object.keys(types).length > 0
   return newImport({
     url: target.url,
     key: target.keyDigest,
     input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
     lines,
     guesses,
-    // As they will be read back from the file. Those that earlier versions did not have are only there if they are given.
-    options: JSON.parse(
-      JSON.stringify({ names, time, from, format, delimiter, bytes: maxBytes, zone, event, ...(isTyped && { types }) }),
-    ),
+    // As they will be read back from the file.
+    options: JSON.parse(JSON.stringify({ names, time, from, format, delimiter, bytes: maxBytes, zone, event, types })),
   })
 }
 
@@ -122,7 +121,7 @@ async function freshState(path: string, options: ResolvedOptions): Promise<Impor
 async function usable(state: ImportState | null, rejectsPath: string): Promise<ImportState | null> {
   if (!state) return null
   const { finishedAt, done, sent } = state
-  const { accepted, profiles = 0, known = 0 } = done
+  const { accepted, profiles, known } = done
   const mayHaveStored = accepted + profiles + known > 0 || (finishedAt === null && sent.length > 0)
   if (mayHaveStored) return state
   if (done.rejected > 0) await rm(rejectsPath, { force: true })
@@ -157,20 +156,19 @@ function isSameTarget(one: ImportState, other: ImportState): boolean {
 /** @throws Error if resuming would not send the same batches to the same project */
 function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): void {
   const restart = `To start over, which stores the same events a second time, remove ${file}.`
-  if (earlier.version !== now.version) {
-    throw new Error(`${file} was written by another version of tallyhouse. ${restart}`)
-  }
   if (JSON.stringify(earlier.input) !== JSON.stringify(now.input)) {
     throw new Error(`${path} has changed since its import began, so the import cannot be resumed. ${restart}`)
   }
   if (earlier.url !== now.url) {
-    throw new Error(`The import of ${path} was begun at ${earlier.url}, not at ${now.url}. Resume it there. ${restart}`)
+    throw new Error(
+      `The import of ${path} was started at ${earlier.url}, not at ${now.url}. Resume it there. ${restart}`,
+    )
   }
   if (earlier.key !== now.key) {
-    throw new Error(`The import of ${path} was begun with another secret key. Resume it with that key. ${restart}`)
+    throw new Error(`The import of ${path} was started with another secret key. Resume it with that key. ${restart}`)
   }
   if (JSON.stringify(earlier.options) !== JSON.stringify(now.options)) {
-    throw new Error(`The import of ${path} was begun with other options. Rerun it with the same ones. ${restart}`)
+    throw new Error(`The import of ${path} was started with other options. Rerun it with the same ones. ${restart}`)
   }
 }
 

@@ -1,13 +1,12 @@
 import { createInterface } from 'node:readline/promises'
 import { Connection } from '../../client/connection.js'
-import { TallyhouseError } from '../../client/errors.js'
 import { INSERT_ID_BUCKET_MS, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
-import { StateFile } from '../../lib/checkpoint-file.js'
+import type { StateFile } from '../../lib/checkpoint-file.js'
 import { type FileLock, lockFile } from '../../lib/file-lock.js'
 import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
 import { counted, number, ProgressLine } from '../progress.js'
-import type { ImportState } from './checkpoint.js'
+import { type ImportState, readImport } from './checkpoint.js'
 import type { ImportOptions } from './options.js'
 import { pathsOf } from './resume.js'
 import { IMPORT_RETRY } from './send.js'
@@ -65,7 +64,7 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
       const found = await count(connection, stored, io.signal)
       if (found.events === 0 && state.done.accepted > 0 && state.key !== options.target.keyDigest) {
         throw new Error(
-          `${path} was imported with another secret key, and nothing of it is in the project of this key. Use a key of that project.`,
+          `${path} was imported with another secret key, and none of it is in this key's project. Use a key of that project.`,
         )
       }
       imports.push({ path, state, file, stored, found })
@@ -86,21 +85,17 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
 
 /** @throws Error with a sentence for the user if the import cannot be undone */
 async function readRecord(path: string, statePath: string, url: string) {
-  const file = new StateFile<ImportState>(statePath)
-  const state = await file.read()
+  const { state, file } = await readImport(statePath)
   if (!state) {
     throw new Error(
       `There is no record of an import of ${path}: ${statePath} does not exist. An import from standard input has none.`,
     )
   }
   if (state.url !== url) throw new Error(`${path} was imported at ${state.url}, not at ${url}. Undo it there.`)
-  if (state.done.storedBytes === undefined) {
-    throw new Error(`${path} was imported by an earlier version of tallyhouse, which did not record what it stored.`)
-  }
   const isUnclear = state.finishedAt === null && state.sent.length > 0
   if (isUnclear && !state.undoneSince) {
     throw new Error(
-      `The import of ${path} was interrupted while batches were sent, and it is not known which of them are stored. Rerun it without --undo to resume it, then undo it.`,
+      `The import of ${path} was interrupted while batches were being sent, and it is unknown which of them are stored. Rerun it without --undo to resume it, then undo it.`,
     )
   }
   return { state, file }
@@ -121,27 +116,28 @@ async function deleteBatches(
   body: { batches: string[]; dry_run?: true },
   signal: AbortSignal,
 ): Promise<Found> {
-  try {
-    const call = { method: 'POST', path: '/public/events/delete', body: JSON.stringify(body) } as const
-    const { events, with_insert_id } = (await connection.call(call, { signal }, IMPORT_RETRY)).value
-    return { events: Number(events), withInsertId: Number(with_insert_id) }
-  } catch (error) {
-    if (!(error instanceof TallyhouseError) || error.code !== 'not_found') throw error
-    throw new Error('The service is of an earlier version, which cannot undo imports. Update it.', { cause: error })
-  }
+  const call = { method: 'POST', path: '/public/events/delete', body: JSON.stringify(body) } as const
+  const { events, with_insert_id } = (await connection.call(call, { signal }, IMPORT_RETRY)).value
+  return { events: Number(events), withInsertId: Number(with_insert_id) }
 }
 
 function describe({ finishedAt, undoneSince, done }: ImportState, { events }: Found): string {
   const when = finishedAt === null ? 'imported in part' : `imported at ${finishedAt}`
   const which = events === done.accepted ? '' : ` of the ${number(done.accepted)} that were accepted`
-  const why = which === '' ? '' : undoneSince ? ', as its undo was interrupted' : ', as others were known or deleted'
+  const why =
+    which === ''
+      ? ''
+      : undoneSince
+        ? ', because its undo was interrupted'
+        : ', because others were already stored or deleted'
   return `${when}; ${counted(events, 'event')}${which} ${events === 1 ? 'is' : 'are'} stored${why}.`
 }
 
 /** @throws Error if there is nobody to ask */
 async function mayDelete(imports: readonly Recorded[], { isSure }: UndoOptions, io: CommandIo): Promise<boolean> {
   if (isSure) return true
-  if (!io.stdin.isTTY) throw new Error('Nothing was deleted, as there is no terminal to ask at. Add --yes to delete.')
+  if (!io.stdin.isTTY)
+    throw new Error('Nothing was deleted, because there is no terminal for the question. Add --yes to delete.')
   const events = imports.reduce((sum, { found }) => sum + found.events, 0)
   const terminal = createInterface({ input: io.stdin, output: io.stderr })
   try {
@@ -202,12 +198,12 @@ function whatStays(path: string, { done, finishedAt }: ImportState, { withInsert
   if (withInsertId > 0) {
     const until = new Date(Date.parse(finishedAt ?? new Date().toISOString()) + ID_MEMORY_MS)
     sentences.push(
-      `${counted(withInsertId, 'event')} had an insert_id, which the service remembers. If you import ${path} again before ${until.toISOString()}, it may take them for repetitions, and not store them.`,
+      `${counted(withInsertId, 'event')} had an insert_id, which the service remembers. If you import ${path} again before ${until.toISOString()}, it may treat them as repetitions and not store them.`,
     )
   }
   if (done.uncertain) {
     sentences.push(
-      `Up to ${number(done.uncertain)} more events of ${path} may be stored. The ids of their batches are not known: the service sent none, or they were sent more than 23 hours before the import was resumed.`,
+      `Up to ${number(done.uncertain)} more events of ${path} may be stored. The ids of their batches are unknown: a proxy removed them, or they were sent more than 23 hours before the import was resumed.`,
     )
   }
   return sentences

@@ -1,8 +1,8 @@
 import { FolderInUseError } from '../../clickhouse/embedded/data-dir.js'
 import { type Config, journalUrls } from '../../config.js'
+import { laneName, openJournal, openRelocation } from '../../lanes/open-journal.js'
+import { relayout } from '../../lanes/relayout.js'
 import { openTerminalLog } from '../../lib/log.js'
-import { laneName, openJournal, openRelocation } from '../../pipeline/open-journal.js'
-import { relayout } from '../../pipeline/relayout.js'
 import type { CommandIo } from '../command.js'
 import { openStoreOfLanes } from './open.js'
 
@@ -13,7 +13,7 @@ export async function setLanes(given: Config, io: CommandIo): Promise<number> {
   const { stderr, signal } = io
   const store = await openStoreOfLanes(config).catch((error: unknown) => {
     if (!(error instanceof FolderInUseError)) throw error
-    throw new Error(`Stop the service first: the embedded journal serves one process. ${error.message}`)
+    throw new Error(`Stop the service first: the embedded journal serves a single process. ${error.message}`)
   })
   try {
     stderr.write(`Store: ${store.place}\n`)

@@ -1,14 +1,14 @@
-import { openStore } from '../../clickhouse/open.js'
 import type { Shard, Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
 import type { JournalLook } from '../../journal/relocation.js'
+import { describeLayout } from '../../lanes/layout.js'
+import { lanePlace, openRelocation } from '../../lanes/open-journal.js'
 import { failureText } from '../../lib/failure-text.js'
 import type { Log } from '../../lib/log.js'
 import { openTerminalLog } from '../../lib/log.js'
-import { describeLayout } from '../../pipeline/layout.js'
-import { lanePlace, openRelocation } from '../../pipeline/open-journal.js'
 import { readShardSize } from '../../store/disks.js'
 import { type LayoutHistory, readLayouts } from '../../store/layouts.js'
+import { openStore } from '../../store/open.js'
 import type { CommandIo } from '../command.js'
 
 interface LaneStatus {
@@ -130,5 +130,5 @@ function columns(rows: string[][]): string {
 function warn(config: Config, shards: Shards, { active }: LayoutHistory, stderr: CommandIo['stderr']): void {
   if (!active || (active.lanes === config.LANES && active.shards === shards.all.length)) return
   const given = describeLayout({ lanes: config.LANES, shards: shards.all.length })
-  stderr.write(`These settings have ${given}. A service does not start with them; see tallyhouse lanes --help.\n`)
+  stderr.write(`These settings have ${given}. A service with them does not start; see tallyhouse lanes --help.\n`)
 }

@@ -1,8 +1,8 @@
 import type { Board, BoardCard, BoardSummary } from '../../contract/responses.js'
-import { newId } from '../lib/new-id.js'
+import { createId } from '../lib/new-id.js'
 import { CallError, call } from './call.js'
 
-/** A board as it is edited and saved. */
+/** The part of a board that can be edited. */
 export interface BoardDraft {
   name: string
   cards: BoardCard[]
@@ -15,28 +15,28 @@ export async function listBoards(signal?: AbortSignal): Promise<BoardSummary[]> 
 
 /** @throws CallError `not_found` */
 export async function readBoard(id: string, signal?: AbortSignal): Promise<Board> {
-  return (await call<{ board: Board }>('GET', pathOf(id), undefined, signal)).board
+  return (await call<{ board: Board }>('GET', toPath(id), undefined, signal)).board
 }
 
 /**
- * @param revision the one that is replaced, 0 for a new board; null replaces whatever there is
- * @throws CallError `revision_conflict` if somebody else has changed it meanwhile
+ * @param revision the revision to replace, 0 for a new board; null overwrites any
+ * @throws CallError `revision_conflict` if somebody else has saved the board in the meantime
  */
 export async function saveBoard(id: string, { name, cards }: BoardDraft, revision: number | null): Promise<void> {
-  await call('PUT', pathOf(id), { name, cards, revision })
+  await call('PUT', toPath(id), { name, cards, revision })
 }
 
-/** More are refused by the service. */
+/** The limit of the service. */
 export const MAX_CARDS = 50
-/** Somebody else may save the board at the same time. */
+/** A retry is needed when somebody else saves the board at the same time. */
 const ADD_ATTEMPTS = 3
 
-/** Puts a card at the end of a board, whatever others change of it meanwhile. @throws CallError */
+/** Appends a card to a board, keeping concurrent changes of others. @throws CallError */
 export async function addCard(id: string, card: Omit<BoardCard, 'id'>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const { name, cards, revision } = await readBoard(id)
     try {
-      return await saveBoard(id, { name, cards: [...cards, { ...card, id: newId() }] }, revision)
+      return await saveBoard(id, { name, cards: [...cards, { ...card, id: createId() }] }, revision)
     } catch (error) {
       const isConflict = error instanceof CallError && error.code === 'revision_conflict'
       if (!isConflict || attempt === ADD_ATTEMPTS) throw error
@@ -45,9 +45,9 @@ export async function addCard(id: string, card: Omit<BoardCard, 'id'>): Promise<
 }
 
 export async function deleteBoard(id: string): Promise<void> {
-  await call('DELETE', pathOf(id))
+  await call('DELETE', toPath(id))
 }
 
-function pathOf(id: string): string {
+function toPath(id: string): string {
   return `/public/boards/${encodeURIComponent(id)}`
 }

@@ -1,14 +1,14 @@
-import { BASE } from '../lib/base.js'
-import { lookForTrouble, watched } from './trouble.js'
+import { BASE_URL } from '../lib/base-url.js'
+import { checkStatus, watchForDelay } from './service-status.js'
 
-/** A failure that the service answered with, or that kept it from answering. */
+/** An error response of the service, or a missing response. */
 export class CallError extends Error {
   override readonly name = 'CallError'
   /** HTTP status; 0 if there was no response */
   readonly status: number
   /** `code` of the response; `unreachable` if there was none */
   readonly code: string
-  /** which fields of the request are at fault */
+  /** validation errors by field */
   readonly details: { path: string; message: string }[]
 
   constructor(message: string, status: number, code: string, details: CallError['details'] = []) {
@@ -19,7 +19,7 @@ export class CallError extends Error {
   }
 }
 
-/** JSON that is sent as it is typed: making it of values would change numbers. */
+/** JSON that is sent as typed, because parsing it would change numbers. */
 export class JsonText {
   readonly text: string
 
@@ -31,55 +31,55 @@ export class JsonText {
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 const TIMEOUT_MS = 45_000
-const SESSION_PATH = '/session'
-/** A POST that changes nothing. */
+const SIGN_IN_PATH = '/session'
+/** A POST that only reads. */
 const QUERY_PATH = '/public/query'
-/** Statuses of what passes by itself: no response, and those of a service that is not ready or behind a proxy without it. */
-const PASSING = [0, 502, 503, 504]
+/** Statuses of transient failures: no response, or a service that is not ready or unreachable for its proxy. */
+const TRANSIENT_STATUSES = [0, 502, 503, 504]
 
 let csrfToken = ''
-let onSignedOut: (reason: string) => void = () => undefined
-/** how often somebody has signed in */
+let notifySignedOut: (reason: string) => void = () => undefined
+/** number of sign-ins so far */
 let signIns = 0
 let hasEnded = false
-/** what waits for somebody to sign in again */
-const waiting = new Set<() => void>()
+/** callbacks that resume the reads that wait for the next sign-in */
+const waitingReads = new Set<() => void>()
 
-/** The token of the session that has begun, which every change carries. */
+/** Sets the CSRF token of the sign-in, which every change sends. */
 export function setCsrfToken(token: string): void {
   csrfToken = token
 }
 
-/** @param listener called when the session has ended, as when its key was revoked */
-export function whenSignedOut(listener: (reason: string) => void): void {
-  onSignedOut = listener
+/** @param listener called when the user was signed out, for example because the key was revoked */
+export function onSignedOut(listener: (reason: string) => void): void {
+  notifySignedOut = listener
 }
 
-/** Notes that the session has ended: what is read waits for the next one. @param reason for people */
-export function endSession(reason: string): void {
+/** Notes that nobody is signed in any more; reads wait for the next sign-in. @param reason shown to the user */
+export function noteSignedOut(reason: string): void {
   if (hasEnded) return
   hasEnded = true
-  onSignedOut(reason)
+  notifySignedOut(reason)
 }
 
-/** Notes that a session has begun: what has waited for it is read now. */
-export function resumeSession(): void {
+/** Notes that somebody has signed in, and resumes the reads that waited. */
+export function noteSignedIn(): void {
   signIns++
   hasEnded = false
-  for (const resume of waiting) resume()
-  waiting.clear()
+  for (const resume of waitingReads) resume()
+  waitingReads.clear()
 }
 
-/** Whether a failure passes by itself, and not by another request. */
-export function isPassing(error: Error): boolean {
-  // A part of the page that could not be loaded is a TypeError.
-  return error instanceof CallError ? PASSING.includes(error.status) : error instanceof TypeError
+/** Whether a failure is transient, so that the same request may succeed later. */
+export function isTransient(error: Error): boolean {
+  // A chunk of the page that could not be loaded is a TypeError.
+  return error instanceof CallError ? TRANSIENT_STATUSES.includes(error.status) : error instanceof TypeError
 }
 
 /**
- * Calls the service with the session of the page. What only reads waits while nobody is signed in.
+ * Calls the service with the cookie of the sign-in. Reads wait while nobody is signed in.
  * @param path with its query, such as `/public/events?limit=10`
- * @param signal ends the call, which then rejects with an AbortError
+ * @param signal cancels the call, which then rejects with an AbortError
  * @throws CallError
  */
 export async function call<T>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
@@ -88,16 +88,24 @@ export async function call<T>(method: Method, path: string, body?: unknown, sign
   try {
     return JSON.parse(text) as T
   } catch {
-    throw new CallError(`Something else than Tallyhouse answers at ${BASE}${path}.`, response.status, 'unknown')
+    throw new CallError(
+      `Unexpected response from ${BASE_URL}${path}. Is there a proxy in between?`,
+      response.status,
+      'unknown',
+    )
   }
 }
 
-/** As `call`, for a response that is not JSON. */
+/** Like `call`, for a response that is not JSON. */
 export async function send(method: Method, path: string, body?: unknown, caller?: AbortSignal): Promise<Response> {
   return await request(method, path, { body, caller, limitMs: TIMEOUT_MS })
 }
 
-/** Opens a stream that goes on for as long as both want. @param lastEventId what it resumes behind @throws CallError */
+/**
+ * Opens a stream that lasts until either side ends it.
+ * @param lastEventId the event to resume after
+ * @throws CallError
+ */
 export async function openStream(
   path: string,
   { lastEventId, signal }: { lastEventId: string; signal: AbortSignal },
@@ -109,9 +117,9 @@ export async function openStream(
 
 interface RequestOptions {
   body?: unknown
-  /** the signal of whoever calls, whose end is no failure */
+  /** the caller's signal; aborting it is not a failure */
   caller: AbortSignal | undefined
-  /** how long the response may take, ms */
+  /** response timeout, ms */
   limitMs?: number
   lastEventId?: string
 }
@@ -119,29 +127,29 @@ interface RequestOptions {
 async function request(method: Method, path: string, options: RequestOptions): Promise<Response> {
   const isRead = method === 'GET' || path === QUERY_PATH
   for (;;) {
-    if (hasEnded && isRead && path !== SESSION_PATH) await untilSignedIn(options.caller)
+    if (hasEnded && isRead && path !== SIGN_IN_PATH) await waitForSignIn(options.caller)
     const before = signIns
-    const response = await watched(() => attempt(method, path, options)).catch((error) => {
-      if (error instanceof CallError) lookForTrouble()
+    const response = await watchForDelay(() => fetchOnce(method, path, options)).catch((error) => {
+      if (error instanceof CallError) checkStatus()
       throw error
     })
     if (response.ok) return response
-    const error = await failureOf(response)
-    if (isPassing(error)) lookForTrouble()
-    if (error.status !== 401 || path === SESSION_PATH) throw error
-    // Whoever has signed in meanwhile has another session.
-    if (before === signIns) endSession('The session has ended: sign in again.')
-    if (!isRead) throw new CallError('The session had ended. Sign in, then do it again.', 401, error.code)
+    const error = await readError(response)
+    if (isTransient(error)) checkStatus()
+    if (error.status !== 401 || path === SIGN_IN_PATH) throw error
+    // There may have been another sign-in in the meantime.
+    if (before === signIns) noteSignedOut('You have been signed out: sign in again.')
+    if (!isRead) throw new CallError('You had been signed out. Sign in, then do it again.', 401, error.code)
   }
 }
 
-async function attempt(
+async function fetchOnce(
   method: Method,
   path: string,
   { body, caller, limitMs, lastEventId = '' }: RequestOptions,
 ): Promise<Response> {
   const ends = [caller, limitMs === undefined ? undefined : AbortSignal.timeout(limitMs)]
-  return await fetch(`${BASE}${path}`, {
+  return await fetch(`${BASE_URL}${path}`, {
     method,
     credentials: 'same-origin',
     headers: {
@@ -157,13 +165,13 @@ async function attempt(
   })
 }
 
-async function failureOf(response: Response): Promise<CallError> {
+async function readError(response: Response): Promise<CallError> {
   const { error, code = 'unknown', details } = await response.json().catch(() => ({}))
   const message = typeof error === 'string' ? error : `The service answered with ${response.status}.`
   return new CallError(message, response.status, code, details)
 }
 
-async function untilSignedIn(signal: AbortSignal | undefined): Promise<void> {
+async function waitForSignIn(signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted()
   return new Promise((resolve, reject) => {
     const resume = () => {
@@ -171,10 +179,10 @@ async function untilSignedIn(signal: AbortSignal | undefined): Promise<void> {
       resolve()
     }
     const stop = () => {
-      waiting.delete(resume)
+      waitingReads.delete(resume)
       reject(signal?.reason)
     }
-    waiting.add(resume)
+    waitingReads.add(resume)
     signal?.addEventListener('abort', stop, { once: true })
   })
 }

@@ -2,7 +2,7 @@ import type { DeadLetterPage, ReplayedLetters } from '../../contract/responses.j
 import { call } from './call.js'
 
 /** @throws CallError */
-export async function readDeadLetters(page: number, limit: number, signal?: AbortSignal): Promise<DeadLetterPage> {
+export async function listDeadLetters(page: number, limit: number, signal?: AbortSignal): Promise<DeadLetterPage> {
   const query = new URLSearchParams({ page: String(page), limit: String(limit) })
   return await call<DeadLetterPage>('GET', `/public/dead-letters?${query}`, undefined, signal)
 }

@@ -1,32 +1,32 @@
 import type { StoredEvent } from '../../contract/responses.js'
-import { elementTexts, memberTexts } from '../lib/exact.js'
+import { readElements, readMembers } from '../lib/json-text.js'
 import { call, JsonText, send } from './call.js'
 
-/** An event, and its properties as they were sent: parsed ones have other numbers. */
+/** An event and the source text of its properties, because parsing changes numbers. */
 export interface ExactEvent extends StoredEvent {
   text: string
 }
 
-/** A part of a walk through events. */
-export interface EventsRead {
+/** A page of events. */
+export interface EventsPage {
   events: ExactEvent[]
-  /** the cursor of the next part; null after the last one */
+  /** cursor of the next page; null after the last one */
   next: string | null
-  /** accepted events that are missing, as the store has not caught up with them */
+  /** number of accepted events that are not stored yet */
   pending: number
 }
 
-/** @param text of an event as the service sends it */
-export function exactEvent(text: string): ExactEvent {
-  return { ...JSON.parse(text), text: memberTexts(text).get('properties') ?? '{}' }
+/** @param text the JSON of an event as the service sends it */
+export function parseEvent(text: string): ExactEvent {
+  return { ...JSON.parse(text), text: readMembers(text).get('properties') ?? '{}' }
 }
 
 /** Reads a page of `GET /public/events`. @throws CallError */
-export async function readEvents(parameters: Record<string, string>, signal?: AbortSignal): Promise<EventsRead> {
+export async function listEvents(parameters: Record<string, string>, signal?: AbortSignal): Promise<EventsPage> {
   const response = await send('GET', `/public/events?${new URLSearchParams(parameters)}`, undefined, signal)
-  const members = memberTexts(await response.text())
+  const members = readMembers(await response.text())
   return {
-    events: elementTexts(members.get('events') ?? '[]').map(exactEvent),
+    events: readElements(members.get('events') ?? '[]').map(parseEvent),
     next: JSON.parse(members.get('next') ?? 'null'),
     pending: Number(members.get('pending') ?? 0),
   }
@@ -34,19 +34,19 @@ export async function readEvents(parameters: Record<string, string>, signal?: Ab
 
 /** @throws CallError `not_found` */
 export async function readEvent(eventId: string, signal: AbortSignal): Promise<ExactEvent> {
-  const response = await send('GET', pathOf(eventId), undefined, signal)
-  return exactEvent(memberTexts(await response.text()).get('event') ?? '{}')
+  const response = await send('GET', toPath(eventId), undefined, signal)
+  return parseEvent(readMembers(await response.text()).get('event') ?? '{}')
 }
 
-/** Replaces the properties of an event. @param text JSON, which is sent as it is */
+/** Replaces the properties of an event. @param text JSON, sent unchanged */
 export async function replaceProperties(eventId: string, text: string): Promise<void> {
-  await call('PUT', pathOf(eventId), new JsonText(`{"properties":${text}}`))
+  await call('PUT', toPath(eventId), new JsonText(`{"properties":${text}}`))
 }
 
 export async function deleteEvent(eventId: string): Promise<void> {
-  await call('DELETE', pathOf(eventId))
+  await call('DELETE', toPath(eventId))
 }
 
-function pathOf(eventId: string): string {
+function toPath(eventId: string): string {
   return `/public/events/${encodeURIComponent(eventId)}`
 }

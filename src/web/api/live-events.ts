@@ -1,54 +1,54 @@
-import { FrameParser } from '../lib/frames.js'
-import type { Latest } from '../lib/recent.js'
+import type { LatestEvents } from '../lib/merge-events.js'
 import { CallError, openStream } from './call.js'
-import { type ExactEvent, exactEvent, readEvents } from './events.js'
-import { whenRecovered } from './trouble.js'
+import { type ExactEvent, listEvents, parseEvent } from './events.js'
+import { onRecovery } from './service-status.js'
+import { SseParser } from './sse-parser.js'
 
-/** Which events are wanted; what is empty filters nothing. */
+/** Which events to show; empty fields match all. */
 export interface LiveFilter {
   event: string
   distinctId: string
-  /** asked about each event here, not by the service */
-  isWanted?: (event: ExactEvent) => boolean
+  /** applied to each event in the browser, not by the service */
+  isMatch?: (event: ExactEvent) => boolean
 }
 
 export type LiveState = 'connecting' | 'live' | 'broken' | 'failed'
 
 export interface LiveListener {
-  /** called when the newest events were read, as at first; @param seen the id of the last event that came before */
-  onLatest: (latest: Latest<ExactEvent>, seen: string) => void
-  /** called with what comes, oldest first */
+  /** called with the newest events, at first and after a gap; @param seen id of the last event seen before */
+  onLatest: (latest: LatestEvents<ExactEvent>, seen: string) => void
+  /** called with new events, oldest first */
   onEvents: (events: ExactEvent[]) => void
-  /** @param error why the state is `broken` or `failed`, unless the service ended the stream in order */
+  /** @param error why the state is `broken` or `failed`; null if the service ended the stream normally */
   onState: (state: LiveState, error: Error | null) => void
 }
 
-/** More than a list has room for need not be parsed, unless they are looked through. */
+/** Older events than the list can hold are not parsed, unless they have to be filtered. */
 export const MAX_EVENTS = 500
-/** What is shown at first, to somebody who has seen nothing yet. */
+/** Number of events to show initially. */
 const FIRST_EVENTS = 50
-/** What comes within this time is told at once, ms. */
+/** Events that arrive within this time are delivered together, ms. */
 const COLLECT_MS = 100
 const FIRST_PAUSE_MS = 500
 const MAX_PAUSE_MS = 15_000
-/** The service says something at least every 15 s. */
+/** The service sends something at least every 15 s. */
 const SILENCE_MS = 40_000
 
-/** What came meanwhile is read up to this many events; behind more, it goes on with the newest ones. */
+/** Maximum number of missed events to catch up on; after more, continue with the newest ones. */
 const MAX_MISSED = 5_000
 
 /**
- * Follows events as they become visible until the signal is aborted. While the tab is hidden, nothing is open; once it is
- * shown again, as after a broken connection, the stream resumes behind the last event.
+ * Follows new events until the signal is aborted. The stream is closed while the tab is hidden. When the tab is
+ * shown again, or after a broken connection, it resumes after the last event.
  */
 export async function followEvents(filter: LiveFilter, listener: LiveListener, signal: AbortSignal): Promise<void> {
   const follower = new Follower(filter, listener)
   for (let failures = 0; ; ) {
-    await whenVisible(signal)
+    await waitUntilVisible(signal)
     if (signal.aborted) return
     let failure: Error | null = null
     try {
-      await follower.follow(untilHidden(signal), () => {
+      await follower.follow(abortWhenHidden(signal), () => {
         failures = 0
       })
     } catch (error) {
@@ -63,14 +63,16 @@ export async function followEvents(filter: LiveFilter, listener: LiveListener, s
   }
 }
 
-/** What was seen by one stream and by those before it. */
+/** State that outlives a single stream. */
 class Follower {
   readonly #filter: LiveFilter
   readonly #listener: LiveListener
   #seen = ''
-  /** what came while the stream was closed: up to which event, and how many of it may still come; null once it is known */
+  /**
+   * what arrived while the stream was closed: up to which event, and how many may still follow; null once caught up
+   */
   #missed: { until: string; left: number } | null = null
-  /** whether so much was missed that the next stream begins with the newest events */
+  /** whether too many events were missed, so that the next stream starts with the newest ones */
   #isFarBehind = false
   #texts: string[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -88,13 +90,13 @@ class Follower {
     const watch = new AbortController()
     const both = AbortSignal.any([signal, watch.signal])
     let silence = setTimeout(() => watch.abort(), SILENCE_MS)
-    const frames = new FrameParser()
+    const frames = new SseParser()
     const decoder = new TextDecoder()
     try {
       const path = `/public/events/live?${new URLSearchParams(query)}`
       const lastEventId = this.#isFarBehind ? '' : this.#seen
       const stream = await openStream(path, { lastEventId, signal: both })
-      // Only now: what is accepted between the two is in both, and not in neither.
+      // The stream is opened first: events accepted in between are then in both rather than in neither.
       if (lastEventId === '') await this.#readLatest(query, both)
       else await this.#lookAhead(query, both)
       onOpen()
@@ -103,31 +105,31 @@ class Follower {
       for (let part = await reader.read(); !part.done; part = await reader.read()) {
         clearTimeout(silence)
         silence = setTimeout(() => watch.abort(), SILENCE_MS)
-        this.#collect(frames.take(decoder.decode(part.value, { stream: true })))
+        this.#collect(frames.push(decoder.decode(part.value, { stream: true })))
         if (this.#isFarBehind) return watch.abort()
       }
     } finally {
       clearTimeout(silence)
-      this.#tell()
+      this.#deliver()
       this.#missed = null
     }
   }
 
   async #readLatest(query: Record<string, string>, signal: AbortSignal): Promise<void> {
-    const { isWanted = () => true } = this.#filter
-    const isFirst = this.#seen === '' && !this.#filter.isWanted
+    const { isMatch = () => true } = this.#filter
+    const isFirst = this.#seen === '' && !this.#filter.isMatch
     const limit = isFirst ? FIRST_EVENTS : MAX_EVENTS
-    const { events, next } = await readEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
-    // With a filter that finds little, the service may have stopped before it had looked at all.
+    const { events, next } = await listEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
+    // With a selective filter, the service may have stopped before it searched everything.
     const since = next === null ? null : (events.at(-1)?.eventId ?? null)
-    this.#listener.onLatest({ events: events.filter(isWanted), since }, this.#seen)
+    this.#listener.onLatest({ events: events.filter(isMatch), since }, this.#seen)
     this.#see(events[0]?.eventId)
     this.#isFarBehind = false
   }
 
-  /** How far a stream is to catch up. */
+  /** Determines up to which event the stream has to catch up. */
   async #lookAhead(query: Record<string, string>, signal: AbortSignal): Promise<void> {
-    const { events } = await readEvents({ ...query, order: 'desc', limit: '1' }, signal)
+    const { events } = await listEvents({ ...query, order: 'desc', limit: '1' }, signal)
     const until = events[0]?.eventId ?? ''
     this.#missed = until > this.#seen ? { until, left: MAX_MISSED } : null
   }
@@ -140,30 +142,30 @@ class Follower {
     if (texts.length === 0) return
     if (this.#missed) this.#missed.left -= texts.length
     if (this.#missed && this.#missed.left < 0) {
-      // What was told so far stays counted; of the rest, the newest events tell.
+      // Events that were already delivered stay counted; the rest is replaced by the newest events.
       this.#isFarBehind = true
       this.#texts = []
       return
     }
     this.#texts.push(...texts)
-    if (!this.#filter.isWanted) this.#texts.splice(0, this.#texts.length - MAX_EVENTS)
-    this.#timer ??= setTimeout(() => this.#tell(), COLLECT_MS)
+    if (!this.#filter.isMatch) this.#texts.splice(0, this.#texts.length - MAX_EVENTS)
+    this.#timer ??= setTimeout(() => this.#deliver(), COLLECT_MS)
   }
 
-  #tell(): void {
+  #deliver(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const { isWanted = () => true } = this.#filter
-    const events = this.#texts.map(exactEvent).filter(({ eventId }) => eventId > this.#seen)
+    const { isMatch = () => true } = this.#filter
+    const events = this.#texts.map(parseEvent).filter(({ eventId }) => eventId > this.#seen)
     this.#texts = []
     this.#see(events.at(-1)?.eventId)
     if (this.#missed && this.#seen >= this.#missed.until) this.#missed = null
-    const wanted = events.filter(isWanted)
-    if (wanted.length > 0) this.#listener.onEvents(wanted)
+    const matching = events.filter(isMatch)
+    if (matching.length > 0) this.#listener.onEvents(matching)
   }
 }
 
-function whenVisible(signal: AbortSignal): Promise<void> {
+function waitUntilVisible(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted || document.visibilityState === 'visible') return resolve()
     const stop = new AbortController()
@@ -176,14 +178,14 @@ function whenVisible(signal: AbortSignal): Promise<void> {
   })
 }
 
-function untilHidden(signal: AbortSignal): AbortSignal {
+function abortWhenHidden(signal: AbortSignal): AbortSignal {
   const stop = new AbortController()
   const end = () => stop.abort()
   document.addEventListener('visibilitychange', end, { once: true, signal: AbortSignal.any([signal, stop.signal]) })
   return AbortSignal.any([signal, stop.signal])
 }
 
-/** Ends early when the service is ready again, or the browser finds a network, as a laptop does that was asleep. */
+/** Ends early when the service is ready again or the network is back, for example after a laptop wakes up. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const stop = new AbortController()
@@ -194,7 +196,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
       resolve()
     }
     const timer = setTimeout(end, ms)
-    const forget = whenRecovered(end)
+    const forget = onRecovery(end)
     addEventListener('online', end, { signal: stop.signal })
     signal.addEventListener('abort', end, { signal: stop.signal })
   })

@@ -1,59 +1,59 @@
 import type { EventNames, FieldValue, PropertyName } from '../../contract/responses.js'
-import { elementTexts, memberTexts } from '../lib/exact.js'
+import { readElements, readMembers } from '../lib/json-text.js'
 import { call, send } from './call.js'
 
-/** A property, and examples of its values as JSON. */
+/** A property, with example values as JSON. */
 export interface ExactProperty extends Omit<PropertyName, 'examples'> {
   examples: string[]
 }
 
-/** A value as JSON, and how often it was there. */
+/** A value as JSON, and how often it occurs. */
 export interface ExactValue extends Pick<FieldValue, 'count'> {
   text: string
 }
 
-/** The names of events, most first. @throws CallError */
-export async function readEventNames(signal?: AbortSignal): Promise<EventNames> {
+/** The names of events, the most frequent first. @throws CallError */
+export async function listEventNames(signal?: AbortSignal): Promise<EventNames> {
   return await call<EventNames>('GET', '/public/schema/events', undefined, signal)
 }
 
 /**
- * The properties of the newest events, most first, and how many were looked at.
- * @param event only of this name; all if empty
+ * The properties of the newest events, the most frequent first, and the number of events sampled.
+ * @param event only events of this name; all if empty
  * @throws CallError
  */
-export async function readProperties(
+export async function listProperties(
   event: string,
   signal?: AbortSignal,
 ): Promise<{ properties: ExactProperty[]; sampled: number }> {
   const path = `/public/schema/properties?${new URLSearchParams(event && { event })}`
-  const members = memberTexts(await (await send('GET', path, undefined, signal)).text())
-  const properties = elementTexts(members.get('properties') ?? '[]').map((text): ExactProperty => {
-    return { ...JSON.parse(text), examples: elementTexts(memberTexts(text).get('examples') ?? '[]') }
+  const members = readMembers(await (await send('GET', path, undefined, signal)).text())
+  const properties = readElements(members.get('properties') ?? '[]').map((text): ExactProperty => {
+    return { ...JSON.parse(text), examples: readElements(readMembers(text).get('examples') ?? '[]') }
   })
   return { properties, sampled: Number(members.get('sampled')) }
 }
 
-/** Which values are wanted. */
-export interface ValuesWanted {
-  /** as a parameter, such as `properties.plan` */
+/** Which values to list. */
+export interface ValuesQuery {
+  /** as a query parameter, such as `properties.plan` */
   field: string
-  /** only in events of this name; in all if empty */
+  /** only events of this name; all if empty */
   event: string
-  /** only those that hold this text */
+  /** only values that contain this text */
   search?: string
   limit: number
 }
 
-/** The values of a field in the newest events, most first. @throws CallError */
-export async function readValues(
-  { field, event, search = '', limit }: ValuesWanted,
+/** The values of a field in the newest events, the most frequent first. @throws CallError */
+export async function listValues(
+  { field, event, search = '', limit }: ValuesQuery,
   signal?: AbortSignal,
 ): Promise<ExactValue[]> {
   const query = new URLSearchParams({ field, ...(event && { event }), ...(search && { search }), limit: String(limit) })
   const response = await send('GET', `/public/schema/values?${query}`, undefined, signal)
-  return elementTexts(memberTexts(await response.text()).get('values') ?? '[]').map((text) => {
-    const members = memberTexts(text)
+  return readElements(readMembers(await response.text()).get('values') ?? '[]').map((text) => {
+    const members = readMembers(text)
     return { text: members.get('value') ?? 'null', count: Number(members.get('count')) }
   })
 }

@@ -1,24 +1,24 @@
 import type { ErasedUsers, Session, SessionPage, User } from '../../contract/responses.js'
-import { elementTexts, memberTexts } from '../lib/exact.js'
+import { readElements, readMembers } from '../lib/json-text.js'
 import { CallError, call, send } from './call.js'
-import { readEvents } from './events.js'
+import { listEvents } from './events.js'
 
-/** Something with properties, and these as they were sent: parsed ones have other numbers. */
+/** A record and the source text of its properties, because parsing changes numbers. */
 export type Exact<T> = T & { text: string }
 
-/** A user by any of its names. */
+/** A user, found by any of its names. */
 export interface FoundUser {
-  /** the name that the others are other names of */
+  /** the canonical name, which the others are aliases of */
   distinctId: string
   aliases: string[]
-  /** whether there are more aliases than these */
+  /** whether there are more aliases than listed */
   hasMoreAliases: boolean
-  /** null if only its events or sessions are known */
+  /** null if only events or sessions of the user exist */
   profile: Exact<User> | null
 }
 
 /** A page of profiles. */
-export interface UsersRead {
+export interface ProfilesPage {
   users: User[]
   hasMore: boolean
 }
@@ -33,7 +33,7 @@ interface AliasList {
 export async function readUser(userId: string, signal: AbortSignal): Promise<FoundUser> {
   const [profile, { distinct_id, aliases, hasMore }] = await Promise.all([
     readProfile(userId, signal),
-    call<AliasList>('GET', userPath(userId, '/aliases'), undefined, signal),
+    call<AliasList>('GET', toPath(userId, '/aliases'), undefined, signal),
   ])
   return { distinctId: distinct_id, aliases, hasMoreAliases: hasMore, profile }
 }
@@ -41,46 +41,46 @@ export async function readUser(userId: string, signal: AbortSignal): Promise<Fou
 /** The profile of a user, by any of its names; null if there is none. @throws CallError */
 export async function readProfile(userId: string, signal: AbortSignal): Promise<Exact<User> | null> {
   try {
-    const response = await send('GET', userPath(userId), undefined, signal)
-    return exact<User>(memberTexts(await response.text()).get('user') ?? '{}')
+    const response = await send('GET', toPath(userId), undefined, signal)
+    return parseExact<User>(readMembers(await response.text()).get('user') ?? '{}')
   } catch (error) {
     if (error instanceof CallError && error.status === 404) return null
     throw error
   }
 }
 
-/** Profiles that hold a text, or all of them. @throws CallError */
+/** Profiles that contain a text, or all of them. @throws CallError */
 export async function searchUsers(
   { search, page, limit }: { search: string; page: number; limit: number },
   signal?: AbortSignal,
-): Promise<UsersRead> {
+): Promise<ProfilesPage> {
   const query = new URLSearchParams({ page: String(page), limit: String(limit), ...(search && { search }) })
-  return await call<UsersRead>('GET', `/public/users?${query}`, undefined, signal)
+  return await call<ProfilesPage>('GET', `/public/users?${query}`, undefined, signal)
 }
 
-/** Whether a name that has no profile has events. @throws CallError */
+/** Whether a user without a profile has events. @throws CallError */
 export async function hasEvents(distinctId: string, signal: AbortSignal): Promise<boolean> {
   for (let cursor = ''; ; ) {
-    const { events, next } = await readEvents(
+    const { events, next } = await listEvents(
       { distinct_id: distinctId, order: 'desc', limit: '1', ...(cursor && { cursor }) },
       signal,
     )
-    // The service may stop before it has looked at all, and says where to go on.
+    // The service may stop early and return a cursor.
     if (events.length > 0 || next === null) return events.length > 0
     cursor = next
   }
 }
 
-/** The sessions of a name, the latest start first. @throws CallError */
-export async function readSessions(
+/** The sessions of a user, the latest start first. @throws CallError */
+export async function listSessions(
   { distinctId, page, limit }: { distinctId: string; page: number; limit: number },
   signal: AbortSignal,
 ): Promise<{ sessions: Exact<Session>[] } & Pick<SessionPage, 'hasMore'>> {
   const query = new URLSearchParams({ distinct_id: distinctId, page: String(page), limit: String(limit) })
   const response = await send('GET', `/public/sessions?${query}`, undefined, signal)
-  const members = memberTexts(await response.text())
+  const members = readMembers(await response.text())
   return {
-    sessions: elementTexts(members.get('sessions') ?? '[]').map((text) => exact<Session>(text)),
+    sessions: readElements(members.get('sessions') ?? '[]').map((text) => parseExact<Session>(text)),
     hasMore: members.get('hasMore') === 'true',
   }
 }
@@ -91,30 +91,30 @@ export async function readSession(id: string, signal: AbortSignal): Promise<Sess
   return (await call<{ session: Session }>('GET', path, undefined, signal)).session
 }
 
-/** Erases a user with everything that there is of it. @throws CallError */
+/** Erases a user and all of its data. @throws CallError */
 export async function eraseUser(distinctId: string): Promise<ErasedUsers> {
   return await call<ErasedUsers>('POST', '/public/users/erase', { distinct_ids: [distinctId] })
 }
 
-/** Whether an alias can be taken back here: no URL leads to one that is a step in a path. */
+/** Whether the page can remove an alias: `.` and `..` cannot be path segments of a URL. */
 export function canRemove(alias: string): boolean {
   return alias !== '.' && alias !== '..'
 }
 
-/** Takes an alias of a user back. @throws CallError */
+/** Removes an alias of a user. @throws CallError */
 export async function removeAlias(distinctId: string, alias: string): Promise<void> {
-  await call('DELETE', userPath(distinctId, `/aliases/${encodeURIComponent(alias)}`))
+  await call('DELETE', toPath(distinctId, `/aliases/${encodeURIComponent(alias)}`))
 }
 
-/** Where all that there is of a user can be downloaded. */
-export function exportPath(distinctId: string): string {
-  return userPath(distinctId, '/export')
+/** The path from which all data of a user can be downloaded. */
+export function toExportPath(distinctId: string): string {
+  return toPath(distinctId, '/export')
 }
 
-function userPath(userId: string, rest = ''): string {
+function toPath(userId: string, rest = ''): string {
   return `/public/users/${encodeURIComponent(userId)}${rest}`
 }
 
-function exact<T>(text: string): Exact<T> {
-  return { ...JSON.parse(text), text: memberTexts(text).get('properties') ?? '{}' }
+function parseExact<T>(text: string): Exact<T> {
+  return { ...JSON.parse(text), text: readMembers(text).get('properties') ?? '{}' }
 }

@@ -1,25 +1,28 @@
 import type { AnswerTable, TableCell } from '../lib/answer-table.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
 import { useRowKeys } from '../lib/use-row-keys.js'
-import { visible } from '../lib/visible.js'
 import { Scrollable } from '../ui/scrollable.js'
-import { NumberButton, type OnNumber } from './number-button.js'
+import * as tableStyles from '../ui/table.module.css'
+import * as textStyles from '../ui/text.module.css'
+import * as styles from './answer-tables.module.css'
+import { NumberButton, type OnDrillDown } from './number-button.js'
 
-/** More would make the browser slow; the file has them all. */
+/** More rows would make the browser slow; the CSV file has all of them. */
 const MAX_ROWS = 500
 
 interface AnswerTablesProps {
   tables: AnswerTable[]
-  onNumber?: OnNumber | undefined
-  /** whether only screen readers find it, beside what is drawn */
+  onDrillDown?: OnDrillDown | undefined
+  /** whether the table is for screen readers only, next to a chart */
   isForReaders?: boolean
 }
 
-/** The numbers of an answer. */
-export function AnswerTables({ tables, onNumber, isForReaders = false }: AnswerTablesProps) {
+/** The numbers of an answer as tables. */
+export function AnswerTables({ tables, onDrillDown, isForReaders = false }: AnswerTablesProps) {
   return (
     <>
       {tables.map((table) => (
-        <OneTable key={table.title} table={table} onNumber={onNumber} isForReaders={isForReaders} />
+        <OneTable key={table.title} table={table} onDrillDown={onDrillDown} isForReaders={isForReaders} />
       ))}
     </>
   )
@@ -27,10 +30,10 @@ export function AnswerTables({ tables, onNumber, isForReaders = false }: AnswerT
 
 interface OneTableProps extends Required<Pick<AnswerTablesProps, 'isForReaders'>> {
   table: AnswerTable
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: OneTableProps) {
+function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }: OneTableProps) {
   const isNumber = (column: number) => rows[0]?.[column]?.isNumber
   const hasOpen = rows.some((row) => row.some(({ isOpen }) => isOpen))
   const columnKeys = useRowKeys(columns)
@@ -38,12 +41,12 @@ function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: O
   const content = (
     <>
       <table>
-        <caption class="hidden">{title}</caption>
+        <caption class={textStyles.hidden}>{title}</caption>
         <thead>
           <tr>
             {columns.map((column, i) => (
-              <th key={columnKeys[i]} scope="col" class={isNumber(i) ? 'number' : undefined}>
-                <bdi>{visible(column)}</bdi>
+              <th key={columnKeys[i]} scope="col" class={isNumber(i) ? tableStyles.number : undefined}>
+                <bdi>{escapeInvisible(column)}</bdi>
               </th>
             ))}
           </tr>
@@ -52,29 +55,34 @@ function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: O
           {rows.slice(0, MAX_ROWS).map((row, i) => (
             <tr key={rowKeys[i]}>
               {row.map((cell, column) => (
-                <Field key={columnKeys[column]} cell={cell} title={titleOf(row, columns, column)} onNumber={onNumber} />
+                <Field
+                  key={columnKeys[column]}
+                  cell={cell}
+                  title={describeCell(row, columns, column)}
+                  onDrillDown={onDrillDown}
+                />
               ))}
             </tr>
           ))}
         </tbody>
       </table>
-      {hasOpen && <p class="hint">* is not over yet and may still change.</p>}
-      {rows.length > MAX_ROWS && <p class="hint">The CSV file has all {rows.length} rows.</p>}
+      {hasOpen && <p class={textStyles.hint}>* is not over yet and may still change.</p>}
+      {rows.length > MAX_ROWS && <p class={textStyles.hint}>The CSV file has all {rows.length} rows.</p>}
     </>
   )
-  if (isForReaders) return <div class="hidden">{content}</div>
+  if (isForReaders) return <div class={textStyles.hidden}>{content}</div>
   return (
-    <Scrollable label={`Table: ${title}`} class="scroll answer-table">
+    <Scrollable label={`Table: ${title}`} class={`${tableStyles.scroll} ${styles.table}`}>
       {content}
     </Scrollable>
   )
 }
 
-function Field({ cell, title, onNumber }: { cell: TableCell; title: string; onNumber: OnNumber | undefined }) {
+function Field({ cell, title, onDrillDown }: { cell: TableCell; title: string; onDrillDown: OnDrillDown | undefined }) {
   return (
-    <td class={cell.isNumber ? 'number' : undefined}>
+    <td class={cell.isNumber ? tableStyles.number : undefined}>
       {cell.isNumber ? (
-        <NumberButton text={cell.text} title={title} behind={cell.behind} onNumber={onNumber} />
+        <NumberButton text={cell.text} title={title} drillDown={cell.drillDown} onDrillDown={onDrillDown} />
       ) : (
         <bdi>{cell.text}</bdi>
       )}
@@ -83,8 +91,8 @@ function Field({ cell, title, onNumber }: { cell: TableCell; title: string; onNu
   )
 }
 
-/** What the number in a column is of: its column, and the words of its row. */
-function titleOf(row: TableCell[], columns: string[], column: number): string {
+/** Describes a number by its column and the text cells of its row. */
+function describeCell(row: TableCell[], columns: string[], column: number): string {
   const words = row.filter(({ isNumber }) => !isNumber).map(({ text }) => text)
-  return [visible(columns[column] ?? ''), ...words].join(', ')
+  return [escapeInvisible(columns[column] ?? ''), ...words].join(', ')
 }

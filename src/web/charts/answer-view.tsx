@@ -1,16 +1,17 @@
 import type { ComponentType } from 'preact'
 import { useMemo } from 'preact/hooks'
-import { type DrawnAnswer, tablesOf } from '../lib/answer-table.js'
+import { buildTables, type DrawnAnswer } from '../lib/answer-table.js'
 import type { AnswerBefore } from '../lib/period-before.js'
-import { type Display, type Drawing, drawingOf } from '../lib/question.js'
+import { chooseVisualization, type Display, type Visualization } from '../lib/question.js'
 import { useLoaded } from '../lib/use-loaded.js'
 import { Loading, PartMissing } from '../ui/notice.js'
+import * as textStyles from '../ui/text.module.css'
 import { AnswerTables } from './answer-tables.js'
 import { Bars } from './bars.js'
 import { Cohorts } from './cohorts.js'
 import { Flow } from './flow.js'
 import { Funnel } from './funnel.js'
-import type { OnNumber } from './number-button.js'
+import type { OnDrillDown } from './number-button.js'
 import type { PlotProps } from './plot.js'
 import { Totals } from './totals.js'
 
@@ -19,60 +20,60 @@ interface AnswerViewProps {
   /** the answer about the period before */
   before?: AnswerBefore | null
   display: Display
-  /** without it, numbers are no buttons */
-  onNumber?: OnNumber | undefined
+  /** without it, numbers are not clickable */
+  onDrillDown?: OnDrillDown | undefined
 }
 
-/** An answer, drawn; screen readers find its numbers as a table. */
-export function AnswerView({ answer, before = null, display, onNumber }: AnswerViewProps) {
-  const drawing = drawingOf(answer.query, display)
-  const tables = useMemo(() => tablesOf(answer, before), [answer, before])
+/** An answer as a chart, with a table for screen readers. */
+export function AnswerView({ answer, before = null, display, onDrillDown }: AnswerViewProps) {
+  const drawing = chooseVisualization(answer.query, display)
+  const tables = useMemo(() => buildTables(answer, before), [answer, before])
   const isEmpty = tables.every(({ rows }) => rows.length === 0) || (before === null && !hasNumbers(answer))
-  if (isEmpty) return <p class="hint">Nothing was found in this time.</p>
-  if (drawing === 'table') return <AnswerTables tables={tables} onNumber={onNumber} />
+  if (isEmpty) return <p class={textStyles.hint}>No events in this period.</p>
+  if (drawing === 'table') return <AnswerTables tables={tables} onDrillDown={onDrillDown} />
   return (
     <>
-      <Drawn answer={answer} before={before} drawing={drawing} onNumber={onNumber} />
+      <Drawn answer={answer} before={before} drawing={drawing} onDrillDown={onDrillDown} />
       {isPicture(answer, drawing) && <AnswerTables tables={tables} isForReaders />}
     </>
   )
 }
 
-/** Whether there is a number in it: an average of nothing is none. */
+/** Whether the answer has any number; the average of nothing is none. */
 function hasNumbers(answer: DrawnAnswer): boolean {
   if (answer.kind !== 'series') return true
   return answer.results.some(({ points }) => points.some(({ value }) => value !== null))
 }
 
-/** Whether a screen reader finds no numbers in it. */
-function isPicture(answer: DrawnAnswer, drawing: Drawing): boolean {
+/** Whether the chart has no numbers that a screen reader could read. */
+function isPicture(answer: DrawnAnswer, drawing: Visualization): boolean {
   if (answer.kind === 'paths') return true
   return answer.kind === 'series' && answer.query.interval !== 'none' && drawing !== 'number'
 }
 
 interface DrawnProps extends Required<Pick<AnswerViewProps, 'answer' | 'before'>> {
-  drawing: Drawing
-  onNumber: OnNumber | undefined
+  drawing: Visualization
+  onDrillDown: OnDrillDown | undefined
 }
 
-function Drawn({ answer, before, drawing, onNumber }: DrawnProps) {
+function Drawn({ answer, before, drawing, onDrillDown }: DrawnProps) {
   switch (answer.kind) {
     case 'funnel':
-      return <Funnel answer={answer} onNumber={onNumber} />
+      return <Funnel answer={answer} onDrillDown={onDrillDown} />
     case 'retention':
-      return <Cohorts answer={answer} onNumber={onNumber} />
+      return <Cohorts answer={answer} onDrillDown={onDrillDown} />
     case 'paths':
-      return <Flow answer={answer} onNumber={onNumber} />
+      return <Flow answer={answer} onDrillDown={onDrillDown} />
     case 'series': {
-      if (drawing === 'number') return <Totals answer={answer} before={before} onNumber={onNumber} />
-      if (answer.query.interval === 'none') return <Bars answer={answer} before={before} onNumber={onNumber} />
+      if (drawing === 'number') return <Totals answer={answer} before={before} onDrillDown={onDrillDown} />
+      if (answer.query.interval === 'none') return <Bars answer={answer} before={before} onDrillDown={onDrillDown} />
       const shape = drawing === 'area' || drawing === 'bar' ? drawing : 'line'
-      return <LazyPlot answer={answer} before={before} shape={shape} onNumber={onNumber} />
+      return <LazyPlot answer={answer} before={before} shape={shape} onDrillDown={onDrillDown} />
     }
   }
 }
 
-/** Loads what draws lines once there are some. */
+/** Loads the plotting library when it is first needed. */
 function LazyPlot(props: PlotProps) {
   const { value, error } = useLoaded<{ Plot: ComponentType<PlotProps> }>('plot', () => import('./plot.js'))
   if (error) return <PartMissing />

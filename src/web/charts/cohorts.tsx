@@ -1,49 +1,52 @@
 import type { AnswerTo, Cohort } from '../../contract/questions.js'
-import { dateText } from '../lib/answer-names.js'
-import { intervalText } from '../lib/answer-table.js'
-import { numberText, shareText } from '../lib/format.js'
+import { formatDate } from '../lib/answer-labels.js'
+import { labelInterval } from '../lib/answer-table.js'
+import { formatNumber, formatShare } from '../lib/format.js'
 import { hasBegun } from '../lib/range.js'
 import { Scrollable } from '../ui/scrollable.js'
-import { NumberButton, type OnNumber } from './number-button.js'
+import * as tableStyles from '../ui/table.module.css'
+import * as textStyles from '../ui/text.module.css'
+import * as styles from './cohorts.module.css'
+import { NumberButton, type OnDrillDown } from './number-button.js'
 
 interface CohortsProps {
   answer: AnswerTo<'retention'>
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-/** A row per cohort with the share that came back in each interval; the darker, the more. */
-export function Cohorts({ answer: { results, averages, query }, onNumber }: CohortsProps) {
+/** One row per cohort, with the share of users who returned in each interval; larger shares are darker. */
+export function Cohorts({ answer: { results, averages, query }, onDrillDown }: CohortsProps) {
   const hasOpen = results.some(({ cells }) => cells.some(({ complete }) => !complete))
   return (
-    <Scrollable label="Cohorts" class="scroll">
-      <table class="cohorts">
+    <Scrollable label="Cohorts" class={tableStyles.scroll}>
+      <table class={styles.cohorts}>
         <thead>
           <tr>
             <th scope="col">Cohort</th>
-            <th scope="col" class="number">
+            <th scope="col" class={tableStyles.number}>
               Size
             </th>
             {averages.map(({ interval }) => (
-              <th key={interval} scope="col" class="number">
-                {intervalText(query.unit, interval)}
+              <th key={interval} scope="col" class={tableStyles.number}>
+                {labelInterval(query.unit, interval)}
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          <tr class="averages">
+          <tr class={styles.averages}>
             <th scope="row">Average</th>
             <td />
             {averages.map(({ interval, share }) => (
-              <Share key={interval} share={share} text={share === null ? '–' : shareText(share)} />
+              <Share key={interval} share={share} text={share === null ? '–' : formatShare(share)} />
             ))}
           </tr>
           {results.map((cohort) => (
-            <CohortRow key={cohort.cohort} cohort={cohort} query={query} onNumber={onNumber} />
+            <CohortRow key={cohort.cohort} cohort={cohort} query={query} onDrillDown={onDrillDown} />
           ))}
         </tbody>
       </table>
-      {hasOpen && <p class="hint">* is not over yet, may still grow, and is no part of the averages.</p>}
+      {hasOpen && <p class={textStyles.hint}>* is not over yet, may still grow, and is no part of the averages.</p>}
     </Scrollable>
   )
 }
@@ -51,33 +54,33 @@ export function Cohorts({ answer: { results, averages, query }, onNumber }: Coho
 interface CohortRowProps {
   cohort: Cohort
   query: AnswerTo<'retention'>['query']
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-function CohortRow({ cohort: { cohort, size, cells }, query, onNumber }: CohortRowProps) {
-  const date = dateText(cohort)
+function CohortRow({ cohort: { cohort, size, cells }, query, onDrillDown }: CohortRowProps) {
+  const date = formatDate(cohort)
   return (
     <tr>
       <th scope="row">{date}</th>
-      <td class="number">
+      <td class={tableStyles.number}>
         <NumberButton
-          text={numberText(size)}
+          text={formatNumber(size)}
           title={`Cohort of ${date}`}
-          behind={{ of: query, cell: { cohort } }}
-          onNumber={onNumber}
+          drillDown={{ of: query, cell: { cohort } }}
+          onDrillDown={onDrillDown}
         />
       </td>
       {cells.map(({ interval, users, complete }) => {
         if (!complete && !hasBegun(query, cohort, interval, Date.now())) return <td key={interval} />
-        const title = `${intervalText(query.unit, interval)} of the cohort of ${date}`
-        const text = size === 0 ? '–' : `${shareText(users / size)}${complete ? '' : '*'}`
+        const title = `${labelInterval(query.unit, interval)} of the cohort of ${date}`
+        const text = size === 0 ? '–' : `${formatShare(users / size)}${complete ? '' : '*'}`
         return (
           <Share key={interval} share={size === 0 ? null : users / size} isOpen={!complete} text={text}>
             <NumberButton
               text={text}
               title={title}
-              behind={{ of: query, cell: { cohort, interval } }}
-              onNumber={users > 0 ? onNumber : undefined}
+              drillDown={{ of: query, cell: { cohort, interval } }}
+              onDrillDown={users > 0 ? onDrillDown : undefined}
             />
           </Share>
         )
@@ -93,11 +96,11 @@ interface ShareProps {
   children?: preact.ComponentChildren
 }
 
-/** The text is read over its shade: there is never more than half of the colour. */
+/** The shade is at most half the colour, so that the text on it stays readable. */
 function Share({ share, text, isOpen = false, children = text }: ShareProps) {
   return (
     <td
-      class={isOpen ? 'number shade open' : 'number shade'}
+      class={isOpen ? `${tableStyles.number} ${styles.shade} ${styles.open}` : `${tableStyles.number} ${styles.shade}`}
       style={{ '--shade': `${Math.round(Math.sqrt(share ?? 0) * 50)}%` }}
     >
       {children}

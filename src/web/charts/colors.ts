@@ -1,23 +1,28 @@
-/** The colours of the page as a canvas takes them: variables and their light and dark halves are for CSS only. */
+/** The page's colours resolved for a canvas, which understands neither variables nor `light-dark()`. */
 export interface Colors {
   ink: string
   faint: string
   line: string
-  /** of a line, by its place in the answer */
+  /** line colour of a series, by its index in the answer */
   stroke: (index: number) => string
-  /** of the same line in the period before */
+  /** line colour of the same series in the period before */
   faintStroke: (index: number) => string
-  /** what is below it, opaque: what lies behind does not shine through */
+  /** opaque area colour, so that nothing shows through */
   fill: (index: number) => string
-  /** the same for what is not over */
+  /** area colour of a bucket that is not over yet */
   openFill: (index: number) => string
 }
 
-/** How many lines have a colour of their own. */
-export const COLORS = 10
+/** Number of distinct series colours. */
+const COLORS = 10
 
-/** The colours that hold where an element is. */
-export function colorsAt(element: HTMLElement): Colors {
+/** The CSS colour of a series. @param index of the series in the answer */
+export function seriesColor(index: number): string {
+  return `var(--series-${(index % COLORS) + 1})`
+}
+
+/** Resolves the colours that apply to an element. */
+export function resolveColors(element: HTMLElement): Colors {
   const probe = document.createElement('span')
   element.append(probe)
   const resolved = (color: string) => {
@@ -25,7 +30,7 @@ export function colorsAt(element: HTMLElement): Colors {
     return getComputedStyle(probe).color
   }
   const of = (color: (name: string) => string) => {
-    return Array.from({ length: COLORS }, (_, i) => resolved(color(`var(--series-${i + 1})`)))
+    return Array.from({ length: COLORS }, (_, i) => resolved(color(seriesColor(i))))
   }
   const strokes = of((name) => name)
   const faintStrokes = of((name) => `color-mix(in srgb, ${name} 45%, transparent)`)

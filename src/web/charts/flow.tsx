@@ -1,87 +1,96 @@
 import { useMemo } from 'preact/hooks'
 import type { AnswerTo } from '../../contract/questions.js'
-import { type Behind, nodeText } from '../lib/answer-table.js'
-import { type FlowLink, type FlowNode, flowLayout, NODE_WIDTH } from '../lib/flow-layout.js'
-import { numberText } from '../lib/format.js'
-import { visible } from '../lib/visible.js'
+import { type DrillDown, labelNode } from '../lib/answer-table.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
+import { formatNumber } from '../lib/format.js'
 import { Scrollable } from '../ui/scrollable.js'
-import type { OnNumber } from './number-button.js'
+import * as tableStyles from '../ui/table.module.css'
+import * as styles from './flow.module.css'
+import { type FlowLink, type FlowNode, layOutFlow, NODE_WIDTH } from './flow-layout.js'
+import type { OnDrillDown } from './number-button.js'
 
 interface FlowProps {
   answer: AnswerTo<'paths'>
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-/** What fits into a node. */
+/** Maximum number of characters of a node's label. */
 const MAX_LABEL = 16
 const INSET = 8
 
-/** What users did, step by step, as bands as wide as how many they are. */
-export function Flow({ answer, onNumber }: FlowProps) {
+/** The paths of users, step by step, as bands whose height is the number of users. */
+export function Flow({ answer, onDrillDown }: FlowProps) {
   const { width, height, nodes, links } = useMemo(() => {
-    return flowLayout(answer.results, answer.query.end !== null)
+    return layOutFlow(answer.results, answer.query.end !== null)
   }, [answer])
   return (
-    <Scrollable label="Flow of users" class="scroll">
-      {/* biome-ignore lint/a11y/useSemanticElements: a drawing has no fieldset */}
-      <svg class="flow" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Flow">
+    <Scrollable label="Flow of users" class={tableStyles.scroll}>
+      {/* biome-ignore lint/a11y/useSemanticElements: SVG has no fieldset */}
+      <svg
+        class={styles.flow}
+        width={width}
+        height={height}
+        viewBox={`0 0 ${width} ${height}`}
+        role="group"
+        aria-label="Flow"
+      >
         {links.map((link) => (
-          <Link key={`${link.step} ${link.from}\n${link.to}`} link={link} of={answer.query} onNumber={onNumber} />
+          <Link key={`${link.step} ${link.from}\n${link.to}`} link={link} of={answer.query} onDrillDown={onDrillDown} />
         ))}
         {nodes.map((node) => (
-          <Node key={`${node.step} ${node.event}`} node={node} of={answer.query} onNumber={onNumber} />
+          <Node key={`${node.step} ${node.event}`} node={node} of={answer.query} onDrillDown={onDrillDown} />
         ))}
       </svg>
     </Scrollable>
   )
 }
 
-/** What makes a shape a button. */
-function asButton(label: string, behind: Behind, onNumber: OnNumber | undefined) {
-  if (!onNumber) return {}
+/** The attributes that make an SVG shape a button. */
+function makeButtonProps(label: string, drillDown: DrillDown, onDrillDown: OnDrillDown | undefined) {
+  if (!onDrillDown) return {}
   return {
     role: 'button' as const,
     tabIndex: 0,
     'aria-label': label,
-    onClick: () => onNumber(behind, label),
+    onClick: () => onDrillDown(drillDown, label),
     onKeyDown: (event: KeyboardEvent) => {
       if (event.key !== 'Enter' && event.key !== ' ') return
       event.preventDefault()
-      onNumber(behind, label)
+      onDrillDown(drillDown, label)
     },
   }
 }
 
 interface PartProps {
   of: AnswerTo<'paths'>['query']
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-function Link({ link: { step, from, to, users, path }, of, onNumber }: PartProps & { link: FlowLink }) {
-  const label = `${visible(nodeText(from))} to ${visible(nodeText(to))}: ${numberText(users)} users`
+function Link({ link: { step, from, to, users, path }, of, onDrillDown }: PartProps & { link: FlowLink }) {
+  const label = `${escapeInvisible(labelNode(from))} to ${escapeInvisible(labelNode(to))}: ${formatNumber(users)} users`
   return (
-    <g class="flow-link" {...asButton(label, { of, cell: { step, from, to } }, onNumber)}>
+    <g class={styles.link} {...makeButtonProps(label, { of, cell: { step, from, to } }, onDrillDown)}>
       <title>{label}</title>
       <path d={path} />
     </g>
   )
 }
 
-function Node({ node, of, onNumber }: PartProps & { node: FlowNode }) {
+function Node({ node, of, onDrillDown }: PartProps & { node: FlowNode }) {
   const { step, event, users, x, y, height } = node
-  const name = visible(nodeText(event))
-  const label = `${name}: ${numberText(users)} users`
+  const name = escapeInvisible(labelNode(event))
+  const label = `${name}: ${formatNumber(users)} users`
   const short = name.length > MAX_LABEL ? `${name.slice(0, MAX_LABEL - 1)}…` : name
   return (
-    <g class="flow-node" {...asButton(label, { of, cell: { step, event } }, onNumber)}>
+    <g class={styles.node} {...makeButtonProps(label, { of, cell: { step, event } }, onDrillDown)}>
       <title>{label}</title>
       <rect x={x} y={y} width={NODE_WIDTH} height={height} rx={4} />
       <svg x={x} y={y} width={NODE_WIDTH} height={height} aria-hidden="true">
         <text x={INSET} y={15}>
           {`${short} `}
         </text>
-        <text x={INSET} y={29} class="flow-number">
-          {numberText(users)}
+        <text x={INSET} y={29} class={styles.number}>
+          {formatNumber(users)}
         </text>
       </svg>
     </g>

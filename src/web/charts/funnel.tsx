@@ -1,41 +1,47 @@
 import type { AnswerTo, FunnelLine } from '../../contract/questions.js'
-import { stepCell, stepText } from '../lib/answer-table.js'
-import { breakdownText } from '../lib/fields.js'
-import { durationText, numberText, shareText } from '../lib/format.js'
+import { labelStep, toStepCell } from '../lib/answer-table.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
+import { labelBreakdown } from '../lib/fields.js'
+import { formatDuration, formatNumber, formatShare } from '../lib/format.js'
 import { useRowKeys } from '../lib/use-row-keys.js'
-import { visible } from '../lib/visible.js'
-import { NumberButton, type OnNumber } from './number-button.js'
+import * as textStyles from '../ui/text.module.css'
+import * as barsStyles from './bars.module.css'
+import { seriesColor } from './colors.js'
+import * as styles from './funnel.module.css'
+import { NumberButton, type OnDrillDown } from './number-button.js'
 
 interface FunnelProps {
   answer: AnswerTo<'funnel'>
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-/** A bar per step, as long as its share of the first. */
-export function Funnel({ answer, onNumber }: FunnelProps) {
+/** One bar per step; its length is the share of users of the first step. */
+export function Funnel({ answer, onDrillDown }: FunnelProps) {
   const { results, query } = answer
-  const stepKeys = useRowKeys(query.steps.map((_, index) => stepText(query, index)))
+  const stepKeys = useRowKeys(query.steps.map((_, index) => labelStep(query, index)))
   const isOpen = results.some(({ complete }) => !complete)
   return (
-    <div class="funnel">
+    <div class={styles.funnel}>
       {query.steps.map((_, index) => (
         <section key={stepKeys[index]} aria-label={`Step ${index + 1}`}>
           <h3>
-            <span class="step-number">{index + 1}</span> <bdi>{visible(stepText(query, index))}</bdi>
+            <span class={styles.stepNumber}>{index + 1}</span> <bdi>{escapeInvisible(labelStep(query, index))}</bdi>
           </h3>
           {results.map((line, color) => (
             <Step
               key={JSON.stringify(line.breakdown)}
               line={line}
               index={index}
-              color={(color % 10) + 1}
+              color={color}
               query={query}
-              onNumber={onNumber}
+              onDrillDown={onDrillDown}
             />
           ))}
         </section>
       ))}
-      {isOpen && <p class="hint">Some users still have time to take the next step: these numbers may grow.</p>}
+      {isOpen && (
+        <p class={textStyles.hint}>Some users still have time to take the next step: these numbers may grow.</p>
+      )}
     </div>
   )
 }
@@ -45,41 +51,46 @@ interface StepProps {
   index: number
   color: number
   query: AnswerTo<'funnel'>['query']
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-function Step({ line, index, color, query, onNumber }: StepProps) {
+function Step({ line, index, color, query, onDrillDown }: StepProps) {
   const step = line.steps[index]
   if (!step) return null
-  const name = query.breakdown.length > 0 ? visible(breakdownText(line.breakdown)) : ''
-  const behind = (dropped: boolean) => ({ of: query, cell: stepCell(index, line.breakdown, dropped) })
+  const name = query.breakdown.length > 0 ? escapeInvisible(labelBreakdown(line.breakdown)) : ''
+  const drillDown = (dropped: boolean) => ({ of: query, cell: toStepCell(index, line.breakdown, dropped) })
   const dropped = (line.steps[index - 1]?.users ?? step.users) - step.users
-  const title = `${visible(stepText(query, index))}${name && `, ${name}`}`
+  const title = `${escapeInvisible(labelStep(query, index))}${name && `, ${name}`}`
   return (
-    <div class="funnel-step">
-      {name && <bdi class="bar-name">{name}</bdi>}
-      <span class="bar-track" aria-hidden="true">
-        <span class={`bar fill-${color}`} style={{ width: `${step.of_first * 100}%` }} />
+    <div class={styles.step}>
+      {name && <bdi class={barsStyles.name}>{name}</bdi>}
+      <span class={barsStyles.track} aria-hidden="true">
+        <span class={barsStyles.bar} style={{ width: `${step.of_first * 100}%`, background: seriesColor(color) }} />
       </span>
-      <p class="funnel-numbers">
+      <p class={styles.numbers}>
         <strong>
-          <NumberButton text={numberText(step.users)} title={title} behind={behind(false)} onNumber={onNumber} />
+          <NumberButton
+            text={formatNumber(step.users)}
+            title={title}
+            drillDown={drillDown(false)}
+            onDrillDown={onDrillDown}
+          />
         </strong>{' '}
         users
         {index > 0 && (
           <>
             <span>
-              <strong>{shareText(step.of_first)}</strong> of the first step
+              <strong>{formatShare(step.of_first)}</strong> of the first step
             </span>
-            <span>{shareText(step.of_previous)} of the step before</span>
-            {step.median_ms !== null && <span>median {durationText(step.median_ms)}</span>}
-            {step.mean_ms !== null && <span>average {durationText(step.mean_ms)}</span>}
+            <span>{formatShare(step.of_previous)} of the step before</span>
+            {step.median_ms !== null && <span>median {formatDuration(step.median_ms)}</span>}
+            {step.mean_ms !== null && <span>average {formatDuration(step.mean_ms)}</span>}
             <span>
               <NumberButton
-                text={numberText(dropped)}
+                text={formatNumber(dropped)}
                 title={`Did not get to ${title}`}
-                behind={behind(true)}
-                onNumber={dropped > 0 ? onNumber : undefined}
+                drillDown={drillDown(true)}
+                onDrillDown={dropped > 0 ? onDrillDown : undefined}
               />{' '}
               dropped
             </span>

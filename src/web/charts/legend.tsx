@@ -1,6 +1,9 @@
-import type { PlotLine } from '../lib/plot-data.js'
-import { visible } from '../lib/visible.js'
-import { COLORS } from './colors.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
+import * as buttonStyles from '../ui/button.module.css'
+import * as textStyles from '../ui/text.module.css'
+import * as styles from './legend.module.css'
+import type { PlotLine } from './plot-data.js'
+import { Swatch } from './swatch.js'
 
 interface LegendProps {
   lines: PlotLine[]
@@ -9,23 +12,23 @@ interface LegendProps {
   hasBefore: boolean
 }
 
-/** The names of the lines; a click hides one or shows it again. */
+/** The names of the lines; a click toggles one. */
 export function Legend({ lines, shown, onToggle, hasBefore }: LegendProps) {
   return (
-    <figcaption class="legend">
+    <figcaption class={styles.legend}>
       {lines.map((line) => (
         <button
           key={line.name}
           type="button"
-          class="plain"
+          class={buttonStyles.plain}
           aria-pressed={shown.includes(line)}
           onClick={() => onToggle(line.name)}
         >
-          <span class={`swatch fill-${(line.index % COLORS) + 1}`} aria-hidden="true" />
-          <bdi>{visible(line.name)}</bdi>
+          <Swatch index={line.index} />
+          <bdi>{escapeInvisible(line.name)}</bdi>
         </button>
       ))}
-      {hasBefore && <span class="hint">faint: the period before</span>}
+      {hasBefore && <span class={textStyles.hint}>faint: the period before</span>}
     </figcaption>
   )
 }

@@ -1,25 +1,26 @@
-import type { Behind } from '../lib/answer-table.js'
+import type { DrillDown } from '../lib/answer-table.js'
+import * as styles from './number-button.module.css'
 
-/** What to do when somebody wants to know who is behind a number. */
-export type OnNumber = (behind: Behind, title: string) => void
+/** Called when a number is clicked, to show the users that it counts. */
+export type OnDrillDown = (drillDown: DrillDown, title: string) => void
 
 interface NumberButtonProps {
   text: string
-  /** what the number is of */
+  /** describes the number */
   title: string
-  behind?: Behind | undefined
-  onNumber: OnNumber | undefined
+  drillDown?: DrillDown | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-/** A number; a click shows who is behind it. */
-export function NumberButton({ text, title, behind, onNumber }: NumberButtonProps) {
-  if (!behind || !onNumber) return <>{text}</>
+/** A number; a click lists the users that it counts. */
+export function NumberButton({ text, title, drillDown, onDrillDown }: NumberButtonProps) {
+  if (!drillDown || !onDrillDown) return <>{text}</>
   return (
     <button
       type="button"
-      class="number-button"
+      class={styles.numberButton}
       aria-label={`${text}: ${title}`}
-      onClick={() => onNumber(behind, title)}
+      onClick={() => onDrillDown(drillDown, title)}
     >
       {text}
     </button>

@@ -1,22 +1,30 @@
 import uPlot from 'uplot'
-import { tickText } from '../lib/format.js'
-import { openPart, overPart, type PlotData, type PlotLine, stacked, sumOf, type Value } from '../lib/plot-data.js'
+import { formatTick } from '../lib/format.js'
 import type { Colors } from './colors.js'
+import {
+  type PlotData,
+  type PlotLine,
+  selectCompletePart,
+  selectOpenPart,
+  stackLines,
+  sumLines,
+  type Value,
+} from './plot-data.js'
 
 export type Shape = 'line' | 'area' | 'bar'
 
-/** What a chart is made of: uPlot's series beside their values. */
-export interface Plotted {
+/** The uPlot series of a chart, and their values. */
+export interface PlotSeries {
   series: uPlot.Series[]
   values: Value[][]
-  /** per visible line where its points are: stacked ones are above those below them */
+  /** the upper end of each visible line by bucket; in a stack, this includes the lines below */
   tops: Value[][]
 }
 
 const OPEN_DASH = [5, 4]
 
-/** Each line is drawn in two parts: what is over, and, dashed, what may still change. */
-export function plotted(data: PlotData, lines: PlotLine[], shape: Shape, colors: Colors): Plotted {
+/** Each line has two series: a solid one for complete buckets and a dashed one for those that may change. */
+export function buildPlotSeries(data: PlotData, lines: PlotLine[], shape: Shape, colors: Colors): PlotSeries {
   const series: uPlot.Series[] = []
   const values: Value[][] = []
   const add = (line: uPlot.Series, points: Value[]) => {
@@ -24,27 +32,27 @@ export function plotted(data: PlotData, lines: PlotLine[], shape: Shape, colors:
     values.push(points)
   }
   const isStacked = shape !== 'line'
-  const tops = isStacked ? stacked(lines.map((line) => line.values)) : lines.map((line) => line.values)
-  for (const { stroke, points } of earlier(lines, isStacked, colors)) {
+  const tops = isStacked ? stackLines(lines.map((line) => line.values)) : lines.map((line) => line.values)
+  for (const { stroke, points } of buildLinesBefore(lines, isStacked, colors)) {
     add({ stroke, width: 1.5, points: { show: false } }, points)
   }
-  // The highest of a stack first: those below it are drawn over it.
+  // The topmost area is drawn first, because lower ones are drawn over it.
   const order = [...lines.keys()]
   if (isStacked) order.reverse()
   for (const i of order) {
     const { index } = lines[i] ?? { index: 0 }
     const top = tops[i] ?? []
-    const [over, open] = parts(shape, index, colors)
-    add(over, overPart(top, data.complete))
+    const [over, open] = styleParts(shape, index, colors)
+    add(over, selectCompletePart(top, data.complete))
     add(
       open,
-      shape === 'bar' ? top.map((value, at) => (data.complete[at] ? null : value)) : openPart(top, data.complete),
+      shape === 'bar' ? top.map((value, at) => (data.complete[at] ? null : value)) : selectOpenPart(top, data.complete),
     )
   }
   return { series, values, tops }
 }
 
-function parts(shape: Shape, index: number, colors: Colors): [over: uPlot.Series, open: uPlot.Series] {
+function styleParts(shape: Shape, index: number, colors: Colors): [over: uPlot.Series, open: uPlot.Series] {
   const stroke = colors.stroke(index)
   if (shape === 'line') {
     const line = { stroke, width: 2 }
@@ -61,21 +69,25 @@ function parts(shape: Shape, index: number, colors: Colors): [over: uPlot.Series
   ]
 }
 
-/** The period before: a faint line per line, one for the whole of a stack. */
-function earlier(lines: PlotLine[], isStacked: boolean, colors: Colors): { stroke: string; points: Value[] }[] {
+/** The period before as faint lines; in a stack, one line for the sum. */
+function buildLinesBefore(
+  lines: PlotLine[],
+  isStacked: boolean,
+  colors: Colors,
+): { stroke: string; points: Value[] }[] {
   const found = lines.flatMap(({ before, index }) =>
     before ? [{ stroke: colors.faintStroke(index), points: before }] : [],
   )
   if (!isStacked || found.length < 2) return found
-  return [{ stroke: colors.faint, points: sumOf(found.map(({ points }) => points)) }]
+  return [{ stroke: colors.faint, points: sumLines(found.map(({ points }) => points)) }]
 }
 
-/** Steps between the ticks below the chart: buckets have no places in between. */
+/** Allowed distances between ticks; ticks are at whole buckets. */
 const STEPS = [1, 2, 3, 4, 5, 6, 7, 10, 12, 14, 20, 24, 28, 30, 48, 50, 60, 90, 100, 200, 365, 500, 1000, 2000, 5000]
 const FONT = '12px system-ui, sans-serif'
 
 /** Axes, sizes and the cursor. */
-export function plotOptions(
+export function buildPlotOptions(
   data: PlotData,
   shape: Shape,
   colors: Colors,
@@ -88,13 +100,13 @@ export function plotOptions(
   return {
     width,
     height,
-    // Half of the last label may stand beside the chart.
-    padding: [12, edgeOf(data.ticks), 0, 0],
+    // The last label may extend beyond the chart by half its width.
+    padding: [12, estimateRightPadding(data.ticks), 0, 0],
     series: [],
     legend: { show: false },
     scales: {
       x: { time: false, range: () => [-margin, last + margin] },
-      y: { range: (_, low, high) => yRange(low, high) },
+      y: { range: (_, low, high) => computeYRange(low, high) },
     },
     axes: [
       {
@@ -109,20 +121,20 @@ export function plotOptions(
         ...axis,
         grid: { stroke: colors.line, width: 1 },
         size: 52,
-        values: (_, splits, __, ___, step) => splits.map((at) => tickText(at, step)),
+        values: (_, splits, __, ___, step) => splits.map((at) => formatTick(at, step)),
       },
     ],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 }, focus: { prox: -1 } },
   }
 }
 
-/** Room at the right, px, for labels of about six pixels a letter. */
-function edgeOf(ticks: string[]): number {
+/** Space to the right in px, assuming 6 px per character. */
+function estimateRightPadding(ticks: string[]): number {
   return Math.max(16, 3.5 * Math.max(0, ...ticks.map(({ length }) => length)))
 }
 
-/** From 0, so that heights can be compared. */
-function yRange(low: number | null, high: number | null): [number, number] {
+/** The axis includes 0, so that heights are comparable. */
+function computeYRange(low: number | null, high: number | null): [number, number] {
   const top = Math.max(0, high ?? 0)
   const bottom = Math.min(0, low ?? 0)
   return top === 0 && bottom === 0 ? [0, 1] : [bottom * 1.06, top * 1.06]

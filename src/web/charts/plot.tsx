@@ -1,37 +1,38 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import type { AnswerTo } from '../../contract/questions.js'
-import { bucketText } from '../lib/answer-names.js'
-import { lineBehind, lineOf } from '../lib/answer-table.js'
+import { formatBucket } from '../lib/answer-labels.js'
+import { drillIntoLine, findLineBefore } from '../lib/answer-table.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
 import type { AnswerBefore } from '../lib/period-before.js'
-import { type PlotData, type PlotLine, partAt, plotData } from '../lib/plot-data.js'
 import { useLatest } from '../lib/use-latest.js'
-import { visible } from '../lib/visible.js'
-import { type Colors, colorsAt } from './colors.js'
+import { type Colors, resolveColors } from './colors.js'
 import { Legend } from './legend.js'
-import type { OnNumber } from './number-button.js'
-import { type Plotted, plotOptions, plotted, type Shape } from './plot-options.js'
-import { Tip } from './tip.js'
+import type { OnDrillDown } from './number-button.js'
+import * as styles from './plot.module.css'
+import { buildPlotData, findPartAt, type PlotData, type PlotLine } from './plot-data.js'
+import { buildPlotOptions, buildPlotSeries, type PlotSeries, type Shape } from './plot-options.js'
+import { Tooltip } from './tooltip.js'
 
 export interface PlotProps {
   answer: AnswerTo<'series'>
   before: AnswerBefore | null
   shape: Shape
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-/** More lines than that are drawn once somebody asks for them. */
+/** Further lines are hidden until the user clicks them in the legend. */
 const MAX_LINES = 20
 
-/** Where the pointer is: a bucket, and how far from the chart's left side, px. */
+/** The bucket under the pointer, and its distance from the left edge of the chart in px. */
 interface Pointed {
   index: number
   left: number
 }
 
-/** Lines, areas or bars over time. */
-export function Plot({ answer, before, shape, onNumber }: PlotProps) {
-  const data = useMemo(() => plotData(answer, before, Date.now()), [answer, before])
+/** A chart over time with lines, areas or bars. */
+export function Plot({ answer, before, shape, onDrillDown }: PlotProps) {
+  const data = useMemo(() => buildPlotData(answer, before, Date.now()), [answer, before])
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
   const lines = useMemo(() => {
     return data.lines.filter(({ name, index }) => index < MAX_LINES !== toggled.has(name))
@@ -45,24 +46,24 @@ export function Plot({ answer, before, shape, onNumber }: PlotProps) {
   const box = useRef<HTMLDivElement>(null)
   const open = (index: number, { line, isBefore }: Hit) => {
     const of = isBefore ? before : answer
-    const found = isBefore ? before && lineOf(before, line.index) : answer.results[line.index]
+    const found = isBefore ? before && findLineBefore(before, line.index) : answer.results[line.index]
     const at = found?.points[index]?.at
-    const behind = of && found && at !== undefined && lineBehind(of, found, at)
-    if (!behind || !onNumber) return
-    const time = isBefore ? `period before, ${bucketText(at, of.query.interval)}` : (data.labels[index] ?? '')
-    onNumber(behind, `${visible(line.name)}, ${time}`)
+    const drillDown = of && found && at !== undefined && drillIntoLine(of, found, at)
+    if (!drillDown || !onDrillDown) return
+    const time = isBefore ? `period before, ${formatBucket(at, of.query.interval)}` : (data.labels[index] ?? '')
+    onDrillDown(drillDown, `${escapeInvisible(line.name)}, ${time}`)
   }
-  useCanvas(box, data, lines, shape, setPointed, open)
+  useUplot(box, data, lines, shape, setPointed, open)
   return (
-    <figure class="plot">
+    <figure class={styles.plot}>
       <div
         ref={box}
-        class={onNumber ? 'canvas clickable' : 'canvas'}
+        class={onDrillDown ? `${styles.canvas} ${styles.clickable}` : styles.canvas}
         role="img"
-        aria-label={`Chart of ${data.lines.map(({ name }) => visible(name)).join(', ')}. A table of its numbers follows.`}
+        aria-label={`Chart of ${data.lines.map(({ name }) => escapeInvisible(name)).join(', ')}. A table of its numbers follows.`}
       />
       {pointed && (
-        <Tip
+        <Tooltip
           data={data}
           lines={lines}
           index={pointed.index}
@@ -77,17 +78,17 @@ export function Plot({ answer, before, shape, onNumber }: PlotProps) {
   )
 }
 
-/** A line that the pointer is at. */
+/** The line under the pointer. */
 interface Hit {
   line: PlotLine
-  /** whether it is at its period before */
+  /** whether it is the line of the period before */
   isBefore: boolean
 }
 
 type Open = (index: number, hit: Hit) => void
 
-/** Draws the chart anew when what it shows, its width or the colours of the page change. */
-function useCanvas(
+/** Redraws the chart when its data, its width or the colour scheme changes. */
+function useUplot(
   box: { current: HTMLDivElement | null },
   data: PlotData,
   lines: PlotLine[],
@@ -95,12 +96,12 @@ function useCanvas(
   onPoint: (pointed: Pointed | null) => void,
   open: Open,
 ): void {
-  // Null until they change.
+  // Null until the colour scheme changes.
   const [changed, setChanged] = useState<Colors | null>(null)
   const latest = useLatest(open)
   useEffect(() => {
     const scheme = matchMedia('(prefers-color-scheme: dark)')
-    const update = () => box.current && setChanged(colorsAt(box.current))
+    const update = () => box.current && setChanged(resolveColors(box.current))
     scheme.addEventListener('change', update)
     return () => scheme.removeEventListener('change', update)
   }, [box])
@@ -108,27 +109,27 @@ function useCanvas(
     const element = box.current
     if (!element) return
     const size = () => ({ width: Math.max(200, element.clientWidth), height: Math.max(180, element.clientHeight) })
-    const colors = changed ?? colorsAt(element)
-    const parts = plotted(data, lines, shape, colors)
+    const colors = changed ?? resolveColors(element)
+    const parts = buildPlotSeries(data, lines, shape, colors)
     const { width, height } = size()
-    const options = plotOptions(data, shape, colors, width, height)
+    const options = buildPlotOptions(data, shape, colors, width, height)
     options.series = [{}, ...parts.series]
     options.hooks = {
       setCursor: [
-        ({ cursor: { idx, left } }) => onPoint(idx == null || left == null || left < 0 ? null : pointedAt(idx, left)),
+        ({ cursor: { idx, left } }) => onPoint(idx == null || left == null || left < 0 ? null : toPointed(idx, left)),
       ],
       ready: [
         (plot) => {
           plot.over.addEventListener('click', () => {
             const { idx, top = 0 } = plot.cursor
-            const hit = idx != null && nearest(plot, parts, lines, shape, idx, top)
+            const hit = idx != null && findNearestLine(plot, parts, lines, shape, idx, top)
             if (hit) latest.current(idx, hit)
           })
         },
       ],
     }
     const plot = new uPlot(options, [data.at.map((_, i) => i), ...parts.values], element)
-    const pointedAt = (index: number, left: number) => ({ index, left: left + plot.over.offsetLeft })
+    const toPointed = (index: number, left: number) => ({ index, left: left + plot.over.offsetLeft })
     const observer = new ResizeObserver(() => plot.setSize(size()))
     observer.observe(element)
     return () => {
@@ -139,10 +140,13 @@ function useCanvas(
   }, [box, data, lines, shape, changed, onPoint, latest])
 }
 
-/** The line at a height of the chart: the nearest, or in a stack the one whose part it is. Undefined if there is none. */
-function nearest(
+/**
+ * Finds the line at a height of the chart: the nearest one, or in a stack the area under the pointer. Undefined if
+ * there is none.
+ */
+function findNearestLine(
   plot: uPlot,
-  { tops }: Plotted,
+  { tops }: PlotSeries,
   lines: PlotLine[],
   shape: Shape,
   index: number,
@@ -151,7 +155,7 @@ function nearest(
   if (shape !== 'line') {
     const line =
       lines[
-        partAt(
+        findPartAt(
           tops.map((values) => values[index] ?? null),
           plot.posToVal(top, 'y'),
         )
@@ -162,6 +166,8 @@ function nearest(
     { line, isBefore: false, value: line.values[index] },
     { line, isBefore: true, value: line.before?.[index] },
   ])
-  const distanceOf = (value: number | null | undefined) => Math.abs(plot.valToPos(value ?? 0, 'y') - top)
-  return hits.filter(({ value }) => value != null).sort((one, two) => distanceOf(one.value) - distanceOf(two.value))[0]
+  const measureDistance = (value: number | null | undefined) => Math.abs(plot.valToPos(value ?? 0, 'y') - top)
+  return hits
+    .filter(({ value }) => value != null)
+    .sort((one, two) => measureDistance(one.value) - measureDistance(two.value))[0]
 }

@@ -1,26 +1,28 @@
 import type { AnswerTo } from '../../contract/questions.js'
-import { numberText, signedShareText } from '../lib/format.js'
+import { formatNumber, formatSignedShare } from '../lib/format.js'
 import type { AnswerBefore } from '../lib/period-before.js'
-import { type LineTotal, totalsOf } from '../lib/totals.js'
-import { NumberButton, type OnNumber } from './number-button.js'
+import * as textStyles from '../ui/text.module.css'
+import { computeTotals, type LineTotal } from './line-totals.js'
+import { NumberButton, type OnDrillDown } from './number-button.js'
+import * as styles from './totals.module.css'
 
 export interface TotalsProps {
   answer: AnswerTo<'series'>
   before: AnswerBefore | null
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
-/** The total of each line as a large number, with its change since the period before. */
-export function Totals({ answer, before, onNumber }: TotalsProps) {
+/** The total of each line as a large number, with its change from the period before. */
+export function Totals({ answer, before, onDrillDown }: TotalsProps) {
   return (
-    <ul class="totals">
-      {totalsOf(answer, before).map((line) => (
+    <ul class={styles.totals}>
+      {computeTotals(answer, before).map((line) => (
         <li key={line.name}>
-          <span class="total">
-            <TotalNumber line={line} onNumber={onNumber} />
+          <span class={styles.total}>
+            <TotalNumber line={line} onDrillDown={onDrillDown} />
           </span>
-          <bdi class="hint">{line.name}</bdi>
-          <Change line={line} onNumber={onNumber} />
+          <bdi class={textStyles.hint}>{line.name}</bdi>
+          <Change line={line} onDrillDown={onDrillDown} />
         </li>
       ))}
     </ul>
@@ -29,33 +31,35 @@ export function Totals({ answer, before, onNumber }: TotalsProps) {
 
 interface LineProps {
   line: LineTotal
-  onNumber: OnNumber | undefined
+  onDrillDown: OnDrillDown | undefined
 }
 
 /** The total of a line. */
-export function TotalNumber({ line: { name, now }, onNumber }: LineProps) {
-  const text = now.value === null ? '–' : numberText(now.value)
-  return <NumberButton text={text} title={name} behind={now.behind} onNumber={onNumber} />
+export function TotalNumber({ line: { name, now }, onDrillDown }: LineProps) {
+  const text = now.value === null ? '–' : formatNumber(now.value)
+  return <NumberButton text={text} title={name} drillDown={now.drillDown} onDrillDown={onDrillDown} />
 }
 
-/** How much more or less it is than in the period before. */
-export function Change({ line: { name, now, before }, onNumber }: LineProps) {
+/** The change from the period before. */
+export function Change({ line: { name, now, before }, onDrillDown }: LineProps) {
   if (!before) return null
-  if (before.value === null || now.value === null) return <span class="change hint">nothing before</span>
+  if (before.value === null || now.value === null)
+    return <span class={`${styles.change} ${textStyles.hint}`}>nothing before</span>
   const share = (now.value - before.value) / Math.abs(before.value)
   const arrow = share > 0 ? '▲' : share < 0 ? '▼' : '■'
   const then = (
     <NumberButton
-      text={numberText(before.value)}
+      text={formatNumber(before.value)}
       title={`${name}, period before`}
-      behind={before.behind}
-      onNumber={onNumber}
+      drillDown={before.drillDown}
+      onDrillDown={onDrillDown}
     />
   )
-  if (before.value === 0) return <span class="change hint">{then} before</span>
+  if (before.value === 0) return <span class={`${styles.change} ${textStyles.hint}`}>{then} before</span>
   return (
-    <span class="change">
-      <span aria-hidden="true">{arrow}</span> {signedShareText(share)} <span class="hint">from {then} before</span>
+    <span class={styles.change}>
+      <span aria-hidden="true">{arrow}</span> {formatSignedShare(share)}{' '}
+      <span class={textStyles.hint}>from {then} before</span>
     </span>
   )
 }

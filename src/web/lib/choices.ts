@@ -1,15 +1,15 @@
-/** What a text field offers. */
+/** A suggestion of a combobox. */
 export interface Choice {
   value: string
-  /** what is said beside it, such as how often it occurs */
+  /** shown next to the value, such as its frequency */
   note?: string
 }
 
-/** More than a list that people read has. */
+/** Maximum number of suggestions. */
 export const MAX_CHOICES = 50
 
-/** The choices that hold a text, in any case. */
-export function matching(text: string, choices: Choice[]): Choice[] {
-  const wanted = text.toLowerCase()
-  return choices.filter(({ value }) => value.toLowerCase().includes(wanted)).slice(0, MAX_CHOICES)
+/** The choices that contain a text, case-insensitively. */
+export function filterChoices(text: string, choices: Choice[]): Choice[] {
+  const query = text.toLowerCase()
+  return choices.filter(({ value }) => value.toLowerCase().includes(query)).slice(0, MAX_CHOICES)
 }

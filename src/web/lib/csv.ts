@@ -1,15 +1,15 @@
-/** A text like this is a formula to spreadsheets, which run it when they open the file; to some, `;` or a tab ends a cell. */
+/** Spreadsheets execute a cell like this as a formula; some also split cells at `;` and tabs. */
 const FORMULA = /(?:^|[;\t])\s*[=+\-@\t\r＝＋－＠]/
 
-/** The fields of a line. */
+/** A line of a CSV file. */
 export type CsvRow = (string | number | null)[]
 
-/** RFC 4180. An apostrophe before texts that spreadsheets take for formulas keeps these from running. */
-export function csvOf(rows: CsvRow[]): string {
-  return rows.map((row) => `${row.map(field).join(',')}\r\n`).join('')
+/** Formats rows as CSV (RFC 4180). An apostrophe keeps spreadsheets from executing texts as formulas. */
+export function formatCsv(rows: CsvRow[]): string {
+  return rows.map((row) => `${row.map(formatCell).join(',')}\r\n`).join('')
 }
 
-function field(value: string | number | null): string {
+function formatCell(value: string | number | null): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
   const text = FORMULA.test(value) ? `'${value}` : value

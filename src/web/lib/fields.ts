@@ -2,45 +2,45 @@ import type { FieldName, Scalar } from '../../contract/questions.js'
 
 const PLAIN = ['event', 'distinct_id', 'timestamp']
 
-/** A field as it is written in a text field and as a parameter: one of a list of names is JSON. */
-export function fieldText(field: FieldName): string {
+/** Formats a field for a text field and for a query parameter; a list of names becomes JSON. */
+export function formatField(field: FieldName): string {
   return typeof field === 'string' ? field : JSON.stringify(field)
 }
 
-/** What somebody typed as a field; a name by itself is that of a property. */
-export function fieldOf(text: string): FieldName {
+/** Parses a field as typed; a plain name is that of a property. */
+export function parseField(text: string): FieldName {
   const trimmed = text.trim()
   if (trimmed === '' || PLAIN.includes(trimmed) || /^(properties|user)\../s.test(trimmed)) return trimmed
   if (trimmed.startsWith('[')) {
-    const list = parsed(trimmed)
+    const list = parseJson(trimmed)
     if (Array.isArray(list) && list.length > 0 && list.every((name) => typeof name === 'string')) return list
   }
-  return fieldIn('properties', trimmed)
+  return toField('properties', trimmed)
 }
 
-/** The field of a name as it is in the data, which may have dots. */
-export function fieldIn(source: 'properties' | 'user', name: string): FieldName {
+/** The field of a property by its exact name, which may contain dots. */
+export function toField(source: 'properties' | 'user', name: string): FieldName {
   return name.includes('.') ? [source, name] : `${source}.${name}`
 }
 
-/** A field as people call it: `price`, not `properties.price`. */
-export function fieldLabel(field: FieldName): string {
+/** Labels a field for people: `price`, not `properties.price`. */
+export function labelField(field: FieldName): string {
   const [source, ...names] = typeof field === 'string' ? field.split('.') : field
   if (names.length === 0) return source === 'distinct_id' ? 'user' : (source ?? '')
   return source === 'user' ? `user’s ${names.join(' › ')}` : names.join(' › ')
 }
 
-/** A value as it is typed: a text by itself, but in quotes where it could be taken for something else. */
-export function valueText(value: Scalar): string {
+/** Formats a value for a text field; a string that would parse as another type is quoted. */
+export function formatValue(value: Scalar): string {
   if (typeof value !== 'string') return JSON.stringify(value)
-  return value === '' || value.startsWith('"') || value.trim() !== value || isScalar(parsed(value))
+  return value === '' || value.startsWith('"') || value.trim() !== value || isScalar(parseJson(value))
     ? JSON.stringify(value)
     : value
 }
 
-/** What somebody typed as a value: `5` is a number, `"5"` and `five` are texts. */
-export function typedValue(text: string): Scalar {
-  const value = parsed(text)
+/** Parses a value as typed: `5` is a number; `"5"` and `five` are strings. */
+export function parseValue(text: string): Scalar {
+  const value = parseJson(text)
   return isScalar(value) ? value : text
 }
 
@@ -48,7 +48,7 @@ function isScalar(value: unknown): value is Scalar {
   return value === null || ['string', 'number', 'boolean'].includes(typeof value)
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -56,13 +56,13 @@ function parsed(text: string): unknown {
   }
 }
 
-/** A value of a breakdown, as a line is called. */
-export function breakdownText(values: unknown[]): string {
+/** Labels the values of a breakdown. */
+export function labelBreakdown(values: unknown[]): string {
   if (values.length === 1 && values[0] === '$other') return 'Other'
-  return values.map(oneText).join(', ')
+  return values.map(labelValue).join(', ')
 }
 
-function oneText(value: unknown): string {
+function labelValue(value: unknown): string {
   if (value === null) return '(not set)'
   if (value === '') return '(empty)'
   return typeof value === 'string' ? value : JSON.stringify(value)

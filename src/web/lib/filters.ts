@@ -10,8 +10,8 @@ import {
 export type { Condition, Operator }
 export type Joint = 'and' | 'or'
 
-/** What a filter does, as people say it. */
-export const OPERATOR_TEXTS: Record<Operator, string> = {
+/** The label of each operator. */
+export const OPERATOR_LABELS: Record<Operator, string> = {
   is: 'is',
   is_not: 'is not',
   contains: 'contains',
@@ -27,7 +27,7 @@ export const OPERATOR_TEXTS: Record<Operator, string> = {
   not_set: 'is not set',
 }
 
-/** Whether a value has the form of a filter, finished or not. */
+/** Whether a value has the shape of a filter, even if incomplete. */
 export function isFilter(value: unknown): value is Filter {
   if (!Array.isArray(value)) return false
   const [operator, operand, compared] = value
@@ -48,7 +48,7 @@ export function isFilter(value: unknown): value is Filter {
   }
 }
 
-/** A name, or a list of names. */
+/** Whether a value is a field: a name or a list of names. */
 export function isFieldName(value: unknown): value is FieldName {
   return typeof value === 'string' || (Array.isArray(value) && value.every((name) => typeof name === 'string'))
 }
@@ -57,15 +57,15 @@ function isScalar(value: unknown): value is Scalar {
   return value === null || ['string', 'number', 'boolean'].includes(typeof value)
 }
 
-/** Without conditions that are not filled in yet; `["is", field, []]` is one: it would match nothing. */
-export function withoutGaps(filter: Filter | null): Filter | null {
+/** Removes incomplete conditions, such as `["is", field, []]`, which would match nothing. */
+export function dropIncomplete(filter: Filter | null): Filter | null {
   if (filter === null) return null
   if (filter[0] === 'not') {
-    const inner = withoutGaps(filter[1])
+    const inner = dropIncomplete(filter[1])
     return inner && ['not', inner]
   }
   if (filter[0] === 'and' || filter[0] === 'or') {
-    const inner = filter[1].map(withoutGaps).filter((one) => one !== null)
+    const inner = filter[1].map(dropIncomplete).filter((one) => one !== null)
     return inner.length > 0 ? [filter[0], inner] : null
   }
   const [, field, compared] = filter
@@ -73,24 +73,24 @@ export function withoutGaps(filter: Filter | null): Filter | null {
   return compared === '' || (Array.isArray(compared) && compared.length === 0) ? null : filter
 }
 
-/** Conditions as a form has them: joined, and some of them in groups of their own. */
+/** A filter as the form edits it: conditions, and groups of conditions, joined by `and` or `or`. */
 export interface Group {
   joint: Joint
   rows: (Condition | Group)[]
 }
 
-/** @returns null if the filter has a `not`, or groups within groups: that is edited as JSON */
-export function groupOf(filter: Filter | null): Group | null {
+/** @returns null if the filter has a `not` or nested groups; such a filter is edited as JSON */
+export function toGroup(filter: Filter | null): Group | null {
   if (filter === null) return { joint: 'and', rows: [] }
-  const group = oneGroup(filter)
+  const group = toGroupOfAnyDepth(filter)
   const isDeeper = group?.rows.some((row) => isGroup(row) && row.rows.some(isGroup))
   return isDeeper ? null : group
 }
 
-function oneGroup(filter: Filter): Group | null {
+function toGroupOfAnyDepth(filter: Filter): Group | null {
   if (filter[0] === 'not') return null
   if (isCondition(filter)) return { joint: 'and', rows: [filter] }
-  const rows = filter[1].map((one) => (isCondition(one) ? one : oneGroup(one)))
+  const rows = filter[1].map((one) => (isCondition(one) ? one : toGroupOfAnyDepth(one)))
   return rows.includes(null) ? null : { joint: filter[0], rows: rows.filter((row) => row !== null) }
 }
 
@@ -102,20 +102,20 @@ export function isGroup(row: Condition | Group): row is Group {
   return !Array.isArray(row)
 }
 
-/** The other way round. One condition by itself is not joined; no condition is no filter. */
-export function filterOf({ joint, rows }: Group): Filter | null {
-  const filters = rows.map((row): Filter => (isGroup(row) ? [row.joint, row.rows.map(asFilter)] : row))
+/** The inverse of `toGroup`. A single condition needs no group, and an empty group is no filter. */
+export function toFilter({ joint, rows }: Group): Filter | null {
+  const filters = rows.map((row): Filter => (isGroup(row) ? [row.joint, row.rows.map(toFilterPart)] : row))
   const [only] = filters
   if (only === undefined) return null
   return filters.length === 1 && joint === 'and' ? only : [joint, filters]
 }
 
-function asFilter(row: Condition | Group): Filter {
-  return isGroup(row) ? [row.joint, row.rows.map(asFilter)] : row
+function toFilterPart(row: Condition | Group): Filter {
+  return isGroup(row) ? [row.joint, row.rows.map(toFilterPart)] : row
 }
 
-/** A condition with another operator; what it is compared with stays where that is possible. */
-export function withOperator(condition: Condition, operator: Operator): Condition {
+/** Changes the operator of a condition, and keeps the operand if possible. */
+export function changeOperator(condition: Condition, operator: Operator): Condition {
   const [, field, before = []] = condition
   const values: Scalar[] = Array.isArray(before) ? before : before === '' ? [] : [before]
   switch (OPERATORS[operator]) {

@@ -1,6 +1,6 @@
 const WHOLE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 })
 const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 })
-/** For numbers that would be nothing, or very long, otherwise. */
+/** For numbers that would otherwise be rounded to 0 or be very long. */
 const SIGNIFICANT = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 })
 const SCIENTIFIC = new Intl.NumberFormat(undefined, { notation: 'scientific', maximumSignificantDigits: 3 })
 const HUGE = 1e18
@@ -18,65 +18,65 @@ const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'full' })
 const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 const BYTE_UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']
 
-/** A number as people write it. */
-export function numberText(value: number): string {
-  return formatOf(value, WHOLE).format(value)
+/** Formats a number for display. */
+export function formatNumber(value: number): string {
+  return chooseFormat(value, WHOLE).format(value)
 }
 
-/** A number where there is little room, such as `1.2M`. */
-export function compactText(value: number): string {
-  return formatOf(value, COMPACT).format(value)
+/** Formats a number for small spaces, such as `1.2M`. */
+export function formatCompact(value: number): string {
+  return chooseFormat(value, COMPACT).format(value)
 }
 
-/** A number beside a line of a chart. @param step to the next line: as many digits as tell them apart */
-export function tickText(value: number, step: number): string {
+/** Formats a tick of an axis. @param step distance between ticks, which determines the number of digits */
+export function formatTick(value: number, step: number): string {
   if (value === 0) return '0'
-  // Steps are 1, 2, 2.5 or 5, or those times a power of ten.
+  // Steps are 1, 2, 2.5 or 5 times a power of ten.
   const digits = Math.max(0, 1 - Math.floor(Math.log10(step)))
   if (step < TINY || Math.abs(value) >= HUGE) return SCIENTIFIC.format(value)
   const notation = step < 1 ? 'standard' : 'compact'
   return new Intl.NumberFormat(undefined, { notation, maximumFractionDigits: Math.max(2, digits) }).format(value)
 }
 
-function formatOf(value: number, usual: Intl.NumberFormat): Intl.NumberFormat {
+function chooseFormat(value: number, usual: Intl.NumberFormat): Intl.NumberFormat {
   const size = Math.abs(value)
   if (size >= HUGE || (size < TINY && size > 0)) return SCIENTIFIC
   return size < 0.1 && size > 0 ? SIGNIFICANT : usual
 }
 
-/** A share of 0 to 1. */
-export function shareText(share: number): string {
+/** @param share 0 to 1 */
+export function formatShare(share: number): string {
   return SHARE.format(share)
 }
 
-/** A change as a share, such as `+12 %`. */
-export function signedShareText(share: number): string {
+/** Formats a relative change, such as `+12%`. */
+export function formatSignedShare(share: number): string {
   return SIGNED_SHARE.format(share)
 }
 
 /** @param instant epoch ms */
-export function timeText(instant: number): string {
+export function formatTime(instant: number): string {
   return INSTANT.format(instant)
 }
 
-/** @param instant epoch ms; the time of the day */
-export function clockText(instant: number): string {
+/** Formats a time of day. @param instant epoch ms */
+export function formatClock(instant: number): string {
   return CLOCK.format(instant)
 }
 
-/** @param instant epoch ms; the day, with its weekday */
-export function dayText(instant: number): string {
+/** Formats a day with its weekday. @param instant epoch ms */
+export function formatDay(instant: number): string {
   return DAY.format(instant)
 }
 
-/** An instant where there is little room: today, only the time. */
-export function momentText(instant: number, now = Date.now()): string {
+/** Formats an instant for small spaces; today, only the time. */
+export function formatMoment(instant: number, now = Date.now()): string {
   const isToday = new Date(instant).toDateString() === new Date(now).toDateString()
   return (isToday ? CLOCK : DAY_AND_CLOCK).format(instant)
 }
 
-/** How long ago an instant is, such as `3 minutes ago`. */
-export function agoText(instant: number, now = Date.now()): string {
+/** Formats a time relative to now, such as `3 minutes ago`. */
+export function formatAgo(instant: number, now = Date.now()): string {
   const seconds = (instant - now) / 1000
   const units = [
     ['day', 86_400],
@@ -89,14 +89,14 @@ export function agoText(instant: number, now = Date.now()): string {
   return RELATIVE.format(Math.trunc(seconds), 'second')
 }
 
-export function bytesText(bytes: number): string {
+export function formatBytes(bytes: number): string {
   const step = Math.min(BYTE_UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
   const options = { style: 'unit', unit: BYTE_UNITS[step], unitDisplay: 'short', maximumFractionDigits: 1 } as const
   return new Intl.NumberFormat(undefined, options as Intl.NumberFormatOptions).format(bytes / 1000 ** step)
 }
 
-/** @param ms a duration, such as `3 h 5 min` */
-export function durationText(ms: number): string {
+/** Formats a duration, such as `3 h 5 min`. @param ms the duration */
+export function formatDuration(ms: number): string {
   const units = [
     ['d', 86_400_000],
     ['h', 3_600_000],

@@ -12,10 +12,10 @@ import type {
   SeriesQuestion,
 } from '../../contract/questions.js'
 import { isObject, type Reader, readFields } from '../../contract/read-fields.js'
-import { isFieldName, isFilter, withoutGaps } from './filters.js'
-import { linkTo } from './link.js'
+import { dropIncomplete, isFieldName, isFilter } from './filters.js'
+import { linkTo } from './route.js'
 
-/** A question as the page edits it: everything is there but the range of time, which may follow the calendar. */
+/** A question as the page edits it: all fields are set, except that the range may be relative. */
 type Ranged<Q extends AnyQuestion> = Omit<Q, 'from' | 'to'> & Partial<Pick<Q, 'from' | 'to'>>
 export type SeriesDraft = Ranged<SeriesQuestion>
 export type FunnelDraft = Ranged<FunnelQuestion>
@@ -24,37 +24,37 @@ export type PathsDraft = Ranged<PathsQuestion>
 export type Draft = SeriesDraft | FunnelDraft | RetentionDraft | PathsDraft
 export type Kind = Draft['kind']
 
-const DRAWINGS = ['line', 'area', 'bar', 'number', 'funnel', 'grid', 'flow', 'table'] as const
-export type Drawing = (typeof DRAWINGS)[number]
+const VISUALIZATIONS = ['line', 'area', 'bar', 'number', 'funnel', 'grid', 'flow', 'table'] as const
+export type Visualization = (typeof VISUALIZATIONS)[number]
 
-/** Ranges that move with the days. */
+/** Ranges relative to today. */
 export const PRESETS = ['today', '7d', '30d', '90d', '12m'] as const
 export type Preset = (typeof PRESETS)[number]
 
-/** How an answer is shown; it is kept beside a saved question. */
+/** How an answer is displayed; saved together with the question. */
 export interface Display {
-  as?: Drawing
-  /** the range of time, of a question without `from` and `to` */
+  as?: Visualization
+  /** the range of a question without `from` and `to` */
   range?: Preset
-  /** whether the period before is shown, too */
+  /** whether to compare with the period before */
   compare?: boolean
 }
 
 export const KINDS = Object.keys(COUNTING) as readonly Kind[]
 
-/** Whether it is of the numbers in a property. */
-export function isOfNumbers(metric: Metric): boolean {
+/** Whether a metric aggregates a numeric property. */
+export function isNumberMetric(metric: Metric): boolean {
   return (NUMBER_METRICS as readonly Metric[]).includes(metric)
 }
 
-/** The smallest and the largest value of a field that is a number. */
+/** The minimum and maximum of a numeric field. */
 export function findBounds(field: Schema): { min: number; max: number } {
   const { minimum, maximum } = withoutNull(field)
   return { min: minimum, max: maximum }
 }
 
-/** A first question of a kind; an empty name is one that is still to be chosen. */
-export function newQuestion(kind: Kind, event: string, timezone: string): Draft {
+/** Creates a question of a kind; an empty event name is still to be chosen. */
+export function createDraft(kind: Kind, event: string, timezone: string): Draft {
   const events = {
     series: { series: [{ event }] },
     funnel: { steps: [{ event }, { event: '' }] },
@@ -64,17 +64,17 @@ export function newQuestion(kind: Kind, event: string, timezone: string): Draft 
   return readDraft({ kind, timezone, ...events[kind] })
 }
 
-/** The same question as another kind: it keeps its range, its filter and its first event. */
-export function asKind(draft: Draft, kind: Kind): Draft {
+/** Converts a question to another kind, keeping its range, its filter and its first event. */
+export function convertDraft(draft: Draft, kind: Kind): Draft {
   if (draft.kind === kind) return draft
-  const event = eventsOf(draft)[0]?.event ?? ''
-  const next = newQuestion(kind, typeof event === 'string' ? event : (event[0] ?? ''), draft.timezone)
+  const event = listEvents(draft)[0]?.event ?? ''
+  const next = createDraft(kind, typeof event === 'string' ? event : (event[0] ?? ''), draft.timezone)
   const { week_start, where, from, to } = draft
   return { ...next, week_start, where, ...(from !== undefined && { from }), ...(to !== undefined && { to }) }
 }
 
 /** The events that a question names. */
-function eventsOf(draft: Draft): Definition[] {
+function listEvents(draft: Draft): Definition[] {
   switch (draft.kind) {
     case 'series':
       return draft.series
@@ -90,11 +90,11 @@ function eventsOf(draft: Draft): Definition[] {
 type Json = Record<string, unknown>
 
 /**
- * A question with its defaults filled in.
- * @param value as somebody wrote it, parsed
- * @returns null if it is not one that can be edited field by field
+ * Parses a question and fills in its defaults.
+ * @param value parsed JSON
+ * @returns null if the form cannot edit it
  */
-export function filled(value: unknown): Draft | null {
+export function parseDraft(value: unknown): Draft | null {
   try {
     return readDraft(value)
   } catch {
@@ -102,7 +102,7 @@ export function filled(value: unknown): Draft | null {
   }
 }
 
-/** Takes what has the right form, whatever its limits: the service says what is wrong with it. */
+/** Accepts fields of the right shape whatever their limits; the service validates those. */
 const READER: Reader = {
   isDraft: true,
   check(schema, value) {
@@ -114,7 +114,7 @@ const READER: Reader = {
   },
 }
 
-/** @throws TypeError if it is no question, or one that cannot be edited field by field */
+/** @throws TypeError if it is not a question that the form can edit */
 function readDraft(value: unknown): Draft {
   const kind = isObject(value) ? KINDS.find((one) => one === value.kind) : undefined
   if (kind === undefined) throw new TypeError('not a kind that can be edited')
@@ -141,8 +141,8 @@ function hasForm(schema: Schema, value: unknown): boolean {
   }
 }
 
-/** Without what the service fills in anyway: for short links. */
-export function compact(draft: Draft): Json {
+/** Omits defaults, for short links. */
+export function toQuestion(draft: Draft): Json {
   const fields: Record<string, Schema> = COUNTING[draft.kind].properties
   const entries = Object.entries(draft).filter(([name, value]) => {
     return value !== null && JSON.stringify(value) !== JSON.stringify(fields[name]?.default)
@@ -150,45 +150,49 @@ export function compact(draft: Draft): Json {
   return { kind: draft.kind, ...(withoutNulls(Object.fromEntries(entries)) as Json) }
 }
 
-/** Leaves out the filters of events that have none; the nulls within filters stay. */
+/** Removes filters that are null; nulls inside filters stay. */
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((one) => (isObject(one) ? withoutNulls(one) : one))
   if (!isObject(value)) return value
-  const kept = Object.entries(value).filter(([, one]) => one !== null)
-  return Object.fromEntries(kept.map(([name, one]) => [name, name === 'where' ? one : withoutNulls(one)]))
+  const entries = Object.entries(value).filter(([, one]) => one !== null)
+  return Object.fromEntries(entries.map(([name, one]) => [name, name === 'where' ? one : withoutNulls(one)]))
 }
 
-/** What the page shows, as its URL has it. */
-export interface Shown {
-  /** the text of the question, which may be anything */
+/** The state of Explore, as encoded in the URL. */
+export interface ExploreState {
+  /** JSON of the question, not validated */
   text: string
   display: Display
-  /** the saved question that it began with */
+  /** id of the saved question it was opened from */
   saved: string
 }
 
-/** @param question as the service takes it; @param saved id of the saved question that it is */
-export function exploreLink(question: unknown, display: Display = {}, saved = ''): string {
+/** @param question as the service takes it; @param saved id of the saved question, if it is one */
+export function linkToExplore(question: unknown, display: Display = {}, saved = ''): string {
   const { as = '', range = '', compare } = display
   return linkTo(['explore'], { q: JSON.stringify(question), as, range, compare: compare ? '1' : '', saved })
 }
 
-/** The other way round; what a link has that nobody knows is left out. */
-export function shownBy(query: URLSearchParams): Shown {
-  const display = displayOf({ as: query.get('as'), range: query.get('range'), compare: query.get('compare') === '1' })
+/** The inverse of `linkToExplore`; unknown values are ignored. */
+export function parseExploreQuery(query: URLSearchParams): ExploreState {
+  const display = parseDisplay({
+    as: query.get('as'),
+    range: query.get('range'),
+    compare: query.get('compare') === '1',
+  })
   return { text: query.get('q') ?? '', saved: query.get('saved') ?? '', display }
 }
 
-/** What the page knows of how an answer is to be shown. @param value as it was saved, by whomever */
-export function displayOf(value: unknown): Display {
+/** Parses display settings, ignoring unknown ones. @param value as saved, not validated */
+export function parseDisplay(value: unknown): Display {
   if (!isObject(value)) return {}
-  const as = DRAWINGS.find((one) => one === value.as)
+  const as = VISUALIZATIONS.find((one) => one === value.as)
   const range = PRESETS.find((one) => one === value.range)
   return { ...(as && { as }), ...(range && { range }), ...(value.compare === true && { compare: true }) }
 }
 
-/** The ways in which an answer can be drawn, the usual one first. */
-export function drawingsOf(draft: Draft): Drawing[] {
+/** The possible visualizations of an answer, the default first. */
+export function listVisualizations(draft: Draft): Visualization[] {
   switch (draft.kind) {
     case 'series': {
       const canStack = draft.series.every(({ metric }) => ['events', 'users', 'sum'].includes(metric))
@@ -204,16 +208,16 @@ export function drawingsOf(draft: Draft): Drawing[] {
   }
 }
 
-/** How an answer to this question is drawn: as it was chosen, if that is possible. */
-export function drawingOf(draft: Draft, { as }: Display): Drawing {
-  const possible = drawingsOf(draft)
+/** The selected visualization if it is possible, otherwise the default. */
+export function chooseVisualization(draft: Draft, { as }: Display): Visualization {
+  const possible = listVisualizations(draft)
   return possible.find((one) => one === as) ?? possible[0] ?? 'table'
 }
 
-/** The question without filters that are not filled in yet, so that an answer stays while they are written. */
-export function finished(draft: Draft): Draft {
-  const clean = <T extends Definition | Exclusion>(one: T): T => ({ ...one, where: withoutGaps(one.where) })
-  const where = withoutGaps(draft.where)
+/** Removes incomplete filters, so that the answer stays while the user edits them. */
+export function dropIncompleteFilters(draft: Draft): Draft {
+  const clean = <T extends Definition | Exclusion>(one: T): T => ({ ...one, where: dropIncomplete(one.where) })
+  const where = dropIncomplete(draft.where)
   switch (draft.kind) {
     case 'series': {
       const breakdown = draft.breakdown.filter((field) => field.length > 0)
@@ -231,8 +235,8 @@ export function finished(draft: Draft): Draft {
   }
 }
 
-/** What is still to be chosen before a question can be asked, in the form of the service's own details. */
-export function gapsOf(draft: Draft): { path: string; message: string }[] {
+/** Lists what the user still has to choose, in the format of the service's validation errors. */
+export function findGaps(draft: Draft): { path: string; message: string }[] {
   const gap = ({ event }: Definition, path: string) =>
     event.length === 0 || (Array.isArray(event) && event.includes(''))
       ? [{ path: `${path}/event`, message: 'Choose an event.' }]
@@ -240,7 +244,7 @@ export function gapsOf(draft: Draft): { path: string; message: string }[] {
   switch (draft.kind) {
     case 'series':
       return draft.series.flatMap((one, i) => {
-        const needsProperty = isOfNumbers(one.metric) && (one.property === undefined || one.property.length === 0)
+        const needsProperty = isNumberMetric(one.metric) && (one.property === undefined || one.property.length === 0)
         const path = `/series/${i}/property`
         return [
           ...gap(one, `/series/${i}`),

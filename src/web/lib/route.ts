@@ -1,62 +1,33 @@
-import { useEffect, useMemo, useState } from 'preact/hooks'
-import { parseRoute, type Route } from './link.js'
+/**
+ * What the page shows. It is kept in the fragment of the URL, so that a link has the whole state and no server sees
+ * it.
+ */
+export interface Route {
+  /** the first part of the path, such as `users` */
+  view: string
+  /** the decoded parts after it */
+  rest: string[]
+  query: URLSearchParams
+}
 
-export { linkTo, type Route } from './link.js'
+/** @param hash such as `#/users/ada?tab=events` */
+export function parseRoute(hash: string): Route {
+  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s, 2)
+  const [view = '', ...rest] = path.split('/').map(decodePart)
+  return { view, rest, query: new URLSearchParams(query) }
+}
 
-/** Shows another route; @param how whether the browser's back button returns to this one */
-export function go(link: string, how: 'push' | 'replace' = 'push'): void {
-  if (how === 'push') location.hash = link
-  else {
-    history.replaceState(history.state, '', link)
-    dispatchEvent(new HashChangeEvent('hashchange'))
+/** @param parts of the path; @param query empty values are omitted */
+export function linkTo(parts: string[], query: Record<string, string> = {}): string {
+  const entries = Object.entries(query).filter(([, value]) => value !== '')
+  const search = entries.length > 0 ? `?${new URLSearchParams(entries)}` : ''
+  return `#/${parts.map(encodeURIComponent).join('/')}${search}`
+}
+
+function decodePart(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
   }
-}
-
-/** Asks before the route is left; @param leave leaves it */
-type Guard = (leave: () => void) => void
-
-let guard: Guard | null = null
-
-/** Has the shown route be left only if the guard lets it; null lets it be left. */
-export function guardRoute(next: Guard | null): void {
-  guard = next
-}
-
-/** Whether something of the shown route is not saved yet. */
-export function isGuarded(): boolean {
-  return guard !== null
-}
-
-/** The route of the page, as it changes. */
-export function useRoute(): Route {
-  const [hash, setHash] = useState(location.hash)
-  useEffect(() => {
-    let shown = { hash: location.hash, place: placeInHistory(0) }
-    const show = () => {
-      shown = { hash: location.hash, place: placeInHistory(shown.place + 1) }
-      setHash(shown.hash)
-    }
-    const update = () => {
-      if (!guard || location.hash === shown.hash) return show()
-      const { hash } = location
-      const step = placeInHistory(shown.place + 1) - shown.place
-      const move = (by: number, to: string) => (by === 0 ? go(to, 'replace') : history.go(by))
-      move(-step, shown.hash)
-      guard(() => {
-        guard = null
-        move(step, hash)
-      })
-    }
-    addEventListener('hashchange', update)
-    return () => removeEventListener('hashchange', update)
-  }, [])
-  return useMemo(() => parseRoute(hash), [hash])
-}
-
-/** Where the current entry of the browser's history is among those of the page. @param next the place of one that is new */
-function placeInHistory(next: number): number {
-  const state: { place?: number } | null = history.state
-  if (typeof state?.place === 'number') return state.place
-  history.replaceState({ place: next }, '')
-  return next
 }

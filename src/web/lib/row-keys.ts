@@ -1,13 +1,13 @@
-/** The rows of a list as they were shown last, and the key of each. */
+/** The rows of a list at the last render, with their keys. */
 export interface KeyedRows {
   rows: readonly string[]
   keys: readonly number[]
 }
 
 /**
- * Keys for the rows of a list that is edited, where a row has no id: a row that was changed keeps its key, and so do those
- * before and after one that was added or removed. Of rows that changed places, each takes the key of the place.
- * @param rows each as a text that tells it from the others
+ * Assigns keys to the rows of an editable list whose rows have no ids. A changed row keeps its key, and so do the
+ * rows around an added or removed one. When rows swap places, keys stay in place.
+ * @param rows each as a text that identifies its content
  */
 export function keyRows(before: KeyedRows, rows: readonly string[]): KeyedRows {
   const most = Math.min(before.rows.length, rows.length)

@@ -1,13 +1,13 @@
 import type { Session } from '../../contract/responses.js'
 
-/** What there has to be of an event to place it. */
+/** The fields of an event that place it in the timeline. */
 export interface Placed {
   eventId: string
   timestamp: number
   properties: Record<string, unknown>
 }
 
-/** Events in a row that belong to one session, or to none. */
+/** Consecutive events of one session, or of none. */
 export interface Visit<E> {
   sessionId: string | null
   events: E[]
@@ -20,11 +20,14 @@ export interface Day<E> {
   visits: Visit<E>[]
 }
 
-/** As Tallyhouse's own client, PostHog and Amplitude's exports call it. */
+/** The property names that Tallyhouse's client, PostHog and Amplitude's exports use. */
 const SESSION_PROPERTIES = ['session_id', '$session_id', 'sessionId']
 
-/** Events by day and session, the latest first; an event says its session, or is within the time of one. */
-export function timelineOf<E extends Placed>(events: readonly E[], sessions: readonly Session[]): Day<E>[] {
+/**
+ * Groups events by day and session, the latest first. An event without a session id belongs to the session of its
+ * time.
+ */
+export function buildTimeline<E extends Placed>(events: readonly E[], sessions: readonly Session[]): Day<E>[] {
   const sorted = events.toSorted((a, b) => b.timestamp - a.timestamp || (a.eventId < b.eventId ? 1 : -1))
   const days: Day<E>[] = []
   let today = ''
@@ -33,7 +36,7 @@ export function timelineOf<E extends Placed>(events: readonly E[], sessions: rea
     if (date !== today) days.push({ at: event.timestamp, visits: [] })
     today = date
     const visits = days.at(-1)?.visits ?? []
-    const sessionId = sessionIdOf(event) ?? sessionAround(event.timestamp, sessions)
+    const sessionId = readSessionId(event) ?? findSessionAt(event.timestamp, sessions)
     const last = visits.at(-1)
     if (last && last.sessionId === sessionId) last.events.push(event)
     else visits.push({ sessionId, events: [event] })
@@ -41,8 +44,8 @@ export function timelineOf<E extends Placed>(events: readonly E[], sessions: rea
   return days
 }
 
-/** The session that an event says it belongs to; null if it says none. */
-export function sessionIdOf({ properties }: Pick<Placed, 'properties'>): string | null {
+/** The session id of an event; null if it has none. */
+export function readSessionId({ properties }: Pick<Placed, 'properties'>): string | null {
   for (const name of SESSION_PROPERTIES) {
     const id = Object.hasOwn(properties, name) ? properties[name] : undefined
     if (typeof id === 'string' && id !== '') return id
@@ -50,7 +53,7 @@ export function sessionIdOf({ properties }: Pick<Placed, 'properties'>): string 
   return null
 }
 
-function sessionAround(instant: number, sessions: readonly Session[]): string | null {
+function findSessionAt(instant: number, sessions: readonly Session[]): string | null {
   const around = sessions.find((session) => {
     return session.started_at <= instant && instant <= (session.ended_at ?? session.updated_at)
   })

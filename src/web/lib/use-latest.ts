@@ -1,6 +1,6 @@
 import { useRef } from 'preact/hooks'
 
-/** The value of the last rendering, for what runs later and must not run again because of it. */
+/** A ref to the latest value, for callbacks that must not rerun when it changes. */
 export function useLatest<T>(value: T): { readonly current: T } {
   const latest = useRef(value)
   latest.current = value

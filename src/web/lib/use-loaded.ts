@@ -1,9 +1,9 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
-import { lookForTrouble } from '../api/trouble.js'
+import { checkStatus } from '../api/service-status.js'
 import { useLatest } from './use-latest.js'
 import { useRecovery } from './use-recovery.js'
 
-/** What is being loaded: the last value stays while the next one is on its way. */
+/** State of a load. The previous value stays until the next one arrives. */
 export interface Loaded<T> {
   value: T | null
   error: Error | null
@@ -12,16 +12,16 @@ export interface Loaded<T> {
 }
 
 /**
- * Loads something when the component appears and whenever `key` changes; what is no longer wanted is cancelled. What failed
- * as the service was not ready is loaded again once that is.
- * @param key names what is loaded; null loads nothing
+ * Loads a value on mount and whenever `key` changes, and cancels superseded loads. A load that failed because the
+ * service was not ready is repeated once it is.
+ * @param key identifies what to load; null loads nothing
  */
 export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
   const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>({ value: null, error: null, isLoading: key !== null })
   const [round, setRound] = useState(0)
   const reload = useCallback(() => setRound((before) => before + 1), [])
   const latest = useLatest(load)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another round loads the same again
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `round` triggers a reload
   useEffect(() => {
     if (key === null) {
       setState({ value: null, error: null, isLoading: false })
@@ -33,8 +33,8 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
       (value) => !stop.signal.aborted && setState({ value, error: null, isLoading: false }),
       (error) => {
         if (stop.signal.aborted) return
-        // A part of the page is loaded by no call.
-        if (error instanceof TypeError) lookForTrouble()
+        // Loading a chunk of the page does not go through `call`, which would check the status.
+        if (error instanceof TypeError) checkStatus()
         setState({ value: null, error, isLoading: false })
       },
     )

@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks'
 import { useLatest } from './use-latest.js'
 
-/** Calls `act` now and then, but not while the tab is hidden; once it is shown again, at once. */
+/** Calls `act` periodically, but not while the tab is hidden; immediately when it is shown again. */
 export function usePoll(act: () => void, everyMs: number): void {
   const latest = useLatest(act)
   useEffect(() => {

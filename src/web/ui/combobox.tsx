@@ -1,9 +1,11 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Choice } from '../lib/choices.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
 import { useLatest } from '../lib/use-latest.js'
-import { visible } from '../lib/visible.js'
+import * as styles from './combobox.module.css'
+import * as textStyles from './text.module.css'
 
-/** What completes a text; it is cancelled if more is typed meanwhile. */
+/** Completes a text; cancelled when the user types on. */
 type Suggest = (text: string, signal: AbortSignal) => Promise<Choice[]>
 
 interface ComboboxProps {
@@ -14,14 +16,14 @@ interface ComboboxProps {
   placeholder?: string
   /** whether the label is for screen readers only */
   hidesLabel?: boolean
-  /** whether what is chosen goes elsewhere, such as into a list, and the field is empty again */
+  /** whether choosing adds the value elsewhere, such as to a list, and empties the field */
   adds?: boolean
 }
 
-/** For fast typists, one request in a while is enough. */
+/** Debounce while the user types, ms. */
 const TYPING_MS = 120
 
-/** A text field that completes what is typed (the pattern “combobox” of the ARIA practices). */
+/** A text field with suggestions (the ARIA combobox pattern). */
 export function Combobox({ label, value, onChange, suggest, placeholder, hidesLabel, adds }: ComboboxProps) {
   const id = useId()
   const [text, setText] = useState(value)
@@ -50,8 +52,8 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
   }
   const isShown = isOpen && choices.length > 0
   return (
-    <div class="combobox">
-      <label for={id} class={hidesLabel ? 'hidden' : undefined}>
+    <div class={styles.combobox}>
+      <label for={id} class={hidesLabel ? textStyles.hidden : undefined}>
         {label}
       </label>
       <input
@@ -82,7 +84,7 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
   )
 }
 
-/** What is offered for a text, and which one of it the keys are at. @param text null while nothing is offered */
+/** Loads the suggestions for a text and tracks the active one. @param text null while the list is closed */
 function useChoices(text: string | null, suggest: Suggest) {
   const [choices, setChoices] = useState<Choice[]>([])
   const [active, setActive] = useState(-1)
@@ -92,9 +94,9 @@ function useChoices(text: string | null, suggest: Suggest) {
     const stop = new AbortController()
     const timer = setTimeout(() => {
       latest.current(text, stop.signal).then(
-        (found) => {
+        (suggestions) => {
           if (stop.signal.aborted) return
-          setChoices(found)
+          setChoices(suggestions)
           setActive(-1)
         },
         () => undefined,
@@ -109,7 +111,7 @@ function useChoices(text: string | null, suggest: Suggest) {
 }
 
 interface ChoiceListProps {
-  /** of the text field */
+  /** id of the text field */
   id: string
   label: string
   choices: Choice[]
@@ -127,18 +129,18 @@ function ChoiceList({ id, label, choices, active, isShown, onChoose }: ChoiceLis
   return (
     <div ref={list} id={`${id}-choices`} role="listbox" aria-label={label} hidden={!isShown}>
       {choices.map(({ value, note }, index) => (
-        // biome-ignore lint/a11y/useKeyWithClickEvents: the input has the focus and handles the keys
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the input keeps the focus and handles the keys
         <div
           key={value}
           id={`${id}-${index}`}
           role="option"
           tabIndex={-1}
           aria-selected={index === active}
-          // The input would lose the focus, and the list would close before the click.
+          // Keeps the focus in the input; otherwise the list would close before the click.
           onMouseDown={(event) => event.preventDefault()}
           onClick={() => onChoose(value)}
         >
-          <bdi>{visible(value)}</bdi>
+          <bdi>{escapeInvisible(value)}</bdi>
           {note && <small>{note}</small>}
         </div>
       ))}

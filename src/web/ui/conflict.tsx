@@ -1,18 +1,19 @@
 import { useState } from 'preact/hooks'
 import { CallError } from '../api/call.js'
+import * as buttonStyles from './button.module.css'
 import { Dialog } from './dialog.js'
 import { Failure } from './notice.js'
 
 interface ConflictProps {
-  /** what somebody else has changed, such as “board” */
+  /** what was changed, such as “board” */
   what: string
   onLoad: () => Promise<void> | void
   onOverwrite: () => Promise<void>
   onClose: () => void
 }
 
-/** Asks whose version stays, as somebody else has saved one meanwhile. */
-export function Conflict({ what, onLoad, onOverwrite, onClose }: ConflictProps) {
+/** Asks which version to keep after somebody else has saved another one. */
+export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
   const choose = (act: ConflictProps['onLoad']) => async () => {
@@ -27,13 +28,13 @@ export function Conflict({ what, onLoad, onOverwrite, onClose }: ConflictProps) 
   }
   return (
     <Dialog title={`Somebody changed this ${what} meanwhile`} onClose={onClose}>
-      <p>Load their {what}, and your changes are lost. Or save yours, and theirs are lost.</p>
+      <p>Someone else saved this {what}. Keep theirs or overwrite it with yours.</p>
       {error && <Failure error={error} />}
       <footer>
         <button type="button" disabled={isBusy} onClick={choose(onLoad)}>
           Load theirs
         </button>
-        <button type="button" class="danger" disabled={isBusy} onClick={choose(onOverwrite)}>
+        <button type="button" class={buttonStyles.danger} disabled={isBusy} onClick={choose(onOverwrite)}>
           Overwrite
         </button>
       </footer>
@@ -41,7 +42,7 @@ export function Conflict({ what, onLoad, onOverwrite, onClose }: ConflictProps) 
   )
 }
 
-/** Whether a call failed because somebody else has changed the same thing meanwhile. */
+/** Whether a call failed because somebody else has saved the same thing in the meantime. */
 export function isConflict(error: unknown): boolean {
   return error instanceof CallError && error.code === 'revision_conflict'
 }

@@ -1,18 +1,19 @@
 import { useState } from 'preact/hooks'
-import { type CsvRow, csvOf } from '../lib/csv.js'
+import { type CsvRow, formatCsv } from '../lib/csv.js'
+import * as styles from './csv-button.module.css'
 
 interface CsvButtonProps {
-  /** of the file, without its ending */
+  /** file name without extension */
   name: string
-  /** the head, and what is below it; it may have to be read first */
+  /** the heading and the rows; may have to be loaded first */
   rows: () => CsvRow[] | Promise<CsvRow[]>
-  /** on the button */
+  /** text of the button */
   label?: string
-  /** what screen readers say, where the label says too little */
+  /** label for screen readers if `label` is too short */
   about?: string
 }
 
-/** Saves a table as a file. */
+/** Downloads a table as a CSV file. */
 export function CsvButton({ name, rows, label = 'Download CSV', about }: CsvButtonProps) {
   const [state, setState] = useState<'' | 'Reading…' | 'Not saved'>('')
   const save = async () => {
@@ -25,7 +26,7 @@ export function CsvButton({ name, rows, label = 'Download CSV', about }: CsvButt
     }
   }
   return (
-    <button type="button" class="csv" disabled={state === 'Reading…'} aria-label={about} onClick={save}>
+    <button type="button" class={styles.csv} disabled={state === 'Reading…'} aria-label={about} onClick={save}>
       {label}
       <span role="status">{state}</span>
     </button>
@@ -33,8 +34,8 @@ export function CsvButton({ name, rows, label = 'Download CSV', about }: CsvButt
 }
 
 function saveCsv(name: string, rows: CsvRow[]): void {
-  // The mark says to Excel that it is UTF-8.
-  const url = URL.createObjectURL(new Blob(['\uFEFF', csvOf(rows)], { type: 'text/csv;charset=utf-8' }))
+  // The byte order mark tells Excel that the file is UTF-8.
+  const url = URL.createObjectURL(new Blob(['\uFEFF', formatCsv(rows)], { type: 'text/csv;charset=utf-8' }))
   const link = document.createElement('a')
   link.href = url
   link.download = `${name}.csv`

@@ -1,16 +1,18 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import * as buttonStyles from './button.module.css'
+import * as styles from './dialog.module.css'
 import { Failure } from './notice.js'
 
 interface DialogProps {
   title: string
   onClose: () => void
-  /** for contents that stand side by side */
+  /** for side-by-side content */
   isWide?: boolean
   children: ComponentChildren
 }
 
-/** Opens a dialog over the page; once it is gone, the focus returns to where it was. @returns the ref of the dialog */
+/** Opens a modal dialog, and restores the focus after it. @returns a ref for the dialog element */
 export function useModal() {
   const element = useRef<HTMLDialogElement>(null)
   useEffect(() => {
@@ -23,14 +25,19 @@ export function useModal() {
   return element
 }
 
-/** A modal dialog; Escape closes it, and the focus returns to where it was. */
+/** A modal dialog; Escape closes it. */
 export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
   const element = useModal()
   return (
-    <dialog ref={element} aria-label={title} onClose={onClose} class={isWide ? 'dialog wide' : 'dialog'}>
+    <dialog
+      ref={element}
+      aria-label={title}
+      onClose={onClose}
+      class={isWide ? `${styles.dialog} ${styles.wide}` : styles.dialog}
+    >
       <header>
         <h2>{title}</h2>
-        <button type="button" class="plain" aria-label="Close" onClick={onClose}>
+        <button type="button" class={buttonStyles.plain} aria-label="Close" onClick={onClose}>
           ✕
         </button>
       </header>
@@ -42,17 +49,17 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
 interface ConfirmProps {
   title: string
   children: ComponentChildren
-  /** on the button, such as “Delete event” */
+  /** text of the button, such as “Delete event” */
   action: string
-  /** what the button does; a failure is shown, and the dialog stays */
+  /** called by the button; the dialog stays open if it fails */
   onConfirm: () => Promise<void>
-  /** whether something is still to be filled in */
+  /** whether required input is missing */
   isBlocked?: boolean
   onClose: () => void
 }
 
-/** Asks before something is done that cannot be undone. */
-export function Confirm({ title, children, action, onConfirm, isBlocked = false, onClose }: ConfirmProps) {
+/** Asks for confirmation before an action that cannot be undone. */
+export function ConfirmDialog({ title, children, action, onConfirm, isBlocked = false, onClose }: ConfirmProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
   const confirm = async () => {
@@ -74,7 +81,7 @@ export function Confirm({ title, children, action, onConfirm, isBlocked = false,
         <button type="button" onClick={onClose}>
           Cancel
         </button>
-        <button type="button" class="danger" disabled={isBusy || isBlocked} onClick={confirm}>
+        <button type="button" class={buttonStyles.danger} disabled={isBusy || isBlocked} onClick={confirm}>
           {action}
         </button>
       </footer>

@@ -1,25 +1,27 @@
 import { useId, useState } from 'preact/hooks'
+import * as buttonStyles from './button.module.css'
 import { Dialog } from './dialog.js'
+import * as formStyles from './form.module.css'
 import { Failure } from './notice.js'
 
-/** What is done with a name; a failure is shown, and the dialog stays. */
+/** An action that takes a name; the dialog stays open if it fails. */
 interface NameAction {
-  /** on the button */
+  /** text of the button */
   text: string
   act: (name: string) => Promise<void>
 }
 
 interface NameDialogProps {
   title: string
-  /** what is proposed */
+  /** the initial name */
   name?: string
   action: NameAction
-  /** what can be done instead */
+  /** an alternative action */
   other?: NameAction | undefined
   onClose: () => void
 }
 
-/** Asks how something is to be called. */
+/** Asks for a name. */
 export function NameDialog({ title, name: proposed = '', action, other, onClose }: NameDialogProps) {
   const id = useId()
   const [name, setName] = useState(proposed)
@@ -43,7 +45,7 @@ export function NameDialog({ title, name: proposed = '', action, other, onClose 
   const isBlocked = isBusy || !name.trim()
   return (
     <Dialog title={title} onClose={onClose}>
-      <form onSubmit={submit} class="name-form">
+      <form onSubmit={submit} class={formStyles.nameForm}>
         <label for={id}>Name</label>
         <input
           id={id}
@@ -63,7 +65,7 @@ export function NameDialog({ title, name: proposed = '', action, other, onClose 
               {other.text}
             </button>
           )}
-          <button type="submit" class="primary" disabled={isBlocked}>
+          <button type="submit" class={buttonStyles.primary} disabled={isBlocked}>
             {action.text}
           </button>
         </footer>

@@ -1,13 +1,14 @@
 import type { ComponentChildren } from 'preact'
 import type { Warning } from '../../contract/warning.js'
 import { CallError } from '../api/call.js'
-import { visible } from '../lib/visible.js'
+import { escapeInvisible } from '../lib/escape-invisible.js'
+import * as styles from './notice.module.css'
 
-/** What went wrong, and which fields are at fault. */
+/** An error, with its validation errors. */
 export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => void) | undefined }) {
   const details = error instanceof CallError ? error.details : []
   return (
-    <div class="notice failure" role="alert">
+    <div class={`${styles.notice} ${styles.failure}`} role="alert">
       <p>{error.message}</p>
       {details.length > 0 && (
         <ul>
@@ -27,40 +28,40 @@ export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => voi
   )
 }
 
-/** What looks like a mistake in what was asked; nothing if nothing does. */
+/** Warnings about likely mistakes in a question, if any. */
 export function Warnings({ warnings = [] }: { warnings?: readonly Warning[] | undefined }) {
   if (warnings.length === 0) return null
   return (
-    <div class="notice warnings" role="status" aria-label="Warnings">
+    <div class={`${styles.notice} ${styles.warnings}`} role="status" aria-label="Warnings">
       {warnings.map(({ path, message }) => (
         <p key={path}>
-          <bdi>{visible(message)}</bdi>
+          <bdi>{escapeInvisible(message)}</bdi>
         </p>
       ))}
     </div>
   )
 }
 
-/** What there is to know where there is nothing to see. */
+/** Explains an empty list or page. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
-    <div class="notice empty">
+    <div class={styles.notice}>
       <h2>{title}</h2>
       {children}
     </div>
   )
 }
 
-/** Shown while something loads, to screen readers, too. */
+/** Shown while something loads; announced to screen readers. */
 export function Loading({ what }: { what: string }) {
   return (
-    <p class="loading" role="status">
+    <p class={styles.loading} role="status" data-loading>
       Loading {what}…
     </p>
   )
 }
 
-/** A part of the page that the service does not have, as after an upgrade: a page that is loaded anew asks for the new one. */
+/** Shown when a chunk of the page no longer exists, for example after an upgrade. Reloading fetches the new page. */
 export function PartMissing() {
   const error = new Error('A part of the page could not be loaded. If Tallyhouse was updated, load the page again.')
   return <Failure error={error} onRetry={() => location.reload()} />

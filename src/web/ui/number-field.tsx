@@ -1,4 +1,5 @@
 import { useEffect, useId, useState } from 'preact/hooks'
+import * as styles from './number-field.module.css'
 
 interface NumberFieldProps {
   label: string
@@ -8,13 +9,13 @@ interface NumberFieldProps {
   onChange: (value: number) => void
 }
 
-/** A whole number; what is none, or too small or large, is not taken. */
+/** A whole number; invalid or out-of-range input is ignored. */
 export function NumberField({ label, value, min, max, onChange }: NumberFieldProps) {
   const id = useId()
   const [text, setText] = useState(String(value))
   useEffect(() => setText(String(value)), [value])
   return (
-    <div class="number-field">
+    <div class={styles.numberField}>
       <label for={id}>{label}</label>
       <input
         id={id}

@@ -6,21 +6,12 @@ interface ScrollableProps {
   children: ComponentChildren
 }
 
-/** A part of the page that scrolls where it is too large, with the keyboard as well. */
+/** A region that scrolls if its content is too large, also with the keyboard. */
 export function Scrollable({ label, class: name, children }: ScrollableProps) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: only what has the focus can be scrolled with the keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: an element needs the focus to be scrolled with the keyboard
     <section class={name} tabIndex={0} aria-label={label}>
       {children}
     </section>
-  )
-}
-
-/** A text as it is, line by line. */
-export function ExactText({ label, text }: { label: string; text: string }) {
-  return (
-    <Scrollable label={label} class="json">
-      <pre>{text}</pre>
-    </Scrollable>
   )
 }

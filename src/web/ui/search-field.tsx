@@ -1,44 +1,47 @@
 import { useCallback, useEffect, useId, useRef, useState } from 'preact/hooks'
 import { useLatest } from '../lib/use-latest.js'
+import * as styles from './search-field.module.css'
+import * as textStyles from './text.module.css'
 
 interface SearchFieldProps {
   label: string
   value: string
   placeholder?: string
-  /** called with what was typed, without the space around it */
+  /** called with the trimmed text */
   onChange: (value: string) => void
 }
 
-/** For fast typists, one search in a while is enough. */
+/** Debounce while the user types, ms. */
 const TYPING_MS = 250
 
-/** A field that searches while one types, and at once with Enter. */
+/** A search field that searches while the user types, and immediately on Enter. */
 export function SearchField({ label, value, placeholder, onChange }: SearchFieldProps) {
   const id = useId()
   const [text, setText] = useState(value)
-  const told = useRef(value)
+  const reported = useRef(value)
   const latest = useLatest(onChange)
-  const tell = useCallback(
+  const report = useCallback(
     (text: string) => {
-      told.current = text.trim()
-      latest.current(told.current)
+      reported.current = text.trim()
+      latest.current(reported.current)
     },
     [latest],
   )
   useEffect(() => {
-    // What was told comes back late: what was typed since stays. Another value is from elsewhere, such as a link.
-    if (value === told.current) return
-    told.current = value
+    // The reported value comes back as a prop later and must not overwrite what was typed since. Any other value comes
+    // from elsewhere, such as a link.
+    if (value === reported.current) return
+    reported.current = value
     setText(value)
   }, [value])
   useEffect(() => {
     if (text.trim() === value) return
-    const timer = setTimeout(() => tell(text), TYPING_MS)
+    const timer = setTimeout(() => report(text), TYPING_MS)
     return () => clearTimeout(timer)
-  }, [text, value, tell])
+  }, [text, value, report])
   return (
-    <search class="search-field">
-      <label for={id} class="hidden">
+    <search class={styles.searchField}>
+      <label for={id} class={textStyles.hidden}>
         {label}
       </label>
       <input
@@ -49,7 +52,7 @@ export function SearchField({ label, value, placeholder, onChange }: SearchField
         placeholder={placeholder ?? label}
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => event.key === 'Enter' && tell(text)}
+        onKeyDown={(event) => event.key === 'Enter' && report(text)}
       />
     </search>
   )

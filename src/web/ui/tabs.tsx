@@ -1,17 +1,18 @@
 import type { ComponentChildren } from 'preact'
 import { useId, useRef } from 'preact/hooks'
+import * as styles from './tabs.module.css'
 
 interface TabsProps {
   label: string
   titles: string[]
-  /** which one is shown */
+  /** index of the selected tab */
   selected: number
   onSelect: (index: number) => void
-  /** what belongs to the selected one */
+  /** content of the selected tab */
   children: ComponentChildren
 }
 
-/** A row of tabs (the pattern “tabs” of the ARIA practices): the arrow keys select. */
+/** A row of tabs (the ARIA tabs pattern); arrow keys select. */
 export function Tabs({ label, titles, selected, onSelect, children }: TabsProps) {
   const id = useId()
   const row = useRef<HTMLDivElement>(null)
@@ -30,7 +31,7 @@ export function Tabs({ label, titles, selected, onSelect, children }: TabsProps)
     row.current?.querySelectorAll('button')[next]?.focus()
   }
   return (
-    <div class="tabs">
+    <div class={styles.tabs}>
       <div ref={row} role="tablist" aria-label={label} onKeyDown={onKeyDown}>
         {titles.map((title, index) => (
           <button

@@ -1,32 +1,32 @@
 import type { ComponentChildren } from 'preact'
 import { useCallback, useEffect, useState } from 'preact/hooks'
-import { readEventNames } from '../api/schema.js'
-import type { Session } from '../api/session.js'
+import { listEventNames } from '../api/schema.js'
+import type { Access } from '../api/sign-in.js'
 import { useLoaded } from '../lib/use-loaded.js'
 
-/** Projects that are known to have events, so that each is asked about once. */
+/** Projects known to have events, so that each is checked once. */
 const filled = new Set<string>()
 
-/** Shows a view, but while the project has no events how to send some. */
-export function NeedsEvents({ session, children }: { session: Session; children: ComponentChildren }) {
-  const { project } = session
+/** Shows a view, or the welcome page while the project has no events. */
+export function NeedsEvents({ access, children }: { access: Access; children: ComponentChildren }) {
+  const { project } = access
   const [isFilled, setFilled] = useState(filled.has(project))
-  const found = useLoaded(isFilled ? null : project, async (signal) => {
-    // Which the service knows by heart; a first event it would have to look for.
-    const { events, pending } = await readEventNames(signal)
+  const loaded = useLoaded(isFilled ? null : project, async (signal) => {
+    // The service has the event names cached, whereas it would have to search for a first event.
+    const { events, pending } = await listEventNames(signal)
     return { isEmpty: events.length === 0 && pending === 0 }
   })
-  const isEmpty = !isFilled && found.value?.isEmpty === true
-  const welcome = useLoaded(isEmpty ? 'welcome' : null, async () => (await import('./welcome.js')).default)
+  const isEmpty = !isFilled && loaded.value?.isEmpty === true
+  const welcome = useLoaded(isEmpty ? 'welcome' : null, async () => (await import('./welcome/welcome.js')).default)
   const note = useCallback(() => {
     filled.add(project)
     setFilled(true)
   }, [project])
   useEffect(() => {
-    if (found.value?.isEmpty === false) note()
-  }, [found.value, note])
-  // Nearly all projects have some: their view does not wait for the answer.
+    if (loaded.value?.isEmpty === false) note()
+  }, [loaded.value, note])
+  // Most projects have events, so their views do not wait for the answer.
   if (!isEmpty) return <>{children}</>
   const Welcome = welcome.value
-  return Welcome && <Welcome session={session} onFirstEvent={note} />
+  return Welcome && <Welcome access={access} onFirstEvent={note} />
 }

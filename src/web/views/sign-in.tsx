@@ -1,16 +1,19 @@
 import { useState } from 'preact/hooks'
-import { type Session, signIn } from '../api/session.js'
+import { type Access, signIn } from '../api/sign-in.js'
+import * as buttonStyles from '../ui/button.module.css'
 import { useModal } from '../ui/dialog.js'
 import { Failure } from '../ui/notice.js'
+import * as textStyles from '../ui/text.module.css'
+import * as styles from './sign-in.module.css'
 
-interface SignInProps {
-  /** why somebody who was signed in is asked again */
+interface SignInFormProps {
+  /** why the user has to sign in again */
   reason?: string
-  onSignedIn: (session: Session) => void
+  onSignedIn: (access: Access) => void
 }
 
-/** Asks for a key, of which the browser keeps nothing: it gets a cookie that no script can read. */
-export function SignIn({ reason, onSignedIn }: SignInProps) {
+/** The sign-in form. The browser never stores the key; it gets an HttpOnly cookie. */
+export function SignInForm({ reason, onSignedIn }: SignInFormProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
   const submit = async (event: SubmitEvent) => {
@@ -31,25 +34,25 @@ export function SignIn({ reason, onSignedIn }: SignInProps) {
       {reason && <p role="status">{reason}</p>}
       <label for="key">Key of the project</label>
       <input id="key" name="key" type="password" autocomplete="off" spellcheck={false} required autofocus />
-      <p class="hint">
+      <p class={textStyles.hint}>
         A read key (<code>rk_…</code>) to look, a secret key (<code>sk_…</code>) to edit and delete, too. The first
         start printed one; <code>npx tallyhouse keys create --project default --kind read</code> makes another.
       </p>
       {error && <Failure error={error} />}
-      <button type="submit" class="primary" disabled={isBusy}>
+      <button type="submit" class={buttonStyles.primary} disabled={isBusy}>
         Sign in
       </button>
     </form>
   )
 }
 
-/** Asks over the whole page, which stays below it with all that was typed there. */
-export function SignInAgain(props: Required<SignInProps>) {
+/** Covers the page with the sign-in form and keeps what was typed there. */
+export function SignInAgain(props: Required<SignInFormProps>) {
   const element = useModal()
   return (
-    // Escape would uncover the page.
-    <dialog ref={element} class="sign-in" aria-label="Sign in again" onClose={() => element.current?.showModal()}>
-      <SignIn {...props} />
+    // Escape would reveal the page.
+    <dialog ref={element} class={styles.signIn} aria-label="Sign in again" onClose={() => element.current?.showModal()}>
+      <SignInForm {...props} />
     </dialog>
   )
 }

@@ -1,8 +1,8 @@
-import type { Session } from '../api/session.js'
-import type { Route } from '../lib/route.js'
+import type { Access } from '../api/sign-in.js'
+import type { Route } from '../lib/navigation.js'
 
-/** What every view is given. */
+/** The props of every view. */
 export interface ViewProps {
-  session: Session
+  access: Access
   route: Route
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { loadavg } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { maxOf, type Sample } from '../../../src/web/lib/prometheus.js'
+import { findMax, type Sample } from '../../../src/web/views/health/prometheus.js'
 import type { Scope } from '../../helper.js'
 import { ATTACKS, type Attack } from './attacks.js'
 import { type Left, openSite, type Site, type Storage } from './site.js'
@@ -85,7 +85,7 @@ async function replay(
     const more = count - (refusedBefore.get(who) ?? 0)
     return more > 0 ? [`${who} ${more}`] : []
   })
-  const lagMs = 1000 * (maxOf(metrics, 'nodejs_eventloop_lag_max_seconds') ?? 0)
+  const lagMs = 1000 * (findMax(metrics, 'nodejs_eventloop_lag_max_seconds') ?? 0)
   const cpu = { service: cpuAfter.service - cpuBefore.service, engine: cpuAfter.engine - cpuBefore.engine }
   return { attack, before, during, lagMs, cpu, load: loadavg()[0] ?? 0, statuses, refusals, faults }
 }

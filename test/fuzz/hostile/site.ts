@@ -1,8 +1,8 @@
-import { openStore } from '../../../src/clickhouse/open.js'
 import { loadConfig } from '../../../src/config.js'
 import { KEY_KINDS, makeKey, storedKey } from '../../../src/keys/keys.js'
 import { insertKeys } from '../../../src/store/api-keys.js'
-import { parseMetrics, type Sample, sumOf, sumOfMost } from '../../../src/web/lib/prometheus.js'
+import { openStore } from '../../../src/store/open.js'
+import { parseMetrics, type Sample, sumMaxima, sumSamples } from '../../../src/web/views/health/prometheus.js'
 import {
   type Scope,
   type Service,
@@ -85,15 +85,15 @@ export async function openSite(scope: Scope, storage: Storage): Promise<Site> {
     return {
       queries: await oldQueries(),
       mutations: await count('SELECT count() AS n FROM system.mutations WHERE NOT is_done'),
-      journal: sumOfMost(samples, 'tallyhouse_journal_bytes', 'lane'),
-      states: sumOfMost(samples, 'tallyhouse_journal_state_bytes', 'lane'),
-      service: sumOf(samples, 'process_resident_memory_bytes'),
+      journal: sumMaxima(samples, 'tallyhouse_journal_bytes', 'lane'),
+      states: sumMaxima(samples, 'tallyhouse_journal_state_bytes', 'lane'),
+      service: sumSamples(samples, 'process_resident_memory_bytes'),
       engine: await count(`SELECT value AS n FROM system.metrics WHERE metric = 'MemoryTracking'`),
     }
   }
   const cpu = async () => {
     const samples = await metrics()
-    const [user, system] = ['user', 'system'].map((mode) => sumOf(samples, `process_cpu_${mode}_seconds_total`))
+    const [user, system] = ['user', 'system'].map((mode) => sumSamples(samples, `process_cpu_${mode}_seconds_total`))
     const us = await count(`SELECT value AS n FROM system.events WHERE event = 'OSCPUVirtualTimeMicroseconds'`)
     return { service: (user ?? 0) + (system ?? 0), engine: us / 1e6 }
   }

@@ -1,25 +1,25 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { parseQuestion, readQuestion } from '../../../src/questions/parse.js'
-import { parseRoute } from '../../../src/web/lib/link.js'
+import { buildRequest, buildRequestBefore } from '../../../src/web/lib/build-request.js'
 import {
-  asKind,
-  compact,
+  chooseVisualization,
+  convertDraft,
+  createDraft,
   type Draft,
-  drawingOf,
-  exploreLink,
-  filled,
-  finished,
-  gapsOf,
+  dropIncompleteFilters,
+  findGaps,
   KINDS,
-  newQuestion,
-  shownBy,
+  linkToExplore,
+  parseDraft,
+  parseExploreQuery,
+  toQuestion,
 } from '../../../src/web/lib/question.js'
-import { requestBefore, requestOf } from '../../../src/web/lib/request.js'
+import { parseRoute } from '../../../src/web/lib/route.js'
 
 const NOW = Date.parse('2026-05-20T22:30:00Z')
 
-t.test('a link has the whole state, whatever the names in it', (t) => {
+t.test('linkToExplore and parseExploreQuery keep the whole state', (t) => {
   const link = fc.record({
     question: fc.jsonValue(),
     display: fc.record(
@@ -34,12 +34,12 @@ t.test('a link has the whole state, whatever the names in it', (t) => {
   })
   fc.assert(
     fc.property(link, ({ question, display, saved }) => {
-      const { view, query } = parseRoute(exploreLink(question, display, saved))
+      const { view, query } = parseRoute(linkToExplore(question, display, saved))
       t.equal(view, 'explore')
-      t.strictSame(shownBy(query), { text: JSON.stringify(question), display, saved })
+      t.strictSame(parseExploreQuery(query), { text: JSON.stringify(question), display, saved })
     }),
   )
-  t.strictSame(shownBy(new URLSearchParams('q={}&as=cake&range=1000y&compare=yes')), {
+  t.strictSame(parseExploreQuery(new URLSearchParams('q={}&as=cake&range=1000y&compare=yes')), {
     text: '{}',
     display: {},
     saved: '',
@@ -47,7 +47,7 @@ t.test('a link has the whole state, whatever the names in it', (t) => {
   t.end()
 })
 
-t.test('what is filled in is what the service fills in, and what is left out is left out for short links', (t) => {
+t.test('parseDraft fills in the defaults of the service, and toQuestion omits them', (t) => {
   const examples: object[] = [
     { kind: 'series', series: [{ event: 'a' }] },
     {
@@ -64,18 +64,18 @@ t.test('what is filled in is what the service fills in, and what is left out is 
     { kind: 'paths', end: 'a', steps: 2, timezone: 'Asia/Tokyo' },
   ]
   for (const example of examples) {
-    const draft = filled(example)
+    const draft = parseDraft(example)
     if (!draft) return t.fail(JSON.stringify(example))
     const range = { from: '2026-05-01', to: '2026-05-08' }
-    t.strictSame(parseQuestion({ ...compact(draft), ...range }, NOW), parseQuestion({ ...example, ...range }, NOW))
-    t.strictSame(filled(compact(draft)), draft)
-    t.match(parseQuestion({ ...draft, ...range }, NOW), draft, 'its defaults are the same')
-    t.strictSame(readQuestion({ ...draft, ...range }, NOW).warnings, [], 'the service reads each of its fields')
+    t.strictSame(parseQuestion({ ...toQuestion(draft), ...range }, NOW), parseQuestion({ ...example, ...range }, NOW))
+    t.strictSame(parseDraft(toQuestion(draft)), draft)
+    t.match(parseQuestion({ ...draft, ...range }, NOW), draft, 'the defaults are the same')
+    t.strictSame(readQuestion({ ...draft, ...range }, NOW).warnings, [], 'the service knows every field')
   }
   t.end()
 })
 
-t.test('whatever a link has breaks nothing', (t) => {
+t.test('parseDraft accepts anything that a link may contain', (t) => {
   const field = fc.oneof(fc.jsonValue(), fc.constantFrom('a', ['a'], [{ event: 'a' }], { event: 'a' }, 3, '7d'))
   const names = [
     'series',
@@ -93,32 +93,32 @@ t.test('whatever a link has breaks nothing', (t) => {
   const question = fc.dictionary(fc.constantFrom(...names), field)
   fc.assert(
     fc.property(fc.oneof(fc.jsonValue(), question), fc.constantFrom(...KINDS, 'users'), (value, kind) => {
-      const draft = filled(typeof value === 'object' ? { ...value, kind } : value)
+      const draft = parseDraft(typeof value === 'object' ? { ...value, kind } : value)
       if (!draft) return
-      compact(finished(draft))
-      gapsOf(draft)
-      drawingOf(draft, {})
-      for (const other of KINDS) asKind(draft, other)
+      toQuestion(dropIncompleteFilters(draft))
+      findGaps(draft)
+      chooseVisualization(draft, {})
+      for (const other of KINDS) convertDraft(draft, other)
     }),
   )
   for (const value of [null, 1, 'a', [], {}, { kind: 'users' }, { kind: 'funnel', steps: 'a' }])
-    t.equal(filled(value), null)
+    t.equal(parseDraft(value), null)
   t.end()
 })
 
-t.test('what is still to be chosen is said where the service would say it', (t) => {
-  const gaps = (draft: object) => gapsOf(draft as Draft).map(({ path }) => path)
-  t.strictSame(gaps(newQuestion('funnel', 'a', 'UTC')), ['/steps/1/event'])
+t.test('findGaps uses the paths of the service', (t) => {
+  const gaps = (draft: object) => findGaps(draft as Draft).map(({ path }) => path)
+  t.strictSame(gaps(createDraft('funnel', 'a', 'UTC')), ['/steps/1/event'])
   t.strictSame(gaps({ kind: 'series', series: [{ event: '', metric: 'sum' }] }), [
     '/series/0/event',
     '/series/0/property',
   ])
-  t.strictSame(gaps(newQuestion('retention', 'a', 'UTC')), [])
-  t.strictSame(gaps(newQuestion('paths', '', 'UTC')), ['/start/event'])
+  t.strictSame(gaps(createDraft('retention', 'a', 'UTC')), [])
+  t.strictSame(gaps(createDraft('paths', '', 'UTC')), ['/start/event'])
   t.end()
 })
 
-t.test('filters that are not filled in are not asked', (t) => {
+t.test('dropIncompleteFilters removes incomplete filters', (t) => {
   const where = [
     'and',
     [
@@ -133,16 +133,19 @@ t.test('filters that are not filled in are not asked', (t) => {
       ['is', 'event', ['a']],
     ],
   ]
-  const draft = filled({ kind: 'series', series: [{ event: 'a', where: ['gt', 'properties.a', ''] }], where })
-  t.match(draft && finished(draft), { where: ['and', [['is', 'event', ['a']]]], series: [{ where: null }] })
+  const draft = parseDraft({ kind: 'series', series: [{ event: 'a', where: ['gt', 'properties.a', ''] }], where })
+  t.match(draft && dropIncompleteFilters(draft), {
+    where: ['and', [['is', 'event', ['a']]]],
+    series: [{ where: null }],
+  })
   t.end()
 })
 
-t.test('a range that moves with the days has the dates of the time zone, and a period before', (t) => {
+t.test('buildRequest resolves relative ranges in the time zone, also for the period before', (t) => {
   const question = { kind: 'series', series: [{ event: 'a' }], timezone: 'Asia/Tokyo' }
   const both = (display: object, more = {}) => [
-    requestOf({ ...question, ...more }, display, NOW),
-    requestBefore({ ...question, ...more }, { ...display, compare: true }, NOW),
+    buildRequest({ ...question, ...more }, display, NOW),
+    buildRequestBefore({ ...question, ...more }, { ...display, compare: true }, NOW),
   ]
   t.match(both({}), [
     { from: '2026-04-22', to: '2026-05-22' },
@@ -164,16 +167,20 @@ t.test('a range that moves with the days has the dates of the time zone, and a p
     { from: 1000, to: 3000 },
     { from: -1000, to: 1000 },
   ])
-  t.equal(requestBefore({ ...question, from: '2026-05-02', to: '2026-05-01' }, { compare: true }, NOW), null)
-  t.equal(requestBefore(question, {}, NOW), null)
-  t.strictSame(requestOf({ kind: 'unknown' }, {}, NOW), { kind: 'unknown' }, 'what cannot be edited is asked as it is')
+  t.equal(buildRequestBefore({ ...question, from: '2026-05-02', to: '2026-05-01' }, { compare: true }, NOW), null)
+  t.equal(buildRequestBefore(question, {}, NOW), null)
+  t.strictSame(
+    buildRequest({ kind: 'unknown' }, {}, NOW),
+    { kind: 'unknown' },
+    'what cannot be edited is asked as it is',
+  )
   t.end()
 })
 
-t.test('another kind of question keeps the range, the filter and the first event', (t) => {
-  const draft = filled({ kind: 'series', series: [{ event: 'a' }], from: '2026-01-01', where: ['set', 'user.a'] })
+t.test('convertDraft keeps the range, the filter and the first event', (t) => {
+  const draft = parseDraft({ kind: 'series', series: [{ event: 'a' }], from: '2026-01-01', where: ['set', 'user.a'] })
   if (!draft) throw new Error('it is a question')
-  t.match(asKind(draft, 'retention'), { start: { event: 'a' }, from: '2026-01-01', where: ['set', 'user.a'] })
-  t.equal(asKind(draft, 'series'), draft)
+  t.match(convertDraft(draft, 'retention'), { start: { event: 'a' }, from: '2026-01-01', where: ['set', 'user.a'] })
+  t.equal(convertDraft(draft, 'series'), draft)
   t.end()
 })

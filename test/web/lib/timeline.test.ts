@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Session } from '../../../src/contract/responses.js'
-import { timelineOf } from '../../../src/web/lib/timeline.js'
+import { buildTimeline } from '../../../src/web/lib/timeline.js'
 
 const MINUTE = 60_000
 const NOON = new Date(2026, 5, 1, 12).getTime()
@@ -19,7 +19,7 @@ const session = (id: string, started_at: number, ended_at: number | null, update
   }
 }
 
-t.test('events are by day and session, the latest first, however they were read', async (t) => {
+t.test('buildTimeline groups events by day and session, the latest first', async (t) => {
   const events = [
     event('1', NOON - 24 * 60 * MINUTE),
     event('2', NOON),
@@ -31,7 +31,7 @@ t.test('events are by day and session, the latest first, however they were read'
     session('open', NOON + 19 * MINUTE, null, NOON + 21 * MINUTE),
     session('over', NOON - MINUTE, NOON + 15 * MINUTE),
   ]
-  const days = timelineOf(events, sessions).map(({ visits }) => {
+  const days = buildTimeline(events, sessions).map(({ visits }) => {
     return visits.map(({ sessionId, events }) => [sessionId, ...events.map(({ eventId }) => eventId)])
   })
   t.strictSame(days, [

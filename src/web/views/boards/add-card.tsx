@@ -1,29 +1,32 @@
 import { useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
 import { MAX_CARDS } from '../../api/boards.js'
-import type { Saved } from '../../api/saved.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './add-card.module.css'
 import { useSuggestedCards } from './overview.js'
 
 type NewCard = Omit<BoardCard, 'id'>
 
 interface AddCardProps {
-  saved: Loaded<Saved[]>
-  /** how many cards the board has */
+  saved: Loaded<SavedQuestion[]>
+  /** number of cards on the board */
   count: number
   onAdd: (card: NewCard) => void
   onClose: () => void
 }
 
-/** Offers what a card can show; it stays open, as people often want several. */
+/** Offers cards to add; stays open, because people often add several. */
 export function AddCard({ saved, count, onAdd, onClose }: AddCardProps) {
   const suggested = useSuggestedCards()
-  const [said, setSaid] = useState('')
+  const [status, setStatus] = useState('')
   const add = (card: NewCard) => {
     onAdd(card)
-    setSaid(`“${card.name}” is on the board now.`)
+    setStatus(`“${card.name}” is on the board now.`)
   }
   const isFull = count >= MAX_CARDS
   const ofSaved = saved.value?.map(({ id, name }) => {
@@ -31,18 +34,18 @@ export function AddCard({ saved, count, onAdd, onClose }: AddCardProps) {
   })
   return (
     <Dialog title="Add card" onClose={onClose}>
-      <p role="status">{isFull ? `A board has at most ${MAX_CARDS} cards.` : said}</p>
+      <p role="status">{isFull ? `A board has at most ${MAX_CARDS} cards.` : status}</p>
       <h3>Saved questions</h3>
       {saved.error && <Failure error={saved.error} onRetry={saved.reload} />}
       {saved.isLoading && !saved.value && <Loading what="the saved questions" />}
-      {saved.value?.length === 0 && <p class="hint">Nothing is saved yet.</p>}
+      {saved.value?.length === 0 && <p class={textStyles.hint}>Nothing is saved yet.</p>}
       <Offers label="Saved questions" cards={ofSaved ?? []} isFull={isFull} onAdd={add} />
-      <p class="hint">
+      <p class={textStyles.hint}>
         <a href="#/explore" target="_blank" rel="noreferrer">
           Ask another question in a new tab
         </a>{' '}
         and save it there, then{' '}
-        <button type="button" class="link" onClick={saved.reload}>
+        <button type="button" class={buttonStyles.link} onClick={saved.reload}>
           look for it here
         </button>
         .
@@ -63,7 +66,7 @@ interface OffersProps {
 
 function Offers({ label, cards, isFull, onAdd }: OffersProps) {
   return (
-    <ul class="offers" aria-label={label}>
+    <ul class={styles.offers} aria-label={label}>
       {cards.map((card) => (
         <li key={JSON.stringify([card.name, card.question])}>
           <span>{card.name}</span>

@@ -1,28 +1,31 @@
 import { useId, useState } from 'preact/hooks'
 import type { Board, BoardCard } from '../../../contract/responses.js'
 import { type BoardDraft, deleteBoard, saveBoard } from '../../api/boards.js'
-import type { Saved } from '../../api/saved.js'
-import { movedTo, withChange } from '../../lib/cards.js'
-import { newId } from '../../lib/new-id.js'
-import { guardRoute } from '../../lib/route.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
+import { guardRoute } from '../../lib/navigation.js'
+import { createId } from '../../lib/new-id.js'
 import type { Loaded } from '../../lib/use-loaded.js'
-import { Conflict, isConflict } from '../../ui/conflict.js'
-import { Confirm } from '../../ui/dialog.js'
-import { Leaving } from '../../ui/leaving.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import { ConflictDialog, isConflict } from '../../ui/conflict.js'
+import { ConfirmDialog } from '../../ui/dialog.js'
 import { Failure } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
+import { UnsavedChangesGuard } from '../../ui/unsaved-changes.js'
 import { AddCard } from './add-card.js'
+import * as boardHeaderStyles from './board-header.module.css'
 import { CardGrid } from './card-grid.js'
+import { changeCard, moveCard } from './edit-cards.js'
 
 interface BoardEditorProps {
   board: Board
-  saved: Loaded<Saved[]>
-  /** reads the board again, as somebody else has saved it */
+  saved: Loaded<SavedQuestion[]>
+  /** reloads the board after somebody else has saved it */
   onReload: () => void
   onDeleted: () => void
   onDone: (isChanged: boolean) => void
 }
 
-/** Changes a board, which is saved at the end, all at once. */
+/** Edits a board; all changes are saved together. */
 export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: BoardEditorProps) {
   const [draft, setDraft] = useState<BoardDraft>({ name: board.name, cards: board.cards })
   const [open, setOpen] = useState<'add' | 'delete' | 'conflict' | null>(null)
@@ -56,28 +59,28 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
         onSave={() => save(board.revision)}
         onCancel={() => onDone(false)}
       />
-      {isChanged && <Leaving what="board" />}
+      {isChanged && <UnsavedChangesGuard what="board" />}
       {error && <Failure error={error} />}
-      {draft.cards.length === 0 && <p class="hint">There are no cards yet. Add the first one.</p>}
+      {draft.cards.length === 0 && <p class={textStyles.hint}>There are no cards yet. Add the first one.</p>}
       <CardGrid
         cards={draft.cards}
         saved={saved}
         edit={{
-          move: (id, place) => change(movedTo(draft.cards, id, place)),
-          change: (id, what) => change(withChange(draft.cards, id, what)),
+          move: (id, place) => change(moveCard(draft.cards, id, place)),
+          change: (id, what) => change(changeCard(draft.cards, id, what)),
           remove: (id) => change(draft.cards.filter((card) => card.id !== id)),
         }}
       />
       {open === 'add' && (
         <AddCard
           saved={saved}
-          onAdd={(card) => change([...draft.cards, { ...card, id: newId() }])}
+          onAdd={(card) => change([...draft.cards, { ...card, id: createId() }])}
           count={draft.cards.length}
           onClose={close}
         />
       )}
       {open === 'delete' && (
-        <Confirm
+        <ConfirmDialog
           title="Delete board"
           action="Delete board"
           onClose={close}
@@ -88,10 +91,10 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
           }}
         >
           <p>“{board.name}” is deleted for everybody. Saved questions stay.</p>
-        </Confirm>
+        </ConfirmDialog>
       )}
       {open === 'conflict' && (
-        <Conflict what="board" onLoad={onReload} onOverwrite={() => save(null)} onClose={close} />
+        <ConflictDialog what="board" onLoad={onReload} onOverwrite={() => save(null)} onClose={close} />
       )}
     </>
   )
@@ -114,22 +117,22 @@ function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: To
     onSave()
   }
   return (
-    <form class="board-header editing" onSubmit={submit}>
-      <div class="board-name">
+    <form class={`${boardHeaderStyles.header} ${boardHeaderStyles.editing}`} onSubmit={submit}>
+      <div class={boardHeaderStyles.name}>
         <label for={id}>Name of the board</label>
         <input id={id} value={name} maxLength={255} required onInput={(event) => onName(event.currentTarget.value)} />
       </div>
       <button type="button" onClick={onAdd}>
         Add card
       </button>
-      <button type="button" class="danger" onClick={onDelete}>
+      <button type="button" class={buttonStyles.danger} onClick={onDelete}>
         Delete board
       </button>
-      <span class="space" />
+      <span class={boardHeaderStyles.space} />
       <button type="button" onClick={onCancel}>
         Cancel
       </button>
-      <button type="submit" class="primary" disabled={isBusy || !name.trim()}>
+      <button type="submit" class={buttonStyles.primary} disabled={isBusy || !name.trim()}>
         Save board
       </button>
     </form>

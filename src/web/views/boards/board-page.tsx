@@ -1,28 +1,29 @@
 import { readBoard } from '../../api/boards.js'
-import { savedQuestions } from '../../api/saved.js'
-import { go } from '../../lib/route.js'
+import { listSavedQuestions } from '../../api/saved-questions.js'
+import { navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { BoardEditor } from './board-editor.js'
+import * as boardHeaderStyles from './board-header.module.css'
+import { linkToBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
-import { boardLink, WHY_SECRET } from './links.js'
 
 interface BoardPageProps {
   id: string
   canEdit: boolean
   isEditing: boolean
-  /** after it was saved */
+  /** called after saving */
   onChanged: () => void
   onDeleted: () => void
 }
 
-/** One board that was saved. */
+/** A saved board. */
 export function BoardPage({ id, canEdit, isEditing, onChanged, onDeleted }: BoardPageProps) {
   const { value: board, error, reload } = useLoaded('board', (signal) => readBoard(id, signal))
-  const saved = useLoaded('saved', savedQuestions)
+  const saved = useLoaded('saved', listSavedQuestions)
   if (error) return <Failure error={error} onRetry={reload} />
   if (!board) return <Loading what="the board" />
-  const edit = (isEditing: boolean) => go(boardLink(id, isEditing), 'replace')
+  const edit = (isEditing: boolean) => navigate(linkToBoard(id, isEditing), 'replace')
   if (isEditing) {
     return (
       <BoardEditor
@@ -43,7 +44,7 @@ export function BoardPage({ id, canEdit, isEditing, onChanged, onDeleted }: Boar
   }
   return (
     <>
-      <header class="board-header">
+      <header class={boardHeaderStyles.header}>
         <h1>{board.name}</h1>
         <button type="button" disabled={!canEdit} title={canEdit ? undefined : WHY_SECRET} onClick={() => edit(true)}>
           Edit board

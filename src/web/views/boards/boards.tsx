@@ -1,34 +1,35 @@
 import { useState } from 'preact/hooks'
 import { listBoards } from '../../api/boards.js'
-import { linkTo } from '../../lib/link.js'
-import { go } from '../../lib/route.js'
+import { navigate } from '../../lib/navigation.js'
+import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import type { ViewProps } from '../view-props.js'
+import { createBoard, linkToBoard, WHY_SECRET } from './board-links.js'
 import { BoardPage } from './board-page.js'
-import { boardLink, createBoard, WHY_SECRET } from './links.js'
+import * as styles from './boards.module.css'
 import { Overview } from './overview.js'
 
-/** The boards of a project, and one that every project has by itself. */
-export default function Boards({ session, route }: ViewProps) {
+/** The boards of a project, and the overview that every project has. */
+export default function Boards({ access, route }: ViewProps) {
   const list = useLoaded('boards', listBoards)
   const [isNaming, setNaming] = useState(false)
-  const canEdit = session.kind === 'secret'
-  const wanted = route.view === 'board' ? route.rest[0] : undefined
+  const canEdit = access.keyKind === 'secret'
+  const routeId = route.view === 'board' ? route.rest[0] : undefined
   const failure = list.error && <Failure error={list.error} onRetry={list.reload} />
-  // A board that is named is there without the list: somebody may be editing it while that is read again.
-  if (!list.value && wanted === undefined) return failure ?? <Loading what="the boards" />
-  const id = wanted ?? (route.view === 'overview' ? undefined : list.value?.[0]?.id)
+  // A board is shown before the list has loaded, because it may be being edited while the list reloads.
+  if (!list.value && routeId === undefined) return failure ?? <Loading what="the boards" />
+  const id = routeId ?? (route.view === 'overview' ? undefined : list.value?.[0]?.id)
   return (
     <>
-      <div class="board-bar">
+      <div class={styles.bar}>
         <nav aria-label="Boards">
           <a href="#/overview" aria-current={id === undefined ? 'page' : undefined}>
             Overview
           </a>
           {list.value?.map((board) => (
-            <a key={board.id} href={boardLink(board.id)} aria-current={board.id === id ? 'page' : undefined}>
+            <a key={board.id} href={linkToBoard(board.id)} aria-current={board.id === id ? 'page' : undefined}>
               {board.name}
             </a>
           ))}
@@ -53,7 +54,7 @@ export default function Boards({ session, route }: ViewProps) {
           isEditing={canEdit && route.query.get('edit') === '1'}
           onChanged={list.reload}
           onDeleted={() => {
-            go(linkTo(['']), 'replace')
+            navigate(linkTo(['']), 'replace')
             list.reload()
           }}
         />

@@ -1,6 +1,9 @@
 import { useId } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import { Choose } from '../../ui/choose.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import { Select } from '../../ui/select.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './card-controls.module.css'
 
 const WIDTHS = [
   ['1', '¼ wide'],
@@ -11,15 +14,15 @@ const WIDTHS = [
 
 export interface CardControlsProps {
   card: BoardCard
-  /** @param by so many places; negative is towards the first one */
+  /** @param by number of positions; negative moves towards the start */
   onMove: (by: -1 | 1) => void
-  /** the pointer takes the card to drop it elsewhere */
+  /** called when the user starts to drag the card */
   onDrag: () => void
   onChange: (what: Partial<BoardCard>) => void
   onRemove: () => void
 }
 
-/** Changes the title, the place and the width of a card, or takes it away. */
+/** Edits the title, position and width of a card, or removes it. */
 export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardControlsProps) {
   const id = useId()
   const drag = (event: DragEvent & { currentTarget: HTMLElement }) => {
@@ -29,12 +32,12 @@ export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardC
     onDrag()
   }
   return (
-    <div class="card-controls">
-      <span class="handle" draggable title="Drag to another place" aria-hidden="true" onDragStart={drag}>
+    <div class={styles.controls}>
+      <span class={styles.handle} draggable title="Drag to another place" aria-hidden="true" onDragStart={drag}>
         ⠿
       </span>
-      <div class="card-title">
-        <label for={id} class="hidden">
+      <div class={styles.title}>
+        <label for={id} class={textStyles.hidden}>
           Title of the card
         </label>
         <input
@@ -61,14 +64,14 @@ export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardC
       >
         →
       </button>
-      <Choose
+      <Select
         label={`Width of ${card.name}`}
         hidesLabel
         value={String(card.width) as (typeof WIDTHS)[number][0]}
         options={WIDTHS}
         onChange={(width) => onChange({ width: Number(width) })}
       />
-      <button type="button" class="plain" aria-label={`Remove ${card.name}`} onClick={onRemove}>
+      <button type="button" class={buttonStyles.plain} aria-label={`Remove ${card.name}`} onClick={onRemove}>
         ✕
       </button>
     </div>

@@ -1,18 +1,20 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import type { Saved } from '../../api/saved.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './card-grid.module.css'
 import { CardView } from './card-view.js'
 
-/** How old an answer gets while somebody looks. */
+/** Refresh interval of answers in view. */
 const REFRESH_MS = 60_000
-/** A timer is a little early or late. */
+/** Timers may be slightly early or late. */
 const TOLERANCE_MS = 5_000
 
-/** What can be done to the cards of a board. */
+/** The edits of a board's cards. */
 interface CardEdit {
-  /** @param place counted from 0; too far is as far as possible */
+  /** @param place index, clamped to the list */
   move: (id: string, place: number) => void
   change: (id: string, what: Partial<BoardCard>) => void
   remove: (id: string) => void
@@ -20,19 +22,19 @@ interface CardEdit {
 
 interface CardGridProps {
   cards: BoardCard[]
-  /** null if no card is of a saved question */
-  saved: Loaded<Saved[]> | null
-  /** without it, one can only look */
+  /** null if no card uses a saved question */
+  saved: Loaded<SavedQuestion[]> | null
+  /** if missing, the cards are read-only */
   edit?: CardEdit
 }
 
-/** Cards in columns. Those in sight are asked again every minute. */
+/** A grid of cards. Answers in view are refreshed every minute. */
 export function CardGrid({ cards, saved, edit }: CardGridProps) {
   const round = useRound()
   const grid = useRef<HTMLDivElement>(null)
   const refocus = useRef('')
   const dragged = useRef('')
-  const [said, setSaid] = useState('')
+  const [announcement, setAnnouncement] = useState('')
   useLayoutEffect(() => {
     if (refocus.current === '') return
     grid.current?.querySelector<HTMLElement>(`[data-control="${refocus.current}"]`)?.focus()
@@ -40,11 +42,11 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
   })
   const move = (id: string, place: number) => {
     const at = Math.max(0, Math.min(cards.length - 1, place))
-    setSaid(`${cards.find((card) => card.id === id)?.name} is card ${at + 1} of ${cards.length}.`)
+    setAnnouncement(`${cards.find((card) => card.id === id)?.name} is card ${at + 1} of ${cards.length}.`)
     edit?.move(id, at)
   }
   return (
-    <div ref={grid} class="cards">
+    <div ref={grid} class={styles.cards}>
       {cards.map((card, index) => (
         <CardView
           key={card.id}
@@ -55,7 +57,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
           edit={
             edit && {
               onMove: (by) => {
-                // What moves in the document loses the focus.
+                // An element that moves in the document loses the focus.
                 refocus.current = `${card.id} ${by}`
                 move(card.id, index + by)
               },
@@ -70,15 +72,15 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
         />
       ))}
       {edit && (
-        <p role="status" class="hidden">
-          {said}
+        <p role="status" class={textStyles.hidden}>
+          {announcement}
         </p>
       )}
     </div>
   )
 }
 
-/** Counts up each minute; at once when the tab is shown again after a longer time. */
+/** Increments every minute; immediately when the tab is shown after a longer time. */
 function useRound(): number {
   const [round, setRound] = useState(0)
   const begun = useRef(Date.now())

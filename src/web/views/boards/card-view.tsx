@@ -1,43 +1,46 @@
 import { useRef, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import { type Asked, ask } from '../../api/ask.js'
-import type { Saved } from '../../api/saved.js'
+import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import { useUsersBehind } from '../../charts/users-behind.js'
-import { rawRows, tablesOf } from '../../lib/answer-table.js'
-import { type Display, displayOf, exploreLink } from '../../lib/question.js'
-import { useInView } from '../../lib/use-in-view.js'
+import { useDrillDown } from '../../charts/drill-down.js'
+import { buildTables, toCsvRows } from '../../lib/answer-table.js'
+import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Failure, Loading, Warnings } from '../../ui/notice.js'
 import { Scrollable } from '../../ui/scrollable.js'
+import * as textStyles from '../../ui/text.module.css'
 import { CardControls, type CardControlsProps } from './card-controls.js'
+import * as styles from './card-view.module.css'
+import { useInView } from './use-in-view.js'
 
 interface CardViewProps {
   card: BoardCard
-  /** of the board, from 0: what is above is asked first */
+  /** index on the board; cards at the top load first */
   place: number
-  saved: Loaded<Saved[]> | null
-  /** the answer is asked for once in each round, if it is in sight */
+  saved: Loaded<SavedQuestion[]> | null
+  /** incremented at each refresh; only cards in view load again */
   round: number
   edit: (Omit<CardControlsProps, 'card'> & { onDrop: () => void }) | undefined
 }
 
-/** A question, its answer, and the way to it in Explore. */
+/** A question and its answer, with a link to Explore. */
 export function CardView({ card, place, saved, round, edit }: CardViewProps) {
   const element = useRef<HTMLElement>(null)
   const isInView = useInView(element)
   const [isTarget, setTarget] = useState(false)
   const lastRound = useRef<number | null>(null)
   if (isInView) lastRound.current = round
-  const source = sourceOf(card, saved)
+  const source = findSource(card, saved)
   const { range, compare } = source.display
   const canAsk = source.question !== null && lastRound.current !== null
-  const asked = useLoaded<Asked>(
+  const result = useLoaded<ComparedAnswer>(
     canAsk ? JSON.stringify([lastRound.current, source.question, range, compare]) : null,
-    (signal) => ask(source.question, source.display, { signal, place }),
+    (signal) => fetchAnswer(source.question, source.display, { signal, priority: place }),
   )
-  const isWaiting = !asked.value && !asked.error && !source.error && !source.isMissing
+  const isWaiting = !result.value && !result.error && !source.error && !source.isMissing
   const drop = edit && {
     onDragOver: (event: DragEvent) => {
       event.preventDefault()
@@ -53,7 +56,8 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
   return (
     <article
       ref={element}
-      class={`card board-card columns-${card.width}${isTarget ? ' target' : ''}`}
+      class={`${cardStyles.card} ${styles.card} ${isTarget ? styles.target : ''}`}
+      data-width={card.width}
       aria-label={card.name}
       {...drop}
     >
@@ -65,34 +69,39 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
             {source.question === null ? (
               card.name
             ) : (
-              <a href={exploreLink(source.question, source.display, source.savedId)}>{card.name}</a>
+              <a href={linkToExplore(source.question, source.display, source.savedId)}>{card.name}</a>
             )}
           </h2>
-          {asked.value && <CardFiles name={card.name} asked={asked.value} />}
+          {result.value && <CardFiles name={card.name} result={result.value} />}
         </header>
       )}
-      <Scrollable label={`Answer of ${card.name}`} class={isWaiting ? 'board-answer waiting' : 'board-answer'}>
+      <Scrollable
+        label={`Answer of ${card.name}`}
+        class={isWaiting ? `${styles.answer} ${styles.waiting}` : styles.answer}
+      >
         {source.error && <Failure error={source.error} onRetry={saved?.reload} />}
-        {source.isMissing && <p class="hint">The saved question of this card was deleted. Remove the card.</p>}
-        {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
+        {source.isMissing && (
+          <p class={textStyles.hint}>The saved question of this card was deleted. Remove the card.</p>
+        )}
+        {result.error && <Failure error={result.error} onRetry={result.reload} />}
         {isWaiting && <Loading what={card.name} />}
-        {asked.value && <CardAnswer asked={asked.value} display={source.display} />}
+        {result.value && <CardAnswer result={result.value} display={source.display} />}
       </Scrollable>
     </article>
   )
 }
 
-function CardFiles({ name, asked: { answer, before } }: { name: string; asked: Asked }) {
-  const tables = tablesOf(answer, before).filter(({ rows }) => rows.length > 0)
+function CardFiles({ name, result: { answer, before } }: { name: string; result: ComparedAnswer }) {
+  const tables = buildTables(answer, before).filter(({ rows }) => rows.length > 0)
   return (
-    <span class="card-files">
+    <span class={styles.files}>
       {tables.map((table) => {
         const title = tables.length > 1 ? ` ${table.title.toLowerCase()}` : ''
         return (
           <CsvButton
             key={table.title}
             name={`${name}${title}`}
-            rows={() => rawRows(table)}
+            rows={() => toCsvRows(table)}
             label={`CSV${title}`}
             about={`CSV of ${name}${title}`}
           />
@@ -102,20 +111,20 @@ function CardFiles({ name, asked: { answer, before } }: { name: string; asked: A
   )
 }
 
-function CardAnswer({ asked: { answer, before }, display }: { asked: Asked; display: Display }) {
-  const { onNumber, dialog } = useUsersBehind()
+function CardAnswer({ result: { answer, before }, display }: { result: ComparedAnswer; display: Display }) {
+  const { onDrillDown, dialog } = useDrillDown()
   return (
     <>
       <Warnings warnings={answer.warnings} />
-      <AnswerView answer={answer} before={before} display={display} onNumber={onNumber} />
+      <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
       {dialog}
     </>
   )
 }
 
-/** What a card asks. */
+/** The question of a card. */
 interface Source {
-  /** null while it is not known, or if there is none */
+  /** null while loading, or if missing */
   question: object | null
   display: Display
   savedId: string
@@ -123,11 +132,11 @@ interface Source {
   error: Error | null
 }
 
-function sourceOf({ question, display }: BoardCard, saved: Loaded<Saved[]> | null): Source {
-  const own = { question, display: displayOf(display), savedId: '', isMissing: false, error: null }
+function findSource({ question, display }: BoardCard, saved: Loaded<SavedQuestion[]> | null): Source {
+  const own = { question, display: parseDisplay(display), savedId: '', isMissing: false, error: null }
   if (!('saved' in question)) return own
   const found = saved?.value?.find(({ id }) => id === question.saved)
   const isMissing = saved?.value != null && !found
   if (!found) return { ...own, question: null, isMissing, error: saved?.error ?? null }
-  return { ...own, question: found.question, display: displayOf(display ?? found.display), savedId: found.id }
+  return { ...own, question: found.question, display: parseDisplay(display ?? found.display), savedId: found.id }
 }

@@ -1,17 +1,18 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { readEventNames } from '../../api/schema.js'
-import { defaultCards, usualCards } from '../../lib/default-board.js'
+import { listEventNames } from '../../api/schema.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import * as boardHeaderStyles from './board-header.module.css'
+import { createBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
-import { createBoard, WHY_SECRET } from './links.js'
+import { suggestCards, suggestUsualCards } from './default-cards.js'
 
-/** Names that take longer are not waited for. */
+/** How long to wait for the event names before showing placeholder cards. */
 const LATE_MS = 100
 const timezone = () => Intl.DateTimeFormat().resolvedOptions().timeZone
 
-/** The board that a project has by itself, filled by its own data. */
+/** The default board of a project, based on its data. */
 export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () => void }) {
   const { cards, error, isLoading, reload } = useSuggestedCards()
   const [isNaming, setNaming] = useState(false)
@@ -19,7 +20,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
   const isGuessed = isLate && isLoading && cards.length === 0
   return (
     <>
-      <header class="board-header">
+      <header class={boardHeaderStyles.header}>
         <h1>Overview</h1>
         <button
           type="button"
@@ -40,7 +41,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
           </button>
         </Empty>
       )}
-      <CardGrid cards={isGuessed ? usualCards(timezone()) : cards} saved={null} />
+      <CardGrid cards={isGuessed ? suggestUsualCards(timezone()) : cards} saved={null} />
       {isNaming && (
         <NameDialog
           title="Save as board"
@@ -59,16 +60,16 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
   )
 }
 
-/** Cards about the data that the project has. */
+/** Suggested cards, based on the data of the project. */
 export function useSuggestedCards() {
-  const { value, error, isLoading, reload } = useLoaded('events', readEventNames)
+  const { value, error, isLoading, reload } = useLoaded('events', listEventNames)
   const cards = useMemo(() => {
-    return defaultCards(value?.events ?? [], timezone(), Date.now())
+    return suggestCards(value?.events ?? [], timezone(), Date.now())
   }, [value])
   return { cards, error, isLoading, reload }
 }
 
-/** Whether the component has been there for some time. */
+/** Whether the component was mounted longer than `LATE_MS` ago. */
 function useLate(): boolean {
   const [isLate, setLate] = useState(false)
   useEffect(() => {

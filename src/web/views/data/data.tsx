@@ -1,18 +1,19 @@
-import { linkTo } from '../../lib/route.js'
+import { linkTo } from '../../lib/navigation.js'
 import type { ViewProps } from '../view-props.js'
+import * as styles from './data.module.css'
 import { DeadLetters } from './dead-letters.js'
 import { EventProperties } from './event-properties.js'
 import { EventTable } from './event-table.js'
 
-/** What is stored: names of events and their properties, and what could not be stored. */
-export default function Data({ session, route: { rest, query } }: ViewProps) {
+/** The data of a project: event names, properties and dead letters. */
+export default function Data({ access, route: { rest, query } }: ViewProps) {
   const [part = 'events', name] = rest
   if (part === 'events' && name !== undefined) return <EventProperties key={name} event={name} />
   const parts = { events: 'Events', 'dead-letters': 'Dead letters' }
   return (
     <>
       <h1>Data</h1>
-      <nav class="data-parts" aria-label="Data">
+      <nav class={styles.tabs} aria-label="Data">
         {Object.entries(parts).map(([id, title]) => (
           <a
             key={id}
@@ -23,7 +24,7 @@ export default function Data({ session, route: { rest, query } }: ViewProps) {
           </a>
         ))}
       </nav>
-      {part === 'dead-letters' ? <DeadLetters session={session} query={query} /> : <EventTable query={query} />}
+      {part === 'dead-letters' ? <DeadLetters access={access} query={query} /> : <EventTable query={query} />}
     </>
   )
 }

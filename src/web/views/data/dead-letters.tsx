@@ -1,47 +1,51 @@
 import { useState } from 'preact/hooks'
 import type { DeadLetter, ReplayedLetters } from '../../../contract/responses.js'
-import { readDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
-import type { Session } from '../../api/session.js'
-import { allPages } from '../../lib/all-pages.js'
+import { listDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
+import type { Access } from '../../api/sign-in.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { numberText, timeText } from '../../lib/format.js'
-import { go, linkTo } from '../../lib/route.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatNumber, formatTime } from '../../lib/format.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
+import { readAllPages } from '../../lib/read-all-pages.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
+import * as cardStyles from '../../ui/card.module.css'
+import { TextBlock } from '../../ui/code.js'
 import { CsvButton } from '../../ui/csv-button.js'
-import { Confirm } from '../../ui/dialog.js'
+import { ConfirmDialog } from '../../ui/dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
-import { Pages } from '../../ui/pages.js'
-import { ExactText } from '../../ui/scrollable.js'
+import * as noticeStyles from '../../ui/notice.module.css'
+import { Pagination } from '../../ui/pagination.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './dead-letters.module.css'
 
-/** Fewer than one call may replay. */
+/** Below the limit of one replay call. */
 const LIMIT = 20
 const FILE_LIMIT = 100
-/** An entry of this length was cut by the service. */
+/** The service truncates entries to this length. */
 const CUT_LENGTH = 10_000
 
 interface DeadLettersProps {
-  session: Session
-  /** of the route */
+  access: Access
+  /** query of the route */
   query: URLSearchParams
 }
 
-/** What could not be stored, why, and the way to try again. */
-export function DeadLetters({ session, query }: DeadLettersProps) {
+/** Dead letters with their reasons, and a way to replay them. */
+export function DeadLetters({ access, query }: DeadLettersProps) {
   const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
-  const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => readDeadLetters(page, LIMIT, signal))
-  const [asked, setAsked] = useState<string[] | null>(null)
+  const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => listDeadLetters(page, LIMIT, signal))
+  const [idsToReplay, setIdsToReplay] = useState<string[] | null>(null)
   const [result, setResult] = useState<ReplayedLetters | null>(null)
-  const letters = value?.dead_letters ?? []
-  const waiting = letters.filter(({ replayed_at }) => replayed_at === null).map(({ id }) => id)
-  const mayReplay = session.kind === 'secret'
+  const deadLetters = value?.dead_letters ?? []
+  const waiting = deadLetters.filter(({ replayed_at }) => replayed_at === null).map(({ id }) => id)
+  const mayReplay = access.keyKind === 'secret'
   const replay = async (ids: string[]) => {
     setResult(await replayDeadLetters(ids))
     reload()
   }
   return (
     <div aria-busy={isLoading}>
-      <p class="hint">
+      <p class={textStyles.hint}>
         What ClickHouse cannot read in any form is kept here unchanged, with the reason. Once the cause is gone, replay
         it: it is stored once, however often it is replayed.
         {!mayReplay && ' Sign in with a secret key to replay.'}
@@ -49,94 +53,101 @@ export function DeadLetters({ session, query }: DeadLettersProps) {
       {result && <Result result={result} />}
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the dead letters" />}
-      {value && letters.length === 0 && (
+      {value && deadLetters.length === 0 && (
         <Empty title={page > 1 ? 'This page is empty' : 'No dead letters'}>
           {page > 1 ? 'Go back to the previous one.' : 'Everything that was accepted could be stored.'}
         </Empty>
       )}
       {mayReplay && waiting.length > 0 && (
         <p>
-          <button type="button" onClick={() => setAsked(waiting)}>
+          <button type="button" onClick={() => setIdsToReplay(waiting)}>
             {waiting.length === 1 ? 'Replay the one shown…' : `Replay all ${waiting.length} shown…`}
           </button>
         </p>
       )}
-      {letters.length > 0 && <CsvButton name="dead-letters" rows={fileOf} />}
-      {letters.map((letter) => (
-        <Letter key={letter.id} letter={letter} onReplay={mayReplay ? () => setAsked([letter.id]) : undefined} />
+      {deadLetters.length > 0 && <CsvButton name="dead-letters" rows={buildCsv} />}
+      {deadLetters.map((deadLetter) => (
+        <DeadLetterCard
+          key={deadLetter.id}
+          deadLetter={deadLetter}
+          onReplay={mayReplay ? () => setIdsToReplay([deadLetter.id]) : undefined}
+        />
       ))}
-      <Pages
+      <Pagination
         page={page}
         hasMore={value?.hasMore ?? false}
         isLoading={isLoading}
-        onChange={(next) => go(linkTo(['data', 'dead-letters'], { page: String(next) }))}
+        onChange={(next) => navigate(linkTo(['data', 'dead-letters'], { page: String(next) }))}
       />
-      {asked && (
-        <Confirm
-          title={asked.length === 1 ? 'Replay this dead letter?' : `Replay ${asked.length} dead letters?`}
+      {idsToReplay && (
+        <ConfirmDialog
+          title={idsToReplay.length === 1 ? 'Replay this dead letter?' : `Replay ${idsToReplay.length} dead letters?`}
           action="Replay"
-          onConfirm={() => replay(asked)}
-          onClose={() => setAsked(null)}
+          onConfirm={() => replay(idsToReplay)}
+          onClose={() => setIdsToReplay(null)}
         >
           <p>Their events become part of all answers. What still cannot be stored stays here.</p>
-        </Confirm>
+        </ConfirmDialog>
       )}
     </div>
   )
 }
 
-/** All of them, as far as the service shows their entries. */
-async function fileOf(): Promise<CsvRow[]> {
-  const letters = await allPages(async (page) => {
-    const { dead_letters, hasMore } = await readDeadLetters(page, FILE_LIMIT)
+/** All dead letters, with entries as far as the service returns them. */
+async function buildCsv(): Promise<CsvRow[]> {
+  const deadLetters = await readAllPages(async (page) => {
+    const { dead_letters, hasMore } = await listDeadLetters(page, FILE_LIMIT)
     return { rows: dead_letters, hasMore }
   })
-  const rows = letters.map(({ id, kind, reason, received_at, replayed_at, entry }): CsvRow => {
+  const rows = deadLetters.map(({ id, kind, reason, received_at, replayed_at, entry }): CsvRow => {
     const times = [received_at, replayed_at].map((instant) => instant && new Date(instant).toISOString())
     return [id, kind, ...times, reason, entry]
   })
   return [['ID', 'Kind', 'Received', 'Replayed', 'Reason', 'Entry'], ...rows]
 }
 
-function Letter({ letter, onReplay }: { letter: DeadLetter; onReplay: (() => void) | undefined }) {
-  const { id, kind, reason, received_at, replayed_at, entry } = letter
+function DeadLetterCard({ deadLetter, onReplay }: { deadLetter: DeadLetter; onReplay: (() => void) | undefined }) {
+  const { id, kind, reason, received_at, replayed_at, entry } = deadLetter
   return (
-    <section class="card letter" aria-label={`Dead letter ${id}`}>
+    <section class={`${cardStyles.card} ${styles.deadLetter}`} aria-label={`Dead letter ${id}`}>
       <header>
         <div>
-          <h2>{timeText(received_at)}</h2>
-          <p class="hint">
+          <h2>{formatTime(received_at)}</h2>
+          <p class={textStyles.hint}>
             <code>{id}</code>, {kind}
           </p>
         </div>
-        {replayed_at !== null && <span class="letter-state">✓ Replayed {timeText(replayed_at)}</span>}
+        {replayed_at !== null && <span class={styles.state}>✓ Replayed {formatTime(replayed_at)}</span>}
         {replayed_at === null && onReplay && (
           <button type="button" onClick={onReplay}>
             Replay…
           </button>
         )}
       </header>
-      <p class="letter-reason">
-        <bdi>{visible(reason)}</bdi>
+      <p class={styles.reason}>
+        <bdi>{escapeInvisible(reason)}</bdi>
       </p>
-      <ExactText label={`Entry of dead letter ${id}`} text={visible(entry)} />
-      {entry.length >= CUT_LENGTH && <p class="hint">This is its beginning; the rest is not shown.</p>}
+      <TextBlock label={`Entry of dead letter ${id}`} text={escapeInvisible(entry)} />
+      {entry.length >= CUT_LENGTH && <p class={textStyles.hint}>This is its beginning; the rest is not shown.</p>}
     </section>
   )
 }
 
 function Result({ result: { replayed, refused } }: { result: ReplayedLetters }) {
   return (
-    <div class={refused.length > 0 ? 'notice failure' : 'notice'} role="status">
+    <div
+      class={refused.length > 0 ? `${noticeStyles.notice} ${noticeStyles.failure}` : noticeStyles.notice}
+      role="status"
+    >
       <p>
-        {numberText(replayed)} stored now.
-        {refused.length > 0 && ` ${numberText(refused.length)} still cannot be stored:`}
+        {formatNumber(replayed)} stored now.
+        {refused.length > 0 && ` ${formatNumber(refused.length)} still cannot be stored:`}
       </p>
       {refused.length > 0 && (
         <ul>
           {refused.map(({ id, reason }) => (
             <li key={id}>
-              <code>{id}</code> <bdi>{visible(reason)}</bdi>
+              <code>{id}</code> <bdi>{escapeInvisible(reason)}</bdi>
             </li>
           ))}
         </ul>

@@ -1,44 +1,51 @@
 import { useState } from 'preact/hooks'
-import { type ExactProperty, readProperties, readValues } from '../../api/schema.js'
+import { type ExactProperty, listProperties, listValues } from '../../api/schema.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { numberText, shareText } from '../../lib/format.js'
-import { exploreEvent } from '../../lib/preset.js'
-import { linkTo } from '../../lib/route.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatNumber, formatShare } from '../../lib/format.js'
+import { linkTo } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
+import * as tableStyles from '../../ui/table.module.css'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './event-properties.module.css'
+import { linkToEvent } from './explore-link.js'
 
-/** Of one property, so many values are listed. */
+/** Maximum number of values listed per property. */
 const MAX_VALUES = 50
 
-/** What the events of a name have as properties. */
+/** The properties of the events of a name. */
 export function EventProperties({ event }: { event: string }) {
-  const { value, error, isLoading, reload } = useLoaded(event, (signal) => readProperties(event, signal))
+  const { value, error, isLoading, reload } = useLoaded(event, (signal) => listProperties(event, signal))
   return (
     <>
-      <p class="back">
+      <p class={pageHeaderStyles.back}>
         <a href={linkTo(['data'])}>← All names</a>
       </p>
-      <header class="user-head">
+      <header class={pageHeaderStyles.header}>
         <h1>
-          <bdi>{visible(event)}</bdi>
+          <bdi>{escapeInvisible(event)}</bdi>
         </h1>
-        <div class="user-actions">
-          <a class="button" href={linkTo(['live'], { event })}>
+        <div class={pageHeaderStyles.actions}>
+          <a class={buttonStyles.button} href={linkTo(['live'], { event })}>
             Follow live
           </a>
-          <a class="button" href={exploreEvent(event)}>
+          <a class={buttonStyles.button} href={linkToEvent(event)}>
             Explore
           </a>
-          {value && <CsvButton name={`${event} properties`} rows={() => fileOf(value.properties)} />}
+          {value && <CsvButton name={`${event} properties`} rows={() => buildCsv(value.properties)} />}
         </div>
       </header>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the properties" />}
       {value && (
-        <p class="hint">
-          {value.sampled === 1 ? 'In the one event' : `In the newest ${numberText(value.sampled)} events`} of this name.
+        <p class={textStyles.hint}>
+          {value.sampled === 1 ? 'In the one event' : `In the newest ${formatNumber(value.sampled)} events`} of this
+          name.
         </p>
       )}
       {value?.properties.map((property) => (
@@ -49,7 +56,7 @@ export function EventProperties({ event }: { event: string }) {
   )
 }
 
-function fileOf(properties: ExactProperty[]): CsvRow[] {
+function buildCsv(properties: ExactProperty[]): CsvRow[] {
   const rows = properties.map(({ property, share, types, examples }): CsvRow => {
     return [property, share, types.map(({ type }) => type).join(' '), ...examples]
   })
@@ -64,28 +71,28 @@ function Property({
   property: ExactProperty
 }) {
   const [isOpen, setOpen] = useState(false)
-  const name = visible(property)
+  const name = escapeInvisible(property)
   return (
-    <section class="card property" aria-label={name}>
+    <section class={`${cardStyles.card} ${styles.property}`} aria-label={name}>
       <header>
         <h2>
           <bdi>{name}</bdi>
         </h2>
-        <p class="hint">
-          {types.map(({ type, share: part }) => (types.length > 1 ? `${type} ${shareText(part)}` : type)).join(', ')}
+        <p class={textStyles.hint}>
+          {types.map(({ type, share: part }) => (types.length > 1 ? `${type} ${formatShare(part)}` : type)).join(', ')}
         </p>
       </header>
-      <p class="property-share">
+      <p class={styles.share}>
         <progress value={share} max={1} aria-label={`Events that have ${name}`} />
-        <span>{shareText(share)} of the events have it</span>
+        <span>{formatShare(share)} of the events have it</span>
       </p>
       {!isOpen && <Chips texts={examples} />}
       {isOpen && <Values event={event} property={property} />}
-      <p class="property-links">
-        <button type="button" class="link" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+      <p class={styles.links}>
+        <button type="button" class={buttonStyles.link} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide values' : 'Show values'}
         </button>
-        <a href={exploreEvent(event, property)} aria-label={`Explore by ${name}`}>
+        <a href={linkToEvent(event, property)} aria-label={`Explore by ${name}`}>
           Explore
         </a>
       </p>
@@ -95,10 +102,10 @@ function Property({
 
 function Chips({ texts }: { texts: string[] }) {
   return (
-    <ul class="chips" aria-label="Examples">
+    <ul class={styles.chips} aria-label="Examples">
       {texts.map((text) => (
         <li key={text}>
-          <code>{visible(text)}</code>
+          <code>{escapeInvisible(text)}</code>
         </li>
       ))}
     </ul>
@@ -107,16 +114,16 @@ function Chips({ texts }: { texts: string[] }) {
 
 function Values({ event, property }: { event: string; property: string }) {
   const { value, error, isLoading, reload } = useLoaded(JSON.stringify([event, property]), (signal) => {
-    return readValues({ event, field: JSON.stringify(['properties', property]), limit: MAX_VALUES }, signal)
+    return listValues({ event, field: JSON.stringify(['properties', property]), limit: MAX_VALUES }, signal)
   })
   return (
     <>
       {error && <Failure error={error} onRetry={reload} />}
       {isLoading && <Loading what="the values" />}
       {value && value.length > 0 && (
-        <table class="property-values">
-          <caption class="hidden">Values of {visible(property)}</caption>
-          <thead class="hidden">
+        <table class={styles.values}>
+          <caption class={textStyles.hidden}>Values of {escapeInvisible(property)}</caption>
+          <thead class={textStyles.hidden}>
             <tr>
               <th scope="col">Value</th>
               <th scope="col">Count</th>
@@ -126,9 +133,9 @@ function Values({ event, property }: { event: string; property: string }) {
             {value.map(({ text, count }) => (
               <tr key={text}>
                 <td>
-                  <code>{visible(text)}</code>
+                  <code>{escapeInvisible(text)}</code>
                 </td>
-                <td class="number">{numberText(count)}</td>
+                <td class={tableStyles.number}>{formatNumber(count)}</td>
               </tr>
             ))}
           </tbody>
@@ -139,10 +146,10 @@ function Values({ event, property }: { event: string; property: string }) {
           name={`${event} ${property}`}
           rows={() => [['Value', 'Count'], ...value.map(({ text, count }) => [text, count])]}
           label="CSV of values"
-          about={`CSV of values of ${visible(property)}`}
+          about={`CSV of values of ${escapeInvisible(property)}`}
         />
       )}
-      {value?.length === 0 && <p class="hint">No value is short enough to be listed.</p>}
+      {value?.length === 0 && <p class={textStyles.hint}>No value is short enough to be listed.</p>}
     </>
   )
 }

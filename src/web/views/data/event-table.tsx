@@ -1,41 +1,45 @@
 import type { EventName } from '../../../contract/responses.js'
-import { readEventNames } from '../../api/schema.js'
+import { listEventNames } from '../../api/schema.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { agoText, numberText, timeText } from '../../lib/format.js'
-import { exploreEvent } from '../../lib/preset.js'
-import { go, linkTo } from '../../lib/route.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatAgo, formatNumber, formatTime } from '../../lib/format.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { SearchField } from '../../ui/search-field.js'
+import * as tableStyles from '../../ui/table.module.css'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './event-table.module.css'
+import { linkToEvent } from './explore-link.js'
 
-/** More rows than this are found by searching. */
+/** Further rows can be found by searching. */
 const MAX_ROWS = 500
 
-/** The names of events, with how many there are of each. @param query of the route */
+/** The event names with their counts. @param query of the route */
 export function EventTable({ query }: { query: URLSearchParams }) {
   const search = query.get('search') ?? ''
-  const { value, error, isLoading, reload } = useLoaded('names', readEventNames)
-  const found = value?.events.filter(({ event }) => event.toLowerCase().includes(search.toLowerCase())) ?? []
+  const { value, error, isLoading, reload } = useLoaded('names', listEventNames)
+  const matches = value?.events.filter(({ event }) => event.toLowerCase().includes(search.toLowerCase())) ?? []
   return (
     <>
-      <div class="table-bar">
+      <div class={tableStyles.tableBar}>
         <SearchField
           label="Search names of events"
           value={search}
-          onChange={(text) => go(linkTo(['data'], { search: text }), 'replace')}
+          onChange={(text) => navigate(linkTo(['data'], { search: text }), 'replace')}
         />
-        {found.length > 0 && <CsvButton name="events" rows={() => fileOf(found)} />}
+        {matches.length > 0 && <CsvButton name="events" rows={() => buildCsv(matches)} />}
       </div>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the names" />}
       {value && value.pending > 0 && (
-        <p class="hint">{numberText(value.pending)} accepted events are not counted yet.</p>
+        <p class={textStyles.hint}>{formatNumber(value.pending)} accepted events are not counted yet.</p>
       )}
-      {found.length > 0 && <Table names={found.slice(0, MAX_ROWS)} />}
-      {found.length > MAX_ROWS && <p class="hint">There are more names: search for them.</p>}
-      {value && found.length === 0 && (
+      {matches.length > 0 && <Table names={matches.slice(0, MAX_ROWS)} />}
+      {matches.length > MAX_ROWS && <p class={textStyles.hint}>There are more names: search for them.</p>}
+      {value && matches.length === 0 && (
         <Empty title={search ? 'No name matches' : 'No events yet'}>
           {search ? 'Try a part of the name.' : 'Their names appear here with the first event.'}
         </Empty>
@@ -44,7 +48,7 @@ export function EventTable({ query }: { query: URLSearchParams }) {
   )
 }
 
-function fileOf(names: EventName[]): CsvRow[] {
+function buildCsv(names: EventName[]): CsvRow[] {
   const rows = names.map(({ event, count, first_seen, last_seen }): CsvRow => {
     return [event, count, new Date(first_seen).toISOString(), new Date(last_seen).toISOString()]
   })
@@ -53,23 +57,23 @@ function fileOf(names: EventName[]): CsvRow[] {
 
 function Table({ names }: { names: EventName[] }) {
   return (
-    <div class="card scroll">
-      <table class="data-table">
-        <caption class="hidden">Names of events</caption>
+    <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
+      <table class={styles.table}>
+        <caption class={textStyles.hidden}>Names of events</caption>
         <thead>
           <tr>
             <th scope="col">Event</th>
-            <th scope="col" class="number">
+            <th scope="col" class={tableStyles.number}>
               Count
             </th>
-            <th scope="col" class="spare">
+            <th scope="col" class={styles.spare}>
               First seen
             </th>
-            <th scope="col" class="spare">
+            <th scope="col" class={styles.spare}>
               Last seen
             </th>
             <th scope="col">
-              <span class="hidden">Explore</span>
+              <span class={textStyles.hidden}>Explore</span>
             </th>
           </tr>
         </thead>
@@ -88,19 +92,19 @@ function Row({ name: { event, count, first_seen, last_seen } }: { name: EventNam
     <tr>
       <td>
         <a href={linkTo(['data', 'events', event])}>
-          <bdi>{visible(event)}</bdi>
+          <bdi>{escapeInvisible(event)}</bdi>
         </a>
       </td>
-      <td class="number">{numberText(count)}</td>
+      <td class={tableStyles.number}>{formatNumber(count)}</td>
       {[first_seen, last_seen].map((instant, i) => (
-        <td key={i === 0 ? 'first' : 'last'} class="spare">
-          <time dateTime={new Date(instant).toISOString()} title={timeText(instant)}>
-            {agoText(instant)}
+        <td key={i === 0 ? 'first' : 'last'} class={styles.spare}>
+          <time dateTime={new Date(instant).toISOString()} title={formatTime(instant)}>
+            {formatAgo(instant)}
           </time>
         </td>
       ))}
       <td>
-        <a href={exploreEvent(event)} aria-label={`Explore ${visible(event)}`}>
+        <a href={linkToEvent(event)} aria-label={`Explore ${escapeInvisible(event)}`}>
           Explore
         </a>
       </td>

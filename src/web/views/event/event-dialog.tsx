@@ -1,24 +1,26 @@
 import { useState } from 'preact/hooks'
 import { deleteEvent, type ExactEvent, readEvent } from '../../api/events.js'
-import type { Session } from '../../api/session.js'
+import type { Access } from '../../api/sign-in.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
-import { Confirm, Dialog } from '../../ui/dialog.js'
-import { ExactTexts } from '../../ui/exact-texts.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import { PropertiesView } from '../../ui/properties-view.js'
+import * as textStyles from '../../ui/text.module.css'
 import { EventFacts } from './event-facts.js'
 import { PropertiesForm } from './properties-form.js'
 
 interface EventDialogProps {
   eventId: string
-  session: Session
+  access: Access
   onClose: () => void
-  /** called with the event as it is once it was edited; with null once it was deleted */
+  /** called with the edited event, or null after a deletion */
   onChange?: (event: ExactEvent | null) => void
 }
 
-/** One event: its exact text, its user and session; with a secret key it can be edited and deleted. */
-export function EventDialog({ eventId, session, onClose, onChange }: EventDialogProps) {
+/** An event with its exact properties, user and session; a secret key can edit and delete it. */
+export function EventDialog({ eventId, access, onClose, onChange }: EventDialogProps) {
   const { value: event, error, reload } = useLoaded(eventId, (signal) => readEvent(eventId, signal))
   const [mode, setMode] = useState<'look' | 'edit' | 'delete'>('look')
   const remove = async () => {
@@ -32,7 +34,7 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
     if (event) onChange?.({ ...event, properties: JSON.parse(text), text })
   }
   return (
-    <Dialog title={event ? visible(event.event) : 'Event'} onClose={onClose} isWide>
+    <Dialog title={event ? escapeInvisible(event.event) : 'Event'} onClose={onClose} isWide>
       {error && <Failure error={error} onRetry={reload} />}
       {!event && !error && <Loading what="the event" />}
       {event && <EventFacts event={event} />}
@@ -41,24 +43,30 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
       )}
       {event && mode !== 'edit' && (
         <>
-          <ExactTexts text={event.text} />
-          <Actions session={session} onEdit={() => setMode('edit')} onDelete={() => setMode('delete')} />
+          <PropertiesView text={event.text} />
+          <Actions access={access} onEdit={() => setMode('edit')} onDelete={() => setMode('delete')} />
         </>
       )}
       {mode === 'delete' && (
-        <Confirm title="Delete this event?" action="Delete event" onConfirm={remove} onClose={() => setMode('look')}>
+        <ConfirmDialog
+          title="Delete this event?"
+          action="Delete event"
+          onConfirm={remove}
+          onClose={() => setMode('look')}
+        >
           <p>It disappears from every list and every answer, for good.</p>
-        </Confirm>
+        </ConfirmDialog>
       )}
     </Dialog>
   )
 }
 
-function Actions({ session, onEdit, onDelete }: { session: Session; onEdit: () => void; onDelete: () => void }) {
-  if (session.kind !== 'secret') return <p class="hint after">Sign in with a secret key to edit or delete events.</p>
+function Actions({ access, onEdit, onDelete }: { access: Access; onEdit: () => void; onDelete: () => void }) {
+  if (access.keyKind !== 'secret')
+    return <p class={textStyles.hint}>Sign in with a secret key to edit or delete events.</p>
   return (
     <footer>
-      <button type="button" class="danger" onClick={onDelete}>
+      <button type="button" class={buttonStyles.danger} onClick={onDelete}>
         Delete…
       </button>
       <button type="button" onClick={onEdit}>

@@ -1,25 +1,26 @@
 import type { ExactEvent } from '../../api/events.js'
 import { readSession } from '../../api/users.js'
-import { timeText } from '../../lib/format.js'
-import { linkTo } from '../../lib/route.js'
-import { sessionIdOf } from '../../lib/timeline.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatTime } from '../../lib/format.js'
+import { linkTo } from '../../lib/navigation.js'
+import { readSessionId } from '../../lib/timeline.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
+import * as factsStyles from '../../ui/facts.module.css'
 
-/** What an event says beside its properties. */
+/** The fields of an event other than its properties. */
 export function EventFacts({ event }: { event: ExactEvent }) {
-  const sessionId = sessionIdOf(event)
+  const sessionId = readSessionId(event)
   return (
-    <dl class="facts">
+    <dl class={factsStyles.facts}>
       <dt>Time</dt>
       <dd>
-        <time dateTime={isoText(event.timestamp)}>{timeText(event.timestamp)}</time>{' '}
-        <small>{isoText(event.timestamp)}</small>
+        <time dateTime={formatIso(event.timestamp)}>{formatTime(event.timestamp)}</time>{' '}
+        <small>{formatIso(event.timestamp)}</small>
       </dd>
       <dt>User</dt>
       <dd>
         <a href={linkTo(['users', event.distinct_id])}>
-          <bdi>{visible(event.distinct_id)}</bdi>
+          <bdi>{escapeInvisible(event.distinct_id)}</bdi>
         </a>
       </dd>
       {sessionId !== null && (
@@ -38,7 +39,7 @@ export function EventFacts({ event }: { event: ExactEvent }) {
         <>
           <dt>Insert ID</dt>
           <dd>
-            <code>{visible(event.insert_id)}</code>
+            <code>{escapeInvisible(event.insert_id)}</code>
           </dd>
         </>
       )}
@@ -46,29 +47,29 @@ export function EventFacts({ event }: { event: ExactEvent }) {
   )
 }
 
-/** A session by its id, and what is known of it. */
+/** A session id, with the state of the session if it is known. */
 function SessionFact({ id }: { id: string }) {
   const { value } = useLoaded(id, (signal) => readSession(id, signal))
   return (
     <>
       {value ? (
         <a href={linkTo(['users', value.distinct_id], { session: id })}>
-          <bdi>{visible(id)}</bdi>
+          <bdi>{escapeInvisible(id)}</bdi>
         </a>
       ) : (
-        <bdi>{visible(id)}</bdi>
+        <bdi>{escapeInvisible(id)}</bdi>
       )}
       {value && (
         <small>
           {' '}
-          {value.state}, since {timeText(value.started_at)}
+          {value.state}, since {formatTime(value.started_at)}
         </small>
       )}
     </>
   )
 }
 
-/** Exact, which local time is not. */
-function isoText(timestamp: number): string {
+/** Includes milliseconds and UTC, unlike the local time. */
+function formatIso(timestamp: number): string {
   return new Date(timestamp).toISOString()
 }

@@ -1,30 +1,33 @@
 import { useState } from 'preact/hooks'
 import { replaceProperties } from '../../api/events.js'
-import { Confirm } from '../../ui/dialog.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import { ConfirmDialog } from '../../ui/dialog.js'
+import * as formStyles from '../../ui/form.module.css'
+import * as styles from './properties-form.module.css'
 
 interface PropertiesFormProps {
   eventId: string
-  /** the properties as they are */
+  /** the current properties */
   text: string
   onSaved: (text: string) => void
   onCancel: () => void
 }
 
-/** Edits properties as a text, which is sent as it was typed. */
+/** Edits properties as text, sent exactly as typed. */
 export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesFormProps) {
   const [typed, setTyped] = useState(text)
   const [isAsking, setAsking] = useState(false)
-  const fault = faultOf(typed)
+  const problem = findProblem(typed)
   const save = async () => {
     await replaceProperties(eventId, typed)
     onSaved(typed)
   }
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
-    if (!fault) setAsking(true)
+    if (!problem) setAsking(true)
   }
   return (
-    <form class="properties-form" onSubmit={submit}>
+    <form class={styles.propertiesForm} onSubmit={submit}>
       <label for="properties">Properties (JSON)</label>
       <textarea
         id="properties"
@@ -32,37 +35,37 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
         rows={12}
         spellcheck={false}
         autofocus
-        aria-invalid={fault !== null}
-        aria-describedby="properties-fault"
+        aria-invalid={problem !== null}
+        aria-describedby="properties-problem"
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
-      <p id="properties-fault" class="fault" role="status">
-        {fault}
+      <p id="properties-problem" class={formStyles.error} role="status">
+        {problem}
       </p>
       <footer>
         <button type="button" onClick={onCancel}>
           Cancel
         </button>
-        <button type="submit" class="primary" disabled={fault !== null || typed === text}>
+        <button type="submit" class={buttonStyles.primary} disabled={problem !== null || typed === text}>
           Save…
         </button>
       </footer>
       {isAsking && (
-        <Confirm
+        <ConfirmDialog
           title="Replace the properties?"
           action="Replace properties"
           onConfirm={save}
           onClose={() => setAsking(false)}
         >
-          <p>The old ones are gone then. All answers count with the new ones.</p>
-        </Confirm>
+          <p>This replaces the current properties everywhere.</p>
+        </ConfirmDialog>
       )}
     </form>
   )
 }
 
-/** Why a text cannot be the properties of an event; null if it can. */
-function faultOf(text: string): string | null {
+/** Why a text cannot be properties; null if it can. */
+function findProblem(text: string): string | null {
   try {
     const value: unknown = JSON.parse(text)
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)

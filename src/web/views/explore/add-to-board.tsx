@@ -1,34 +1,36 @@
 import { useId, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
 import { addCard, listBoards, saveBoard } from '../../api/boards.js'
-import type { Saved } from '../../api/saved.js'
-import { newId } from '../../lib/new-id.js'
-import { type Display, displayOf } from '../../lib/question.js'
-import { linkTo } from '../../lib/route.js'
+import type { SavedQuestion } from '../../api/saved-questions.js'
+import { linkTo } from '../../lib/navigation.js'
+import { createId } from '../../lib/new-id.js'
+import { type Display, parseDisplay } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { Choose } from '../../ui/choose.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
+import * as formStyles from '../../ui/form.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
+import { Select } from '../../ui/select.js'
 
 const NEW = ''
 
 interface AddToBoardProps {
   question: object
   display: Display
-  /** the saved question that the page shows, changed or not */
-  saved: Saved | undefined
+  /** the saved question it was opened from, changed or not */
+  saved: SavedQuestion | undefined
   onClose: () => void
 }
 
-/** Puts the question on a board, or on a new one. */
+/** Adds the question to an existing or a new board. */
 export function AddToBoard({ question, display, saved, onClose }: AddToBoardProps) {
   const boards = useLoaded('boards', listBoards)
   const [added, setAdded] = useState<{ id: string; name: string } | null>(null)
   const options = [...(boards.value ?? []).map(({ id, name }) => [id, name] as const), [NEW, 'A new board'] as const]
   const add = async (title: string, boardId: string, newName: string) => {
-    const card = cardOf(title, { question, display, saved })
-    const id = boardId === NEW ? newId() : boardId
-    if (boardId === NEW) await saveBoard(id, { name: newName, cards: [{ ...card, id: newId() }] }, 0)
+    const card = buildCard(title, { question, display, saved })
+    const id = boardId === NEW ? createId() : boardId
+    if (boardId === NEW) await saveBoard(id, { name: newName, cards: [{ ...card, id: createId() }] }, 0)
     else await addCard(id, card)
     setAdded({ id, name: options.find(([option]) => option === id)?.[1] ?? newName })
   }
@@ -47,7 +49,7 @@ export function AddToBoard({ question, display, saved, onClose }: AddToBoardProp
 }
 
 interface FieldsProps {
-  /** what is proposed as the title of the card */
+  /** the initial title of the card */
   title: string
   options: (readonly [id: string, name: string])[]
   onAdd: (title: string, boardId: string, newName: string) => Promise<void>
@@ -79,13 +81,13 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
   )
   const isBlocked = isBusy || !title.trim() || (boardId === NEW && !newName.trim())
   return (
-    <form class="name-form" onSubmit={submit}>
+    <form class={formStyles.nameForm} onSubmit={submit}>
       {field(ids[0] ?? '', 'Title of the card', title, setTitle)}
-      <Choose label="Board" value={boardId} options={options} onChange={setBoardId} />
+      <Select label="Board" value={boardId} options={options} onChange={setBoardId} />
       {boardId === NEW && field(ids[1] ?? '', 'Name of the new board', newName, setNewName)}
       {error && <Failure error={error} />}
       <footer>
-        <button type="submit" class="primary" disabled={isBlocked}>
+        <button type="submit" class={buttonStyles.primary} disabled={isBlocked}>
           Add
         </button>
       </footer>
@@ -93,11 +95,14 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
   )
 }
 
-/** Of a saved question that was not changed, the card is of that one, and changes along with it. */
-function cardOf(name: string, { question, display, saved }: Omit<AddToBoardProps, 'onClose'>): Omit<BoardCard, 'id'> {
+/** Builds the card. If the saved question is unchanged, the card refers to it and follows its changes. */
+function buildCard(
+  name: string,
+  { question, display, saved }: Omit<AddToBoardProps, 'onClose'>,
+): Omit<BoardCard, 'id'> {
   const isSaved =
     saved !== undefined &&
-    JSON.stringify([question, displayOf(display)]) === JSON.stringify([saved.question, displayOf(saved.display)])
+    JSON.stringify([question, parseDisplay(display)]) === JSON.stringify([saved.question, parseDisplay(saved.display)])
   const isWide = 'kind' in question && (question.kind === 'retention' || question.kind === 'paths')
   return {
     name,

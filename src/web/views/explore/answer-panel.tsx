@@ -1,20 +1,32 @@
 import { useState } from 'preact/hooks'
-import type { Asked } from '../../api/ask.js'
+import type { ComparedAnswer } from '../../api/answers.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import { useUsersBehind } from '../../charts/users-behind.js'
-import { rawRows, tablesOf } from '../../lib/answer-table.js'
-import { BASE } from '../../lib/base.js'
-import { parseRoute } from '../../lib/link.js'
-import { type Display, type Draft, type Drawing, drawingOf, drawingsOf, exploreLink } from '../../lib/question.js'
-import { requestOf } from '../../lib/request.js'
+import { useDrillDown } from '../../charts/drill-down.js'
+import { buildTables, toCsvRows } from '../../lib/answer-table.js'
+import { BASE_URL } from '../../lib/base-url.js'
+import { buildRequest } from '../../lib/build-request.js'
+import {
+  chooseVisualization,
+  type Display,
+  type Draft,
+  linkToExplore,
+  listVisualizations,
+  type Visualization,
+} from '../../lib/question.js'
+import { parseRoute } from '../../lib/route.js'
 import type { Loaded } from '../../lib/use-loaded.js'
-import { Segments } from '../../ui/choose.js'
-import { CopyButton } from '../../ui/copy.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
+import { CopyButton } from '../../ui/copy-button.js'
 import { CsvButton } from '../../ui/csv-button.js'
+import * as formStyles from '../../ui/form.module.css'
 import { Failure, Loading, Warnings } from '../../ui/notice.js'
+import { SegmentedControl } from '../../ui/select.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './answer-panel.module.css'
 import { RangeBar } from './range-bar.js'
 
-const DRAWING_TEXTS: Record<Drawing, string> = {
+const VISUALIZATION_LABELS: Record<Visualization, string> = {
   line: 'Lines',
   area: 'Stacked',
   bar: 'Bars',
@@ -29,48 +41,48 @@ interface AnswerPanelProps {
   question: unknown
   draft: Draft | null
   display: Display
-  asked: Loaded<Asked>
-  /** what is still to be chosen */
+  result: Loaded<ComparedAnswer>
+  /** what the user still has to choose */
   gaps: string[]
   onChange: (draft: Draft, display: Display) => void
 }
 
-/** The answer, how it is shown, and what to do with it. */
-export function AnswerPanel({ question, draft, display, asked, gaps, onChange }: AnswerPanelProps) {
-  // An answer of another kind would be taken for that of this one.
-  const value = draft && asked.value?.answer.kind !== draft.kind ? null : asked.value
+/** The answer with its display options and actions. */
+export function AnswerPanel({ question, draft, display, result, gaps, onChange }: AnswerPanelProps) {
+  // An answer to a question of another kind is stale.
+  const value = draft && result.value?.answer.kind !== draft.kind ? null : result.value
   return (
-    <section class="card answer" aria-label="Answer">
+    <section class={cardStyles.card} aria-label="Answer">
       {draft && <RangeBar draft={draft} display={display} onChange={onChange} />}
-      {draft && <DrawingBar draft={draft} display={display} onChange={onChange} />}
+      {draft && <VisualizationBar draft={draft} display={display} onChange={onChange} />}
       {gaps.length > 0 && (
-        <p class="hint" role="status">
+        <p class={textStyles.hint} role="status">
           {gaps[0]}
         </p>
       )}
-      {question === undefined && <p class="hint">The question is not JSON.</p>}
-      {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
-      {asked.isLoading && !value && <Loading what="the answer" />}
-      {value && <Answer asked={value} display={display} isOld={asked.isLoading} />}
-      <Actions question={question} display={display} asked={value} />
+      {question === undefined && <p class={textStyles.hint}>The question is not JSON.</p>}
+      {result.error && <Failure error={result.error} onRetry={result.reload} />}
+      {result.isLoading && !value && <Loading what="the answer" />}
+      {value && <Answer result={value} display={display} isOld={result.isLoading} />}
+      <Actions question={question} display={display} result={value} />
     </section>
   )
 }
 
-type DrawingBarProps = Pick<AnswerPanelProps, 'display' | 'onChange'> & { draft: Draft }
+type VisualizationBarProps = Pick<AnswerPanelProps, 'display' | 'onChange'> & { draft: Draft }
 
-function DrawingBar({ draft, display, onChange }: DrawingBarProps) {
-  const options = drawingsOf(draft).map((drawing) => [drawing, DRAWING_TEXTS[drawing]] as const)
+function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
+  const options = listVisualizations(draft).map((drawing) => [drawing, VISUALIZATION_LABELS[drawing]] as const)
   return (
-    <div class="drawing">
-      <Segments
+    <div class={styles.drawing}>
+      <SegmentedControl
         label="Shown as"
-        value={drawingOf(draft, display)}
+        value={chooseVisualization(draft, display)}
         options={options}
         onChange={(as) => onChange(draft, { ...display, as })}
       />
       {draft.kind === 'series' && (
-        <label class="check">
+        <label class={formStyles.check}>
           <input
             type="checkbox"
             checked={display.compare ?? false}
@@ -84,71 +96,87 @@ function DrawingBar({ draft, display, onChange }: DrawingBarProps) {
 }
 
 interface AnswerProps {
-  asked: Asked
+  result: ComparedAnswer
   display: Display
-  /** whether the next one is on its way */
+  /** whether the next answer is loading */
   isOld: boolean
 }
 
-function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
+function Answer({ result: { answer, before }, display, isOld }: AnswerProps) {
   const [asTable, setAsTable] = useState(false)
-  const { onNumber, dialog } = useUsersBehind()
-  const drawing = drawingOf(answer.query, display)
+  const { onDrillDown, dialog } = useDrillDown()
+  const drawing = chooseVisualization(answer.query, display)
   return (
     <>
       <Warnings warnings={answer.warnings} />
-      <div class={isOld ? 'drawn old' : 'drawn'} aria-busy={isOld}>
-        <AnswerView answer={answer} before={before} display={display} onNumber={onNumber} />
+      <div class={isOld ? `${styles.drawn} ${styles.old}` : styles.drawn} aria-busy={isOld}>
+        <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
       </div>
       {drawing !== 'table' && (
-        <button type="button" class="link small" aria-expanded={asTable} onClick={() => setAsTable(!asTable)}>
+        <button
+          type="button"
+          class={`${buttonStyles.link} ${buttonStyles.small}`}
+          aria-expanded={asTable}
+          onClick={() => setAsTable(!asTable)}
+        >
           {asTable ? 'Hide the table' : 'Show as table'}
         </button>
       )}
       {asTable && drawing !== 'table' && (
-        <AnswerView answer={answer} before={before} display={{ as: 'table' }} onNumber={onNumber} />
+        <AnswerView answer={answer} before={before} display={{ as: 'table' }} onDrillDown={onDrillDown} />
       )}
       {answer.pending > 0 && (
-        <p class="hint">{answer.pending} events that came last are not counted yet. Ask again in a while.</p>
+        <p class={textStyles.hint}>{answer.pending} events that came last are not counted yet. Ask again in a while.</p>
       )}
       {dialog}
     </>
   )
 }
 
-function Actions({ question, display, asked }: { question: unknown; display: Display; asked: Asked | null }) {
-  const tables = asked ? tablesOf(asked.answer, asked.before) : []
+function Actions({
+  question,
+  display,
+  result,
+}: {
+  question: unknown
+  display: Display
+  result: ComparedAnswer | null
+}) {
+  const tables = result ? buildTables(result.answer, result.before) : []
   return (
-    <footer class="actions">
+    <footer class={styles.actions}>
       {tables.map((table) => (
         <CsvButton
           key={table.title}
-          name={`${asked?.answer.kind}-${table.title.toLowerCase()}`}
-          rows={() => rawRows(table)}
+          name={`${result?.answer.kind}-${table.title.toLowerCase()}`}
+          rows={() => toCsvRows(table)}
           label={tables.length > 1 ? `CSV of ${table.title.toLowerCase()}` : 'Download CSV'}
         />
       ))}
       {question !== undefined && (
-        <CopyButton label="Copy as curl" text={curlOf(requestOf(question, display, Date.now()))} />
+        <CopyButton label="Copy as curl" text={buildCurl(buildRequest(question, display, Date.now()))} />
       )}
-      <CopyButton label="Copy link" text={linkOf(question, display)} />
-      {asked && (
-        <span class="hint elapsed" role="status">
-          Answered in {Math.round(asked.answer.elapsed_ms)} ms
+      <CopyButton label="Copy link" text={buildLink(question, display)} />
+      {result && (
+        <span class={`${textStyles.hint} ${styles.elapsed}`} role="status">
+          Answered in {Math.round(result.answer.elapsed_ms)} ms
         </span>
       )}
     </footer>
   )
 }
 
-/** The page's own link, unless it says nothing of the question, which was made of this project's data and this browser's time zone. */
-function linkOf(question: unknown, display: Display): string {
+/**
+ * The current URL, or an explicit link if the URL has no question and depends on the project's data and the
+ * browser's time zone.
+ */
+function buildLink(question: unknown, display: Display): string {
   const saysAll = question === undefined || parseRoute(location.hash).query.has('q')
-  return saysAll ? location.href : `${BASE}/${exploreLink(question, display)}`
+  return saysAll ? location.href : `${BASE_URL}/${linkToExplore(question, display)}`
 }
 
-/** The same call from a terminal. */
-function curlOf(request: unknown): string {
+/** The same request as a curl command. */
+function buildCurl(request: unknown): string {
   const body = JSON.stringify(request).replaceAll("'", "'\\''")
-  return `curl -H 'content-type: application/json' -H "x-api-key: $KEY" ${BASE}/public/query -d '${body}'`
+  return `curl -H 'content-type: application/json' -H "x-api-key: $KEY" ${BASE_URL}/public/query -d '${body}'`
 }

@@ -1,10 +1,13 @@
 import { Funnel } from '../../../contract/question-schemas.js'
 import type { Definition, Exclusion } from '../../../contract/questions.js'
+import * as funnelStyles from '../../charts/funnel.module.css'
 import type { FunnelDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
-import { Choose } from '../../ui/choose.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import { Select } from '../../ui/select.js'
+import * as builderStyles from './builder.module.css'
 import { DefinitionField } from './event-field.js'
-import { Faults } from './faults.js'
+import { FieldErrors } from './field-errors.js'
 import { WindowField } from './window-field.js'
 
 const { minItems, maxItems } = Funnel.properties.steps
@@ -19,12 +22,12 @@ interface FunnelBuilderProps {
   onChange: (draft: FunnelDraft) => void
 }
 
-/** The steps of a funnel, and what ends an entry. */
+/** The steps of a funnel and its rules. */
 export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
   const { steps } = draft
   const keys = useRowKeys(steps.map((step) => JSON.stringify(step)))
   const set = (next: Definition[]) => {
-    // What was excluded between steps that are gone is gone with them.
+    // Exclusions after a removed step are removed, too.
     const exclude = draft.exclude.filter(({ after }) => after < next.length)
     onChange({ ...draft, steps: next, exclude })
   }
@@ -33,7 +36,7 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
       <section aria-label="Steps">
         <h2>Steps</h2>
         {steps.map((step, i) => (
-          <fieldset key={keys[i]} class="part" aria-label={`Step ${i + 1}`}>
+          <fieldset key={keys[i]} class={builderStyles.part} aria-label={`Step ${i + 1}`}>
             <StepHeader index={i} steps={steps} onChange={set} />
             <DefinitionField
               label="Event"
@@ -44,14 +47,14 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
           </fieldset>
         ))}
         {steps.length < maxItems && (
-          <button type="button" class="add" onClick={() => set([...steps, { event: '', where: null }])}>
+          <button type="button" class={buttonStyles.add} onClick={() => set([...steps, { event: '', where: null }])}>
             + Step
           </button>
         )}
       </section>
       <section aria-label="Rules">
         <WindowField label="Within" value={draft.window} onChange={(window) => onChange({ ...draft, window })} />
-        <Choose
+        <Select
           label="Order"
           value={draft.order}
           options={ORDERS}
@@ -75,13 +78,19 @@ function StepHeader({ index, steps, onChange }: StepHeaderProps) {
     if (one && two) onChange(steps.with(index, two).with(other, one))
   }
   const button = (text: string, label: string, isPossible: boolean, act: () => void) => (
-    <button type="button" class="plain" aria-label={`${label} step ${index + 1}`} disabled={!isPossible} onClick={act}>
+    <button
+      type="button"
+      class={buttonStyles.plain}
+      aria-label={`${label} step ${index + 1}`}
+      disabled={!isPossible}
+      onClick={act}
+    >
       {text}
     </button>
   )
   return (
     <header>
-      <span class="step-number">{index + 1}</span>
+      <span class={funnelStyles.stepNumber}>{index + 1}</span>
       <span>
         {button('↑', 'Move up', index > 0, () => swap(index - 1))}
         {button('↓', 'Move down', index < steps.length - 1, () => swap(index + 1))}
@@ -91,7 +100,7 @@ function StepHeader({ index, steps, onChange }: StepHeaderProps) {
   )
 }
 
-/** Events that end an entry where they come between two steps. */
+/** Events that disqualify a user if they occur between two steps. */
 function Exclusions({ draft, onChange }: FunnelBuilderProps) {
   const { exclude, steps } = draft
   const keys = useRowKeys(exclude.map((one) => JSON.stringify(one)))
@@ -100,12 +109,12 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
   return (
     <>
       {exclude.map((one, i) => (
-        <fieldset key={keys[i]} class="part" aria-label={`Exclusion ${i + 1}`}>
+        <fieldset key={keys[i]} class={builderStyles.part} aria-label={`Exclusion ${i + 1}`}>
           <header>
             <span>But not</span>
             <button
               type="button"
-              class="plain"
+              class={buttonStyles.plain}
               aria-label={`Remove exclusion ${i + 1}`}
               onClick={() => set(exclude.filter((_, other) => other !== i))}
             >
@@ -118,7 +127,7 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
             path={`/exclude/${i}`}
             onChange={(next) => set(exclude.with(i, next))}
           />
-          <Choose
+          <Select
             label="Where"
             hidesLabel
             value={String(one.after)}
@@ -127,8 +136,12 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
           />
         </fieldset>
       ))}
-      <Faults path="/exclude" />
-      <button type="button" class="link small" onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}>
+      <FieldErrors path="/exclude" />
+      <button
+        type="button"
+        class={`${buttonStyles.link} ${buttonStyles.small}`}
+        onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}
+      >
         + Event that must not come in between
       </button>
     </>

@@ -1,9 +1,10 @@
 import { Paths } from '../../../contract/question-schemas.js'
 import { findBounds, type PathsDraft } from '../../lib/question.js'
-import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
+import { Select } from '../../ui/select.js'
+import * as builderStyles from './builder.module.css'
 import { DefinitionField } from './event-field.js'
-import { Faults } from './faults.js'
+import { FieldErrors } from './field-errors.js'
 import { WindowField } from './window-field.js'
 
 const DIRECTIONS = [
@@ -16,7 +17,7 @@ interface PathsBuilderProps {
   onChange: (draft: PathsDraft) => void
 }
 
-/** What users do after an event, or before it. */
+/** What users do before or after an event. */
 export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
   const { start, end, steps, limit } = draft
   const event = start ?? end ?? { event: '', where: null }
@@ -28,7 +29,7 @@ export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
     <>
       <section aria-label="Event">
         <h2>What users do</h2>
-        <Choose
+        <Select
           label="Direction"
           hidesLabel
           value={direction}
@@ -36,9 +37,9 @@ export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
           onChange={(side) => set(event, side)}
         />
         <DefinitionField label="Event" value={event} path={`/${direction}`} onChange={(next) => set(next, direction)} />
-        <Faults path="/start" />
+        <FieldErrors path="/start" />
       </section>
-      <section aria-label="Rules" class="fields">
+      <section aria-label="Rules" class={builderStyles.fields}>
         <NumberField
           label="Steps"
           value={steps}

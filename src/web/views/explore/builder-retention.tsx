@@ -1,9 +1,10 @@
 import { Retention } from '../../../contract/question-schemas.js'
 import { findBounds, type RetentionDraft } from '../../lib/question.js'
-import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
+import { Select } from '../../ui/select.js'
+import * as builderStyles from './builder.module.css'
 import { DefinitionField } from './event-field.js'
-import { Faults } from './faults.js'
+import { FieldErrors } from './field-errors.js'
 
 const COHORTS = [
   ['first', 'for the first time ever'],
@@ -28,7 +29,7 @@ interface RetentionBuilderProps {
   onChange: (draft: RetentionDraft) => void
 }
 
-/** Who started, and who came back. */
+/** The start and return events of a retention question, and its intervals. */
 export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
   const { start, cohort, unit, mode, count, intervals } = draft
   return (
@@ -41,7 +42,7 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
           path="/start"
           onChange={(next) => onChange({ ...draft, start: next })}
         />
-        <Choose
+        <Select
           label="Counted"
           hidesLabel
           value={cohort}
@@ -58,8 +59,8 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
           onChange={(next) => onChange({ ...draft, return: next })}
         />
       </section>
-      <section aria-label="Intervals" class="fields">
-        <Choose
+      <section aria-label="Intervals" class={builderStyles.fields}>
+        <Select
           label="Intervals"
           value={unit}
           options={UNITS}
@@ -71,14 +72,14 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
           {...findBounds(Retention.properties.intervals)}
           onChange={(next) => onChange({ ...draft, intervals: next })}
         />
-        <Choose label="They are" value={mode} options={MODES} onChange={(next) => onChange({ ...draft, mode: next })} />
-        <Choose
+        <Select label="They are" value={mode} options={MODES} onChange={(next) => onChange({ ...draft, mode: next })} />
+        <Select
           label="Returned"
           value={count}
           options={COUNTS}
           onChange={(next) => onChange({ ...draft, count: next })}
         />
-        <Faults path="/unit" />
+        <FieldErrors path="/unit" />
       </section>
     </>
   )

@@ -1,11 +1,14 @@
 import { SeriesDefinition as Definition, Series } from '../../../contract/question-schemas.js'
 import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
-import { findBounds, isOfNumbers, type SeriesDraft } from '../../lib/question.js'
+import { Swatch } from '../../charts/swatch.js'
+import { findBounds, isNumberMetric, type SeriesDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
-import { Choose } from '../../ui/choose.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { NumberField } from '../../ui/number-field.js'
+import { Select } from '../../ui/select.js'
+import * as builderStyles from './builder.module.css'
 import { DefinitionField, firstEvent } from './event-field.js'
-import { Faults } from './faults.js'
+import { FieldErrors } from './field-errors.js'
 import { PropertyField } from './property-field.js'
 
 const fields = Definition.properties
@@ -27,7 +30,7 @@ interface SeriesBuilderProps {
   onChange: (draft: SeriesDraft) => void
 }
 
-/** The lines of a question over time. */
+/** The series of a question over time. */
 export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
   const { series } = draft
   const keys = useRowKeys(series.map((one) => JSON.stringify(one)))
@@ -36,13 +39,13 @@ export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
     <section aria-label="Series">
       <h2>Series</h2>
       {series.map((one, i) => (
-        <fieldset key={keys[i]} class="part" aria-label={`Series ${i + 1}`}>
+        <fieldset key={keys[i]} class={builderStyles.part} aria-label={`Series ${i + 1}`}>
           {series.length > 1 && (
             <header>
-              <span class={`swatch fill-${(i % 10) + 1}`} aria-hidden="true" />
+              <Swatch index={i} />
               <button
                 type="button"
-                class="plain"
+                class={buttonStyles.plain}
                 aria-label={`Remove series ${i + 1}`}
                 onClick={() => set(series.filter((_, other) => other !== i))}
               >
@@ -53,11 +56,11 @@ export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
           <OneSeries value={one} path={`/series/${i}`} onChange={(next) => set(series.with(i, next))} />
         </fieldset>
       ))}
-      <Faults path="/interval" />
+      <FieldErrors path="/interval" />
       {series.length < Series.properties.series.maxItems && (
         <button
           type="button"
-          class="add"
+          class={buttonStyles.add}
           onClick={() => set([...series, { event: '', where: null, metric: series.at(-1)?.metric ?? 'events' }])}
         >
           + Series
@@ -77,14 +80,14 @@ function OneSeries({ value, path, onChange }: OneSeriesProps) {
   const { metric, property = '', p = fields.p.default } = value
   return (
     <>
-      <Choose<Metric>
+      <Select<Metric>
         label="Metric"
         hidesLabel
         value={metric}
         options={METRICS}
         onChange={(next) => onChange({ ...value, metric: next })}
       />
-      {isOfNumbers(metric) && (
+      {isNumberMetric(metric) && (
         <PropertyField
           label="Property"
           hidesLabel
@@ -93,7 +96,7 @@ function OneSeries({ value, path, onChange }: OneSeriesProps) {
           onChange={(next) => onChange({ ...value, property: next })}
         />
       )}
-      <Faults path={`${path}/property`} />
+      <FieldErrors path={`${path}/property`} />
       {metric === 'percentile' && (
         <NumberField
           label="Percent"

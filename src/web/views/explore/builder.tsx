@@ -3,13 +3,15 @@ import { Series } from '../../../contract/question-schemas.js'
 import type { FieldName } from '../../../contract/questions.js'
 import { type Draft, type FunnelDraft, findBounds, type SeriesDraft } from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
+import * as formStyles from '../../ui/form.module.css'
 import { NumberField } from '../../ui/number-field.js'
+import * as styles from './builder.module.css'
 import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'
 import { RetentionBuilder } from './builder-retention.js'
 import { SeriesBuilder } from './builder-series.js'
-import { Faults } from './faults.js'
-import { FilterEditor } from './filters.js'
+import { FieldErrors } from './field-errors.js'
+import { FilterEditor } from './filter-editor.js'
 import { PropertyField } from './property-field.js'
 
 interface BuilderProps {
@@ -17,7 +19,7 @@ interface BuilderProps {
   onChange: (draft: Draft) => void
 }
 
-/** A question, field by field. */
+/** The form for a question. */
 export function Builder({ draft, onChange }: BuilderProps) {
   return (
     <>
@@ -57,7 +59,7 @@ interface BreakdownFieldsProps {
   onChange: (draft: Draft) => void
 }
 
-/** By what an answer is split. */
+/** The fields to break the answer down by. */
 function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
   const { breakdown, limit } = draft
   const fields: FieldName[] = breakdown.length < maxItems ? [...breakdown, ''] : breakdown
@@ -79,9 +81,9 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
           onChange={(next) => set(i, next)}
         />
       ))}
-      <Faults path="/breakdown" />
+      <FieldErrors path="/breakdown" />
       {breakdown.length > 0 && (
-        <div class="row">
+        <div class={styles.row}>
           <NumberField
             label="Values at most"
             value={limit}
@@ -89,7 +91,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
             onChange={(next) => onChange({ ...draft, limit: next })}
           />
           {draft.kind === 'series' && (
-            <label class="check">
+            <label class={formStyles.check}>
               <input
                 type="checkbox"
                 checked={draft.other}
@@ -100,7 +102,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
           )}
         </div>
       )}
-      <Faults path="/limit" />
+      <FieldErrors path="/limit" />
     </section>
   )
 }

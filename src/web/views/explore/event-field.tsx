@@ -1,9 +1,11 @@
 import type { Definition } from '../../../contract/questions.js'
-import { useNames } from '../../lib/names.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
-import { Faults } from './faults.js'
-import { FilterEditor } from './filters.js'
+import * as styles from './event-field.module.css'
+import { FieldErrors } from './field-errors.js'
+import { FilterEditor } from './filter-editor.js'
+import { useSuggestions } from './suggestions.js'
 
 const ANY = 'Any event'
 
@@ -14,23 +16,23 @@ interface EventFieldProps {
   path: string
 }
 
-/** One event, several of which each will do, or any. */
+/** One event, any of several, or all events. */
 function EventField({ label, value, onChange, path }: EventFieldProps) {
-  const names = useNames()
+  const suggestions = useSuggestions()
   const all = typeof value === 'string' ? [value] : value
   const keys = useRowKeys(all)
   const suggest = async (text: string) => {
-    const found = await names.events(text)
-    return ANY.toLowerCase().includes(text.toLowerCase()) ? [{ value: ANY, note: 'all of them' }, ...found] : found
+    const matches = await suggestions.suggestEvents(text)
+    return ANY.toLowerCase().includes(text.toLowerCase()) ? [{ value: ANY, note: 'all of them' }, ...matches] : matches
   }
   const change = (next: string[]) => {
     const [only = ''] = next
     onChange(next.length > 1 ? next : only)
   }
   return (
-    <div class="event-field">
+    <div>
       {all.map((event, i) => (
-        <div key={keys[i]} class="with-button">
+        <div key={keys[i]} class={styles.withButton}>
           <Combobox
             label={i === 0 ? label : `${label}, or`}
             hidesLabel
@@ -45,7 +47,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
           {all.length > 1 && (
             <button
               type="button"
-              class="plain"
+              class={buttonStyles.plain}
               aria-label={`Remove ${event || 'this event'}`}
               onClick={() => change(all.filter((_, other) => other !== i))}
             >
@@ -55,11 +57,11 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
         </div>
       ))}
       {all[0] !== '*' && all.at(-1) !== '' && (
-        <button type="button" class="link small" onClick={() => change([...all, ''])}>
+        <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => change([...all, ''])}>
           or another event
         </button>
       )}
-      <Faults path={`${path}/event`} />
+      <FieldErrors path={`${path}/event`} />
     </div>
   )
 }
@@ -71,7 +73,7 @@ interface DefinitionFieldProps<T extends Definition> {
   path: string
 }
 
-/** Events by name, and by what they hold. */
+/** An event with its filters. */
 export function DefinitionField<T extends Definition>({ label, value, onChange, path }: DefinitionFieldProps<T>) {
   return (
     <>
@@ -87,7 +89,7 @@ export function DefinitionField<T extends Definition>({ label, value, onChange, 
   )
 }
 
-/** The event whose properties complete what is typed. */
+/** The event used for suggesting properties and values. */
 export function firstEvent({ event }: Definition): string {
   return typeof event === 'string' ? event : ''
 }

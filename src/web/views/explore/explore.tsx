@@ -1,31 +1,35 @@
 import { useMemo, useState } from 'preact/hooks'
-import { type Asked, ask } from '../../api/ask.js'
+import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
-import { Names, NamesContext } from '../../lib/names.js'
+import { navigate } from '../../lib/navigation.js'
 import {
-  asKind,
-  compact,
+  convertDraft,
+  createDraft,
   type Display,
   type Draft,
-  exploreLink,
-  filled,
-  finished,
-  gapsOf,
+  dropIncompleteFilters,
+  findGaps,
   type Kind,
-  newQuestion,
-  shownBy,
+  linkToExplore,
+  parseDraft,
+  parseExploreQuery,
+  toQuestion,
 } from '../../lib/question.js'
-import { go } from '../../lib/route.js'
-import { useDebounced } from '../../lib/use-debounced.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { Segments } from '../../ui/choose.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
+import { SegmentedControl } from '../../ui/select.js'
 import type { ViewProps } from '../view-props.js'
 import { AnswerPanel } from './answer-panel.js'
 import { Builder } from './builder.js'
-import { type Fault, FaultsContext } from './faults.js'
+import * as builderStyles from './builder.module.css'
+import * as styles from './explore.module.css'
+import { type FieldError, FieldErrorsContext } from './field-errors.js'
 import { JsonEditor } from './json-editor.js'
 import { SavedBar } from './saved-bar.js'
+import { Suggestions, SuggestionsContext } from './suggestions.js'
+import { useDebounced } from './use-debounced.js'
 
 const KINDS: readonly (readonly [Kind, string])[] = [
   ['series', 'Series'],
@@ -33,28 +37,28 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['retention', 'Retention'],
   ['paths', 'Paths'],
 ]
-/** Somebody who is still choosing is not asked for. */
+/** Debounce while the user is still editing, ms. */
 const SETTLED_MS = 300
 
-/** Questions by choosing from what there is; the question is in the link. */
-export default function Explore({ session, route }: ViewProps) {
-  const names = useMemo(() => new Names(), [])
-  const shown = shownBy(route.query)
-  const first = useLoaded(shown.text === '' ? 'first' : null, () => names.events(''))
+/** Builds questions from the events of the project; the question is part of the link. */
+export default function Explore({ access, route }: ViewProps) {
+  const suggestions = useMemo(() => new Suggestions(), [])
+  const shown = parseExploreQuery(route.query)
+  const first = useLoaded(shown.text === '' ? 'first' : null, () => suggestions.suggestEvents(''))
   if (shown.text === '') {
     if (first.error) return <Failure error={first.error} onRetry={first.reload} />
     if (first.isLoading) return <Loading what="the names of events" />
   }
   const text = shown.text || JSON.stringify(firstQuestion(first.value?.[0]?.value ?? ''))
   return (
-    <NamesContext.Provider value={names}>
-      <Question text={text} display={shown.display} saved={shown.saved} canSave={session.kind === 'secret'} />
-    </NamesContext.Provider>
+    <SuggestionsContext.Provider value={suggestions}>
+      <Question text={text} display={shown.display} saved={shown.saved} canSave={access.keyKind === 'secret'} />
+    </SuggestionsContext.Provider>
   )
 }
 
 function firstQuestion(event: string): object {
-  return compact(newQuestion('series', event, Intl.DateTimeFormat().resolvedOptions().timeZone))
+  return toQuestion(createDraft('series', event, Intl.DateTimeFormat().resolvedOptions().timeZone))
 }
 
 interface QuestionProps {
@@ -65,46 +69,42 @@ interface QuestionProps {
 }
 
 function Question({ text, display, saved, canSave }: QuestionProps) {
-  const question = useMemo(() => parsed(text), [text])
-  const draft = useMemo(() => filled(question), [question])
+  const question = useMemo(() => parseJson(text), [text])
+  const draft = useMemo(() => parseDraft(question), [question])
   const [isText, setText] = useState(false)
-  const gaps = draft ? gapsOf(draft) : []
-  const asked = useAnswer(question, display, gaps.length > 0)
-  const faults = [...gaps, ...(asked.error instanceof CallError ? asked.error.details : [])]
-  const show = (next: unknown, how: Display = display) => go(exploreLink(next, how, saved), 'replace')
-  const change = (next: Draft, how: Display = display) => show(compact(next), how)
+  const gaps = draft ? findGaps(draft) : []
+  const result = useAnswer(question, display, gaps.length > 0)
+  const fieldErrors = [...gaps, ...(result.error instanceof CallError ? result.error.details : [])]
+  const show = (next: unknown, how: Display = display) => navigate(linkToExplore(next, how, saved), 'replace')
+  const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)
   return (
-    <FaultsContext.Provider value={faults}>
-      <header class="explore-header">
+    <FieldErrorsContext.Provider value={fieldErrors}>
+      <header class={styles.header}>
         <h1>Explore</h1>
         <SavedBar
-          question={gaps.length > 0 ? undefined : asAsked(question, draft)}
+          question={gaps.length > 0 ? undefined : dropUnfinishedFilters(question, draft)}
           display={display}
           saved={saved}
           canSave={canSave}
         />
       </header>
-      <div class="explore">
-        <div class="card builder">
+      <div class={styles.explore}>
+        <div class={`${cardStyles.card} ${builderStyles.builder}`}>
           {draft && !isText ? (
             <>
-              <Segments
+              <SegmentedControl
                 label="Kind of question"
                 value={draft.kind}
                 options={KINDS}
-                onChange={(kind) => change(asKind(draft, kind))}
+                onChange={(kind) => change(convertDraft(draft, kind))}
               />
               <Builder draft={draft} onChange={change} />
             </>
           ) : (
-            <JsonEditor
-              text={text}
-              reason={draft ? '' : 'The fields of the page do not fit this question.'}
-              onChange={show}
-            />
+            <JsonEditor text={text} reason={draft ? '' : 'This question can only be edited as JSON.'} onChange={show} />
           )}
           {draft && (
-            <button type="button" class="link small" onClick={() => setText(!isText)}>
+            <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => setText(!isText)}>
               {isText ? 'Edit it field by field' : 'Edit it as JSON'}
             </button>
           )}
@@ -113,37 +113,37 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
           question={question}
           draft={draft}
           display={display}
-          asked={asked}
-          gaps={gaps.map(({ message }: Fault) => message)}
+          result={result}
+          gaps={gaps.map(({ message }: FieldError) => message)}
           onChange={change}
         />
       </div>
-    </FaultsContext.Provider>
+    </FieldErrorsContext.Provider>
   )
 }
 
-/** The question without filters that are not filled in yet: what the answer is of. */
-function asAsked(question: unknown, draft: Draft | null): unknown {
+/** The question as it is answered: without incomplete filters. */
+function dropUnfinishedFilters(question: unknown, draft: Draft | null): unknown {
   if (!draft) return question
-  const whole = finished(draft)
-  return JSON.stringify(whole) === JSON.stringify(draft) ? question : compact(whole)
+  const whole = dropIncompleteFilters(draft)
+  return JSON.stringify(whole) === JSON.stringify(draft) ? question : toQuestion(whole)
 }
 
-/** Asks once nothing has changed for a while; what is not wanted any more is cancelled. */
+/** Fetches the answer after a debounce; superseded requests are cancelled. */
 function useAnswer(question: unknown, display: Display, hasGaps: boolean) {
   const { range, compare } = display
   const key = useDebounced(
     hasGaps || question === undefined ? null : JSON.stringify([question, range, compare]),
     SETTLED_MS,
   )
-  return useLoaded<Asked>(key, (signal) => {
+  return useLoaded<ComparedAnswer>(key, (signal) => {
     const [question, range, compare] = JSON.parse(key ?? '[]')
-    return ask(question, { range, compare }, { signal })
+    return fetchAnswer(question, { range, compare }, { signal })
   })
 }
 
 /** @returns undefined if it is not JSON */
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -1,19 +1,21 @@
 import { useEffect, useId, useState } from 'preact/hooks'
-import { Faults } from './faults.js'
+import * as formStyles from '../../ui/form.module.css'
+import * as textStyles from '../../ui/text.module.css'
+import { FieldErrors } from './field-errors.js'
 
 interface JsonEditorProps {
   text: string
-  /** why the question is not shown field by field */
+  /** why the form cannot edit the question */
   reason?: string
   onChange: (question: unknown) => void
 }
 
-/** A question as its text. */
+/** A question as JSON. */
 export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
   const id = useId()
   const [typed, setTyped] = useState(text)
   const [error, setError] = useState('')
-  useEffect(() => setTyped(indentedJson(text)), [text])
+  useEffect(() => setTyped(indentJson(text)), [text])
   const apply = () => {
     try {
       onChange(JSON.parse(typed))
@@ -23,19 +25,19 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
     }
   }
   return (
-    <section aria-label="Question as JSON" class="json-editor">
-      {reason && <p class="hint">{reason}</p>}
+    <section aria-label="Question as JSON">
+      {reason && <p class={textStyles.hint}>{reason}</p>}
       <label for={id}>Question as JSON</label>
       <textarea
         id={id}
-        class="code"
+        class={formStyles.editor}
         rows={16}
         spellcheck={false}
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
-      {error && <p class="fault">{error}</p>}
-      <Faults path="" />
+      {error && <p class={formStyles.error}>{error}</p>}
+      <FieldErrors path="" />
       <button type="button" onClick={apply}>
         Ask this
       </button>
@@ -43,7 +45,7 @@ export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
   )
 }
 
-function indentedJson(text: string): string {
+function indentJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2)
   } catch {

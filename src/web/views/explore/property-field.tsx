@@ -1,29 +1,29 @@
 import type { FieldName } from '../../../contract/questions.js'
-import { fieldOf, fieldText } from '../../lib/fields.js'
-import { useNames } from '../../lib/names.js'
+import { formatField, parseField } from '../../lib/fields.js'
 import { Combobox } from '../../ui/combobox.js'
+import { useSuggestions } from './suggestions.js'
 
 interface PropertyFieldProps {
   label: string
   value: FieldName
   onChange: (field: FieldName) => void
-  /** of which events the properties are */
+  /** the event whose properties are suggested */
   event: string
   hidesLabel?: boolean
   placeholder?: string
 }
 
-/** A field of events or users. */
+/** A property of events or users. */
 export function PropertyField({ label, value, onChange, event, hidesLabel, placeholder }: PropertyFieldProps) {
-  const names = useNames()
+  const suggestions = useSuggestions()
   return (
     <Combobox
       label={label}
       hidesLabel={hidesLabel ?? false}
-      value={fieldText(value)}
+      value={formatField(value)}
       placeholder={placeholder ?? 'Choose a property'}
-      suggest={(text) => names.fields(event, text)}
-      onChange={(text) => onChange(fieldOf(text))}
+      suggest={(text) => suggestions.suggestFields(event, text)}
+      onChange={(text) => onChange(parseField(text))}
     />
   )
 }

@@ -1,19 +1,21 @@
 import { useId } from 'preact/hooks'
 import type { Interval } from '../../../contract/questions.js'
 import { type Display, type Draft, PRESETS, type Preset } from '../../lib/question.js'
-import { dateAfter, dateIn, isDate, rangeOf } from '../../lib/range.js'
-import { Choose } from '../../ui/choose.js'
+import { addDays, formatDateIn, isDate, resolveRange } from '../../lib/range.js'
 import { Combobox } from '../../ui/combobox.js'
-import { Faults } from './faults.js'
+import { Select } from '../../ui/select.js'
+import * as textStyles from '../../ui/text.module.css'
+import { FieldErrors } from './field-errors.js'
+import * as styles from './range-bar.module.css'
 
-const PRESET_TEXTS: Record<Preset, string> = {
+const PRESET_LABELS: Record<Preset, string> = {
   today: 'Today',
   '7d': 'Last 7 days',
   '30d': 'Last 30 days',
   '90d': 'Last 90 days',
   '12m': 'Last 12 months',
 }
-const RANGES = [...PRESETS.map((preset) => [preset, PRESET_TEXTS[preset]] as const), ['custom', 'Dates …'] as const]
+const RANGES = [...PRESETS.map((preset) => [preset, PRESET_LABELS[preset]] as const), ['custom', 'Dates …'] as const]
 const INTERVALS: readonly (readonly [Interval, string])[] = [
   ['hour', 'By hour'],
   ['day', 'By day'],
@@ -32,41 +34,41 @@ interface RangeBarProps {
   onChange: (draft: Draft, display: Display) => void
 }
 
-/** About which time a question is, and in which steps. */
+/** The time range and interval of a question. */
 export function RangeBar({ draft, display, onChange }: RangeBarProps) {
   const isCustom = draft.from !== undefined || draft.to !== undefined
   const choose = (range: Preset | 'custom') => {
-    if (range === 'custom') onChange({ ...draft, ...rangeOf(draft, display, Date.now()) }, display)
+    if (range === 'custom') onChange({ ...draft, ...resolveRange(draft, display, Date.now()) }, display)
     else {
       const { from: _, to: __, ...rest } = draft
       onChange(rest as Draft, { ...display, range })
     }
   }
   return (
-    <div class="range">
-      <Choose label="Time" value={isCustom ? 'custom' : (display.range ?? '30d')} options={RANGES} onChange={choose} />
+    <div class={styles.range}>
+      <Select label="Time" value={isCustom ? 'custom' : (display.range ?? '30d')} options={RANGES} onChange={choose} />
       {isCustom && <Dates draft={draft} display={display} onChange={onChange} />}
       {draft.kind === 'series' && (
-        <Choose
+        <Select
           label="Steps"
           value={draft.interval}
           options={INTERVALS}
           onChange={(interval) => onChange({ ...draft, interval }, display)}
         />
       )}
-      <details class="more">
+      <details class={styles.more}>
         <summary>
           {draft.timezone}
-          <span class="hidden">, time zone and weeks</span>
+          <span class={textStyles.hidden}>, time zone and weeks</span>
         </summary>
-        <div class="more-fields">
+        <div class={styles.moreFields}>
           <Combobox
             label="Time zone"
             value={draft.timezone}
-            suggest={async (text) => zones(text)}
+            suggest={async (text) => suggestTimeZones(text)}
             onChange={(timezone) => onChange({ ...draft, timezone: timezone || 'UTC' }, display)}
           />
-          <Choose
+          <Select
             label="Weeks begin on"
             value={draft.week_start}
             options={WEEKS}
@@ -74,22 +76,22 @@ export function RangeBar({ draft, display, onChange }: RangeBarProps) {
           />
         </div>
       </details>
-      <Faults path="/timezone" />
-      <Faults path="/from" />
-      <Faults path="/to" />
+      <FieldErrors path="/timezone" />
+      <FieldErrors path="/from" />
+      <FieldErrors path="/to" />
     </div>
   )
 }
 
-/** The first and the last day; or, where a question has them, exact times. */
+/** The first and last day of the range. */
 function Dates({ draft, display, onChange }: RangeBarProps) {
-  const { from, to } = rangeOf(draft, display, Date.now())
+  const { from, to } = resolveRange(draft, display, Date.now())
   const ids = [useId(), useId()]
-  const dateOf = (value: string | number) => {
-    return isDate(value) ? value : dateIn(draft.timezone, new Date(value).getTime() || Date.now())
+  const toDate = (value: string | number) => {
+    return isDate(value) ? value : formatDateIn(draft.timezone, new Date(value).getTime() || Date.now())
   }
-  // People mean the last day that counts; the service is told the day after.
-  const last = isDate(to) ? dateAfter(to, -1) : dateOf(to)
+  // Users pick an inclusive end date; the service takes an exclusive one.
+  const last = isDate(to) ? addDays(to, -1) : toDate(to)
   return (
     <>
       <div>
@@ -97,7 +99,7 @@ function Dates({ draft, display, onChange }: RangeBarProps) {
         <input
           id={ids[0]}
           type="date"
-          value={dateOf(from)}
+          value={toDate(from)}
           onChange={({ currentTarget: { value } }) => value && onChange({ ...draft, from: value, to }, display)}
         />
       </div>
@@ -108,7 +110,7 @@ function Dates({ draft, display, onChange }: RangeBarProps) {
           type="date"
           value={last}
           onChange={({ currentTarget: { value } }) => {
-            if (value) onChange({ ...draft, from, to: dateAfter(value, 1) }, display)
+            if (value) onChange({ ...draft, from, to: addDays(value, 1) }, display)
           }}
         />
       </div>
@@ -116,10 +118,10 @@ function Dates({ draft, display, onChange }: RangeBarProps) {
   )
 }
 
-function zones(text: string): { value: string }[] {
-  const wanted = text.toLowerCase().replaceAll(' ', '_')
+function suggestTimeZones(text: string): { value: string }[] {
+  const query = text.toLowerCase().replaceAll(' ', '_')
   return ['UTC', ...Intl.supportedValuesOf('timeZone')]
-    .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(wanted))
+    .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(query))
     .slice(0, 60)
     .map((value) => ({ value }))
 }

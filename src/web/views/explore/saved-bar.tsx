@@ -1,39 +1,48 @@
 import { useState } from 'preact/hooks'
-import { deleteQuestion, readQuestion, type Saved, savedQuestions, saveQuestion } from '../../api/saved.js'
-import { newId } from '../../lib/new-id.js'
-import { type Display, displayOf, exploreLink } from '../../lib/question.js'
-import { go } from '../../lib/route.js'
+import {
+  deleteQuestion,
+  listSavedQuestions,
+  readSavedQuestion,
+  type SavedQuestion,
+  saveQuestion,
+} from '../../api/saved-questions.js'
+import { navigate } from '../../lib/navigation.js'
+import { createId } from '../../lib/new-id.js'
+import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
-import { Conflict, isConflict } from '../../ui/conflict.js'
-import { Confirm, Dialog } from '../../ui/dialog.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import { ConflictDialog, isConflict } from '../../ui/conflict.js'
+import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
 import { AddToBoard } from './add-to-board.js'
+import * as styles from './saved-bar.module.css'
 
 const WHY_SECRET = 'Saving needs a secret key: sign in with one.'
 
 interface SavedBarProps {
   question: unknown
   display: Display
-  /** id of the saved question that the page shows, changed or not */
+  /** id of the saved question it was opened from, changed or not */
   saved: string
   canSave: boolean
 }
 
-/** Opens what was saved, and saves what is shown. */
+/** Opens and saves questions. */
 export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
   const [open, setOpen] = useState<'list' | 'save' | 'board' | null>(null)
-  const list = useLoaded(open === null && saved === '' ? null : 'saved', savedQuestions)
+  const list = useLoaded(open === null && saved === '' ? null : 'saved', listSavedQuestions)
   const current = list.value?.find(({ id }) => id === saved)
   return (
-    <div class="saved-bar">
-      {current && <span class="saved-name">{current.name}</span>}
+    <div class={styles.bar}>
+      {current && <span class={styles.name}>{current.name}</span>}
       <button type="button" onClick={() => setOpen('list')}>
         Saved questions
       </button>
       <button
         type="button"
-        class="primary"
+        class={buttonStyles.primary}
         disabled={!canSave || question === undefined}
         title={canSave ? undefined : WHY_SECRET}
         onClick={() => setOpen('save')}
@@ -69,42 +78,49 @@ export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
 }
 
 interface SavedListProps {
-  list: Loaded<Saved[]>
+  list: Loaded<SavedQuestion[]>
   canDelete: boolean
   onClose: () => void
 }
 
 function SavedList({ list: { value, error, reload }, canDelete, onClose }: SavedListProps) {
-  const [doomed, setDoomed] = useState<Saved | null>(null)
-  if (doomed) {
+  const [toDelete, setToDelete] = useState<SavedQuestion | null>(null)
+  if (toDelete) {
     const remove = async () => {
-      await deleteQuestion(doomed.id)
+      await deleteQuestion(toDelete.id)
       reload()
     }
     return (
-      <Confirm
+      <ConfirmDialog
         title="Delete saved question"
         action="Delete question"
         onConfirm={remove}
-        onClose={() => setDoomed(null)}
+        onClose={() => setToDelete(null)}
       >
-        <p>“{doomed.name}” is deleted for everybody, also where boards show it.</p>
-      </Confirm>
+        <p>“{toDelete.name}” is deleted for everybody, also where boards show it.</p>
+      </ConfirmDialog>
     )
   }
   return (
     <Dialog title="Saved questions" onClose={onClose}>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && !error && <Loading what="the saved questions" />}
-      {value?.length === 0 && <p class="hint">Nothing is saved yet. Ask a question, then save it under a name.</p>}
-      <ul class="saved-list" aria-label="Saved questions">
+      {value?.length === 0 && (
+        <p class={textStyles.hint}>Nothing is saved yet. Ask a question, then save it under a name.</p>
+      )}
+      <ul class={styles.list} aria-label="Saved questions">
         {value?.map((saved) => (
           <li key={saved.id}>
-            <a href={exploreLink(saved.question, displayOf(saved.display), saved.id)} onClick={onClose}>
+            <a href={linkToExplore(saved.question, parseDisplay(saved.display), saved.id)} onClick={onClose}>
               {saved.name}
             </a>
             {canDelete && (
-              <button type="button" class="plain" aria-label={`Delete ${saved.name}`} onClick={() => setDoomed(saved)}>
+              <button
+                type="button"
+                class={buttonStyles.plain}
+                aria-label={`Delete ${saved.name}`}
+                onClick={() => setToDelete(saved)}
+              >
                 ✕
               </button>
             )}
@@ -118,17 +134,17 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
 interface SaveDialogProps {
   question: object
   display: Display
-  current: Saved | undefined
+  current: SavedQuestion | undefined
   onClose: () => void
   onSaved: () => void
 }
 
-/** Asks for a name; what was opened can be saved again, or as another. */
+/** Asks for a name; an opened question can be overwritten or saved as a new one. */
 function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialogProps) {
   const [conflict, setConflict] = useState<{ id: string; name: string } | null>(null)
   const show = (question: object, display: Display, id: string) => {
     onSaved()
-    go(exploreLink(question, display, id), 'replace')
+    navigate(linkToExplore(question, display, id), 'replace')
   }
   const save = async (name: string, { id, revision }: { id: string; revision: number | null }) => {
     try {
@@ -142,11 +158,11 @@ function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialog
   if (conflict) {
     const { id, name } = conflict
     const load = async () => {
-      const theirs = await readQuestion(id)
-      show(theirs.question, displayOf(theirs.display), id)
+      const theirs = await readSavedQuestion(id)
+      show(theirs.question, parseDisplay(theirs.display), id)
     }
     return (
-      <Conflict
+      <ConflictDialog
         what="question"
         onLoad={load}
         onOverwrite={() => save(name, { id, revision: null })}
@@ -154,7 +170,7 @@ function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialog
       />
     )
   }
-  const saveNew = (name: string) => save(name, { id: newId(), revision: 0 })
+  const saveNew = (name: string) => save(name, { id: createId(), revision: 0 })
   return (
     <NameDialog
       title="Save question"

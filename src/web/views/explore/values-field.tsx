@@ -1,9 +1,12 @@
 import { useEffect, useId, useState } from 'preact/hooks'
 import { OPERATORS, type Scalar } from '../../../contract/filters.js'
-import { typedValue, valueText } from '../../lib/fields.js'
+import { formatValue, parseValue } from '../../lib/fields.js'
 import type { Condition } from '../../lib/filters.js'
-import { useNames } from '../../lib/names.js'
+import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
+import * as textStyles from '../../ui/text.module.css'
+import { useSuggestions } from './suggestions.js'
+import * as styles from './values-field.module.css'
 
 interface ValuesFieldProps {
   condition: Condition
@@ -11,7 +14,7 @@ interface ValuesFieldProps {
   onChange: (condition: Condition) => void
 }
 
-/** What a condition compares with. */
+/** The operand of a condition. */
 export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
   const [operator, field, compared = []] = condition
   const set = (value: unknown) => onChange([operator, field, value] as Condition)
@@ -22,9 +25,9 @@ export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
   return (
     <ValueList
       values={values.filter((value) => value !== '' || !isText)}
-      textOf={isText ? String : valueText}
+      format={isText ? String : formatValue}
       onChange={set}
-      readValue={isText ? (text) => (text.startsWith('"') ? String(typedValue(text)) : text) : typedValue}
+      parse={isText ? (text) => (text.startsWith('"') ? String(parseValue(text)) : text) : parseValue}
       field={field}
       event={event}
     />
@@ -33,32 +36,32 @@ export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
 
 interface ValueListProps {
   values: Scalar[]
-  textOf: (value: Scalar) => string
-  /** of a text that was typed or chosen */
-  readValue: (text: string) => Scalar
+  format: (value: Scalar) => string
+  /** parses what was typed or chosen */
+  parse: (text: string) => Scalar
   onChange: (values: Scalar[]) => void
   field: Condition[1]
   event: string
 }
 
-/** Values of which each will do. */
-function ValueList({ values, textOf, readValue, onChange, field, event }: ValueListProps) {
-  const names = useNames()
+/** A list of values, any of which matches. */
+function ValueList({ values, format, parse, onChange, field, event }: ValueListProps) {
+  const suggestions = useSuggestions()
   const add = (text: string) => {
-    const value = readValue(text)
+    const value = parse(text)
     if (text !== '' && !values.includes(value)) onChange([...values, value])
   }
   return (
-    <div class="values">
+    <div class={styles.values}>
       {values.length > 0 && (
         <ul aria-label="Values">
           {values.map((value) => (
             <li key={JSON.stringify(value)}>
-              <span>{textOf(value)}</span>
+              <span>{format(value)}</span>
               <button
                 type="button"
-                class="plain"
-                aria-label={`Remove ${textOf(value)}`}
+                class={buttonStyles.plain}
+                aria-label={`Remove ${format(value)}`}
                 onClick={() => onChange(values.filter((other) => other !== value))}
               >
                 ✕
@@ -73,22 +76,24 @@ function ValueList({ values, textOf, readValue, onChange, field, event }: ValueL
         adds
         value=""
         placeholder={values.length > 0 ? 'or this value' : 'Choose a value'}
-        suggest={async (text, signal) => (field.length > 0 ? names.values(field, event, text, signal) : [])}
+        suggest={async (text, signal) =>
+          field.length > 0 ? suggestions.suggestValues(field, event, text, signal) : []
+        }
         onChange={add}
       />
     </div>
   )
 }
 
-/** A number or a text to compare with. */
+/** A single number or text. */
 function OneValue({ value, onChange }: { value: string | number; onChange: (value: Scalar) => void }) {
   const id = useId()
-  const shown = value === '' ? '' : valueText(value)
+  const shown = value === '' ? '' : formatValue(value)
   const [text, setText] = useState(shown)
   useEffect(() => setText(shown), [shown])
   return (
     <>
-      <label for={id} class="hidden">
+      <label for={id} class={textStyles.hidden}>
         Value
       </label>
       <input
@@ -97,7 +102,7 @@ function OneValue({ value, onChange }: { value: string | number; onChange: (valu
         placeholder="A number"
         onInput={(event) => setText(event.currentTarget.value)}
         onChange={() => {
-          const typed = text === '' ? '' : typedValue(text)
+          const typed = text === '' ? '' : parseValue(text)
           onChange(typeof typed === 'number' ? typed : String(typed))
         }}
       />

@@ -1,6 +1,7 @@
-import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
-import { Faults } from './faults.js'
+import { Select } from '../../ui/select.js'
+import { FieldErrors } from './field-errors.js'
+import * as styles from './window-field.module.css'
 
 const UNITS = [
   ['m', 'minutes'],
@@ -22,12 +23,12 @@ interface WindowFieldProps {
   onChange: (value: string) => void
 }
 
-/** How long there is time. */
+/** A duration, such as the conversion window of a funnel. */
 export function WindowField({ label, value, onChange }: WindowFieldProps) {
   const [, count = '7', unit = 'd'] = /^(\d+)(ms|s|m|h|d|w)$/.exec(value) ?? []
   const isOther = unit === 'ms' || unit === 's'
   return (
-    <div class="window">
+    <div class={styles.window}>
       <NumberField
         label={label}
         value={Number(count)}
@@ -35,14 +36,14 @@ export function WindowField({ label, value, onChange }: WindowFieldProps) {
         max={100_000}
         onChange={(next) => onChange(`${next}${unit}`)}
       />
-      <Choose<Unit>
+      <Select<Unit>
         label="Unit"
         hidesLabel
         value={unit as Unit}
         options={isOther ? [...OTHER_UNITS, ...UNITS] : UNITS}
         onChange={(next) => onChange(`${count}${next}`)}
       />
-      <Faults path="/window" />
+      <FieldErrors path="/window" />
     </div>
   )
 }

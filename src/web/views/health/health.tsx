@@ -1,45 +1,49 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { CallError } from '../../api/call.js'
-import { readHealth } from '../../api/health.js'
-import { timeText } from '../../lib/format.js'
-import { checksOf, overall } from '../../lib/health.js'
-import { type Check, LATELY_MS, type Level, type Reading } from '../../lib/readings.js'
-import { linkTo } from '../../lib/route.js'
+import { formatTime } from '../../lib/format.js'
+import { linkTo } from '../../lib/navigation.js'
 import { usePoll } from '../../lib/use-poll.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
+import { runChecks, summarize } from './checks.js'
+import * as styles from './health.module.css'
+import { readSnapshot } from './read-snapshot.js'
+import { type Check, type Level, RECENT_MS, type Snapshot } from './snapshots.js'
 
 const EVERY_MS = 5_000
 
-/** A level is told by its word and its sign; the colour comes on top. */
+/** A level is shown by a word and a sign, in addition to the colour. */
 const LEVELS: Record<Level, { word: string; sign: string }> = {
   good: { word: 'Good', sign: '✓' },
   watch: { word: 'Look at it', sign: '!' },
   bad: { word: 'Act now', sign: '✕' },
 }
 
-/** How the service is doing, in words. */
+/** The state of the service as a list of checks. */
 export default function Health() {
-  const { readings, error, read } = useReadings()
-  const now = readings.at(-1)
-  if (!now) return error ? <Unreadable error={error} onRetry={read} /> : <Loading what="the state of the service" />
-  const checks = checksOf(readings)
+  const { snapshots, error, read } = useSnapshots()
+  const now = snapshots.at(-1)
+  if (!now)
+    return error ? <UnreadableNotice error={error} onRetry={read} /> : <Loading what="the state of the service" />
+  const checks = runChecks(snapshots)
   const { level, verdict } = error
-    ? { level: 'watch' as const, verdict: `Not known since ${timeText(now.at)}. This was the last state:` }
-    : overall(checks)
+    ? { level: 'watch' as const, verdict: `Not known since ${formatTime(now.at)}. This was the last state:` }
+    : summarize(checks)
   return (
     <>
       <h1>Health</h1>
-      {error && <Unreadable error={error} onRetry={read} />}
-      <p class={`health-overall ${level}`} role="status">
+      {error && <UnreadableNotice error={error} onRetry={read} />}
+      <p class={styles.overall} data-level={level} role="status">
         <Sign level={level} />
         {verdict}
       </p>
-      <div class="health">
+      <div class={styles.checks}>
         {checks.map((check) => (
           <Part key={check.title} check={check} />
         ))}
       </div>
-      <p class="hint">As of {timeText(now.at)}; asked again every five seconds while you look.</p>
+      <p class={textStyles.hint}>As of {formatTime(now.at)}; asked again every five seconds while you look.</p>
     </>
   )
 }
@@ -47,17 +51,17 @@ export default function Health() {
 function Part({ check }: { check: Check }) {
   const { title, level, verdict, advice, facts, about, link } = check
   return (
-    <section class={`card ${level}`} aria-label={title}>
+    <section class={cardStyles.card} data-level={level} aria-label={title}>
       <header>
         <h2>{title}</h2>
-        <span class="health-level">
+        <span class={styles.level}>
           <Sign level={level} />
           {LEVELS[level].word}
         </span>
       </header>
       <p>{verdict}</p>
       {advice && (
-        <p class="health-advice">
+        <p class={styles.advice}>
           <strong>What to do:</strong> {advice}
         </p>
       )}
@@ -69,7 +73,7 @@ function Part({ check }: { check: Check }) {
           </div>
         ))}
       </dl>
-      <p class="hint">
+      <p class={textStyles.hint}>
         {about} {link && <a href={linkTo(link.to)}>{link.text}</a>}
       </p>
     </section>
@@ -78,29 +82,29 @@ function Part({ check }: { check: Check }) {
 
 function Sign({ level }: { level: Level }) {
   return (
-    <span class="health-sign" aria-hidden="true">
+    <span class={styles.sign} aria-hidden="true">
       {LEVELS[level].sign}
     </span>
   )
 }
 
-function Unreadable({ error, onRetry }: { error: Error; onRetry: () => void }) {
+function UnreadableNotice({ error, onRetry }: { error: Error; onRetry: () => void }) {
   const isHidden = error instanceof CallError && [403, 404].includes(error.status)
   const hint = 'The metrics of the service cannot be read. A proxy in front of it may keep /metrics for itself.'
   return <Failure error={isHidden ? new Error(hint) : error} onRetry={onRetry} />
 }
 
-/** The state of the service, again and again, by time. A failure leaves the readings that there are. */
-function useReadings(): { readings: Reading[]; error: Error | null; read: () => void } {
-  const [readings, setReadings] = useState<Reading[]>([])
+/** Polls the state of the service. After a failure, the earlier snapshots stay. */
+function useSnapshots(): { snapshots: Snapshot[]; error: Error | null; read: () => void } {
+  const [snapshots, setSnapshots] = useState<Snapshot[]>([])
   const [error, setError] = useState<Error | null>(null)
   const isBusy = useRef(false)
   const read = useCallback(async () => {
     if (isBusy.current) return
     isBusy.current = true
     try {
-      const now = await readHealth()
-      setReadings((before) => [...before.filter(({ at }) => at > now.at - LATELY_MS), now])
+      const now = await readSnapshot()
+      setSnapshots((before) => [...before.filter(({ at }) => at > now.at - RECENT_MS), now])
       setError(null)
     } catch (failure) {
       setError(failure as Error)
@@ -112,5 +116,5 @@ function useReadings(): { readings: Reading[]; error: Error | null; read: () => 
     read()
   }, [read])
   usePoll(read, EVERY_MS)
-  return { readings, error, read }
+  return { snapshots, error, read }
 }

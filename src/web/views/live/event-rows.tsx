@@ -1,25 +1,27 @@
 import type { ExactEvent } from '../../api/events.js'
-import { momentText } from '../../lib/format.js'
-import { linkTo } from '../../lib/route.js'
-import { visible } from '../../lib/visible.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatMoment } from '../../lib/format.js'
+import { linkTo } from '../../lib/navigation.js'
+import * as eventLinkStyles from '../event/event-link.module.css'
+import * as styles from './event-rows.module.css'
 
 interface EventRowsProps {
   /** newest first */
   events: ExactEvent[]
-  /** the link that opens an event */
-  linkOf: (eventId: string) => string
+  /** builds the link to an event */
+  toLink: (eventId: string) => string
 }
 
-/** Of properties, more does not fit into a row. */
+/** Characters of properties shown per row. */
 const PREVIEW_LENGTH = 300
 
-/** Events as a list, each one line where there is room. */
-export function EventRows({ events, linkOf }: EventRowsProps) {
+/** Events as a list, one line each if there is room. */
+export function EventRows({ events, toLink }: EventRowsProps) {
   return (
-    <ol class="event-rows" aria-label="Events, newest first">
+    <ol class={styles.eventRows} aria-label="Events, newest first">
       {events.map((event) => (
         <li key={event.eventId}>
-          <EventRow event={event} link={linkOf(event.eventId)} />
+          <EventRow event={event} link={toLink(event.eventId)} />
         </li>
       ))}
     </ol>
@@ -29,18 +31,18 @@ export function EventRows({ events, linkOf }: EventRowsProps) {
 function EventRow({ event, link }: { event: ExactEvent; link: string }) {
   return (
     <>
-      <time dateTime={new Date(event.timestamp).toISOString()}>{momentText(event.timestamp)}</time>
-      <a class="event-link" href={link}>
-        <bdi>{visible(event.event)}</bdi>
+      <time dateTime={new Date(event.timestamp).toISOString()}>{formatMoment(event.timestamp)}</time>
+      <a class={eventLinkStyles.eventLink} href={link}>
+        <bdi>{escapeInvisible(event.event)}</bdi>
       </a>
       <a
-        class="user-link"
+        class={styles.userLink}
         href={linkTo(['users', event.distinct_id])}
-        aria-label={`User ${visible(event.distinct_id)}`}
+        aria-label={`User ${escapeInvisible(event.distinct_id)}`}
       >
-        <bdi>{visible(event.distinct_id)}</bdi>
+        <bdi>{escapeInvisible(event.distinct_id)}</bdi>
       </a>
-      <code>{visible(event.text.slice(0, PREVIEW_LENGTH))}</code>
+      <code>{escapeInvisible(event.text.slice(0, PREVIEW_LENGTH))}</code>
     </>
   )
 }

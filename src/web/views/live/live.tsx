@@ -1,47 +1,49 @@
-import { lookForTrouble } from '../../api/trouble.js'
-import { numberText } from '../../lib/format.js'
-import { go, linkTo } from '../../lib/route.js'
+import { checkStatus } from '../../api/service-status.js'
+import { formatNumber } from '../../lib/format.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
 import { usePoll } from '../../lib/use-poll.js'
+import * as liveStatusStyles from '../../ui/live-status.module.css'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { EventDialog } from '../event/event-dialog.js'
 import type { ViewProps } from '../view-props.js'
 import { EventRows } from './event-rows.js'
-import { Filters, isEmpty, readWish, type Wish } from './filters.js'
+import * as styles from './live.module.css'
+import { FilterFields, type FilterValues, hasNoFilters, parseFilters } from './live-filters.js'
 import { type Live, useLive } from './use-live.js'
 
-/** A stream that is silent may be one without a store. */
+/** A silent stream may be due to an unavailable store. */
 const LOOK_MS = 15_000
 
-/** Events as they become visible, newest first. */
-export default function LiveView({ session, route }: ViewProps) {
-  const wish = readWish(route.query)
+/** New events, newest first. */
+export default function LiveView({ access, route }: ViewProps) {
+  const filters = parseFilters(route.query)
   const [eventId] = route.rest
-  const live = useLive(wish)
-  usePoll(lookForTrouble, LOOK_MS)
-  const show = (next: Wish) => go(linkTo(['live'], { ...next }), 'replace')
+  const live = useLive(filters)
+  usePoll(checkStatus, LOOK_MS)
+  const show = (next: FilterValues) => navigate(linkTo(['live'], { ...next }), 'replace')
   return (
-    <div class="live">
-      <header class="live-head">
+    <div>
+      <header class={styles.header}>
         <h1>Live</h1>
         <Status live={live} />
         <button type="button" aria-pressed={live.isPaused} onClick={live.isPaused ? live.resume : live.pause}>
           {live.isPaused ? 'Resume' : 'Pause'}
         </button>
       </header>
-      <Filters wish={wish} onChange={show} />
+      <FilterFields filters={filters} onChange={show} />
       {live.state === 'failed' && live.error && <Failure error={live.error} />}
       {live.waiting > 0 && (
-        <button type="button" class="waiting" onClick={live.resume}>
-          Show {live.waiting === 1 ? '1 new event' : `${numberText(live.waiting)} new events`}
+        <button type="button" class={styles.newEvents} onClick={live.resume}>
+          Show {live.waiting === 1 ? '1 new event' : `${formatNumber(live.waiting)} new events`}
         </button>
       )}
-      <Rows live={live} wish={wish} />
+      <Rows live={live} filters={filters} />
       {eventId !== undefined && (
         <EventDialog
           key={eventId}
           eventId={eventId}
-          session={session}
-          onClose={() => go(linkTo(['live'], { ...wish }))}
+          access={access}
+          onClose={() => navigate(linkTo(['live'], { ...filters }))}
           onChange={(changed) => live.change(eventId, changed)}
         />
       )}
@@ -49,13 +51,13 @@ export default function LiveView({ session, route }: ViewProps) {
   )
 }
 
-function Rows({ live, wish }: { live: Live; wish: Wish }) {
+function Rows({ live, filters }: { live: Live; filters: FilterValues }) {
   if (live.events.length > 0) {
-    return <EventRows events={live.events} linkOf={(eventId) => linkTo(['live', eventId], { ...wish })} />
+    return <EventRows events={live.events} toLink={(eventId) => linkTo(['live', eventId], { ...filters })} />
   }
   if (live.state === 'failed') return null
   if (!live.isLoaded) return <Loading what="the latest events" />
-  if (isEmpty(wish)) return <Empty title="No events yet">They appear here as they arrive.</Empty>
+  if (hasNoFilters(filters)) return <Empty title="No events yet">They appear here as they arrive.</Empty>
   return <Empty title="No event matches yet">Those that do appear here as they arrive. Or remove a filter.</Empty>
 }
 
@@ -64,7 +66,7 @@ const STATUS = { connecting: 'Connecting…', live: 'Live', broken: 'Reconnectin
 function Status({ live: { state, error, isPaused } }: { live: Live }) {
   const kind = isPaused && state === 'live' ? 'paused' : state
   return (
-    <p class={`live-status ${kind}`} role="status">
+    <p class={liveStatusStyles.status} data-state={kind} role="status">
       {kind === 'paused' ? 'Paused' : STATUS[state]}
       {state === 'broken' && error && <small> {error.message}</small>}
     </p>

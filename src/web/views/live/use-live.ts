@@ -1,64 +1,68 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ExactEvent } from '../../api/events.js'
 import { followEvents, type LiveFilter, type LiveState, MAX_EVENTS } from '../../api/live-events.js'
-import { matches } from '../../lib/matching.js'
-import { extended, refreshed } from '../../lib/recent.js'
-import type { Wish } from './filters.js'
+import { addNewEvents, mergeLatest } from '../../lib/merge-events.js'
+import type { FilterValues } from './live-filters.js'
+import { matchesProperty } from './match-property.js'
 
-/** Events as they become visible, newest first. */
+/** The live list of events, newest first. */
 export interface Live {
   events: ExactEvent[]
   state: LiveState
   /** why the state is `broken` or `failed` */
   error: Error | null
-  /** whether the newest events were read yet */
+  /** whether the newest events have been loaded */
   isLoaded: boolean
-  /** whether the list stands still */
+  /** whether the list is paused */
   isPaused: boolean
-  /** how many came since it does */
+  /** number of new events since the pause */
   waiting: number
   pause: () => void
   resume: () => void
-  /** puts another event in the place of one; null removes it */
+  /** replaces an event; null removes it */
   change: (eventId: string, event: ExactEvent | null) => void
 }
 
 interface Feed {
   events: ExactEvent[]
-  /** how many came */
+  /** number of events received */
   count: number
   isLoaded: boolean
 }
 
-/** What is shown while the list stands still. */
-interface Still {
+/** The list at the time of the pause. */
+interface FrozenList {
   events: ExactEvent[]
-  /** how many had come */
+  /** number of events received before the pause */
   count: number
 }
 
 const NOTHING: Feed = { events: [], count: 0, isLoaded: false }
 
-/** @param wish another one begins anew */
-export function useLive(wish: Wish): Live {
-  const key = JSON.stringify(wish)
+/** @param filters changing them restarts the stream */
+export function useLive(filters: FilterValues): Live {
+  const key = JSON.stringify(filters)
   const [feed, setFeed] = useState(NOTHING)
   const [status, setStatus] = useState<{ state: LiveState; error: Error | null }>({ state: 'connecting', error: null })
-  const [still, setStill] = useState<Still | null>(null)
+  const [frozen, setFrozen] = useState<FrozenList | null>(null)
   useEffect(() => {
     const stop = new AbortController()
     setFeed(NOTHING)
-    setStill(null)
+    setFrozen(null)
     const listener = {
-      onLatest: (read: Parameters<typeof refreshed<ExactEvent>>[1], seen: string) => {
+      onLatest: (read: Parameters<typeof mergeLatest<ExactEvent>>[1], seen: string) => {
         const added = read.events.filter(({ eventId }) => eventId > seen).length
         setFeed(({ events, count }) => {
-          return { events: refreshed(events, read, seen, MAX_EVENTS), count: count + added, isLoaded: true }
+          return { events: mergeLatest(events, read, seen, MAX_EVENTS), count: count + added, isLoaded: true }
         })
       },
-      onEvents: (come: ExactEvent[]) => {
+      onEvents: (added: ExactEvent[]) => {
         setFeed((before) => {
-          return { ...before, events: extended(before.events, come, MAX_EVENTS), count: before.count + come.length }
+          return {
+            ...before,
+            events: addNewEvents(before.events, added, MAX_EVENTS),
+            count: before.count + added.length,
+          }
         })
       },
       onState: (state: LiveState, error: Error | null) => setStatus({ state, error }),
@@ -72,24 +76,24 @@ export function useLive(wish: Wish): Live {
       return events.flatMap((one) => (one.eventId !== eventId ? [one] : event ? [event] : []))
     }
     setFeed((before) => ({ ...before, events: replace(before.events) }))
-    setStill((before) => before && { ...before, events: replace(before.events) })
+    setFrozen((before) => before && { ...before, events: replace(before.events) })
   }
   return {
-    events: still?.events ?? feed.events,
+    events: frozen?.events ?? feed.events,
     ...status,
     isLoaded: feed.isLoaded,
-    isPaused: still !== null,
-    waiting: still ? feed.count - still.count : 0,
-    pause: () => setStill({ events: feed.events, count: feed.count }),
-    resume: () => setStill(null),
+    isPaused: frozen !== null,
+    waiting: frozen ? feed.count - frozen.count : 0,
+    pause: () => setFrozen({ events: feed.events, count: feed.count }),
+    resume: () => setFrozen(null),
     change,
   }
 }
 
-function toFilter({ event, user, property, value }: Wish): LiveFilter {
+function toFilter({ event, user, property, value }: FilterValues): LiveFilter {
   return {
     event,
     distinctId: user,
-    ...(property && { isWanted: ({ text }) => matches(text, { name: property, value }) }),
+    ...(property && { isMatch: ({ text }) => matchesProperty(text, { name: property, value }) }),
   }
 }

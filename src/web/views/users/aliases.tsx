@@ -1,34 +1,38 @@
 import { useState } from 'preact/hooks'
 import { canRemove, type FoundUser, removeAlias } from '../../api/users.js'
-import { visible } from '../../lib/visible.js'
-import { Confirm } from '../../ui/dialog.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
+import { ConfirmDialog } from '../../ui/dialog.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './aliases.module.css'
 
 interface AliasesProps {
   user: FoundUser
-  /** what else there is to say; empty for nothing */
+  /** an additional hint, or empty */
   hint: string
-  /** whether aliases can be taken back, which needs a secret key */
+  /** whether aliases can be removed, which needs a secret key */
   mayRemove: boolean
   onRemoved: () => void
 }
 
-/** The other names of a user, each of which can be taken back. */
+/** The aliases of a user, with buttons to remove them. */
 export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, mayRemove, onRemoved }: AliasesProps) {
-  const [asked, setAsked] = useState<string | null>(null)
+  const [aliasToRemove, setAliasToRemove] = useState<string | null>(null)
   if (aliases.length === 0) return null
   return (
-    <section class="card" aria-label="Other names">
+    <section class={cardStyles.card} aria-label="Other names">
       <h2>Other names</h2>
-      <ul class="names">
+      <ul class={styles.names}>
         {aliases.map((alias) => (
           <li key={alias}>
-            <bdi>{visible(alias)}</bdi>
+            <bdi>{escapeInvisible(alias)}</bdi>
             {mayRemove && canRemove(alias) && (
               <button
                 type="button"
-                class="link small"
-                aria-label={`Remove ${visible(alias)}…`}
-                onClick={() => setAsked(alias)}
+                class={`${buttonStyles.link} ${buttonStyles.small}`}
+                aria-label={`Remove ${escapeInvisible(alias)}…`}
+                onClick={() => setAliasToRemove(alias)}
               >
                 Remove…
               </button>
@@ -36,30 +40,30 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
           </li>
         ))}
       </ul>
-      {hasMoreAliases && <p class="hint">There are more.</p>}
-      {hint !== '' && <p class="hint">{hint}</p>}
-      {asked !== null && (
-        <Confirm
+      {hasMoreAliases && <p class={textStyles.hint}>There are more.</p>}
+      {hint !== '' && <p class={textStyles.hint}>{hint}</p>}
+      {aliasToRemove !== null && (
+        <ConfirmDialog
           title="Remove this name?"
           action="Remove name"
           onConfirm={async () => {
-            await removeAlias(distinctId, asked)
+            await removeAlias(distinctId, aliasToRemove)
             onRemoved()
           }}
-          onClose={() => setAsked(null)}
+          onClose={() => setAliasToRemove(null)}
         >
           <p>
             <b>
-              <bdi>{visible(asked)}</bdi>
+              <bdi>{escapeInvisible(aliasToRemove)}</bdi>
             </b>{' '}
             will no longer be another name of{' '}
             <b>
-              <bdi>{visible(distinctId)}</bdi>
+              <bdi>{escapeInvisible(distinctId)}</bdi>
             </b>
             . The events and sessions that came under it count as those of another user, with the profile that it had
             before. Changes of the profile that were sent since then stay with this user. Nothing is deleted.
           </p>
-        </Confirm>
+        </ConfirmDialog>
       )}
     </section>
   )

@@ -1,9 +1,9 @@
 import type { ErasedUsers } from '../../../contract/responses.js'
-import { numberText, timeText } from '../../lib/format.js'
-import { visible } from '../../lib/visible.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatNumber, formatTime } from '../../lib/format.js'
 import { Empty } from '../../ui/notice.js'
 
-/** What was erased, and whether it has left the disk. */
+/** The result of an erasure, and whether the data has left the disk. */
 export function Erased({ result }: { result: ErasedUsers }) {
   const { erased, gone_at, purge_error, unreadable_dead_letters } = result
   return (
@@ -11,26 +11,26 @@ export function Erased({ result }: { result: ErasedUsers }) {
       <Empty title="The user is erased">
         {erased.map(({ distinct_id, profile, events, sessions, dead_letters }) => (
           <p key={distinct_id}>
-            <bdi>{visible(distinct_id)}</bdi>: {profile ? 'the profile' : 'no profile'}, {numberText(events)} events,{' '}
-            {numberText(sessions)} sessions, {numberText(dead_letters)} dead letters.
+            <bdi>{escapeInvisible(distinct_id)}</bdi>: {profile ? 'the profile' : 'no profile'}, {formatNumber(events)}{' '}
+            events, {formatNumber(sessions)} sessions, {formatNumber(dead_letters)} dead letters.
           </p>
         ))}
         <p>
-          {gone_at !== null && goneText(gone_at)}
-          {gone_at === null && !purge_error && 'No call shows the data any more; it is leaving the disk now.'}
+          {gone_at !== null && describePurge(gone_at)}
+          {gone_at === null && !purge_error && 'Erased. Removing the data from disk…'}
           {purge_error && `No call shows the data any more, but it is still on the disk: ${purge_error}`}
         </p>
         {unreadable_dead_letters > 0 && (
-          <p>{numberText(unreadable_dead_letters)} dead letters name the user but cannot be read, and were left.</p>
+          <p>{formatNumber(unreadable_dead_letters)} dead letters name the user but cannot be read, and were left.</p>
         )}
       </Empty>
     </div>
   )
 }
 
-/** ClickHouse keeps the files of what it has rewritten for some minutes. */
-function goneText(goneAt: number): string {
-  const when = timeText(goneAt)
+/** ClickHouse keeps the files of rewritten parts for some minutes. */
+function describePurge(goneAt: number): string {
+  const when = formatTime(goneAt)
   return goneAt > Date.now()
     ? `No call shows the data any more. It leaves the disk by ${when}.`
     : `The data left the disk by ${when}.`

@@ -1,15 +1,19 @@
 import { useState } from 'preact/hooks'
 import type { Session } from '../../../contract/responses.js'
-import { type Exact, readSessions } from '../../api/users.js'
-import { durationText, timeText } from '../../lib/format.js'
+import { type Exact, listSessions } from '../../api/users.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatDuration, formatTime } from '../../lib/format.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
-import { Json } from '../../ui/json.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
+import { Json } from '../../ui/code.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './sessions.module.css'
 
-/** How many more sessions are shown at a time. */
+/** Sessions per page. */
 const STEP = 10
-/** More than this takes a while to read. */
+/** Reading more takes too long. */
 const MAX = 1_000
 
 export interface SessionsLoaded {
@@ -26,7 +30,7 @@ export interface SessionsLoaded {
 export function useSessions(names: string[]): SessionsLoaded {
   const [limit, setLimit] = useState(STEP)
   const { value, error, isLoading, reload } = useLoaded(JSON.stringify([names, limit]), async (signal) => {
-    const read = await Promise.all(names.map((distinctId) => readSessions({ distinctId, page: 1, limit }, signal)))
+    const read = await Promise.all(names.map((distinctId) => listSessions({ distinctId, page: 1, limit }, signal)))
     const all = read.flatMap(({ sessions }) => sessions).sort((a, b) => b.started_at - a.started_at)
     return { list: all.slice(0, limit), hasMore: all.length > limit || read.some(({ hasMore }) => hasMore) }
   })
@@ -35,29 +39,30 @@ export function useSessions(names: string[]): SessionsLoaded {
   return { list: value?.list ?? [], hasMore, isLoading, error, reload, showMore }
 }
 
-/** Sessions, each with its properties. @param openId the session that is open at first */
+/** A list of sessions with their properties. @param openId the session to expand */
 export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openId: string | null }) {
   const { list, hasMore, isLoading, error, reload, showMore } = sessions
   return (
-    <section class="card" aria-label="Sessions" aria-busy={isLoading}>
+    <section class={cardStyles.card} aria-label="Sessions" aria-busy={isLoading}>
       <h2>Sessions</h2>
       {error && <Failure error={error} onRetry={reload} />}
       {list.length === 0 && isLoading && <Loading what="the sessions" />}
-      {list.length === 0 && !isLoading && !error && <p class="hint">None.</p>}
+      {list.length === 0 && !isLoading && !error && <p class={textStyles.hint}>None.</p>}
       {list.map((session) => (
-        <details key={session.session_id} class="session" open={session.session_id === openId}>
+        <details key={session.session_id} class={styles.session} open={session.session_id === openId}>
           <summary>
-            <span>{timeText(session.started_at)}</span>
-            <small>{session.state === 'active' ? 'active' : durationOf(session)}</small>
+            <span>{formatTime(session.started_at)}</span>
+            <small>{session.state === 'active' ? 'active' : formatSessionDuration(session)}</small>
           </summary>
-          <p class="hint">
-            <bdi>{visible(session.session_id)}</bdi>, {session.state}, last seen {timeText(session.updated_at)}
+          <p class={textStyles.hint}>
+            <bdi>{escapeInvisible(session.session_id)}</bdi>, {session.state}, last seen{' '}
+            {formatTime(session.updated_at)}
           </p>
-          <Json text={session.text} label={`Properties of session ${visible(session.session_id)}`} />
+          <Json text={session.text} label={`Properties of session ${escapeInvisible(session.session_id)}`} />
         </details>
       ))}
       {hasMore && (
-        <button type="button" class="link" disabled={isLoading} onClick={showMore}>
+        <button type="button" class={buttonStyles.link} disabled={isLoading} onClick={showMore}>
           Show more sessions
         </button>
       )}
@@ -65,7 +70,7 @@ export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openI
   )
 }
 
-/** Of the clock: the client may have sent a duration in any unit. */
-function durationOf({ started_at, updated_at, ended_at }: Session): string {
-  return durationText((ended_at ?? updated_at) - started_at)
+/** Based on timestamps, because clients may send the duration in any unit. */
+function formatSessionDuration({ started_at, updated_at, ended_at }: Session): string {
+  return formatDuration((ended_at ?? updated_at) - started_at)
 }

@@ -1,35 +1,38 @@
 import type { Session as StoredSession } from '../../../contract/responses.js'
 import type { ExactEvent } from '../../api/events.js'
-import type { Session } from '../../api/session.js'
-import { clockText, dayText, durationText, numberText } from '../../lib/format.js'
-import { go, linkTo } from '../../lib/route.js'
-import { timelineOf, type Visit } from '../../lib/timeline.js'
-import { visible } from '../../lib/visible.js'
+import type { Access } from '../../api/sign-in.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatClock, formatDay, formatDuration, formatNumber } from '../../lib/format.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
+import { buildTimeline, type Visit } from '../../lib/timeline.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
 import { EventDialog } from '../event/event-dialog.js'
-import { useEvents } from './use-events.js'
+import * as eventLinkStyles from '../event/event-link.module.css'
+import * as styles from './timeline.module.css'
+import { useUserEvents } from './use-events.js'
 
-/** Of properties, more does not fit into a row. */
+/** Characters of properties shown per row. */
 const PREVIEW_LENGTH = 300
 
 interface TimelineProps {
-  /** of the user, the first of which the others are other names of */
+  /** names of the user, the canonical one first */
   names: string[]
   sessions: StoredSession[]
   eventId: string | undefined
-  session: Session
+  access: Access
 }
 
 /** The events of a user by day and session, the latest first. */
-export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
+export function Timeline({ names, sessions, eventId, access }: TimelineProps) {
   const [distinctId = ''] = names
-  const { events, hasMore, isLoading, error, readMore, change } = useEvents(names)
+  const { events, hasMore, isLoading, error, readMore, change } = useUserEvents(names)
   return (
-    <section class="timeline" aria-label="Events" aria-busy={isLoading}>
+    <section class={styles.timeline} aria-label="Events" aria-busy={isLoading}>
       <h2>Events</h2>
-      {timelineOf(events, sessions).map(({ at, visits }) => (
-        <section key={at} class="day">
-          <h3>{dayText(at)}</h3>
+      {buildTimeline(events, sessions).map(({ at, visits }) => (
+        <section key={at} class={styles.day}>
+          <h3>{formatDay(at)}</h3>
           {visits.map((visit) => (
             <VisitRows key={visit.events[0]?.eventId} visit={visit} distinctId={distinctId} />
           ))}
@@ -37,7 +40,7 @@ export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
       ))}
       {error && <Failure error={error} onRetry={readMore} />}
       {isLoading && <Loading what="events" />}
-      {events.length === 0 && !isLoading && !error && <p class="hint">There are no events of this user.</p>}
+      {events.length === 0 && !isLoading && !error && <p class={textStyles.hint}>There are no events of this user.</p>}
       {hasMore && !isLoading && !error && (
         <button type="button" onClick={readMore}>
           Show earlier events
@@ -47,8 +50,8 @@ export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
         <EventDialog
           key={eventId}
           eventId={eventId}
-          session={session}
-          onClose={() => go(linkTo(['users', distinctId]))}
+          access={access}
+          onClose={() => navigate(linkTo(['users', distinctId]))}
           onChange={(changed) => change(eventId, changed)}
         />
       )}
@@ -69,11 +72,11 @@ function VisitRows({ visit: { sessionId, events }, distinctId }: { visit: Visit<
   if (sessionId === null) return rows
   const span = (events[0]?.timestamp ?? 0) - (events.at(-1)?.timestamp ?? 0)
   return (
-    <div class="visit">
+    <div class={styles.visit}>
       <p>
         <small>
-          Session <bdi>{visible(sessionId)}</bdi>
-          {events.length > 1 && `, ${numberText(events.length)} events in ${durationText(span)}`}
+          Session <bdi>{escapeInvisible(sessionId)}</bdi>
+          {events.length > 1 && `, ${formatNumber(events.length)} events in ${formatDuration(span)}`}
         </small>
       </p>
       {rows}
@@ -84,16 +87,16 @@ function VisitRows({ visit: { sessionId, events }, distinctId }: { visit: Visit<
 function Row({ event, distinctId }: { event: ExactEvent; distinctId: string }) {
   return (
     <>
-      <time dateTime={new Date(event.timestamp).toISOString()}>{clockText(event.timestamp)}</time>
-      <a class="event-link" href={linkTo(['users', distinctId, event.eventId])}>
-        <bdi>{visible(event.event)}</bdi>
+      <time dateTime={new Date(event.timestamp).toISOString()}>{formatClock(event.timestamp)}</time>
+      <a class={eventLinkStyles.eventLink} href={linkTo(['users', distinctId, event.eventId])}>
+        <bdi>{escapeInvisible(event.event)}</bdi>
       </a>
       {event.distinct_id !== distinctId && (
-        <small class="alias">
-          as <bdi>{visible(event.distinct_id)}</bdi>
+        <small>
+          as <bdi>{escapeInvisible(event.distinct_id)}</bdi>
         </small>
       )}
-      <code>{visible(event.text.slice(0, PREVIEW_LENGTH))}</code>
+      <code>{escapeInvisible(event.text.slice(0, PREVIEW_LENGTH))}</code>
     </>
   )
 }

@@ -1,46 +1,46 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { type ExactEvent, readEvents } from '../../api/events.js'
-import { type Strand, takeFalling } from '../../lib/falling.js'
+import { type ExactEvent, listEvents } from '../../api/events.js'
 import { useRecovery } from '../../lib/use-recovery.js'
+import { mergeDescending, type PartialList } from './merge-descending.js'
 
-/** Of each name, so many are read at a time. */
+/** Page size per name. */
 const LIMIT = 50
-/** A read may find nothing within its time, and say where to go on. */
+/** A read may time out without results and return a cursor. */
 const MAX_ROUNDS = 5
 
-interface NameStrand extends Strand<ExactEvent> {
+interface NamedList extends PartialList<ExactEvent> {
   name: string
-  /** where its next read begins; null before the first one */
+  /** cursor of the next read; null before the first one */
   cursor: string | null
 }
 
-/** The events of a user, in the order of their acceptance, the last first. */
+/** The events of a user in descending order of acceptance. */
 export interface UserEvents {
   events: ExactEvent[]
   hasMore: boolean
   isLoading: boolean
   error: Error | null
   readMore: () => void
-  /** puts another event in the place of one; null removes it */
+  /** replaces an event; null removes it */
   change: (eventId: string, event: ExactEvent | null) => void
 }
 
-/** @param names of the user; the events of all of them are one list */
-export function useEvents(names: string[]): UserEvents {
+/** @param names of the user, whose events are merged into one list */
+export function useUserEvents(names: string[]): UserEvents {
   const key = JSON.stringify(names)
   const [events, setEvents] = useState<ExactEvent[]>([])
-  const [strands, setStrands] = useState<NameStrand[]>([])
+  const [lists, setStrands] = useState<NamedList[]>([])
   const [isLoading, setLoading] = useState(true)
   const [error, setError] = useState<Error | null>(null)
   const stop = useRef(new AbortController())
 
-  const read = useCallback(async (from: NameStrand[]) => {
+  const read = useCallback(async (from: NamedList[]) => {
     const { signal } = stop.current
     setLoading(true)
     setError(null)
     try {
-      const { taken, rest } = await readOn(from, signal)
-      setEvents((before) => [...before, ...taken])
+      const { merged, rest } = await readNextEvents(from, signal)
+      setEvents((before) => [...before, ...merged])
       setStrands(rest)
     } catch (failure) {
       if (!signal.aborted) setError(failure as Error)
@@ -50,45 +50,45 @@ export function useEvents(names: string[]): UserEvents {
   useEffect(() => {
     stop.current = new AbortController()
     const names: string[] = JSON.parse(key)
-    const first = names.map((name) => ({ name, cursor: null, items: [], isOver: false }))
+    const first = names.map((name) => ({ name, cursor: null, items: [], isComplete: false }))
     setEvents([])
     setStrands(first)
     void read(first)
     return () => stop.current.abort()
   }, [key, read])
 
-  useRecovery({ error, isLoading }, () => void read(strands))
+  useRecovery({ error, isLoading }, () => void read(lists))
   return {
     events,
-    hasMore: strands.some(({ isOver, items }) => !isOver || items.length > 0),
+    hasMore: lists.some(({ isComplete, items }) => !isComplete || items.length > 0),
     isLoading,
     error,
-    readMore: () => void read(strands),
+    readMore: () => void read(lists),
     change: (eventId, event) => {
       setEvents((before) => before.flatMap((one) => (one.eventId !== eventId ? [one] : event ? [event] : [])))
     },
   }
 }
 
-async function readOn(
-  strands: NameStrand[],
+async function readNextEvents(
+  lists: NamedList[],
   signal: AbortSignal,
-): Promise<{ taken: ExactEvent[]; rest: NameStrand[] }> {
-  let filled = strands
+): Promise<{ merged: ExactEvent[]; rest: NamedList[] }> {
+  let filled = lists
   for (let round = 0; round < MAX_ROUNDS; round++) {
-    filled = await Promise.all(filled.map((strand) => fill(strand, signal)))
+    filled = await Promise.all(filled.map((list) => fillList(list, signal)))
     signal.throwIfAborted()
-    const { taken, rest } = takeFalling(filled)
-    filled = filled.map((strand, i) => ({ ...strand, items: rest[i]?.items ?? [] }))
-    if (taken.length > 0 || filled.every(({ isOver }) => isOver)) return { taken, rest: filled }
+    const { merged, rest } = mergeDescending(filled)
+    filled = filled.map((list, i) => ({ ...list, items: rest[i]?.items ?? [] }))
+    if (merged.length > 0 || filled.every(({ isComplete }) => isComplete)) return { merged, rest: filled }
   }
-  return { taken: [], rest: filled }
+  return { merged: [], rest: filled }
 }
 
-async function fill(strand: NameStrand, signal: AbortSignal): Promise<NameStrand> {
-  const { name, cursor, items, isOver } = strand
-  if (isOver || items.length > 0) return strand
+async function fillList(list: NamedList, signal: AbortSignal): Promise<NamedList> {
+  const { name, cursor, items, isComplete } = list
+  if (isComplete || items.length > 0) return list
   const parameters = { distinct_id: name, order: 'desc', limit: String(LIMIT), ...(cursor !== null && { cursor }) }
-  const { events, next } = await readEvents(parameters, signal)
-  return { name, items: events, cursor: next, isOver: next === null }
+  const { events, next } = await listEvents(parameters, signal)
+  return { name, items: events, cursor: next, isComplete: next === null }
 }

@@ -1,27 +1,30 @@
 import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
-import type { Session } from '../../api/session.js'
-import { eraseUser, exportPath } from '../../api/users.js'
-import { visible } from '../../lib/visible.js'
-import { Confirm } from '../../ui/dialog.js'
+import type { Access } from '../../api/sign-in.js'
+import { eraseUser, toExportPath } from '../../api/users.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import { ConfirmDialog } from '../../ui/dialog.js'
+import * as formStyles from '../../ui/form.module.css'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
 
 interface UserActionsProps {
   distinctId: string
-  session: Session
+  access: Access
   onErased: (result: ErasedUsers) => void
 }
 
-/** Downloads all that there is of a user, and erases it. */
-export function UserActions({ distinctId, session, onErased }: UserActionsProps) {
+/** Exports and erases a user. */
+export function UserActions({ distinctId, access, onErased }: UserActionsProps) {
   const [isAsking, setAsking] = useState(false)
-  const mayErase = session.kind === 'secret'
+  const mayErase = access.keyKind === 'secret'
   return (
-    <div class="user-actions">
-      <a class="button" href={exportPath(distinctId)} download>
+    <div class={pageHeaderStyles.actions}>
+      <a class={buttonStyles.button} href={toExportPath(distinctId)} download>
         Export
       </a>
       {mayErase ? (
-        <button type="button" class="danger" onClick={() => setAsking(true)}>
+        <button type="button" class={buttonStyles.danger} onClick={() => setAsking(true)}>
           Erase…
         </button>
       ) : (
@@ -32,10 +35,10 @@ export function UserActions({ distinctId, session, onErased }: UserActionsProps)
   )
 }
 
-function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'session'> & { onClose: () => void }) {
+function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'access'> & { onClose: () => void }) {
   const [typed, setTyped] = useState('')
   return (
-    <Confirm
+    <ConfirmDialog
       title="Erase this user?"
       action="Erase for good"
       isBlocked={typed !== distinctId}
@@ -47,16 +50,16 @@ function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'ses
         answer, and then from the disk. Nobody can bring them back; export them first if you may need them.
       </p>
       <label for="erase-id">
-        To go on, type the user’s id: <code>{visible(distinctId)}</code>
+        To go on, type the user’s id: <code>{escapeInvisible(distinctId)}</code>
       </label>
       <input
         id="erase-id"
-        class="full"
+        class={formStyles.full}
         autocomplete="off"
         spellcheck={false}
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
-    </Confirm>
+    </ConfirmDialog>
   )
 }

@@ -1,21 +1,25 @@
 import type { User } from '../../../contract/responses.js'
 import { hasEvents, readProfile, searchUsers } from '../../api/users.js'
-import { allPages } from '../../lib/all-pages.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { agoText, timeText } from '../../lib/format.js'
-import { emailOf, nameOf } from '../../lib/person.js'
-import { go, linkTo } from '../../lib/route.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatAgo, formatTime } from '../../lib/format.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
+import { readAllPages } from '../../lib/read-all-pages.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
+import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
-import { Pages } from '../../ui/pages.js'
+import { Pagination } from '../../ui/pagination.js'
 import { SearchField } from '../../ui/search-field.js'
+import * as tableStyles from '../../ui/table.module.css'
+import * as textStyles from '../../ui/text.module.css'
+import { findEmail, findName } from './display-name.js'
+import * as styles from './user-list.module.css'
 
 const LIMIT = 50
 const FILE_LIMIT = 1000
 
-/** Users by pages, or those that match a search. @param query of the route */
+/** Pages of users, or the results of a search. @param query of the route */
 export function UserList({ query }: { query: URLSearchParams }) {
   const search = query.get('search') ?? ''
   const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
@@ -23,19 +27,19 @@ export function UserList({ query }: { query: URLSearchParams }) {
     return load(search, page, signal)
   })
   const show = (search: string, page: number) => {
-    go(linkTo(['users'], { search, page: page > 1 ? String(page) : '' }), 'replace')
+    navigate(linkTo(['users'], { search, page: page > 1 ? String(page) : '' }), 'replace')
   }
   return (
     <>
       <h1>Users</h1>
-      <div class="table-bar">
+      <div class={tableStyles.tableBar}>
         <SearchField
           label="Search users"
           placeholder="Search by id, name, email, alias…"
           value={search}
           onChange={(text) => show(text, 1)}
         />
-        {value && value.users.length > 0 && <CsvButton name="users" rows={() => fileOf(search)} />}
+        {value && value.users.length > 0 && <CsvButton name="users" rows={() => buildCsv(search)} />}
       </div>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the users" />}
@@ -44,7 +48,12 @@ export function UserList({ query }: { query: URLSearchParams }) {
           {value.isOnlyKnownByEvents && <OnlyEvents userId={search} />}
           {value.users.length > 0 && <Table users={value.users} />}
           {value.users.length === 0 && !value.isOnlyKnownByEvents && <Nobody search={search} page={page} />}
-          <Pages page={page} hasMore={value.hasMore} isLoading={isLoading} onChange={(next) => show(search, next)} />
+          <Pagination
+            page={page}
+            hasMore={value.hasMore}
+            isLoading={isLoading}
+            onChange={(next) => show(search, next)}
+          />
         </div>
       )}
     </>
@@ -53,13 +62,13 @@ export function UserList({ query }: { query: URLSearchParams }) {
 
 function Table({ users }: { users: User[] }) {
   return (
-    <div class="card scroll">
-      <table class="user-table">
-        <caption class="hidden">Users</caption>
+    <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
+      <table class={styles.table}>
+        <caption class={textStyles.hidden}>Users</caption>
         <thead>
           <tr>
             <th scope="col">User</th>
-            <th scope="col" class="created">
+            <th scope="col" class={styles.created}>
               Created
             </th>
             <th scope="col">Updated</th>
@@ -76,27 +85,27 @@ function Table({ users }: { users: User[] }) {
 }
 
 function Row({ user: { distinct_id, properties, created_at, updated_at } }: { user: User }) {
-  const called = [nameOf(properties), emailOf(properties)].filter((text) => text !== '')
+  const called = [findName(properties), findEmail(properties)].filter((text) => text !== '')
   return (
     <tr>
       <td>
         <a href={linkTo(['users', distinct_id])}>
-          <bdi>{visible(distinct_id)}</bdi>
+          <bdi>{escapeInvisible(distinct_id)}</bdi>
         </a>
         {called.length > 0 && (
           <small>
-            <bdi>{called.map(visible).join(' · ')}</bdi>
+            <bdi>{called.map(escapeInvisible).join(' · ')}</bdi>
           </small>
         )}
       </td>
-      <td class="created">
-        <time dateTime={new Date(created_at).toISOString()} title={timeText(created_at)}>
-          {agoText(created_at)}
+      <td class={styles.created}>
+        <time dateTime={new Date(created_at).toISOString()} title={formatTime(created_at)}>
+          {formatAgo(created_at)}
         </time>
       </td>
       <td>
-        <time dateTime={new Date(updated_at).toISOString()} title={timeText(updated_at)}>
-          {agoText(updated_at)}
+        <time dateTime={new Date(updated_at).toISOString()} title={formatTime(updated_at)}>
+          {formatAgo(updated_at)}
         </time>
       </td>
     </tr>
@@ -105,9 +114,9 @@ function Row({ user: { distinct_id, properties, created_at, updated_at } }: { us
 
 function OnlyEvents({ userId }: { userId: string }) {
   return (
-    <p class="card">
+    <p class={cardStyles.card}>
       <a href={linkTo(['users', userId])}>
-        <bdi>{visible(userId)}</bdi>
+        <bdi>{escapeInvisible(userId)}</bdi>
       </a>{' '}
       <small>has events, but no profile.</small>
     </p>
@@ -128,15 +137,15 @@ function Nobody({ search, page }: { search: string; page: number }) {
   return <Empty title="Nobody matches">Try a part of the id, of the name or of the email, or the exact id.</Empty>
 }
 
-/** All users that match a search. */
-async function fileOf(search: string): Promise<CsvRow[]> {
-  const users = await allPages(async (page) => {
+/** All users that match a search, as CSV rows. */
+async function buildCsv(search: string): Promise<CsvRow[]> {
+  const users = await readAllPages(async (page) => {
     const { users, hasMore } = await searchUsers({ search, page, limit: FILE_LIMIT })
     return { rows: users, hasMore }
   })
   const rows = users.map(({ distinct_id, properties, created_at, updated_at }): CsvRow => {
     const times = [created_at, updated_at].map((instant) => new Date(instant).toISOString())
-    return [distinct_id, nameOf(properties), emailOf(properties), ...times]
+    return [distinct_id, findName(properties), findEmail(properties), ...times]
   })
   return [['User', 'Name', 'Email', 'Created', 'Updated'], ...rows]
 }
@@ -147,7 +156,7 @@ async function load(search: string, page: number, signal: AbortSignal) {
     search !== '' && page === 1 && hasEvents(search, signal),
   ])
   const isListed = read.users.some(({ distinct_id }) => distinct_id === search)
-  // Another name of somebody has that one's profile.
+  // An alias has the profile of its user.
   const isOnlyKnownByEvents = isKnown && !isListed && (await readProfile(search, signal)) === null
   return { ...read, isOnlyKnownByEvents }
 }

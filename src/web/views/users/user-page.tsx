@@ -1,39 +1,44 @@
 import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
-import type { Session } from '../../api/session.js'
+import type { Access } from '../../api/sign-in.js'
 import { type FoundUser, readUser } from '../../api/users.js'
-import { timeText } from '../../lib/format.js'
-import { emailOf, nameOf } from '../../lib/person.js'
-import { linkTo } from '../../lib/route.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatTime } from '../../lib/format.js'
+import { linkTo } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import { visible } from '../../lib/visible.js'
-import { ExactTexts } from '../../ui/exact-texts.js'
+import * as cardStyles from '../../ui/card.module.css'
+import * as factsStyles from '../../ui/facts.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
+import * as pageHeaderStyles from '../../ui/page-header.module.css'
+import { PropertiesView } from '../../ui/properties-view.js'
+import * as textStyles from '../../ui/text.module.css'
 import { Aliases } from './aliases.js'
+import { findEmail, findName } from './display-name.js'
 import { Erased } from './erased.js'
 import { Sessions, useSessions } from './sessions.js'
 import { Timeline } from './timeline.js'
 import { UserActions } from './user-actions.js'
+import * as styles from './user-page.module.css'
 
-/** Events and sessions are read by name; of users with more names, these many are looked at. */
+/** Events and sessions are read by name, for at most this many names. */
 const MAX_NAMES = 20
 
 interface UserPageProps {
-  /** one of the names of the user */
+  /** any name of the user */
   userId: string
-  /** the event that is open */
+  /** the event to open */
   eventId: string | undefined
-  /** the session that is open */
+  /** the session to expand */
   sessionId: string | null
-  session: Session
+  access: Access
 }
 
-/** Everything that is known of one user. */
-export function UserPage({ userId, eventId, sessionId, session }: UserPageProps) {
+/** The profile, aliases, sessions and events of a user. */
+export function UserPage({ userId, eventId, sessionId, access }: UserPageProps) {
   const { value: user, error, reload } = useLoaded(userId, (signal) => readUser(userId, signal))
   const [erased, setErased] = useState<ErasedUsers | null>(null)
   const back = (
-    <p class="back">
+    <p class={pageHeaderStyles.back}>
       <a href={linkTo(['users'])}>← All users</a>
     </p>
   )
@@ -48,14 +53,14 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
   return (
     <>
       {back}
-      <header class="user-head">
+      <header class={pageHeaderStyles.header}>
         <div>
           <h1>
-            <bdi>{visible(user?.distinctId ?? userId)}</bdi>
+            <bdi>{escapeInvisible(user?.distinctId ?? userId)}</bdi>
           </h1>
           {user && <Called user={user} userId={userId} />}
         </div>
-        {user && <UserActions distinctId={user.distinctId} session={session} onErased={setErased} />}
+        {user && <UserActions distinctId={user.distinctId} access={access} onErased={setErased} />}
       </header>
       {error && <Failure error={error} onRetry={reload} />}
       {!user && !error && <Loading what="the user" />}
@@ -66,7 +71,7 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
           onRemoved={reload}
           eventId={eventId}
           sessionId={sessionId}
-          session={session}
+          access={access}
         />
       )}
     </>
@@ -74,17 +79,19 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
 }
 
 function Called({ user: { distinctId, profile }, userId }: { user: FoundUser; userId: string }) {
-  const called = profile ? [nameOf(profile.properties), emailOf(profile.properties)].filter((text) => text !== '') : []
+  const called = profile
+    ? [findName(profile.properties), findEmail(profile.properties)].filter((text) => text !== '')
+    : []
   return (
     <>
       {called.length > 0 && (
         <p>
-          <bdi>{called.map(visible).join(' · ')}</bdi>
+          <bdi>{called.map(escapeInvisible).join(' · ')}</bdi>
         </p>
       )}
       {userId !== distinctId && (
-        <p class="hint">
-          <bdi>{visible(userId)}</bdi> is another name of this user.
+        <p class={textStyles.hint}>
+          <bdi>{escapeInvisible(userId)}</bdi> is another name of this user.
         </p>
       )}
     </>
@@ -98,13 +105,13 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
   const sessions = useSessions(names)
   const { aliases } = user
   return (
-    <div class="user">
-      <div class="user-side">
+    <div class={styles.user}>
+      <div class={styles.side}>
         <Profile user={user} />
         <Aliases
           user={user}
           hint={names.length <= aliases.length ? `Events and sessions are shown of the first ${MAX_NAMES} names.` : ''}
-          mayRemove={open.session.kind === 'secret'}
+          mayRemove={open.access.keyKind === 'secret'}
           onRemoved={onRemoved}
         />
         <Sessions sessions={sessions} openId={open.sessionId} />
@@ -116,20 +123,20 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
 
 function Profile({ user: { profile } }: { user: FoundUser }) {
   return (
-    <section class="card" aria-label="Profile">
+    <section class={cardStyles.card} aria-label="Profile">
       <h2>Profile</h2>
       {profile ? (
         <>
-          <dl class="facts">
+          <dl class={factsStyles.facts}>
             <dt>Created</dt>
-            <dd>{timeText(profile.created_at)}</dd>
+            <dd>{formatTime(profile.created_at)}</dd>
             <dt>Updated</dt>
-            <dd>{timeText(profile.updated_at)}</dd>
+            <dd>{formatTime(profile.updated_at)}</dd>
           </dl>
-          <ExactTexts text={profile.text} />
+          <PropertiesView text={profile.text} />
         </>
       ) : (
-        <p class="hint">There is none: nobody identified this user.</p>
+        <p class={textStyles.hint}>No profile yet.</p>
       )}
     </section>
   )

@@ -2,10 +2,10 @@ import type { ViewProps } from '../view-props.js'
 import { UserList } from './user-list.js'
 import { UserPage } from './user-page.js'
 
-/** Everybody, or one user. */
-export default function Users({ session, route }: ViewProps) {
+/** The list of users, or one user. */
+export default function Users({ access, route }: ViewProps) {
   const [userId, eventId] = route.rest
   if (userId === undefined || userId === '') return <UserList query={route.query} />
   const sessionId = route.query.get('session')
-  return <UserPage key={userId} userId={userId} eventId={eventId} sessionId={sessionId} session={session} />
+  return <UserPage key={userId} userId={userId} eventId={eventId} sessionId={sessionId} access={access} />
 }

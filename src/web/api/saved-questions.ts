@@ -1,0 +1,40 @@
+import type { Display } from '../lib/question.js'
+import { call } from './call.js'
+
+/** A saved question of the project. */
+export interface SavedQuestion {
+  id: string
+  name: string
+  question: object
+  display: Display | null
+  revision: number
+}
+
+/** The saved questions of the project, by name. @throws CallError */
+export async function listSavedQuestions(signal?: AbortSignal): Promise<SavedQuestion[]> {
+  return (await call<{ questions: SavedQuestion[] }>('GET', '/public/questions', undefined, signal)).questions
+}
+
+/** @throws CallError `not_found` */
+export async function readSavedQuestion(id: string): Promise<SavedQuestion> {
+  return (await call<{ question: SavedQuestion }>('GET', toPath(id))).question
+}
+
+/**
+ * @param saved `revision` is the revision to replace, 0 for a new question; null overwrites any
+ * @throws CallError `revision_conflict` if somebody else has saved the question in the meantime
+ */
+export async function saveQuestion({
+  id,
+  ...saved
+}: Omit<SavedQuestion, 'revision'> & { revision: number | null }): Promise<void> {
+  await call('PUT', toPath(id), saved)
+}
+
+export async function deleteQuestion(id: string): Promise<void> {
+  await call('DELETE', toPath(id))
+}
+
+function toPath(id: string): string {
+  return `/public/questions/${encodeURIComponent(id)}`
+}

@@ -1,2 +1,0 @@
-/** Where the page is, without a slash at its end, and so where the service is: a proxy may have both below a path. */
-export const BASE = new URL('.', location.href).href.slice(0, -1)

@@ -1,0 +1,31 @@
+import { formatNumber } from '../lib/format.js'
+import * as styles from './pagination.module.css'
+import * as textStyles from './text.module.css'
+
+interface PaginationProps {
+  page: number
+  /** number of the last page, if known */
+  last?: number
+  hasMore: boolean
+  isLoading: boolean
+  onChange: (page: number) => void
+}
+
+/** Navigation between numbered pages; nothing if there is only one. */
+export function Pagination({ page, last, hasMore, isLoading, onChange }: PaginationProps) {
+  if (page === 1 && !hasMore) return null
+  return (
+    <nav class={styles.pages} aria-label="Pages">
+      <button type="button" disabled={page === 1 || isLoading} onClick={() => onChange(page - 1)}>
+        Previous
+      </button>
+      <span class={textStyles.hint}>
+        Page {formatNumber(page)}
+        {last !== undefined && ` of ${formatNumber(last)}`}
+      </span>
+      <button type="button" disabled={!hasMore || isLoading} onClick={() => onChange(page + 1)}>
+        Next
+      </button>
+    </nav>
+  )
+}

@@ -1,0 +1,139 @@
+import type { LimitName } from '../../../contract/errors.js'
+import { formatBytes, formatDuration, formatNumber, formatShare } from '../../lib/format.js'
+import { type Sample, sumSamples } from './prometheus.js'
+import { type Check, computeIncrease, describeRecent, type History } from './snapshots.js'
+
+const REFUSALS = 'tallyhouse_limit_refusals_total'
+const WINDOW = 'tallyhouse_insert_id_window_seconds'
+const IN_JOURNAL = 'tallyhouse_journal_project_bytes'
+
+/** insert_ids are remembered for at least this time, unless a project has too many. */
+const WINDOW_S = 7 * 24 * 3600
+/** Projects with at least this share of the journal are named. */
+const JOURNAL_SHARE = 0.25
+
+/** The description and advice for each limit, by the label `limit`; settings.md documents the settings. */
+export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>> = {
+  requests: ['requests in a window', 'Raise RATE_LIMIT or ADDRESS_LIMIT if they are wanted.'],
+  wrong_keys: ['requests with unknown keys', 'Correct the key of the client, or raise WRONG_KEY_LIMIT.'],
+  work: ['bytes of profiles and bodies that a page’s key causes', 'Use a secret key on a server for work like that.'],
+  new_users: ['new users by a page’s key', 'Use a secret key on a server to import users.'],
+  live_streams: ['open live streams', 'Raise MAX_PROJECT_LIVE_STREAMS or MAX_LIVE_STREAMS, or close some.'],
+  body_memory: ['large bodies at once', 'Let clients send smaller bodies, or raise BODY_MEMORY.'],
+  reads: ['reads at once', 'Let clients read less at a time; retries help.'],
+  questions: ['questions at once', 'Let clients ask one question after another; retries help.'],
+  journal: ['the project’s share of the journal', 'See the backlog: what is stored makes room.'],
+  idempotency_keys: ['remembered Idempotency-Keys', 'Send without keys, or raise MAX_IDEMPOTENCY_KEYS.'],
+  saved: ['saved questions and boards', 'Delete some that nobody needs.'],
+}
+
+const OF_KEY = 'If nobody knows why a key would do that, revoke it: it may have been copied out of a page.'
+
+/** Reports clients that hit a limit recently, and projects with a large share of the journal. */
+export function checkLimits(history: History): Check {
+  const { now } = history
+  const met = findRefusals(history)
+  const short = findShortWindows(now.samples)
+  const large = findLargeShares(now.samples)
+  const who = met.map(
+    ({ labels, value }) => `${describeClient(labels)} ${formatTimes(value)} (${describeLimit(labels)})`,
+  )
+  const findings = [
+    ...(who.length > 0 ? [`Refused ${describeRecent(history)}: ${who.join('; ')}.`] : []),
+    ...short.map(({ labels, value }) => {
+      return `Of ${describeClient(labels)}, repeated events are known for ${formatDuration(1000 * value)} only.`
+    }),
+    ...large.map(({ labels, value }) => `${formatShare(value)} of the journal is of ${describeClient(labels)}.`),
+  ]
+  const advice = [
+    ...met.map(({ labels }) => findLimit(labels)?.[1]),
+    short.length > 0 && 'Send fewer different insert_ids, or raise MAX_INSERT_IDS.',
+    large.length > 0 && LIMITS.journal[1],
+    OF_KEY,
+  ].filter((text) => typeof text === 'string')
+  const isCalm = findings.length === 0
+  return {
+    title: 'Limits',
+    level: isCalm ? 'good' : 'watch',
+    verdict: isCalm ? `No limit was met ${describeRecent(history)}.` : findings.join(' '),
+    advice: isCalm ? null : [...new Set(advice)].join(' '),
+    facts: [
+      ['Refused since the start', formatNumber(sumSamples(now.samples, REFUSALS))],
+      ...met.map(({ labels, value }) => toFact(`${labels.limit}, ${describeClient(labels)}`, formatNumber(value))),
+      ...findJournalShares(now.samples).map(({ labels, value }) =>
+        toFact(`Journal, ${describeClient(labels)}`, formatBytes(value)),
+      ),
+    ],
+    about: 'Each project and kind of key has a share of what all use; whoever takes more is refused, and nobody else.',
+  }
+}
+
+function toFact(name: string, value: string): [string, string] {
+  return [name, value]
+}
+
+/** Refusals summed over all processes, the most frequent first. */
+function findRefusals({ now, first }: History): Sample[] {
+  if (!first) return []
+  const sums = new Map<string, Sample>()
+  for (const { name, labels } of now.samples) {
+    if (name !== REFUSALS) continue
+    const { limit = '', project = '', kind = '' } = labels
+    const of = { limit, project, kind }
+    const value = computeIncrease(now, first, name, of)
+    if (value > 0) sums.set(JSON.stringify(of), { name, labels: of, value })
+  }
+  return [...sums.values()].sort((a, b) => b.value - a.value)
+}
+
+/** Deduplication windows that are shorter than promised; the shortest over lanes and processes. */
+function findShortWindows(samples: readonly Sample[]): Sample[] {
+  const least = new Map<string, Sample>()
+  for (const sample of samples) {
+    if (sample.name !== WINDOW || sample.value >= WINDOW_S) continue
+    const key = describeClient(sample.labels)
+    if (sample.value < (least.get(key)?.value ?? Number.POSITIVE_INFINITY)) least.set(key, sample)
+  }
+  return [...least.values()]
+}
+
+/** Journal bytes by project. All processes see the same journals, so the maximum counts. */
+function findJournalShares(samples: readonly Sample[]): Sample[] {
+  const most = new Map<string, Sample>()
+  for (const sample of samples) {
+    if (sample.name !== IN_JOURNAL) continue
+    const key = `${describeClient(sample.labels)} ${sample.labels.lane ?? ''}`
+    if (sample.value >= (most.get(key)?.value ?? 0)) most.set(key, sample)
+  }
+  return [...most.values()]
+}
+
+/** Projects with a large share of their journal. */
+function findLargeShares(samples: readonly Sample[]): Sample[] {
+  return findJournalShares(samples).flatMap((sample) => {
+    const { lane } = sample.labels
+    const limit = samples.find(({ name, labels }) => {
+      return name === 'tallyhouse_journal_limit_bytes' && labels.lane === lane
+    })
+    const share = limit && limit.value > 0 ? sample.value / limit.value : 0
+    return share >= JOURNAL_SHARE ? [{ ...sample, value: share }] : []
+  })
+}
+
+function describeClient({ project = '', kind = '' }: Sample['labels']): string {
+  if (project === '') return 'a client without a known key'
+  return kind === '' ? `project ${project}` : `project ${project} with a ${kind} key`
+}
+
+/** Undefined for a limit unknown to this version of the page. */
+function findLimit({ limit = '' }: Sample['labels']): (typeof LIMITS)[LimitName] | undefined {
+  return Object.hasOwn(LIMITS, limit) ? LIMITS[limit as LimitName] : undefined
+}
+
+function describeLimit(labels: Sample['labels']): string {
+  return findLimit(labels)?.[0] ?? labels.limit ?? ''
+}
+
+function formatTimes(count: number): string {
+  return count === 1 ? 'once' : `${formatNumber(count)} times`
+}

@@ -1,0 +1,36 @@
+import { readMembers } from '../../lib/json-text.js'
+
+/** A filter by one property. */
+export interface PropertyFilter {
+  /** a top-level name or a dotted path; empty matches all */
+  name: string
+  /** as typed; empty matches any value */
+  value: string
+}
+
+/** Numbers with more digits are not distinguishable as doubles. */
+const MAX_DIGITS = 15
+
+/** Whether properties match a filter. Strings are compared without quotes, numbers by value. */
+export function matchesProperty(properties: string, { name, value }: PropertyFilter): boolean {
+  if (name === '') return true
+  const actual = findValue(properties, name)
+  return actual !== undefined && (value === '' || actual === value || isSameValue(actual, value))
+}
+
+function findValue(object: string, name: string): string | undefined {
+  const members = readMembers(object)
+  const own = members.get(name)
+  if (own !== undefined) return own
+  for (let dot = name.indexOf('.'); dot >= 0; dot = name.indexOf('.', dot + 1)) {
+    const inner = members.get(name.slice(0, dot))
+    const actual = inner?.startsWith('{') ? findValue(inner, name.slice(dot + 1)) : undefined
+    if (actual !== undefined) return actual
+  }
+  return undefined
+}
+
+function isSameValue(actual: string, value: string): boolean {
+  if (actual.startsWith('"')) return JSON.parse(actual) === value
+  return /^[-\d]/.test(actual) && value.trim() !== '' && value.length <= MAX_DIGITS && Number(actual) === Number(value)
+}

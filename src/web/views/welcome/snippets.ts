@@ -1,0 +1,93 @@
+/** A way to send a first event. */
+export interface Snippet {
+  title: string
+  /** command that installs the package */
+  install?: string
+  /** `YOUR_WRITE_KEY` stands for the key */
+  code: string
+  /** the same from a web page */
+  page?: string
+  /** additional information */
+  note?: string
+}
+
+/** Placeholder; real keys are never shown. */
+const KEY = 'YOUR_WRITE_KEY'
+
+/**
+ * Code for sending a first event with Tallyhouse's clients and with other vendors' SDKs; docs/vendors has the
+ * details.
+ * @param base URL of the service, such as `https://events.example`
+ */
+export function buildSnippets(base: string): Snippet[] {
+  const { host, origin, protocol, pathname } = new URL(base)
+  const below = pathname === '/' ? '' : pathname
+  return [
+    {
+      title: 'curl',
+      code: `curl ${base}/public/track \\
+  -H 'content-type: application/json' \\
+  -H 'x-api-key: ${KEY}' \\
+  -d '{"event":"signed up","distinct_id":"ada","properties":{"plan":"pro"}}'`,
+    },
+    {
+      title: 'Node',
+      install: 'npm install tallyhouse-client',
+      code: `import { Tallyhouse } from 'tallyhouse-client'
+
+const tallyhouse = new Tallyhouse({ url: '${base}', secretKey: '${KEY}' })
+await tallyhouse.track({ event: 'signed up', distinct_id: 'ada', properties: { plan: 'pro' } })
+await tallyhouse.close()`,
+    },
+    {
+      title: 'Browser',
+      code: `await fetch('${base}/public/track', {
+  method: 'POST',
+  headers: { 'content-type': 'application/json', 'x-api-key': '${KEY}' },
+  body: JSON.stringify({ event: 'page viewed', distinct_id: 'ada', properties: { path: location.pathname } }),
+})`,
+      note: 'From any site: a write key may be in a page. The package tallyhouse-browser adds sessions, with a public key.',
+    },
+    {
+      title: 'Segment',
+      install: 'npm install @segment/analytics-node',
+      code: `import { Analytics } from '@segment/analytics-node'
+
+const analytics = new Analytics({ writeKey: '${KEY}', host: '${origin}', path: '${below}/segment/v1/batch' })
+analytics.track({ userId: 'ada', event: 'signed up', properties: { plan: 'pro' } })
+await analytics.closeAndFlush()`,
+      page: `AnalyticsBrowser.load({ writeKey: '${KEY}', cdnURL: '${base}/segment' })`,
+    },
+    {
+      title: 'PostHog',
+      install: 'npm install posthog-node',
+      code: `import { PostHog } from 'posthog-node'
+
+const posthog = new PostHog('${KEY}', { host: '${base}/posthog' })
+posthog.capture({ distinctId: 'ada', event: 'signed up', properties: { plan: 'pro' } })
+await posthog.shutdown()`,
+      page: `posthog.init('${KEY}', { api_host: '${base}/posthog' })`,
+    },
+    {
+      title: 'Mixpanel',
+      install: 'npm install mixpanel',
+      code: `import Mixpanel from 'mixpanel'
+
+const mixpanel = Mixpanel.init('${KEY}', { host: '${host}', path: '${below}/mixpanel', protocol: '${protocol.slice(0, -1)}' })
+mixpanel.track('signed up', { distinct_id: 'ada', plan: 'pro' })`,
+      page: `mixpanel.init('${KEY}', { api_host: '${base}/mixpanel' })`,
+    },
+    {
+      title: 'Amplitude',
+      install: 'npm install @amplitude/analytics-node',
+      code: `import * as amplitude from '@amplitude/analytics-node'
+
+await amplitude.init('${KEY}', { serverUrl: '${base}/amplitude/2/httpapi' }).promise
+await amplitude.track('signed up', { plan: 'pro' }, { user_id: 'ada' }).promise`,
+      page: `amplitude.init('${KEY}', {
+  serverUrl: '${base}/amplitude/2/httpapi',
+  remoteConfig: { fetchRemoteConfig: false },
+})`,
+    },
+  ]
+}

@@ -1,0 +1,84 @@
+import fc from 'fast-check'
+import t from 'tap'
+import type { EventName } from '../../../../src/contract/responses.js'
+import { Faults } from '../../../../src/questions/faults.js'
+import { checkQuestion } from '../../../../src/questions/parse.js'
+import { buildRequest, buildRequestBefore } from '../../../../src/web/lib/build-request.js'
+import { chooseVisualization, findGaps, parseDisplay, parseDraft } from '../../../../src/web/lib/question.js'
+import { suggestCards, suggestUsualCards } from '../../../../src/web/views/boards/default-cards.js'
+
+const NOW = Date.parse('2026-05-20T12:00Z')
+const DAY_MS = 86_400_000
+const event = (name: string, count: number, age = 200, last = 0): EventName => {
+  return { event: name, count, first_seen: NOW - age * DAY_MS, last_seen: NOW - last * DAY_MS }
+}
+const card = (events: EventName[], id: string) => suggestCards(events, 'UTC', NOW).find((one) => one.id === id)
+
+t.test('suggestCards returns nothing for a project without events', async (t) => {
+  t.strictSame(suggestCards([], 'UTC', NOW), [])
+})
+
+t.test('suggestUsualCards is a prefix of suggestCards', async (t) => {
+  const cards = suggestCards([event('a', 5), event('b', 3)], 'UTC', NOW)
+  t.strictSame(suggestUsualCards('UTC'), cards.slice(0, 4))
+})
+
+t.test('suggestCards builds a funnel of the most frequent user actions', async (t) => {
+  const events = [
+    event('page viewed', 1000),
+    event('$autocapture', 900),
+    event('session_start', 800),
+    event('signed up', 100),
+    event('bought', 10),
+    event('rare', 1),
+  ]
+  t.match(card(events, 'funnel')?.question, {
+    steps: [{ event: 'page viewed' }, { event: 'signed up' }, { event: 'bought' }],
+  })
+  t.equal(card([event('only one', 5)], 'funnel'), undefined)
+})
+
+t.test('suggestCards chooses a period with data', async (t) => {
+  t.match(card([event('a', 5)], 'users')?.display, { range: '30d' })
+  t.match(card([event('a', 5, 3)], 'users')?.display, { range: '7d' })
+  t.match(card([event('a', 5, 3)], 'retention')?.question, { unit: 'day' })
+  t.match(card([event('a', 5)], 'retention'), { question: { unit: 'week' }, display: { range: '90d' } })
+  t.notMatch(card([event('a', 1e6)], 'retention')?.question, { cohort: 'recurring' })
+  t.match(card([event('a', 1e6 + 1)], 'retention')?.question, { cohort: 'recurring' })
+  const old = card([event('a', 5, 400, 100)], 'users')
+  t.match(old?.question, { from: '2025-11-12', to: '2026-02-10' })
+  t.equal(old?.display?.range, undefined)
+  t.match(card([event('a', 5, 20, -400)], 'users')?.display, { range: '30d' }, 'a clock that is ahead')
+})
+
+t.test('suggestCards returns valid, editable questions for any events', async () => {
+  const names = fc.record({
+    event: fc.string({ minLength: 1, unit: 'binary' }),
+    count: fc.integer({ min: 1, max: 1e9 }),
+    first_seen: fc.integer({ min: 0, max: NOW }),
+    last_seen: fc.integer({ min: 0, max: 2 * NOW }),
+  })
+  const zone = fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'America/Los_Angeles')
+  fc.assert(
+    fc.property(fc.array(names, { minLength: 1, maxLength: 9 }), zone, (events, timezone) => {
+      const cards = suggestCards(events, timezone, NOW)
+      if (new Set(cards.map(({ id }) => id)).size !== cards.length) throw new Error('two cards have one id')
+      for (const { question, display, width } of cards) {
+        const draft = parseDraft(question)
+        const shown = parseDisplay(display)
+        if (!draft || findGaps(draft).length > 0) throw new Error('it cannot be edited')
+        if (chooseVisualization(draft, shown) !== shown.as) throw new Error('it is not drawn as it says')
+        if (width < 1 || width > 4) throw new Error('it does not fit')
+        for (const one of [
+          question,
+          buildRequest(question, shown, NOW),
+          buildRequestBefore(question, shown, NOW) ?? question,
+        ]) {
+          const faults = new Faults()
+          checkQuestion(one as object, '', faults, NOW)
+          faults.throwIfAny()
+        }
+      }
+    }),
+  )
+})

@@ -1,0 +1,234 @@
+import { readFile } from 'node:fs/promises'
+import t from 'tap'
+import { runChecks, summarize } from '../../../../src/web/views/health/checks.js'
+import { LIMITS } from '../../../../src/web/views/health/limits-check.js'
+import { parseMetrics } from '../../../../src/web/views/health/prometheus.js'
+import type { Snapshot } from '../../../../src/web/views/health/snapshots.js'
+
+const CALM: Record<string, number> = {
+  process_start_time_seconds: 1000,
+  tallyhouse_events_accepted_total: 500,
+  'tallyhouse_events_refused_total{code="overloaded"}': 0,
+  tallyhouse_journal_up: 1,
+  tallyhouse_journal_entries: 0,
+  tallyhouse_journal_bytes: 0,
+  tallyhouse_journal_limit_bytes: 1000,
+  tallyhouse_journal_oldest_seconds: 0,
+  tallyhouse_store_up: 1,
+  'tallyhouse_block_retries_total{reason="memory"}': 0,
+  tallyhouse_data_dir_free_bytes: 50,
+  tallyhouse_data_dir_size_bytes: 100,
+  tallyhouse_dead_letters_total: 0,
+  process_resident_memory_bytes: 1e8,
+}
+
+function reading(
+  changes: Record<string, number> = {},
+  { at = 2_000_000, notReady = null as string | null } = {},
+): Snapshot {
+  const lines = Object.entries({ ...CALM, ...changes }).map(([name, value]) => `${name} ${value}`)
+  return { at, samples: parseMetrics(lines.join('\n')), notReady }
+}
+
+/** The check with a title. */
+function part(title: string, ...readings: Snapshot[]) {
+  const check = runChecks(readings).find((check) => check.title === title)
+  if (!check) throw new Error(`there is no part ${title}`)
+  return check
+}
+
+t.test('runChecks reports a calm service as good', async (t) => {
+  const checks = runChecks([reading()])
+  t.strictSame(summarize(checks), { level: 'good', verdict: 'All is well.' })
+  for (const { title, advice } of checks) t.equal(advice, null, title)
+  t.equal(part('Backlog', reading()).verdict, 'Everything that was accepted is stored.')
+})
+
+t.test('runChecks computes rates between snapshots of the same processes', async (t) => {
+  const before = reading()
+  const now = reading({ tallyhouse_events_accepted_total: 560 }, { at: 2_005_000 })
+  t.match(part('Intake', before, now).verdict, /^12 events per second/)
+  const restarted = reading(
+    { tallyhouse_events_accepted_total: 560, process_start_time_seconds: 1001 },
+    { at: 2_005_000 },
+  )
+  t.equal(part('Intake', before, restarted).verdict, 'Events are accepted.')
+})
+
+t.test('runChecks names the project and key kind that hit a limit', async (t) => {
+  const reads = 'tallyhouse_limit_refusals_total{limit="reads",project="shop",kind="read"}'
+  const wrong = 'tallyhouse_limit_refusals_total{limit="wrong_keys",project="",kind=""}'
+  const before = reading({ [reads]: 3 })
+  const now = reading({ [reads]: 15, [wrong]: 1 }, { at: 2_005_000 })
+  const { level, verdict, advice, facts } = part('Limits', before, now)
+  t.equal(level, 'watch')
+  t.equal(
+    verdict,
+    'Refused in the last 5 s: project shop with a read key 12 times (reads at once); a client without a known key once (requests with unknown keys).',
+  )
+  t.match(advice, /Let clients read less at a time; retries help\. .*WRONG_KEY_LIMIT.* revoke it/)
+  t.strictSame(facts[0], ['Refused since the start', '16'])
+  t.strictSame(facts[1], ['reads, project shop with a read key', '12'])
+  t.equal(part('Limits', now, reading({ [reads]: 15, [wrong]: 1 }, { at: 2_006_000 })).level, 'good')
+
+  const shortened = reading({
+    'tallyhouse_insert_id_window_seconds{project="shop",kind="page",lane="0"}': 7200,
+    'tallyhouse_insert_id_window_seconds{project="shop",kind="page",lane="1"}': 3600,
+    'tallyhouse_insert_id_window_seconds{project="shop",kind="secret"}': 700_000,
+    'tallyhouse_journal_project_bytes{project="shop"}': 400,
+  })
+  t.equal(
+    part('Limits', shortened).verdict,
+    'Of project shop with a page key, repeated events are known for 1 h only. 40% of the journal is of project shop.',
+  )
+})
+
+t.test('the manual documents every limit', async (t) => {
+  const [, section = ''] = (await readFile('docs/operations.md', 'utf8')).split('## When a limit is met')
+  const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `(\w+)` +\|/gm)].map(([, name]) => name)
+  t.strictSame(rows.filter((name) => name !== 'limit').sort(), Object.keys(LIMITS).sort())
+})
+
+t.test('runChecks reports each problem with its level and advice', async (t) => {
+  const refused = 'tallyhouse_events_refused_total{code="overloaded"}'
+  const overShare = 'tallyhouse_events_over_share_total'
+  const later = { at: 2_005_000 }
+  const cases: [string, Snapshot, Snapshot | null, string, RegExp][] = [
+    ['Service', reading({}, { notReady: 'Not ready: store.' }), null, 'bad', /^Not ready: store\.$/],
+    [
+      'Completeness',
+      reading({
+        'tallyhouse_store_lost_parts{state="detached"}': 1,
+        'tallyhouse_store_lost_rows{table="events",month="2026-11",project="shop"}': 30_000,
+      }),
+      null,
+      'bad',
+      /lost or damaged parts: 1 put aside/,
+    ],
+    [
+      'Completeness',
+      reading({
+        'tallyhouse_ledger_events{project="shop",state="stored"}': 60_000,
+        'tallyhouse_ledger_events{project="shop",state="missing"}': 30_000,
+      }),
+      null,
+      'bad',
+      /^Events that were received are missing: 30,000 of shop\.$/,
+    ],
+    ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal does not answer/],
+    ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /the journal is full/],
+    [
+      'Intake',
+      reading({ [refused]: 5, [overShare]: 5 }, later),
+      reading(),
+      'bad',
+      /^Events are being refused, as a project has filled its share of the journal\.$/,
+    ],
+    [
+      'Intake',
+      reading({ [refused]: 5, [overShare]: 3 }, later),
+      reading(),
+      'bad',
+      /as the journal is full, and a project has filled its share of the journal\.$/,
+    ],
+    [
+      'Backlog',
+      reading({ tallyhouse_journal_entries: 12_000, tallyhouse_journal_oldest_seconds: 4 }),
+      null,
+      'good',
+      /^12,000 entries wait to be stored; the oldest for 4 s\.$/,
+    ],
+    [
+      'Backlog',
+      reading({ tallyhouse_journal_entries: 1, tallyhouse_journal_oldest_seconds: 11 }),
+      null,
+      'watch',
+      /for 11 s/,
+    ],
+    [
+      'Backlog',
+      reading({ tallyhouse_journal_entries: 1, tallyhouse_journal_oldest_seconds: 61 }),
+      null,
+      'bad',
+      /for 1 min 1 s/,
+    ],
+    ['Backlog', reading({ tallyhouse_journal_bytes: 501 }), null, 'bad', /more than half full/],
+    ['Store', reading({ tallyhouse_store_up: 0 }), null, 'bad', /ClickHouse does not answer/],
+    [
+      'Store',
+      reading({ 'tallyhouse_block_retries_total{reason="memory"}': 1 }, later),
+      reading(),
+      'watch',
+      /too little memory/,
+    ],
+    ['Disk', reading({ tallyhouse_data_dir_free_bytes: 15 }), null, 'watch', /^15%/],
+    ['Disk', reading({ tallyhouse_data_dir_free_bytes: 5 }), null, 'bad', /^5%/],
+    [
+      'Dead letters',
+      reading({ tallyhouse_dead_letters_total: 3 }, later),
+      reading(),
+      'watch',
+      /^3 could not be stored in the last 5 s/,
+    ],
+    [
+      'Names of users',
+      reading({ 'tallyhouse_placeholder_names_total{kind="event"}': 2 }, later),
+      reading(),
+      'watch',
+      /^In the last 5 s, 2 messages named nobody \(a placeholder such as undefined instead of a user id\)\.$/,
+    ],
+    [
+      'Names of users',
+      reading({ tallyhouse_placeholder_names_total: 3, tallyhouse_alias_conflicts_total: 1 }, later),
+      reading({ tallyhouse_placeholder_names_total: 2 }),
+      'watch',
+      /^In the last 5 s, 1 message named nobody .*, and 1 link was refused, as both names are known users\.$/,
+    ],
+    ['Memory and load', reading({ nodejs_eventloop_lag_max_seconds: 1.5 }), null, 'watch', /up to 1 s/],
+  ]
+  for (const [title, now, before, level, verdict] of cases) {
+    const readings = before ? [before, now] : [now]
+    const check = part(title, ...readings)
+    t.equal(check.level, level, `${title}: ${check.verdict}`)
+    t.match(check.verdict, verdict)
+    t.equal(check.advice === null, level === 'good', `${title} says what to do`)
+    t.equal(summarize(runChecks(readings)).level, level)
+  }
+})
+
+t.test('runChecks sums lanes, and takes the maximum over processes', async (t) => {
+  const samples = parseMetrics(`
+    tallyhouse_journal_entries{lane="0",process="a"} 3
+    tallyhouse_journal_entries{lane="0",process="b"} 4
+    tallyhouse_journal_entries{lane="1",process="a"} 5
+    tallyhouse_store_up{shard="0"} 1
+    tallyhouse_store_up{shard="1"} 0
+  `)
+  const now = { at: 1, samples, notReady: null }
+  t.match(part('Backlog', now).verdict, /^9 entries/)
+  t.match(part('Store', now).verdict, /^Shard 1 of ClickHouse does not answer/)
+})
+
+t.test('runChecks judges recent changes only', async (t) => {
+  const counts = {
+    'tallyhouse_events_refused_total{code="overloaded"}': 5,
+    'tallyhouse_block_retries_total{reason="memory"}': 2,
+    tallyhouse_dead_letters_total: 3,
+  }
+  const [first, last] = [reading(counts), reading(counts, { at: 2_005_000 })]
+  for (const readings of [[first], [first, last]]) {
+    t.strictSame(summarize(runChecks(readings)), { level: 'good', verdict: 'All is well.' })
+    t.match(part('Intake', ...readings).facts, [[], [], ['Refused since the start', '5']])
+    t.match(part('Dead letters', ...readings).facts, [['Set aside since the start', '3']])
+  }
+  const passed = [reading(), last, reading(counts, { at: 2_065_000 })]
+  t.match(part('Intake', ...passed), {
+    level: 'watch',
+    verdict: 'Events are accepted again. 5 were refused in the last 1 min 5 s, as the journal is full.',
+  })
+  t.match(
+    part('Store', ...passed).verdict,
+    /^Storing failed 2 times in the last 1 min 5 s, as ClickHouse has too little/,
+  )
+  t.match(part('Dead letters', ...passed).verdict, /^3 could not be stored in the last 1 min 5 s/)
+})
