@@ -69,7 +69,7 @@ const key = () =>
   Type.String({
     minLength: MIN_KEY_LENGTH,
     pattern: '^[!-~]([ -~]*[!-~])?$',
-    message: `a key of at least ${MIN_KEY_LENGTH} ASCII characters, without spaces or line ends around it`,
+    message: `a key of at least ${MIN_KEY_LENGTH} ASCII characters, without leading or trailing spaces or line breaks`,
     isSecret: true,
   })
 
@@ -107,8 +107,8 @@ const Settings = Type.Object({
     Type.Unsafe<string>({
       [Kind]: 'ClickHouseUrls',
       message:
-        'a URL such as http://user:password@host:8123/database, with special characters of the password as in %40 and ' +
-        'nothing behind the database, or several: shards with commas, replicas with |',
+        'a URL such as http://user:password@host:8123/database, with special characters percent-encoded and ' +
+        'nothing after the database, or several: shards separated by commas, replicas by |',
       isSecret: true,
     }),
   ),
@@ -116,8 +116,8 @@ const Settings = Type.Object({
     Type.Unsafe<string>({
       [Kind]: 'RedisUrls',
       message:
-        'a URL such as redis://:password@host:6379/0, with special characters of the password as in %40, or ' +
-        'sentinel://host:26379,host:26379/master, or several with commas',
+        'a URL such as redis://:password@host:6379/0, with special characters percent-encoded, or ' +
+        'sentinel://host:26379,host:26379/master, or several separated by commas',
       isSecret: true,
     }),
   ),
@@ -137,7 +137,7 @@ const Settings = Type.Object({
   SESSION_SECRET: Type.Optional(
     Type.String({
       minLength: MIN_KEY_LENGTH,
-      message: `a text of at least ${MIN_KEY_LENGTH} characters`,
+      message: `at least ${MIN_KEY_LENGTH} characters long`,
       isSecret: true,
     }),
   ),
@@ -265,12 +265,12 @@ const Settings = Type.Object({
     Type.Unsafe<string>({
       [Kind]: 'VendorHosts',
       message:
-        'names of hosts without a port, each once and with its vendor, such as ' +
+        'host names without a port, each listed once with its vendor, such as ' +
         `posthog.example.com=posthog,mixpanel.example.com=mixpanel; the vendors are ${Object.keys(VENDOR_PREFIXES).join(', ')}`,
     }),
   ),
   VENDOR_SCRIPTS: Type.Optional(
-    Type.Unsafe<string>({ [Kind]: 'Folder', message: 'the folder in which you installed the scripts of vendors' }),
+    Type.Unsafe<string>({ [Kind]: 'Folder', message: "the folder in which you installed the vendors' scripts" }),
   ),
 })
 
@@ -309,7 +309,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   for (const name of ['REDIS_URL', 'CLICKHOUSE_URL'] as const) {
     if (config.ROLE !== 'all' && config[name] === undefined) {
       throw new ConfigError(
-        `ROLE=${config.ROLE} needs ${name}: the embedded parts serve one process. Set it, or leave ROLE at all.`,
+        `ROLE=${config.ROLE} needs ${name}: the embedded engines serve a single process. Set it, or use ROLE=all.`,
       )
     }
   }
@@ -317,10 +317,12 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     throw new ConfigError('REDIS_REPLICAS above 0 needs REDIS_URL: the embedded journal has no replicas.')
   }
   if (config.WORKERS > 1 && config.REDIS_URL === undefined) {
-    throw new ConfigError('WORKERS above 1 needs REDIS_URL: the embedded journal serves one process.')
+    throw new ConfigError('WORKERS above 1 needs REDIS_URL: the embedded journal serves a single process.')
   }
   if (config.WORKERS > 1 && config.ROLE !== 'all') {
-    throw new ConfigError(`WORKERS above 1 is for ROLE=all; of ROLE=${config.ROLE} start as many processes as wanted.`)
+    throw new ConfigError(
+      `WORKERS above 1 requires ROLE=all; with ROLE=${config.ROLE}, start as many processes as you need.`,
+    )
   }
   if (config.SECRET_KEY !== undefined && config.SECRET_KEY === config.PUBLIC_API_KEY) {
     throw new ConfigError('SECRET_KEY and PUBLIC_API_KEY must differ: the public one is shown to every browser.')

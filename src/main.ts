@@ -114,7 +114,7 @@ function refuseArguments(): void {
   const unknown = process.argv.slice(2).find((argument) => !OWN_ARGUMENT.test(argument))
   if (unknown === undefined) return
   const advice = 'Set the variables that docs/settings.md lists, for example PORT=4000 npm start'
-  throw new ConfigError(`The service takes no arguments, but there is ${unknown}. ${advice}.`)
+  throw new ConfigError(`The service takes no arguments, but got ${unknown}. ${advice}.`)
 }
 
 try {

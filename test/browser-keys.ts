@@ -100,7 +100,7 @@ export async function doorsOf(t: Test, service: Limited, key: string, more: Reco
     t.not(without.statusCode, 415, `${url} takes the type that this test sends`)
     if (!/unauthorized|key is missing/i.test(without.body)) continue
     const response = await service.send(sending(method, url, { ...keyed(key), ...more }))
-    if (!/wrong_key_kind|needs a .* key of the project|A page may not call this/.test(response.body))
+    if (!/wrong_key_kind|needs a .* key of the project|Web pages may not call this/.test(response.body))
       doors.push({ method, url })
   }
   return doors

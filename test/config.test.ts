@@ -207,7 +207,11 @@ t.test('a key that no header can carry is refused', async (t) => {
   const good = 'k'.repeat(16)
   t.equal(refusal({ SECRET_KEY: `${good} ${good}~!` }), undefined)
   for (const bad of [`${good}\n`, `${good}\r\n`, `${good} `, ` ${good}`, `${good}\t${good}`, `${good}ü`]) {
-    t.match(refusal({ SECRET_KEY: bad }), /^SECRET_KEY must be .* without spaces or line ends/, JSON.stringify(bad))
+    t.match(
+      refusal({ SECRET_KEY: bad }),
+      /^SECRET_KEY must be .* without leading or trailing spaces or line breaks/,
+      JSON.stringify(bad),
+    )
   }
 })
 
@@ -259,7 +263,7 @@ t.test('VENDOR_HOSTS takes each host once, with a vendor that there is', async (
     '::1=posthog',
     'posthog.example posthog',
   ]) {
-    t.match(refusal({ VENDOR_HOSTS: bad }), /^VENDOR_HOSTS must be names of hosts without a port, .* but is /, bad)
+    t.match(refusal({ VENDOR_HOSTS: bad }), /^VENDOR_HOSTS must be host names without a port, .* but is /, bad)
   }
 })
 
@@ -305,7 +309,7 @@ t.test('roles need the parts that services share', async (t) => {
 t.test('several workers need Redis, and a service that does everything', async (t) => {
   t.match(refusal({ WORKERS: '2' }), /WORKERS above 1 needs REDIS_URL/)
   t.match(refusal({ REDIS_REPLICAS: '1' }), /REDIS_REPLICAS above 0 needs REDIS_URL/)
-  t.match(refusal({ WORKERS: '2', ROLE: 'api', ...SERVERS }), /WORKERS above 1 is for ROLE=all/)
+  t.match(refusal({ WORKERS: '2', ROLE: 'api', ...SERVERS }), /WORKERS above 1 requires ROLE=all/)
   for (const WORKERS of ['0', '65', 'two']) t.match(refusal({ WORKERS, ...SERVERS }), /WORKERS must be/)
   t.equal(loadConfig({ WORKERS: '2', REDIS_URL: SERVERS.REDIS_URL }).WORKERS, 2)
   t.equal(loadConfig({}).WORKERS, 1)

@@ -296,7 +296,7 @@ export class TallyhouseSession {
       const { code, error } = await response.json()
       return { status, code, message: error }
     } catch {
-      return { status, code: 'network', message: 'The service did not respond, or something else did.' }
+      return { status, code: 'network', message: 'The service did not respond, or the response was not its own.' }
     }
   }
 

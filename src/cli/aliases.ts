@@ -8,19 +8,19 @@ import { readTarget, TARGET_USAGE } from './target.js'
 const USAGE = `Usage: tallyhouse aliases list --distinct-id ID [options]
        tallyhouse aliases remove --distinct-id ID --alias NAME --yes [options]
 
-Lists the other names of a user of a running service, and takes one back that was given by mistake.
+Lists the other names of a user of a running service, and removes one that was given by mistake.
 
 list    lists the aliases of a user, by any of its names, one per line; at most 1000.
-remove  takes an alias back: it is a name of its own again, with its own profile, and its events
-        count as those of another user. Nothing that is stored is rewritten, so an alias that is made
-        again joins the two as before. Without --yes, it only says what it would do.
+remove  removes an alias: it is a user of its own again, with its own profile and events. Stored
+        events are not rewritten, so making the alias again joins the two as before. Without --yes,
+        it only says what it would do.
 
   --distinct-id ID   the user
-  --alias NAME       the alias to take back
+  --alias NAME       the alias to remove
   --json             prints the list as JSON
 ${TARGET_USAGE}
 
-The exit code is 0 if the list was printed or the alias was taken back, and 1 if not.`
+The exit code is 0 if the list was printed or the alias was removed, and 1 if not.`
 
 interface Options {
   'distinct-id'?: string
@@ -42,7 +42,7 @@ const ACTIONS = {
 } as const satisfies Record<string, { run: Run; takes: object }>
 
 export const command: Command = {
-  summary: 'lists the aliases of a user, and takes one back',
+  summary: 'lists the aliases of a user, and removes one',
   usage: USAGE,
   async run([name = '', ...args], io) {
     if (name !== 'list' && name !== 'remove') throw new UsageError('Say what to do with the aliases: list or remove.')

@@ -15,18 +15,18 @@ const USAGE = `Usage: tallyhouse dead-letters list [--limit N] [--json]
 A dead letter is an accepted request, or several that were accepted together, that ClickHouse
 refuses to store. It is kept unchanged, and does not block other requests.
 
-list    lists the letters that are not stored yet, oldest first, up to --limit (default: 100), with
-        the reason for each.
-show    writes the body of a letter to standard output, byte for byte.
-replay  tries to store letters again, for example after an update of ClickHouse or of this service.
-        The events keep the ids that their response contained. A letter that is still refused is
-        kept, and the exit code is 1. Ctrl-C lets the letter that is being stored finish, which
-        can take minutes while ClickHouse does not answer; a second Ctrl-C ends the command at
-        once. Rerun it after either: nothing is stored twice.
+list    lists the dead letters that are not stored yet, oldest first, up to --limit (default: 100),
+        with the reason for each.
+show    writes the body of a dead letter to standard output, byte for byte.
+replay  tries to store dead letters again, for example after an update of ClickHouse or of this
+        service. The events keep the ids that their response contained. A dead letter that is still
+        refused is kept, and the exit code is 1. Ctrl-C lets the current one finish, which can take
+        minutes while ClickHouse does not respond; a second Ctrl-C ends the command immediately.
+        Rerun it after either: nothing is stored twice.
 
 The service may be running. The store is the one that its settings name: CLICKHOUSE_URL, or
-DATA_DIR. Its place is printed to standard error. A letter lies on the shard of its lane, and is
-replayed there; of several shards, all must be up.`
+DATA_DIR. Its address is printed to standard error. A dead letter is on the shard of its lane, and
+is replayed there. With several shards, all must be up.`
 
 /** Letters that `replay --all` reads at a time. */
 const PAGE = 100
@@ -119,7 +119,8 @@ async function find(shards: Shards, positions: Position[]): Promise<DeadLetter[]
   const letters: DeadLetter[] = []
   for (const at of positions) {
     const found = await readDeadLetters(shards, { limit: PAGE, at: [at] })
-    if (found.length === 0) throw new Error(`No dead letter ${formatPosition(at)} waits. See: dead-letters list.`)
+    if (found.length === 0)
+      throw new Error(`There is no waiting dead letter ${formatPosition(at)}. See: dead-letters list.`)
     letters.push(...found)
   }
   return letters
@@ -134,9 +135,9 @@ function parse(name: string, { takes }: Action, args: string[]): Arguments {
     throw new UsageError(`--limit must be a whole number from 1 to ${MAX_LIMIT}.`)
   }
   if (name === 'list' && positionals.length > 0) throw new UsageError('list takes no ID. To see one: show ID.')
-  if (name === 'show' && positionals.length !== 1) throw new UsageError('Name the one letter to show, by its ID.')
+  if (name === 'show' && positionals.length !== 1) throw new UsageError('Name the dead letter to show, by its ID.')
   if (name === 'replay' && positionals.length > 0 === all) {
-    throw new UsageError('Name the letters to replay by their IDs, or give --all.')
+    throw new UsageError('Name the dead letters to replay by their IDs, or use --all.')
   }
   const wrong = positionals.find((id) => !isPositionText(id))
   if (wrong !== undefined) throw new UsageError(`"${wrong}" is not the ID of a dead letter, such as 1760000000000-0.`)

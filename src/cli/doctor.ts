@@ -6,20 +6,20 @@ import { defaultUrl, urlOf } from './target.js'
 
 const USAGE = `Usage: tallyhouse doctor --sdk NAME [options]
 
-Prints the line to change in your code, so that the SDK of another product sends its events here.
+Prints the line to change in your code so that another product's SDK sends its events here.
 
   --sdk NAME   ${Object.keys(VENDORS).join(', ')}
   --url URL    address of the service as the SDK reaches it (default: http://HOST:PORT from the
                settings)
-  --key KEY    the write key (default: the variable WRITE_KEY). The store keeps only hashes of keys,
-               so a key that is lost cannot be shown again; make another one:
+  --key KEY    the write key (default: the variable WRITE_KEY). The store only has hashes of keys, so
+               a lost key cannot be shown again; make another one:
                tallyhouse keys create --project NAME --kind write
-  --check      also sends one test event as that SDK does, and reads it back if there is a key that
-               may read, in the variable READ_KEY or SECRET_KEY. The event stays: it is named
+  --check      also sends one test event as that SDK does, and reads it back if the variable
+               READ_KEY or SECRET_KEY has a key that may read. The event stays: it is named
                "${TEST_NAME}", as is its user
 
-With --check the exit code is 1 if the SDK would not take the event for delivered, or it cannot be
-read back.`
+With --check the exit code is 1 if the SDK would not consider the event delivered, or if it cannot
+be read back.`
 
 const PLACEHOLDER = 'YOUR_WRITE_KEY'
 const HOW_TO_MAKE = 'Make a write key: tallyhouse keys create --project NAME --kind write\n'
@@ -53,16 +53,16 @@ async function check(vendor: VendorHelp, place: Place, io: CommandIo): Promise<b
   })
   const text = await response.text()
   if (response.status >= 300 && response.status < 400) {
-    io.stderr.write(`Something redirects ${path} (${response.status}): SDKs lose events by that.\n`)
+    io.stderr.write(`Something redirects ${path} (${response.status}): SDKs lose events that way.\n`)
     return false
   }
   if (!vendor.isTaken(response.status, text)) {
-    io.stderr.write(`The event was not taken: ${response.status} ${text.slice(0, 500).replaceAll(place.key, '…')}\n`)
+    io.stderr.write(`The event was not accepted: ${response.status} ${text.slice(0, 500).replaceAll(place.key, '…')}\n`)
     return false
   }
   const readKey = io.env.READ_KEY || io.env.SECRET_KEY
   if (!readKey) {
-    io.stderr.write('The event was taken. Set READ_KEY or SECRET_KEY to have it read back.\n')
+    io.stderr.write('The event was accepted. Set READ_KEY or SECRET_KEY to have it read back.\n')
     return true
   }
   return await readBack(place, id, readKey, io)
@@ -75,16 +75,16 @@ async function readBack({ url }: Place, id: string, key: string, io: CommandIo):
     const response = await call(`${url}/public/events?${query}`, io, { headers: { 'x-api-key': key } })
     const text = await response.text()
     if (response.status !== 200) {
-      io.stderr.write(`The event was taken, but reading failed: ${response.status} ${text.slice(0, 500)}\n`)
+      io.stderr.write(`The event was accepted, but reading it back failed: ${response.status} ${text.slice(0, 500)}\n`)
       return false
     }
     if (text.includes(id)) {
-      io.stderr.write('The event was taken and read back.\n')
+      io.stderr.write('The event was accepted and read back.\n')
       return true
     }
     await wait(READ_INTERVAL_MS, null, { signal: io.signal })
   } while (Date.now() < deadline)
-  io.stderr.write('The event was taken, but is not there. Do both keys belong to the same project?\n')
+  io.stderr.write('The event was accepted, but is not there. Do both keys belong to the same project?\n')
   return false
 }
 
@@ -105,7 +105,7 @@ async function parse(args: string[], io: CommandIo): Promise<{ vendor: VendorHel
   const vendor = sdk !== undefined && Object.hasOwn(VENDORS, sdk) ? VENDORS[sdk] : undefined
   if (!vendor) throw new UsageError(`Say which SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
   if (/^[pr]k_/.test(key)) throw new UsageError('This key cannot send events. A write key begins with wk_.')
-  if (!/^[\w.-]+$/.test(key)) throw new UsageError('--key is not a key.')
+  if (!/^[\w.-]+$/.test(key)) throw new UsageError('--key is not a valid key.')
   const url = urlOf(given ?? (await defaultUrl(io.env)))
   const { protocol } = new URL(url)
   const place = { url, host: url.slice(`${protocol}//`.length), protocol: protocol.slice(0, -1), key }

@@ -23,9 +23,7 @@ export async function drain(
   for (const { number, journal } of lanes) {
     const latest = journals.findLast(({ lane }) => lane === number)
     if (!latest || latest.id === journal.id) continue
-    throw new Error(
-      `The store at ${place} belongs to another journal. Set REDIS_URL or DATA_DIR to the service's value.`,
-    )
+    throw new Error(`The store at ${place} belongs to another journal. Set REDIS_URL or DATA_DIR as for the service.`)
   }
   const entries = await waitingIn(lanes)
   if (entries === 0) return

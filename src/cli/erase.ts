@@ -75,9 +75,9 @@ export const command: Command = {
     const { gone_at: goneAt, purge_error } = await whenGone(last.response, () => erase(last.users.slice(0, 1)), io)
     io.stderr.write(
       goneAt !== null
-        ? `By ${new Date(goneAt).toISOString()} the data has left the disks of ClickHouse; backups still contain it.\n`
+        ? `The data leaves the disks of ClickHouse by ${new Date(goneAt).toISOString()}; backups still contain it.\n`
         : purge_error
-          ? `The data is in no response any more, but still on disk. ${purge_error}\n`
+          ? `The data is in no response any longer, but still on disk. ${purge_error}\n`
           : 'ClickHouse is still rewriting its tables. Rerun the command to see when the data has left its disks.\n',
     )
     return goneAt === null || unreadable > 0 ? 1 : 0

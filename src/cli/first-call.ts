@@ -52,7 +52,7 @@ function readKey(url: string): string {
 
 /** The service responds to every path, but not with its calls. */
 function wrongPath(url: string): string {
-  return `The service responds at ${url}, but has no calls below that path. Set its address without it, such as ${new URL(url).origin}.`
+  return `The service responds at ${url}, but has no calls under that path. Leave the path out, as in ${new URL(url).origin}.`
 }
 
 /** Why a call to a service failed, for its user. */

@@ -9,15 +9,15 @@ import { readTarget, TARGET_USAGE } from './target.js'
 const USAGE = `Usage: tallyhouse ids list [options]
        tallyhouse ids forget PROJECT [--kind page|secret] [options]
 
-Events with an insert_id are stored once within seven days, so a running service remembers the ids:
-those of each project, by the kind of the key that they came with, which is page for write and
-public keys, and in each lane, up to MAX_INSERT_IDS. If more come, the oldest are forgotten early.
+An event with an insert_id is stored once within seven days, so a running service remembers the ids:
+up to MAX_INSERT_IDS for each project, lane and kind of key (page, which is write and public keys,
+or secret). If more arrive, the oldest are forgotten early.
 
-list    prints how many ids of the key's project are remembered, and since when all are.
-forget  forgets them, and frees their memory, also while the journal is full. An event that is sent
-        again after that is stored again. PROJECT must be the project of the key.
+list    prints how many ids of the key's project are remembered, and from when on all of them.
+forget  forgets them and frees their memory, even while the journal is full. An event that is sent
+        again afterwards is stored again. PROJECT must be the project of the key.
 
-  --kind KIND        only the ids that came with keys of a page, or with secret keys
+  --kind KIND        only the ids sent with keys of this kind: page or secret
   --json             prints the lines as JSON
 ${TARGET_USAGE}
 
@@ -38,7 +38,7 @@ const ACTIONS = {
 } as const
 
 export const command: Command = {
-  summary: 'counts the insert_ids that are remembered, and forgets them',
+  summary: 'counts and forgets remembered insert_ids',
   usage: USAGE,
   async run([name = '', ...args], io) {
     if (name !== 'list' && name !== 'forget') throw new UsageError('Say what to do with the ids: list or forget.')
@@ -73,7 +73,7 @@ async function forget(
   const { value: described } = await connection.call({ method: 'GET', path: '/public/key' }, { signal })
   // So that no other one's are forgotten by mistake.
   const { project: own } = described.key as { project: string }
-  if (own !== project) throw new Error(`The key is of project ${own}. Use a secret key of ${project}.`)
+  if (own !== project) throw new Error(`The key belongs to project ${own}. Use a secret key of ${project}.`)
   const path = kind === undefined ? '/public/ids' : `/public/ids?kind=${kind}`
   const { value } = await connection.call({ method: 'DELETE', path }, { signal })
   stderr.write(`${counted(Number(value.forgotten), 'id')} of ${project} forgotten.\n`)
@@ -95,6 +95,6 @@ function table(ids: readonly RememberedIds[]): string {
 
 function kindOf({ kind }: Options): KeyClass | undefined {
   const known = KEY_CLASSES.find((one) => one === kind)
-  if (kind !== undefined && !known) throw new UsageError(`--kind is page or secret, not "${kind}".`)
+  if (kind !== undefined && !known) throw new UsageError(`--kind must be page or secret, not "${kind}".`)
   return known
 }

@@ -12,26 +12,27 @@ const USAGE = `Usage: tallyhouse keys create --project NAME [--kind KIND]
        tallyhouse keys rotate --project NAME [--kind KIND] [--grace 24h]
        tallyhouse keys revoke ID...
 
-create  makes a public and a secret key, or one key of the given kind. A project comes into being
-        with its first key, and may have any number of each kind: public keys make session calls,
-        write keys send events and profile changes and may be in a browser, read keys read, and
-        secret keys do everything but session calls.
-          --origin       of a write or public key: only pages of this origin may use it; may be
-                         given several times. It keeps other sites' pages out, but not a program
-                         that pretends to be a page.
-          --events-only  of a write key: it sends events and session calls, and changes no users.
+create  makes a public and a secret key, or one key of the given kind. A project is created with
+        its first key, and can have any number of each kind: public keys make session calls, write
+        keys send events and profile changes and may be in a browser, read keys read, and secret
+        keys do everything but session calls.
+          --origin       for a write or public key: only pages of this origin may use it; can be
+                         repeated. It keeps other sites' pages out, but not a program that
+                         pretends to be a page.
+          --events-only  for a write key: it sends events and session calls, and cannot change
+                         users.
 list    lists the stored keys; it never shows a key itself.
-rotate  makes a new key of each kind that the project has, for the same origins and calls: one for
-        each of them where the project has several. The old keys stay valid for --grace
-        (for example 30m, 24h or 7d; 0 for no time), so that clients can switch without a gap.
+rotate  makes a new key of each kind that the project has; if keys of a kind differ in their origins
+        or calls, one for each such group. The old keys stay valid for --grace (for example 30m, 24h
+        or 7d; 0 to end them now), so that clients can switch without a gap.
 revoke  revokes keys, named by their ID in the list or by the whole key.
 
-A key is shown only once, when it is made. Running services accept it at once, or within a second
-while clients send many wrong keys, and refuse a revoked key within 10 s. The keys in PUBLIC_API_KEY
+A key is shown only once, when it is made. Running services accept it immediately, or within a
+second while many wrong keys arrive, and refuse a revoked key within 10 s. The keys in PUBLIC_API_KEY
 and SECRET_KEY are not stored here; change them in the settings.
 
 The keys are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. The store
-must exist: start the service once before. Its place is printed to standard error.`
+must exist: start the service once before. Its address is printed to standard error.`
 
 const KINDS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(KEY_KINDS)
 /** What `create` makes unless it is told the kind. */
@@ -120,7 +121,7 @@ async function rotate(clickhouse: ClickHouse, options: Options, _ids: string[], 
   const project = projectOf(options)
   const wanted = kindsOf(options)
   const earlier = (await readKeys(clickhouse)).filter((key) => key.projectId === project && wanted.includes(key.kind))
-  if (earlier.length === 0) throw new Error(`Project ${project} has no such key to rotate. Make one: keys create.`)
+  if (earlier.length === 0) throw new Error(`Project ${project} has no such key to rotate. Create one: keys create.`)
   await make(
     clickhouse,
     wanted.flatMap((kind) => distinct(earlier.filter((key) => key.kind === kind))),
@@ -202,13 +203,13 @@ function projectOf({ project }: Options): string {
   if (project === undefined) throw new UsageError('Say which project: --project NAME.')
   if (PROJECT.test(project)) return project
   throw new UsageError(
-    'The name of a project is 1 to 64 letters, digits and characters of . _ - after a first letter or digit.',
+    'The name of a project must begin with a letter or digit, and have at most 64 letters, digits or . _ -',
   )
 }
 
 function kindsOf({ kind }: Options): KeyKind[] {
   const kinds = KEY_KINDS.filter((known) => kind === undefined || kind === known)
-  if (kinds.length === 0) throw new UsageError(`--kind is ${KINDS}, not "${kind}".`)
+  if (kinds.length === 0) throw new UsageError(`--kind must be ${KINDS}, not "${kind}".`)
   return kinds
 }
 
@@ -220,7 +221,9 @@ function limitsOf({ kind, origin, 'events-only': eventsOnly }: Options): Limits 
   }
   const other = origin.find((text) => !isOrigin(text))
   if (other !== undefined) {
-    throw new UsageError(`--origin is an origin as browsers send it, such as https://shop.example, not "${other}".`)
+    throw new UsageError(
+      `--origin must be an origin as browsers send it, such as https://shop.example, not "${other}".`,
+    )
   }
   return { origins: [...new Set(origin)].sort(), eventsOnly }
 }
@@ -228,6 +231,7 @@ function limitsOf({ kind, origin, 'events-only': eventsOnly }: Options): Limits 
 /** in ms */
 function graceOf({ grace }: Options): number {
   const [, count, unit = 's'] = /^(\d{1,6})([smhd])$|^0$/.exec(grace) ?? []
-  if (count === undefined && grace !== '0') throw new UsageError('--grace is a time such as 30m, 24h or 7d, or 0.')
+  if (count === undefined && grace !== '0')
+    throw new UsageError('--grace must be a duration such as 30m, 24h or 7d, or 0.')
   return Number(count ?? 0) * (UNIT_MS[unit] ?? 0)
 }

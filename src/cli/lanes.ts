@@ -10,19 +10,19 @@ Without set, shows the layout of the store, what waits in each lane, and the siz
 service may be running or not.
 
 set changes the store to N lanes, and to the shards that CLICKHOUSE_URL names. Run it with the new
-settings: REDIS_URL with one server for all lanes, or one for each, those of today first and in
-their order; with fewer lanes than today, still those of today. CLICKHOUSE_URL with the shards of
-today first; shards can be added, not removed.
+settings: REDIS_URL with one server for all lanes, or one for each, today's first and in their
+order (for fewer lanes than today, still all of today's); CLICKHOUSE_URL with today's shards first.
+Shards can be added, not removed.
 
   1. Running services are told to refuse writes: a 503 with Retry-After.
   2. What they accepted is stored, by them or by this command.
-  3. What only the journals have moves to the new lanes: idempotency keys, insert_ids, and the values
-     of profiles and sessions whose last change is a dead letter. Stored rows stay where they are.
-  4. The new layout is recorded. Services with the old settings refuse everything from now on:
+  3. What only the journals have moves to the new lanes: idempotency keys, insert_ids, and the
+     values of profiles and sessions whose last change is a dead letter. Stored rows stay.
+  4. The new layout is recorded. From then on, services with the old settings refuse everything:
      start them with the new ones.
 
-It can be interrupted or killed at any step: run it again, and it resumes. With the embedded journal
-the service must be stopped.`
+You can interrupt or kill it at any step: run it again, and it resumes. With the embedded journal,
+stop the service first.`
 
 export const command: Command = {
   summary: 'shows the lanes and shards of the store, and changes their number',

@@ -48,6 +48,6 @@ export async function checkFile(folder: string, { file, bytes, sha256 }: Chunk):
   const hash = createHash('sha256')
   for await (const piece of createReadStream(path)) hash.update(piece)
   if (size !== bytes || hash.digest('hex') !== sha256) {
-    throw new Error(`${path} is damaged: it is not what was exported. Copy the folder again.`)
+    throw new Error(`${path} is damaged: it differs from what was exported. Copy the folder again.`)
   }
 }

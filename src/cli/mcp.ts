@@ -12,24 +12,24 @@ import { READ_TARGET_USAGE, readTarget, type Target } from './target.js'
 
 const USAGE = `Usage: tallyhouse mcp [options]
 
-Lets an assistant answer questions from the events of a running service: a server of the Model
+Lets an assistant answer questions from the events of a running service. It is a server of the Model
 Context Protocol on standard input and output, which the assistant starts itself. docs/mcp.md says
-how to add it to Claude, Cursor and VS Code; without a copy of Tallyhouse on the assistant's
-machine, they connect to the service's own /mcp.
+how to add it to Claude, Cursor and VS Code. Without Tallyhouse on the assistant's machine, they
+connect to the service's own /mcp.
 
 The tools only read: names of events, properties and values, answers to questions, one user, recent
-events. So give it a read key, which "tallyhouse keys create --project NAME --kind read" makes.
+events. So give it a read key: tallyhouse keys create --project NAME --kind read.
 
 ${READ_TARGET_USAGE}
 
-It ends once the assistant has closed its input and every call is answered, or by Ctrl-C. The
-service need not run yet when it starts. The exit code is 0, or 2 for a usage error.`
+It ends when the assistant has closed its input and every call is answered, or on Ctrl-C. It can
+start before the service does. The exit code is 0, or 2 for a usage error.`
 
 /** Somebody waits for the answer, and can ask again. Clients of MCP wait for a minute, and a silent store is told of after half of it. */
 const RETRY = { attempts: 3, withinMs: 15_000 }
 
 export const command: Command = {
-  summary: 'lets an assistant ask a running service, by MCP',
+  summary: 'lets an assistant ask a running service (MCP)',
   usage: USAGE,
   async run(args, io) {
     const target = await readTarget(parse(args), io)

@@ -11,8 +11,8 @@ import { READ_TARGET_USAGE, readTarget } from './target.js'
 
 const USAGE = `Usage: tallyhouse tail [options]
 
-Prints events as they come, until Ctrl-C. A stream that breaks off is opened again where it ended,
-so no event is skipped and none is printed twice.
+Prints events as they arrive, until Ctrl-C. A stream that breaks off is reopened where it ended, so
+no event is skipped and none is printed twice.
 
 ${READ_TARGET_USAGE}
   --format FORMAT    ndjson (default), an event per line as export writes it, or short: time, name,
@@ -22,7 +22,7 @@ ${READ_TARGET_USAGE}
   --from TIME        only events at or after this time, in milliseconds since 1970 or ISO 8601 (UTC
                      if it has no zone)
   --to TIME          only events before this time
-  --after ID         begins behind the event with this eventId (default: with what is accepted from
+  --after ID         begins after the event with this eventId (default: with what is accepted from
                      now on)
 
 The exit code is 0 after Ctrl-C or if the reader of the output closes it, 1 if the service refuses
@@ -32,7 +32,7 @@ the stream, and 2 for a usage error.`
 const CONTROLS = /\p{Cc}/gu
 
 export const command: Command = {
-  summary: 'prints events of a running service as they come',
+  summary: 'prints events of a running service as they arrive',
   usage: USAGE,
   async run(args, io) {
     const values = parseEventOptions(args, { format: { type: 'string', default: 'ndjson' }, after: { type: 'string' } })

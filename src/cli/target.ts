@@ -14,7 +14,7 @@ export interface Target {
 /** How the options of `readTarget` are described to users. */
 export const TARGET_USAGE = `  --url URL          address of the service (default: http://HOST:PORT from the settings)
   --key-file FILE    a file that contains the secret key (default: the variable SECRET_KEY); no
-                     option takes the key itself, as other users of the machine could read it`
+                     option takes the key itself, because other users could read it`
 
 /** The same for a command that only reads. */
 export const READ_TARGET_USAGE = `${TARGET_USAGE}. A
@@ -35,7 +35,7 @@ export async function readTarget(values: { url?: string; 'key-file'?: string }, 
     throw new UsageError('The secret key is missing. Set SECRET_KEY, or name a file that contains it with --key-file.')
   }
   if (!/^[ -~]+$/.test(secretKey)) {
-    throw new UsageError('The secret key has a character that a key cannot have, such as a line end.')
+    throw new UsageError('The secret key has a character that no key can have, such as a line break.')
   }
   return { url, secretKey, keyDigest: digest(secretKey) }
 }
@@ -57,7 +57,7 @@ export function urlOf(given: string): string {
   const url = given.replace(/\/+$/, '')
   if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--url must be like http://127.0.0.1:3000.`)
   const { username, password } = new URL(url)
-  if (username || password) throw new UsageError('--url must not have a user or a password: they are not sent.')
+  if (username || password) throw new UsageError('--url must not have a user or a password, because they are not sent.')
   return url
 }
 

@@ -336,7 +336,7 @@ export class ClickHouse {
       yields: () => project !== undefined && this.#yields(project),
     })
     slot.onCutOff(() =>
-      stream.destroy(new Error('the client did not read the result, and another needed its connection')),
+      stream.destroy(new Error('the client did not read the result, and another one needed the connection')),
     )
     return signal ? addAbortSignal(signal, stream) : stream
   }
@@ -426,5 +426,5 @@ export class ClickHouse {
 }
 
 function unreachable(error: NoSlotError): never {
-  throw new StoreUnreachableError(`ClickHouse was not asked: ${error.message}`, { cause: error })
+  throw new StoreUnreachableError(`The query was not sent to ClickHouse: ${error.message}`, { cause: error })
 }

@@ -227,7 +227,7 @@ export class StoreUnreachableError extends Error {
 export function assertIsFromClickHouse(headers: object): void {
   if (Object.keys(headers).some((name) => name.startsWith('x-clickhouse-'))) return
   throw new Error(
-    'the response is not from ClickHouse, as it has no header X-ClickHouse-…: check CLICKHOUSE_URL, ' +
+    'the response is not from ClickHouse, because it has no header X-ClickHouse-…: check CLICKHOUSE_URL, ' +
       'and that every proxy in front of ClickHouse passes its headers',
   )
 }

@@ -138,7 +138,7 @@ async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): P
   if (!hasReplicas) return events?.engine.startsWith('Replicated') ?? false
   if (events && !events.engine.startsWith('Replicated')) {
     throw new SchemaError(
-      'CLICKHOUSE_URL has replicas, but the tables were made without. Move the store with tallyhouse export --all and ' +
+      'CLICKHOUSE_URL has replicas, but the tables are not replicated. Move the store with tallyhouse export --all and ' +
         'import --all, as docs/scale.md says.',
     )
   }
@@ -149,7 +149,7 @@ async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): P
   )
   if (macros.length < 2) {
     throw new SchemaError(
-      'ClickHouse has to be told which replica it is: its configuration needs the macros shard and replica, and a Keeper.',
+      'ClickHouse does not know which replica it is: its configuration needs the macros shard and replica, and a Keeper.',
     )
   }
   return true

@@ -38,7 +38,7 @@ export interface OwnStoreOptions {
 }
 
 const NO_PRIORITIES =
-  'queries and merges are not held back behind events, as the process lacks CAP_SYS_NICE: docs/operations.md, Tuning, says how to grant it'
+  'queries and merges do not yield to events, because the process lacks CAP_SYS_NICE: docs/operations.md, Tuning, says how to grant it'
 
 const QUIET = { info() {}, warn() {}, error() {} }
 /** What a user can set to name a store. */

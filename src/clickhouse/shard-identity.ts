@@ -49,7 +49,7 @@ async function placedIdentity({ number, name, clickhouse }: Shard): Promise<Iden
   const identity = await identityOf(clickhouse)
   if (!identity || identity.number === number) return identity
   throw new ShardsError(
-    `The order of CLICKHOUSE_URL was changed: ${name} is shard ${identity.number} of its store, but is named as shard ${number}. Name all shards in their order.`,
+    `The order of CLICKHOUSE_URL was changed: ${name} is shard ${identity.number} of its store, but is listed as shard ${number}. List all shards in their order.`,
   )
 }
 
@@ -83,6 +83,6 @@ async function refuseForeign(clickhouse: ClickHouse, number: number, name: strin
   )
   if (!found) return
   throw new ShardsError(
-    `${name} is to be the new shard ${number}, but has data of its own. Name the store's first shard first in CLICKHOUSE_URL, and give new ones an empty database.`,
+    `${name} should be the new shard ${number}, but has data of its own. List the store's first shard first in CLICKHOUSE_URL, and give new ones an empty database.`,
   )
 }

@@ -110,7 +110,7 @@ export class Connection {
       throw new TypeError('secretKey must be the secret key of the project')
     }
     if (secretKey.startsWith('pk_')) {
-      throw new TypeError('secretKey is a public key, which is for browsers; a server needs the secret one')
+      throw new TypeError('secretKey is a public key, which is for browsers; a server needs the secret key')
     }
     this.#url = url.replace(/\/+$/, '')
     this.#key = secretKey

@@ -130,7 +130,7 @@ export class EventQueue {
     if (this.#size >= this.#maxSize || this.#bytes + bytes > this.#maxBytes) {
       throw new TallyhouseError(
         'queue_full',
-        'The queue is full: the service is unavailable, or slower than the events come.',
+        'The queue is full: the service is unavailable, or slower than events are tracked.',
       )
     }
     const entry = newEntry(text, bytes)
@@ -234,7 +234,7 @@ function indexesIn({ status, details }: TallyhouseError): Set<number> {
 }
 
 function closedInTransit(cause: TallyhouseError): TallyhouseError {
-  const message = 'The client was closed before the service responded; the event may have been stored nevertheless.'
+  const message = 'The client was closed before the service responded; the event may have been stored anyway.'
   return new TallyhouseError('closed', message, { cause })
 }
 

@@ -50,7 +50,7 @@ export function formatEvent(
     throw invalid(
       'timestamp',
       isSeconds
-        ? 'is in seconds by mistake: multiply it by 1000'
+        ? 'seems to be in seconds: multiply it by 1000'
         : `must be a Date or a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
     )
   }

@@ -353,7 +353,7 @@ function step(id: string): string {
   checkName('The id', id)
   // Escaped or not, a URL resolves these: `/users/../export` is the export of the whole project.
   if (id === '.' || id === '..') {
-    throw new TallyhouseError('invalid_request', `No URL leads to the id ${id}, as it is a step in a path.`)
+    throw new TallyhouseError('invalid_request', `"${id}" cannot be used as an id in a URL.`)
   }
   return encodeURIComponent(id)
 }

@@ -4,7 +4,7 @@ import { type TSchema, Type } from '@sinclair/typebox'
 
 const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 const whole = Type.Integer()
-const complete = Type.Boolean({ description: 'Whether it is over.' })
+const complete = Type.Boolean({ description: 'Whether the interval is over.' })
 const breakdown = Type.Array(Type.Unknown(), {
   description: 'A value for each field, of any type that JSON has; `["$other"]` for the rest.',
 })
@@ -34,7 +34,7 @@ export const Cohort = Type.Object({
   cells: Type.Array(Type.Object({ interval: whole, users: whole, complete })),
 })
 export const Averages = Type.Array(Type.Object({ interval: whole, share: orNull(Type.Number()) }), {
-  description: 'Of the cells that are over; null where there is none.',
+  description: 'Over the completed cells; null if there are none.',
 })
 export const PathsResults = Type.Object({
   nodes: Type.Array(Type.Object({ step: whole, event: Type.String(), users: whole })),

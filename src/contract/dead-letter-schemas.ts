@@ -42,7 +42,7 @@ export const DeadLetterPage = withFields(
 )
 export const ReplayedLetters = withFields(
   fieldsOf<responses.ReplayedLetters>({
-    replayed: Type.Integer({ description: 'How many are stored now.' }),
+    replayed: Type.Integer({ description: 'How many were stored.' }),
     refused: Type.Array(Type.Object({ id: Type.String(), reason: Type.String() })),
   }),
 )

@@ -103,7 +103,7 @@ export function flag(): Schema<boolean> {
   return Type.Boolean({ message: 'must be true or false' }) as unknown as Schema<boolean>
 }
 
-export function text(message = 'must be a text'): Schema<string> {
+export function text(message = 'must be a string'): Schema<string> {
   return Type.String({ message }) as unknown as Schema<string>
 }
 

@@ -9,7 +9,7 @@ import { fieldsOf, withFields } from './schemas.js'
 const Kind = Type.Union(
   KEY_CLASSES.map((kind) => Type.Literal(kind)),
   {
-    description: 'Of the keys that they came with: `page` for write and public keys',
+    description: 'The kind of key that sent them: `page` for write and public keys',
     message: 'must be page or secret',
   },
 )
@@ -25,7 +25,7 @@ export const RememberedIds = withFields(
           lane: Type.Integer(),
           ids: Type.Integer(),
           since: Type.Union([Type.Integer(), Type.Null()], {
-            description: 'Milliseconds from which on all are known; null if those of seven days are.',
+            description: 'All ids sent since this time (ms) are remembered; null for the full seven days.',
           }),
         }),
       ),

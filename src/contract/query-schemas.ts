@@ -16,7 +16,7 @@ export const Page = {
     maximum: MAX_PAGE,
     default: 50,
     message: `must be a whole number from 1 to ${MAX_PAGE}`,
-    description: 'The most rows of a page.',
+    description: 'Maximum number of rows in a page.',
   }),
   page: Type.Integer({ ...pageNumber, default: 1 }),
 }
@@ -47,8 +47,8 @@ const eventFilter = {
 /** Of a batch of events. Others are ignored, as fields of a body are. */
 export const BatchQuery = Type.Object({
   stored_before: time(
-    'Skips events whose `insert_id` an event of the same user has that was stored before this, however long ago: milliseconds ' +
-      'since 1970. With a secret key only. `skipped` says how many.',
+    'Skips events if an event of the same user with the same `insert_id` was stored before this time (milliseconds since ' +
+      '1970), however long ago. Secret keys only. `skipped` counts them.',
   ),
 })
 
@@ -57,8 +57,8 @@ export const LiveQuery = query(eventFilter)
 export const LiveHeaders = Type.Object({
   'last-event-id': Type.Optional(
     Type.String({
-      message: 'must be the id of the last event that came over this stream, or be absent',
-      description: 'The `id` of the last event that came: the stream resumes behind it, however long ago that was.',
+      message: 'must be the id of the last event received from this stream, or be absent',
+      description: 'The `id` of the last event received: the stream resumes after it, however old it is.',
     }),
   ),
 })
@@ -114,7 +114,7 @@ export const ExportQuery = query({
       minimum: 1,
       maximum: MAX_EXPORT,
       message: `must be a whole number from 1 to ${MAX_EXPORT}`,
-      description: 'The most rows, for files of a size; all there are if absent.',
+      description: 'Maximum number of rows; all of them if absent.',
     }),
   ),
 })
@@ -128,14 +128,14 @@ const search = (description: string) =>
       [Kind]: 'Search',
       type: 'string',
       maxLength: MAX_NAME,
-      message: `must be a text of at most ${MAX_NAME} characters`,
+      message: `must be a string of at most ${MAX_NAME} characters`,
       description,
     }),
   )
 
 export const UsersQuery = query({
   ...Page,
-  search: search('Only users who have this text, in any case, in their name, an alias or a text of their properties.'),
+  search: search('Only users with this text, case-insensitively, in their name, an alias or a string property.'),
 })
 export const SessionsQuery = query({
   ...Page,
@@ -152,17 +152,17 @@ export const SessionsQuery = query({
 export const PropertiesQuery = query({ event: eventFilter.event })
 export const ValuesQuery = query({
   field: Type.String({
-    description: 'As in questions, such as `properties.plan`; a name with a dot in it as `["properties","a.b"]`.',
+    description: 'As in questions, such as `properties.plan`; a name that contains a dot as `["properties","a.b"]`.',
     message: 'must be event, distinct_id, timestamp, properties.<name> or user.<name>',
   }),
   event: eventFilter.event,
-  search: search('Only values that hold this text, in any case.'),
+  search: search('Only values that contain this text, case-insensitively.'),
   limit: Type.Integer({
     minimum: 1,
     maximum: 1000,
     default: 50,
     message: 'must be a whole number from 1 to 1000',
-    description: 'The most values.',
+    description: 'Maximum number of values.',
   }),
 })
 /** For reads without parameters. */
@@ -173,13 +173,13 @@ export const ReadyQuery = Type.Object({
   partial: Type.Optional(
     Type.Union([Type.Literal('true'), Type.Literal('false')], {
       message: 'must be true or false',
-      description: 'Whether one lane and one shard are enough, if there are several.',
+      description: 'Whether one lane and one shard of several are enough.',
     }),
   ),
   strict: Type.Optional(
     Type.Union([Type.Literal('true'), Type.Literal('false')], {
       message: 'must be true or false',
-      description: 'Whether the service is not ready while the store has lost or damaged parts.',
+      description: 'Whether lost or damaged parts of the store make the service not ready.',
     }),
   ),
 })

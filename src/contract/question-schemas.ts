@@ -36,7 +36,7 @@ const Field = custom<FieldName>('Field', {
   anyOf: [{ type: 'string' }, texts],
   message: FIELD_MESSAGE,
   description:
-    '`event`, `distinct_id`, `timestamp`, `properties.<name>` or `user.<name>`; an array if a name has a dot in it.',
+    '`event`, `distinct_id`, `timestamp`, `properties.<name>` or `user.<name>`; an array if a name contains a dot.',
 })
 const Where = custom<Filter>('Filter', {
   type: 'array',
@@ -76,33 +76,33 @@ const NameOrDefinition = shorthand(
 const range = {
   from: computed(
     Time,
-    'When the question starts: a date, an ISO time or milliseconds since 1970 (default: 30 days before `to`).',
+    'The start of the range: a date, an ISO time or milliseconds since 1970 (default: 30 days before `to`).',
   ),
-  to: computed(Time, 'When it ends; a date leaves that day out (default: the end of today).'),
+  to: computed(Time, 'The end of the range, exclusive (default: the end of today).'),
   timezone: withDefault(TimeZone, 'UTC', 'The IANA time zone of dates and days.'),
   week_start: withDefault(choice('monday', 'sunday'), 'monday', 'The first day of a week.'),
-  where: orNull(Where, 'A filter: the question sees only the events that match.'),
+  where: orNull(Where, 'A filter: only events that match count.'),
 }
 const Limit = wholeNumber(1, 1000)
 const split = {
-  breakdown: withDefault(list('fields', Field, 0, 2), [], 'Fields by whose values the answer is split.'),
-  limit: withDefault(Limit, 10, 'How many values of the breakdown have a line of their own.'),
+  breakdown: withDefault(list('fields', Field, 0, 2), [], 'Fields to split the answer by.'),
+  limit: withDefault(Limit, 10, 'How many values of the breakdown get a line of their own.'),
 }
-const noBreakdown = { breakdown: 'must not be there: only series and funnel have one' }
+const noBreakdown = { breakdown: 'is only possible for series and funnel' }
 
 export const SeriesDefinition = object({
   ...definition,
   metric: withDefault(
     choice('events', 'users', 'events_per_user', ...NUMBER_METRICS),
     'events',
-    'What is counted, or made of the numbers of `property`.',
+    'What to count, or to compute from the numbers in `property`.',
   ),
   property: when({ field: 'metric', values: NUMBER_METRICS }, Field, {
-    description: 'The field with the numbers of `sum` to `percentile`, such as `properties.price`.',
+    description: 'The field with the numbers for `sum` to `percentile`, such as `properties.price`.',
     message: 'must be a field with numbers, such as properties.price',
   }),
   p: when({ field: 'metric', values: ['percentile'] }, number(0, 100), {
-    description: 'The percentage of `percentile`.',
+    description: 'Which percentile, in percent.',
     default: 95,
   }),
 })
@@ -112,9 +112,9 @@ export const Series = object({
   interval: withDefault(
     choice('hour', 'day', 'week', 'month', 'none'),
     'day',
-    'The length of a bucket; `none` makes one of the whole range.',
+    'The length of a bucket; `none` for a single one.',
   ),
-  series: describe(list('series', SeriesDefinition, 1, 10), 'What is counted: a line each.'),
+  series: describe(list('series', SeriesDefinition, 1, 10), 'The series, one line each.'),
   ...split,
   other: withDefault(flag(), true, 'Whether the values beyond `limit` share a line.'),
   approximate: withDefault(flag(), false, 'Allows estimates of unique users, which are faster.'),
@@ -122,22 +122,22 @@ export const Series = object({
 
 export const Exclusion = object({
   ...definition,
-  after: describe(wholeNumber(1), 'The step, from 1, after which it ends an entry.'),
+  after: describe(wholeNumber(1), 'The step, from 1, after which such an event ends an entry.'),
 })
 export const Funnel = object({
   kind: literal('funnel'),
   ...range,
-  steps: describe(list('steps', Definition, 2, 20), 'The events of the steps.'),
+  steps: describe(list('steps', Definition, 2, 20), 'The steps.'),
   window: withDefault(Duration, '7d', 'How long a user has for all steps.'),
   order: withDefault(
     choice('ordered', 'strict', 'any'),
     'ordered',
-    'Whether other events may come in between (`ordered`), none of a step (`strict`), or steps in `any` order.',
+    'Steps one after another (`ordered`), with no other step in between (`strict`), or in `any` order.',
   ),
   exclude: withDefault(
     list('exclusions', Exclusion, 0, 20),
     [],
-    'Events that end an entry if they come between two steps.',
+    'Events that end an entry if they occur between two steps.',
   ),
   ...split,
 })
@@ -146,23 +146,23 @@ export const Retention = object(
   {
     kind: literal('retention'),
     ...range,
-    start: describe(NameOrDefinition, 'The event with which a user joins a cohort.'),
-    return: describe(NameOrDefinition, 'The event with which a user comes back.'),
+    start: describe(NameOrDefinition, 'The event that puts a user into a cohort.'),
+    return: describe(NameOrDefinition, 'The event that counts as a return.'),
     cohort: withDefault(
       choice('first', 'recurring'),
       'first',
-      'Whether users join with their first start event ever, or in each unit with one.',
+      'Whether users join with their first start event ever, or in every unit that has one.',
     ),
     unit: withDefault(choice('day', 'week', 'month'), 'day', 'The length of cohorts and intervals.'),
     mode: withDefault(
       choice('calendar', 'rolling'),
       'calendar',
-      'Whether intervals are those of the calendar, or begin with each user’s own start.',
+      'Whether intervals follow the calendar or begin at each user’s own start.',
     ),
     count: withDefault(
       choice('on', 'on_or_after'),
       'on',
-      'Whether a return counts in its own interval, or also in those before.',
+      'Whether a return counts in its own interval only, or in all earlier ones, too.',
     ),
     intervals: withDefault(wholeNumber(1, 90), 8, 'How many intervals are shown.'),
   },
@@ -173,11 +173,11 @@ export const Paths = object(
   {
     kind: literal('paths'),
     ...range,
-    start: orNull(NameOrDefinition, 'The event after which paths are followed.'),
-    end: orNull(NameOrDefinition, 'The event before which paths are followed; instead of `start`.'),
-    steps: withDefault(wholeNumber(1, 5), 3, 'How many events are followed.'),
+    start: orNull(NameOrDefinition, 'The event from which to follow paths.'),
+    end: orNull(NameOrDefinition, 'The event to which paths lead, instead of `start`.'),
+    steps: withDefault(wholeNumber(1, 5), 3, 'How many events to follow.'),
     window: withDefault(Duration, '30m', 'How long a path may take.'),
-    limit: withDefault(Limit, 10, 'How many names of each step have a node of their own.'),
+    limit: withDefault(Limit, 10, 'How many names per step get a node of their own.'),
   },
   noBreakdown,
 )
@@ -190,30 +190,27 @@ export const CELLS = {
   series: object({
     series: withDefault(wholeNumber(), 0, 'The number of the series, from 0.'),
     breakdown,
-    at: optional(
-      text('must be the time of a point of the answer'),
-      '`at` of a point; without it, the whole range is meant.',
-    ),
+    at: optional(text('must be the time of a point of the answer'), '`at` of a point; without it, the total.'),
   }),
   funnel: object({
     step: describe(wholeNumber(1), 'The number of a step, from 1.'),
     breakdown,
-    dropped: withDefault(flag(), false, 'Users who reached the step before and not this one.'),
+    dropped: withDefault(flag(), false, 'Users who reached the previous step but not this one.'),
   }),
   retention: object({
     cohort: describe(text('must be the date of a cohort of the answer'), 'The date of a cohort.'),
-    interval: optional(wholeNumber(), 'The number of an interval, from 0; without it, the whole cohort is meant.'),
+    interval: optional(wholeNumber(), 'The number of an interval, from 0; without it, the whole cohort.'),
   }),
   paths: object({
     step: describe(wholeNumber(), 'The number of a step, from 0.'),
-    event: optional(text(), 'The name at a node.'),
-    from: optional(text(), 'The name at which a link begins.'),
-    to: optional(text(), 'The name at which a link ends.'),
+    event: optional(text(), 'The event of a node.'),
+    from: optional(text(), 'The event where a link begins.'),
+    to: optional(text(), 'The event where a link ends.'),
   }),
 }
 
 const page = {
-  limit: withDefault(Limit, 50, 'The most users of a page.'),
+  limit: withDefault(Limit, 50, 'Maximum number of users in a page.'),
   page: withDefault(wholeNumber(1), 1, 'Which page, from 1.'),
 }
 const kind = literal('users')
@@ -233,7 +230,7 @@ export const AnyQuestionBriefly = Type.Union([
   object({
     kind,
     of: anyObject('A question of one of the other kinds.'),
-    cell: anyObject('Which number of the answer: the fields of its kind.'),
+    cell: anyObject('Which number of the answer; the fields depend on its kind.'),
     ...page,
   }),
 ])

@@ -13,7 +13,7 @@ const SavedId = Type.String({
 const Revision = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,
-  message: 'must be the revision that is replaced, 0 for none',
+  message: 'must be the revision to replace, 0 for none',
 })
 const Display = Type.Object({}, { additionalProperties: true, message: messages.object })
 const Question = Type.Object({}, { additionalProperties: true, message: messages.object })

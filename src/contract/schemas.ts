@@ -14,12 +14,12 @@ TypeRegistry.Set('UserName', (_schema, value) => isName(value) && !isReserved(va
 TypeRegistry.Set('LinkName', (_schema, value) => isName(value) && canLink(value))
 
 const NAME = `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`
-const RESERVED = '$anonymous and what begins with $group: or $visitor: is no user’s name'
+const RESERVED = '$anonymous and names that begin with $group: or $visitor: are reserved'
 
 export const messages = {
   name: NAME,
   userName: `${NAME}; ${RESERVED}`,
-  linkName: `${NAME}; ${RESERVED}, and a placeholder such as null, 0 or anonymous links nobody`,
+  linkName: `${NAME}; ${RESERVED}, and placeholders such as null, 0 or anonymous cannot be linked`,
   kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
   timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP} (not from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to}: that looks like seconds; multiply it by 1000)`,
@@ -39,7 +39,8 @@ const UserName = Type.Unsafe<string>({ ...Name, [Kind]: 'UserName', message: mes
 const LinkName = Type.Unsafe<string>({ ...Name, [Kind]: 'LinkName', message: messages.linkName })
 const InsertId = Type.Unsafe<string>({
   ...Name,
-  description: 'Which event it is: of all events of a user with one `insert_id`, the first within 7 days is stored.',
+  description:
+    'Identifies the event: of a user’s events with the same `insert_id`, only the first within 7 days is stored.',
 })
 const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
 const Timestamp = Type.Unsafe<number>({
@@ -56,9 +57,7 @@ export const optional = <T extends TSchema>(schema: T) =>
   Type.Optional(Type.Union([schema, Type.Null()], { message: `${schema.message}, or absent` }))
 
 /** Checked by the authentication, before anything else. */
-export const apiKey = Type.Optional(
-  Type.Unknown({ description: 'The key; it may come in the header x-api-key instead.' }),
-)
+export const apiKey = Type.Optional(Type.Unknown({ description: 'The key, unless it is in the header x-api-key.' }))
 
 const Event = Type.Object(
   {
@@ -103,7 +102,7 @@ const Operations = Type.Object(
     $append: operation('Appends the value to each array; a missing one counts as empty.'),
     $set_once: operation('Sets each property that is missing.'),
     $unset: Type.Optional(
-      Type.Any({ type: 'array', items: { type: 'string' }, description: 'Removes each property that it names.' }),
+      Type.Any({ type: 'array', items: { type: 'string' }, description: 'Removes the named properties.' }),
     ),
     $prepend: operation('Prepends the value to each array; a missing one counts as empty.'),
     $union: operation('Appends to each array the values that it does not contain.', { type: 'array', items: {} }),
@@ -131,12 +130,12 @@ const Change = Type.Any({
           description: 'As `/public/users/profile` takes them; several are applied one after the other.',
         },
         clear: { type: 'boolean', description: 'Whether all properties are removed first.' },
-        identified: { type: 'boolean', description: 'Whether somebody was identified by the name.' },
+        identified: { type: 'boolean', description: 'Whether the user was identified under this name.' },
         timestamp: {
           type: 'number',
-          description: 'When it was made: what was changed later stays. The time of the call if absent.',
+          description: 'When the change was made: later changes stay. The time of the call if absent.',
         },
-        insert_id: { type: 'string', description: 'Which change it is: within 7 days it is made once.' },
+        insert_id: { type: 'string', description: 'Identifies the change: it is made once within 7 days.' },
       },
     },
     {
@@ -239,7 +238,7 @@ export const Done = Type.Object(success)
 export const warnings = Type.Optional(
   Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
     maxItems: MAX_WARNINGS,
-    description: 'What is legal and looks like a mistake, as sentences; absent if there is nothing.',
+    description: 'Likely mistakes that are not errors; absent if there are none.',
   }),
 )
 /** A success that may have warnings. */
@@ -256,7 +255,7 @@ export const DeletedBatches = withFields({
 })
 export const Accepted = withFields({
   accepted: Type.Integer(),
-  skipped: Type.Optional(Type.Integer({ description: 'Only with `stored_before`: events that were stored already.' })),
+  skipped: Type.Optional(Type.Integer({ description: 'Only with `stored_before`: events that were already stored.' })),
   warnings,
 })
 
@@ -279,7 +278,7 @@ const StoredEvent = Type.Object(
     distinct_id: Type.String(),
     properties: anyProperties('Exactly the text that was sent.'),
     timestamp: milliseconds,
-    insert_id: Type.Optional(Type.String({ description: 'What the client called it; absent if it did not.' })),
+    insert_id: Type.Optional(Type.String({ description: 'The id that was sent; absent if there was none.' })),
   }),
 )
 const User = Type.Object(
@@ -305,7 +304,7 @@ const Session = Type.Object(
 const ErasedUser = Type.Object(
   fieldsOf<responses.ErasedUser>({
     distinct_id: Type.String(),
-    profile: Type.Boolean({ description: 'Whether there was one.' }),
+    profile: Type.Boolean({ description: 'Whether there was a profile.' }),
     events: Type.Integer(),
     sessions: Type.Integer(),
     dead_letters: Type.Integer(),
@@ -338,11 +337,11 @@ const EventName = Type.Object(
 const PropertyName = Type.Object(
   fieldsOf<responses.PropertyName>({
     property: Type.String(),
-    share: shareOf('How many of the events have it'),
+    share: shareOf('Share of the events that have it'),
     types: Type.Array(
       Type.Object({
         type: Type.Union(responses.PROPERTY_TYPES.map((type) => Type.Literal(type))),
-        share: shareOf('How many of its values are of this type'),
+        share: shareOf('Share of its values that are of this type'),
       }),
     ),
     examples: Type.Array(Type.Unknown(), { maxItems: 5 }),
@@ -365,7 +364,7 @@ export const OneUser = withFields({ user: User })
 export const UserPage = withFields(fieldsOf<responses.UserPage>({ users: Type.Array(User), ...numbered }))
 export const UserAliases = withFields(
   fieldsOf<responses.UserAliases>({
-    distinct_id: Type.String({ description: 'The user’s, whichever of its names was asked for.' }),
+    distinct_id: Type.String({ description: 'The user’s own, even if an alias was requested.' }),
     aliases: Type.Array(Type.String(), { maxItems: 1000 }),
     hasMore: Type.Boolean(),
   }),

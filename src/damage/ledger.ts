@@ -92,6 +92,6 @@ export function describeLedger(ledger: ProjectLedger): string {
   if (unexplained === 0) return `${line}${from}.`
   return (
     `${line} - ${unexplained} that were not received${from}. A deletion failed or is running, or a journal was replaced. ` +
-    'As many losses would not be noticed by this count: `tallyhouse verify --accept` begins it anew.'
+    'That many losses would go unnoticed: `tallyhouse verify --accept` restarts the count.'
   )
 }

@@ -20,7 +20,7 @@ const NOUNS: Record<string, string> = {
 
 /** What to do about any loss. */
 export const WHAT_TO_DO =
-  'What is left is served as if it were all. Restore the part from a backup or a replica, as "Lost and damaged data" in ' +
+  'Reads continue without it. Restore the part from a backup or a replica, as "Lost and damaged data" in ' +
   'docs/operations.md says; `tallyhouse verify` shows everything that is lost.'
 
 /** A loss as a sentence, with what it held. */
@@ -33,7 +33,7 @@ export function describeLoss({ table, partition, part, state, reason, rows, proj
 
 const SAID: Record<Loss['state'], (part: string, reason: string) => string> = {
   detached: (part, reason) => `has put aside the part ${part}${reason && ` as ${reason}`}`,
-  missing: (part) => `has lost the part ${part}, which is not on its disk any more`,
+  missing: (part) => `has lost the part ${part}, which is no longer on its disk`,
   unreadable: (part) => `cannot read the part ${part}, which is damaged`,
 }
 

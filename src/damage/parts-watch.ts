@@ -254,7 +254,7 @@ export class PartsWatch {
       this.#options.log.error({ ...where, ...facts }, `${describeLoss(loss)} ${WHAT_TO_DO}`)
     }
     if (fresh.length > MAX_LOGGED) {
-      this.#options.log.error({ losses: fresh.length }, 'more parts are lost; `tallyhouse verify` names all of them')
+      this.#options.log.error({ losses: fresh.length }, 'more parts are lost; `tallyhouse verify` lists them all')
     }
   }
 }

@@ -33,10 +33,10 @@ const FASTIFY_ERRORS: Record<string, [code: ErrorCode, message: string]> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
   FST_CP_ERR_INVALID_CONTENT_ENCODING: [
     'unsupported_media_type',
-    'The Content-Encoding must be one of gzip, deflate, br, zstd or identity, and no list of several.',
+    'The Content-Encoding must be one of gzip, deflate, br, zstd or identity, and only one of them.',
   ],
-  FST_CP_ERR_INVALID_CONTENT: ['invalid_json', 'The body cannot be decompressed with its Content-Encoding.'],
-  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is nothing with an id of this length.'],
+  FST_CP_ERR_INVALID_CONTENT: ['invalid_json', 'The body cannot be decompressed as its Content-Encoding says.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'No id is this long.'],
   FST_ERR_CTP_EMPTY_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
 }
 
@@ -54,13 +54,13 @@ const PLACES = /\b((?:lane|shard) \d+) \([^()]*\)/gi
 
 /** Errors of Node's HTTP server; each of them closes the connection. */
 const NODE_ERRORS: Record<string, [status: number, message: string]> = {
-  HPE_HEADER_OVERFLOW: [431, 'The URL and the headers are over 256 KiB. Send less in them.'],
+  HPE_HEADER_OVERFLOW: [431, 'The URL and the headers are over 256 KiB. Make them shorter.'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time. Send it again.'],
 }
 
 const NO_MEMORY =
-  'The store has too little memory for this now. Ask for fewer rows at a time (limit), or try again later.'
-const BUSY = 'Other reads of this project are still running. Try again in a moment, with fewer at a time.'
+  'The store does not have enough memory for this right now. Request fewer rows (limit), or try again later.'
+const BUSY = 'Other reads of this project are still running. Try again in a moment, or run fewer at a time.'
 
 /**
  * Gives every error the shape of the contract: also for unknown paths, bad URLs and requests that
@@ -120,7 +120,7 @@ export function messageFor({ keyKind }: FastifyRequest, message: string): string
 
 /** Responds to a request whose URL and headers are longer than its call has a use for. */
 export function refuseLongHead(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const error = new ApiError('invalid_request', 'The URL and the headers are over 16 KiB. Send less in them.')
+  const error = new ApiError('invalid_request', 'The URL and the headers are over 16 KiB. Make them shorter.')
   noteFailure(request, error, error)
   return reply.code(431).header('connection', 'close').send(shape(error))
 }
@@ -170,7 +170,7 @@ function storeDamaged({ part, table }: UnreadablePart, cause: Error): ApiError {
   const others = isOfEvents ? ' Ask about other times (from, to).' : ''
   return new ApiError(
     'store_damaged',
-    `A part of the store is damaged (${part}${held}), so this cannot be read. Trying again does not help: the operator ` +
+    `A part of the store is damaged (${part}${held}), so this cannot be read. Retrying does not help: the operator ` +
       `has to restore it, as "Lost and damaged data" in docs/operations.md says.${others}`,
     { cause },
   )
@@ -197,5 +197,5 @@ export function asApiError(
   if (error.statusCode !== undefined && error.statusCode < 500) {
     return new ApiError('invalid_request', 'The request cannot be read. Check its URL and headers.')
   }
-  return new ApiError('internal', 'Something went wrong here. It was logged; try again.')
+  return new ApiError('internal', 'Something went wrong, and was logged. Try again.')
 }

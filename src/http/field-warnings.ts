@@ -45,7 +45,7 @@ const PROPERTIES = synonyms(
 )
 
 const EVENT = known(BatchBody.properties.events.items, {
-  advice: 'Put data of your own into properties.',
+  advice: 'Put your own data into properties.',
   synonyms: {
     ...USER,
     ...PROPERTIES,
@@ -54,13 +54,13 @@ const EVENT = known(BatchBody.properties.events.items, {
     ...synonyms('insert_id', 'messageid', 'eventid', 'uuid', 'dedupid', 'idempotencykey'),
   },
 })
-const BATCH = known(BatchBody, { advice: 'A batch has only events, each with fields of its own.', synonyms: KEY })
+const BATCH = known(BatchBody, { advice: 'A batch only has events. Put fields into each event.', synonyms: KEY })
 const IDENTIFY = known(IdentifyBody, {
-  advice: 'Put data of your own into properties.',
+  advice: 'Put your own data into properties.',
   synonyms: { ...KEY, ...USER, ...PROPERTIES },
 })
 const PROFILE = known(ProfileBody, {
-  advice: 'Put what is to change into operations.',
+  advice: 'Put changes into operations.',
   synonyms: {
     ...KEY,
     ...USER,

@@ -120,7 +120,7 @@ function maxConnections({ MAX_CONNECTIONS: wanted }: ServerSettings, log: Fastif
   if (max < wanted) {
     log.warn(
       { wanted, max, openFiles },
-      'fewer connections than MAX_CONNECTIONS are taken, as the process may not have as many files open: raise ulimit -n, or set fewer',
+      'fewer connections than MAX_CONNECTIONS are accepted, because the process may open too few files: raise ulimit -n, or lower it',
     )
   }
   return max

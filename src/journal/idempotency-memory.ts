@@ -13,7 +13,7 @@ export const OLD_BUCKETS = IDEMPOTENCY_MEMORY_MS / IDEMPOTENCY_BUCKET_MS
  * collision found on purpose harms only that project; the same holds for the 64 bits of a fingerprint.
  */
 export const KEY_BYTES = 16
-export const FINGERPRINT_BYTES = 8
+const FINGERPRINT_BYTES = 8
 export const POSITION_BYTES = 8
 /** Bytes of a position and a fingerprint. */
 export const VALUE_BYTES = POSITION_BYTES + FINGERPRINT_BYTES

@@ -30,7 +30,7 @@ export function warnOfShortMemory(
   { projectId, keyClass }: Sender,
 ) {
   const message =
-    'more insert_ids came than are remembered, so those of this project and kind of key are known for less than 7 days; ' +
+    'more insert_ids arrive than are remembered; those of this project and kind of key are known for less than 7 days; ' +
     'see MAX_INSERT_IDS, and: tallyhouse ids'
   log.warn({ project: projectId, kind: keyClass }, message)
 }

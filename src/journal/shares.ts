@@ -108,14 +108,13 @@ function areRows(kind: EntryKind): boolean {
 
 /** The error of a write for which there is no room in the journal. Nobody has met a limit of their own. */
 export function journalFull(cause?: unknown): ApiError {
-  const message = 'The journal is full: what all projects have sent waits for the store. Try again later.'
+  const message = 'The journal is full until the store catches up. Try again later.'
   return new ApiError('overloaded', message, cause === undefined ? {} : { cause })
 }
 
 /** The error of a write whose sender has too much of the journal already, while others may write. */
 export function shareFull(keyClass: KeyClass): ApiError {
-  const who =
-    keyClass === 'page' ? 'What the keys of this project’s pages send' : 'What this project’s secret key sends'
-  const message = `${who} fills its share of the journal until the store has caught up. Try again later.`
+  const keys = keyClass === 'page' ? 'public and write keys' : 'secret keys'
+  const message = `This project’s ${keys} have filled their share of the journal, until the store catches up. Try again later.`
   return new ApiError('overloaded', message, { limit: 'journal' })
 }

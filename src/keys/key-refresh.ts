@@ -99,7 +99,10 @@ export class KeyRefresh {
         this.#isReadable = true
       } catch (error) {
         if (this.#isReadable) {
-          log.warn({ err: error }, 'the keys could not be read; a revoked key works until they can, a new one does not')
+          log.warn(
+            { err: error },
+            'the keys could not be read; until they are, revoked keys keep working and new ones do not',
+          )
         }
         this.#isReadable = false
         throw error

@@ -96,7 +96,7 @@ export function environmentKeys(settings: { PUBLIC_API_KEY?: string; SECRET_KEY?
     const made = KEY_KINDS.find((other) => key.startsWith(PREFIX[other])) ?? kind
     if (made !== kind) {
       throw new Error(
-        `${id} is a ${made} key, but a service takes it for a ${kind} one. Unset it, or set a ${kind} key.`,
+        `${id} is a ${made} key, but the service would use it as a ${kind} one. Unset it, or set a ${kind} key.`,
       )
     }
     return [{ ...storedKey(key, { projectId: DEFAULT_PROJECT, kind }), id }]

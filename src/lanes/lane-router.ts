@@ -18,7 +18,7 @@ import { laneOf } from './lane-of.js'
  * half of them to other lanes, and an event took 15 % more CPU of the service and 20 % more of Redis.
  */
 const SHORT_QUEUE_BYTES = 4 * 1024 * 1024
-const SEND_AGAIN = 'Send all of it again: events with an insert_id are not stored twice.'
+const SEND_AGAIN = 'Send the whole batch again: events with an insert_id are not stored twice.'
 /** How long a lane is avoided after its journal failed or delayed a write, ms. */
 const AVOIDED_MS = 1_000
 

@@ -159,7 +159,7 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
   const lateOf = (lane: number) => ({
     onDown: (reason: Error) => {
       reasons.push(reason)
-      log.warn({ err: reason }, `${laneName(config, lane)} is down; what needs it is refused until it is up`)
+      log.warn({ err: reason }, `${laneName(config, lane)} is down; calls that need it are refused until it is up`)
     },
     onFatal: (error: Error) => {
       log.error({ err: error }, `${laneName(config, lane)} must not be used`)

@@ -123,7 +123,7 @@ export class LevelBarrier implements Barrier {
     this.#warnedAt = performance.now()
     this.#options.log.warn(
       { lanes: low.map((i) => this.#lanes[i]?.name), position: formatPosition(wanted) },
-      'the clocks of the journals differ by more than a minute, so reads lag; set the clocks',
+      'the clocks of the journals differ by more than a minute, so reads lag; synchronise the clocks',
     )
   }
 

@@ -144,7 +144,7 @@ async function checkLanes({ from, lanes }: Change, parts: Relayout): Promise<num
 
 function faultOfOld(look: JournalLook | null, known: KnownJournal | undefined): string | null {
   if (look && (!known || look.id === known.id)) return null
-  return `${look ? 'is not the one that the store has recorded' : 'is missing'}. Check that REDIS_URL has the same order as in the services. If the data of the Redis were lost, start the services once before this command.`
+  return `${look ? 'is not the one that the store has recorded' : 'is missing'}. Check that REDIS_URL has the same order as in the services. If that Redis lost its data, start the services once before this command.`
 }
 
 function faultOfNew(look: JournalLook | null, known: KnownJournal | undefined): string | null {

@@ -179,11 +179,11 @@ export class LiveHub {
   #assertRoom(projectId: string): void {
     const { listeners, perProject } = this.#options.limits
     if (this.metrics.listeners >= listeners) {
-      const message = 'As many live streams are open as this service allows. Try again later.'
+      const message = 'The service has reached its limit of live streams. Try again later.'
       throw new ApiError('overloaded', message, { retryAfter: RETRY_S, limit: 'live_streams' })
     }
     if ((this.#projects.get(projectId)?.listeners.size ?? 0) < perProject) return
-    const message = `This project has its ${perProject} live streams open. Close one, or try again later.`
+    const message = `This project has reached its limit of ${perProject} live streams. Close one, or try again later.`
     throw new ApiError('rate_limited', message, { retryAfter: RETRY_S, limit: 'live_streams' })
   }
 
@@ -298,7 +298,7 @@ export class LiveHub {
   #noteFailure(error: unknown): void {
     if (this.#options.closing.aborted) return
     this.metrics.failures++
-    if (!this.#isFailing) this.#options.log.warn({ err: error }, 'live streams stand still, retrying')
+    if (!this.#isFailing) this.#options.log.warn({ err: error }, 'reading new events for live streams failed, retrying')
     this.#isFailing = true
   }
 
@@ -311,6 +311,6 @@ export class LiveHub {
 function checkId(id: string): void {
   const place = parseEventId(id)
   if (place && millisecondsOf(place.position) <= Date.now() + MAX_AHEAD_MS) return
-  const message = 'must be the id of the last event that came over this stream, or be absent'
+  const message = 'must be the id of the last event received from this stream, or be absent'
   throw new ApiError('invalid_request', `Last-Event-ID ${message}.`, { details: [{ path: '/last-event-id', message }] })
 }

@@ -32,8 +32,8 @@ export function fit(value: Record<string, unknown>, room: number): Fitted {
     const text = JSON.stringify(cut)
     if (text.length > room) continue
     const note =
-      `The result was too long and is cut: lists and objects have at most their first ${elements} entries ` +
-      `(objects ${most.members}), texts their first ${most.characters} characters.`
+      `The result was too long and was shortened: lists and objects keep their first ${elements} entries ` +
+      `(objects ${most.members}), strings their first ${most.characters} characters.`
     return { value: cut, text, note }
   }
   return { value: {}, text: '{}', note: 'The result is too long to show any of it.' }

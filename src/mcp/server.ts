@@ -61,7 +61,7 @@ export function openMcpServer({ data, onFailure }: ServerOptions): McpServer {
         } catch (error) {
           if (error instanceof ApiError) return failureOf(error)
           if (!signal.aborted) onFailure(error)
-          return failureOf(new ApiError('internal', 'Something went wrong here. It was logged; try again.'))
+          return failureOf(new ApiError('internal', 'Something went wrong, and was logged. Try again.'))
         }
       },
     )

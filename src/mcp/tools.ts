@@ -35,7 +35,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'list_events',
     title: 'List events',
     description:
-      'The names of all events with how many there are, and when the first and the last one happened (first_seen, last_seen: ' +
+      'The names of all events with their counts, and when the first and the last one happened (first_seen, last_seen: ' +
       'milliseconds since 1970); the most frequent first. Call it before you write a question.',
     schema: args({}),
     narrower: 'The most frequent names come first.',
@@ -45,9 +45,9 @@ export const TOOLS: readonly Tool[] = [
     name: 'list_properties',
     title: 'List properties',
     description:
-      'The properties of the newest events, of one name or of all: the share of events that have each, the types of its values ' +
-      'and examples. "sampled" says how many events were looked at.',
-    schema: args({ event: describe(PropertiesQuery.properties.event, 'Only of events of this name.') }),
+      'The properties of the newest events (of one name, or of all): the share of events that have each, the types of its ' +
+      'values and examples. "sampled" says how many events were read.',
+    schema: args({ event: describe(PropertiesQuery.properties.event, 'Only those of events with this name.') }),
     narrower: 'Name one event.',
     read: (data, given, signal) => data.propertyNames(given, signal),
   },
@@ -59,7 +59,7 @@ export const TOOLS: readonly Tool[] = [
       'The counts are of a sample: for numbers that you report, use query with a breakdown.',
     schema: args({
       ...ValuesQuery.properties,
-      event: describe(ValuesQuery.properties.event, 'Only in events of this name.'),
+      event: describe(ValuesQuery.properties.event, 'Only in events with this name.'),
     }),
     narrower: 'Use `search`, or a lower `limit`.',
     read: (data, given, signal) => data.values(given as unknown as ValuesWanted, signal),
@@ -95,11 +95,11 @@ export const TOOLS: readonly Tool[] = [
         maximum: MAX_EVENTS,
         default: 20,
         message: `must be a whole number from 1 to ${MAX_EVENTS}`,
-        description: 'The most events.',
+        description: 'Maximum number of events.',
       }),
     }),
     narrower:
-      'Ask for fewer events (limit), or of one name or user: `next` continues behind all that were asked for, also those left out.',
+      'Ask for fewer events (limit), or of one name or user: `next` continues after all events of this page, including those left out.',
     read: (data, given, signal) => data.events(given as unknown as EventsWanted, signal),
   },
 ]

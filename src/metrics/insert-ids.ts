@@ -30,7 +30,7 @@ export function idMetrics(lanes: readonly (readonly IdUse[] | null)[], now: numb
     ),
     gauge(
       'tallyhouse_insert_id_window_seconds',
-      'For how long the ids of these are known, instead of 7 days.',
+      'How long the ids of these projects are remembered, instead of 7 days.',
       listed.map(({ labels, since }) => [labels, Math.min(INSERT_ID_MEMORY_MS, Math.max(0, now - since)) / 1000]),
     ),
   ]

@@ -88,7 +88,7 @@ export class Metrics {
       ...stateMetrics(lanes),
       counter(
         'tallyhouse_late_clock_reads_total',
-        "Reads that ended early as this lane's clock is over a minute behind another's.",
+        "Reads that ended early because this lane's clock is over a minute behind another's.",
         numbered('lane', this.#sources.lateClockReads, (count) => count),
       ),
       counter(
@@ -98,7 +98,7 @@ export class Metrics {
       ),
       counter(
         'tallyhouse_placeholder_names_total',
-        'Events, links and changes of profiles that SDKs sent about a name that means nobody, such as undefined.',
+        'Events, links and changes of profiles that SDKs sent about a placeholder, such as undefined.',
         byLabel('kind', this.#sources.links.metrics.placeholders),
       ),
       ...liveMetrics(this.#sources.live.metrics),
@@ -160,7 +160,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     counter(
       'tallyhouse_events_repeated_total',
-      'Events that were not stored again, as their insert_id was known.',
+      'Events that were not stored again because their insert_id was known.',
       numbered('lane', lanes, ({ commits }) => commits.metrics.repeated),
     ),
     counter(
@@ -170,7 +170,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     counter(
       'tallyhouse_events_over_share_total',
-      'Those of the refused events with code overloaded whose project had filled its share of the journal; others had room.',
+      'Events refused as overloaded whose project had filled its own share of the journal; others had room.',
       numbered('lane', lanes, ({ commits }) => commits.metrics.overShare),
     ),
     counter(
@@ -180,7 +180,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     gauge(
       'tallyhouse_last_stored_timestamp_seconds',
-      'When this process stored a block in ClickHouse last, in seconds since 1970.',
+      'When this process last stored a block in ClickHouse, in seconds since 1970.',
       numbered('lane', lanes, ({ writer: { metrics } }): Reading<number>[] => [
         [{}, metrics.storedAt === null ? null : metrics.storedAt / 1000],
       ]),
@@ -192,7 +192,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     counter(
       'tallyhouse_entries_rewritten_total',
-      'Entries that were stored in another spelling.',
+      'Entries that were rewritten before they were stored.',
       numbered('lane', lanes, ({ writer }) => writer.metrics.rewritten),
     ),
   ]
@@ -299,7 +299,7 @@ function storageMetrics({ shards, dataDir, hasPriorities }: StorageReading): Met
     ),
     gauge(
       'tallyhouse_store_priorities',
-      'Whether the embedded ClickHouse can hold queries back behind events.',
+      'Whether the embedded ClickHouse can give queries a lower priority than events.',
       hasPriorities === null ? null : Number(hasPriorities),
     ),
     gauge('tallyhouse_data_dir_free_bytes', 'Free space on the file system of DATA_DIR.', dataDir?.freeBytes ?? null),

@@ -36,7 +36,7 @@ export class Greeting {
     if (this.#keys) return await this.#printKeys(this.#url)
     const keys = this.#hasSecretKey
       ? 'Until ClickHouse is available, only the keys of the environment are valid.'
-      : 'The keys follow once ClickHouse is available.'
+      : 'The keys are shown once ClickHouse is available.'
     console.log(`\n${this.#welcome(this.#url)}\n\n${keys}\n`)
   }
 
@@ -63,7 +63,7 @@ export class Greeting {
 function welcome(url: string, role: Config['ROLE']): string {
   if (role === 'writer') {
     const links = `${url}/health/ready and ${url}/metrics`
-    return `Tallyhouse writes from the journal to ClickHouse (ROLE=writer) and has no API.\nIts health and metrics: ${links}`
+    return `Tallyhouse moves the journal to ClickHouse (ROLE=writer) and has no API.\nIts health and metrics: ${links}`
   }
   return `Tallyhouse serves at ${url}\nLook at your events at ${url}/\nAPI reference, with a page to try it: ${url}/docs`
 }
@@ -76,7 +76,7 @@ function layoutText(config: Pick<Config, 'LANES' | 'CLICKHOUSE_URL'>): string {
 }
 
 function keysText({ publicKey, secretKey }: KeyPair): string {
-  return `This is the first start, so a pair of keys was created. They are shown only now:
+  return `This is the first start, so a pair of keys was created. They are shown only this once:
 
   PUBLIC_API_KEY=${publicKey}
   SECRET_KEY=${secretKey}`

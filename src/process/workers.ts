@@ -75,9 +75,7 @@ export class Workers {
       // A worker that hangs may not handle SIGTERM.
       for (const worker of living()) worker.process.kill('SIGKILL')
       const seconds = startLimitMs / 1000
-      throw new Error(
-        `no worker listens ${seconds} s after its start; see the log for how far they came. Start it again.`,
-      )
+      throw new Error(`no worker was listening after ${seconds} s; see the log. Start the service again.`)
     }
     const [, { address, port, addressType }] = listening
     return { address: address ?? '::', port, family: addressType === 6 ? 'IPv6' : 'IPv4' }
@@ -113,7 +111,7 @@ export class Workers {
   #replace(place: number, reason: string | number): void {
     if (this.#isClosing) return
     if (this.#shortLives > MAX_SHORT_LIVES) {
-      this.#options.onFatal(new Error(`workers exit right after their start, repeatedly: ${reason}`))
+      this.#options.onFatal(new Error(`workers keep exiting right after their start: ${reason}`))
       return
     }
     this.#options.log.error({ worker: place, reason }, 'a worker exited; replacing it')

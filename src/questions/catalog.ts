@@ -88,10 +88,7 @@ export class Catalog {
         await this.properties({ projectId, event: undefined })
         log.info({ project: projectId }, 'the names of events are counted')
       } catch (error) {
-        log.info(
-          { err: error, project: projectId },
-          'the names of events could not be counted; who asks for them waits',
-        )
+        log.info({ err: error, project: projectId }, 'could not count the names of events; they are counted on request')
       }
     }
   }
@@ -143,9 +140,12 @@ export class Catalog {
     }
     const isRetryable = () => ++failures < MAX_FAILURES
     const onFailure = (error: unknown, next: object) =>
-      log.info({ err: error, ...next }, 'the names of events cannot be counted yet; that is retried')
+      log.info({ err: error, ...next }, 'could not count the names of events yet; retrying')
     await retry(find, { backoff: BACKOFF, signal, isRetryable, onFailure }).catch((error: unknown) => {
-      log.info({ err: error }, 'the names of events were not counted ahead; the first who asks for them waits for it')
+      log.info(
+        { err: error },
+        'could not count the names of events in advance; the first request for them will be slower',
+      )
     })
     return projects
   }

@@ -24,7 +24,7 @@ export function parseFieldText(text: string): FieldName {
 export function findFieldFault(value: unknown): string | undefined {
   const names: unknown = typeof value === 'string' ? splitField(value) : value
   if (!Array.isArray(names) || names.length === 0 || !names.every((name) => typeof name === 'string')) {
-    return `${FIELD_MESSAGE}; a name with a dot in it is written as an array: ["properties","a.b"]`
+    return `${FIELD_MESSAGE}; write a name that contains a dot as an array: ["properties","a.b"]`
   }
   const [source = '', ...rest] = names as string[]
   if (source !== 'properties' && source !== 'user') {

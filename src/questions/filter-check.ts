@@ -23,7 +23,7 @@ export class FilterCheck {
     if (++this.#filters > MAX_FILTERS) {
       // The first is enough: the others are not even looked at.
       if (this.#filters === MAX_FILTERS + 1)
-        this.#fault(path, `must not be there: a question has at most ${MAX_FILTERS} filters`)
+        this.#fault(path, `is one too many: a question has at most ${MAX_FILTERS} filters`)
       return
     }
     if (!Array.isArray(filter) || typeof filter[0] !== 'string') {
@@ -74,15 +74,15 @@ function findOperandFault(kind: Operand, operand: unknown, isTime: boolean): str
   switch (kind) {
     case 'values':
       if (Array.isArray(operand) && operand.length <= MAX_VALUES && operand.every(isScalar)) return undefined
-      return `must be an array of at most ${MAX_VALUES} texts, numbers, booleans or nulls`
+      return `must be an array of at most ${MAX_VALUES} strings, numbers, booleans or nulls`
     case 'texts': {
       const all = Array.isArray(operand) ? operand : [operand]
       if (all.length <= MAX_VALUES && all.every(isText)) return undefined
-      return `must be a text, or an array of at most ${MAX_VALUES} texts`
+      return `must be a string, or an array of at most ${MAX_VALUES} strings`
     }
     case 'order':
       if (typeof operand === 'number') return undefined
-      if (!isText(operand)) return 'must be a number or a text'
+      if (!isText(operand)) return 'must be a number or a string'
       // Whether it is a time does not depend on the zone.
       return isTime && instantOf(operand, 'UTC') === null ? 'must be a number, a date or an ISO time' : undefined
     case 'nothing':

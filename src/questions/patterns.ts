@@ -76,7 +76,7 @@ export function patternSettings(patterns: readonly Pattern[]): ClickHouseSetting
 /** @param cause of ClickHouse, which could not compile them although each is valid */
 export function tooLarge(cause?: unknown): ApiError {
   const message =
-    'The regular expressions of the question are too large with their repetitions, such as {1,500}, written out. ' +
+    'The regular expressions of the question are too large once repetitions such as {1,500} are written out. ' +
     'Use fewer of them, or smaller repetitions.'
   return new ApiError('query_too_large', message, { cause })
 }

@@ -68,7 +68,7 @@ function checkSeries(question: SeriesQuestion, fault: Fault): void {
   if (interval !== 'none') checkBuckets('/interval', question, interval, fault)
   const points = countBuckets(rangeOf(question), interval === 'none' ? 'month' : interval)
   if (series.length * (breakdown.length > 0 ? limit + 1 : 1) * points <= MAX_POINTS) return
-  fault('/limit', `must be less, or interval longer: there would be over ${MAX_POINTS} points`)
+  fault('/limit', `must be smaller, or the interval longer: there would be over ${MAX_POINTS} points`)
 }
 
 function checkFunnel({ steps, exclude }: FunnelQuestion, fault: Fault): void {
@@ -79,7 +79,7 @@ function checkFunnel({ steps, exclude }: FunnelQuestion, fault: Fault): void {
 }
 
 function checkPaths({ start, end }: PathsQuestion, fault: Fault): void {
-  if ((start === null) === (end === null)) fault('/start', 'or end must be there, and not both')
+  if ((start === null) === (end === null)) fault('/start', 'or end is required, but not both')
 }
 
 function checkBuckets(field: string, question: RangeQuestion, unit: Unit, fault: Fault): void {
@@ -118,7 +118,7 @@ function checkPathsCell({ steps }: PathsQuestion, { step, event, from, to }: Pat
   checkWhole('/step', step, 0, steps, fault)
   const isNode = event !== undefined && from === undefined && to === undefined
   const isLink = event === undefined && from !== undefined && to !== undefined
-  if (!isNode && !isLink) fault('/event', 'must be there for a node, or from and to for a link')
+  if (!isNode && !isLink) fault('/event', 'is required for a node, or from and to for a link')
 }
 
 function checkWhole(field: string, value: number, least: number, most: number, fault: Fault): void {

@@ -84,7 +84,7 @@ const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distribut
 /** Of so many patterns that are invalid, an error names each. */
 const MAX_INVALID = 10
 
-const NARROWER = 'Ask about a shorter time (from, to), fewer events, or with fewer breakdowns.'
+const NARROWER = 'Ask about a shorter time (from, to), fewer events or fewer breakdowns.'
 
 /** Whose slot stays in use until ClickHouse has ended its queries. */
 interface Running {
@@ -298,7 +298,7 @@ export class Questions {
   /** @throws ApiError that names the patterns which RE2 does not accept */
   async #checkPatterns(patterns: Pattern[], running: Running): Promise<void> {
     const invalid = await this.#findInvalid(patterns, running)
-    const message = 'must be a regular expression as RE2 has it: without look-around and back references'
+    const message = 'must be an RE2 regular expression, without look-around and back references'
     const details = invalid.slice(0, MAX_INVALID).map(({ path }) => ({ path, message }))
     const [first] = details
     if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
@@ -327,12 +327,11 @@ export class Questions {
   #tooLarge(error: unknown, advice: string): ApiError {
     const { QUERY_TIMEOUT, QUERY_MEMORY } = this.#options.limits
     if (isLarge(error)) {
-      const message =
-        'The question has more properties, filters and values than one can have. Ask several with fewer of them.'
+      const message = 'The question has too many properties, filters and values. Split it into several.'
       return new ApiError('query_too_large', message, { cause: error })
     }
     if (isStoreError(error, 'TOO_MANY_ROWS_OR_BYTES')) {
-      return new ApiError('query_too_large', `The answer to the question is too long. ${advice}`, { cause: error })
+      return new ApiError('query_too_large', `The answer to the question is too large. ${advice}`, { cause: error })
     }
     const over = isTimeout(error)
       ? `takes more than ${QUERY_TIMEOUT} s`

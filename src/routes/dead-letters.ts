@@ -68,7 +68,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
       const id = formatPosition(letter.position)
       const outcome =
         performance.now() > until
-          ? { isStored: false as const, reason: 'The replay took too long to come to it. Replay it again.' }
+          ? { isStored: false as const, reason: 'The replay ran out of time before this one. Replay it again.' }
           : await replayDeadLetter(shards, letter, Date.now(), (project) => journal.noteDeletion(project))
       if (outcome.isStored) result.replayed++
       else result.refused.push({ id, reason: outcome.reason.slice(0, MAX_CHARACTERS).toWellFormed() })

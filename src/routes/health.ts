@@ -41,8 +41,8 @@ export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, opti
     if (lost > 0 || missing > 0) {
       const what = lost > 0 ? `has lost or damaged parts (${lost})` : `lacks events that were received (${missing})`
       const error =
-        `Not ready: the store ${what}, and serves the rest as if it were all. ` +
-        'The log of the service and `tallyhouse verify` say which, and what they held.'
+        `Not ready: the store ${what}, and continues without them. ` +
+        'The log and `tallyhouse verify` list them and what they contained.'
       reply.code(503).header('retry-after', '60')
       return { status: 0, error, code: 'unavailable', ...states }
     }

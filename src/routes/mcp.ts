@@ -28,7 +28,7 @@ const BEARER = /^Bearer +(\S+) *$/i
 export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
   app.addHook('onRequest', async (request, reply) => {
     // Pages send one, also those whose name was made to lead to this host; the clients that this is for do not.
-    if (request.headers.origin !== undefined) return reply.code(403).send(refusal('A page may not call this.'))
+    if (request.headers.origin !== undefined) return reply.code(403).send(refusal('Web pages may not call this.'))
     useBearer(request)
   })
 

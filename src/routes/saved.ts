@@ -83,7 +83,7 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
       const message = `The ${place.kind}s of a project have at most ${most} in all. Delete some, or make them shorter.`
       throw new ApiError('invalid_request', message, { limit: 'saved' })
     }
-    const message = `The ${place.kind} was changed meanwhile. Read it again, and repeat the change.`
+    const message = `The ${place.kind} was changed in the meantime. Read it again, and repeat the change.`
     throw new ApiError('revision_conflict', message)
   }
 }

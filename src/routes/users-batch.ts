@@ -72,7 +72,7 @@ function readChange(value: unknown, operations: JsonValue | undefined, index: nu
   const given = KINDS.filter((field) => (fields[field] ?? null) !== null)
   if (given.length === 0) throw new ChangeFault(NOTHING)
   if (given.length > 1 && given.some((field) => field === 'alias' || field === 'delete')) {
-    throw new ChangeFault(`A change must not have ${given.join(' and ')} at once. Send one after the other.`)
+    throw new ChangeFault(`A change cannot have both ${given.join(' and ')}. Send two changes.`)
   }
   if (given[0] === 'alias') return { ...readAlias(fields, distinctId), index }
   if (given[0] === 'delete') {
@@ -104,7 +104,7 @@ function readAlias(fields: Record<string, unknown>, distinctId: string): SdkAlia
   const alias = nameIn(fields, 'alias')
   if (alias === distinctId) throw new ChangeFault('alias must differ from distinct_id.')
   if (!canLink(distinctId) || !canLink(alias)) {
-    throw new ChangeFault('A name that means nobody cannot be linked with a user.')
+    throw new ChangeFault('A reserved name or placeholder cannot be linked to a user.')
   }
   const isSaid = flagIn(fields, 'said')
   return { type: 'alias', distinctId, alias, link: flagIn(fields, 'merge') ? 'merge' : isSaid ? 'said' : 'inferred' }

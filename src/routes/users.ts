@@ -217,7 +217,7 @@ function hadAnything({ profile, events, sessions, deadLetters, aliases }: Erased
 }
 
 function nobody(): ApiError {
-  const message = `must be a user: the events of ${ANONYMOUS} are nobody’s, or everybody’s`
+  const message = `must be a user: the events of ${ANONYMOUS} belong to no single user`
   return new ApiError('invalid_request', `userId ${message}.`, { details: [{ path: '/userId', message }] })
 }
 

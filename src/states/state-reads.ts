@@ -116,7 +116,7 @@ export class StateReads<Value> {
       const stored = await this.#loadStored({ ...key, version })
       if (version === null || stored.version >= version) return { readAt, ...stored }
       this.#limits.memory.give(stored.bytes)
-      throw new ApiError('unavailable', 'The store does not have the last change of this yet. Try again in a moment.')
+      throw new ApiError('unavailable', 'The store does not have the latest change of this yet. Try again in a moment.')
     })
   }
 

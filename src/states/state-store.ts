@@ -161,7 +161,7 @@ export class StateStore<Value> {
       this.#conflicts++
       await wait(Math.random() * Math.min(conflicts, 10))
     }
-    throw new ApiError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
+    throw new ApiError('unavailable', 'Too many processes are changing this at the same time. Try again in a moment.')
   }
 
   /** Executes the changes of a batch that are not known. The known ones were made before, so they succeed. */

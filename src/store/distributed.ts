@@ -67,7 +67,7 @@ async function nativeAddresses({ number, name, urls = [], clickhouse }: Shard, i
     .catch((error: unknown) => {
       if (!(error instanceof StoreError)) throw error
       const missing = `Shard ${number} (${name}) has no native port (${port})`
-      throw new ShardsError(`${missing}, by which the shards read from each other. Give it one, ${INSTEAD}.`)
+      throw new ShardsError(`${missing}, which the shards need to read from each other. Give it one, ${INSTEAD}.`)
     })
   return urls.map((url) => `${new URL(url).hostname}:${row?.port}`).join('|')
 }
@@ -89,7 +89,7 @@ function setupError(shards: Shards, { number, name }: Shard, error: unknown): un
   }
   if (isStoreError(error, 'ALL_CONNECTION_TRIES_FAILED', 'NETWORK_ERROR', 'SOCKET_TIMEOUT')) {
     return new StoreUnreachableError(
-      `Shard ${number} (${name}) does not reach every other shard by its native port. If they are up, open that port between the servers, ${INSTEAD}. (${message})`,
+      `Shard ${number} (${name}) cannot reach every other shard on its native port. If they are up, open that port between the servers, ${INSTEAD}. (${message})`,
     )
   }
   return error

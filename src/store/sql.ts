@@ -117,15 +117,15 @@ function withoutPrefix(error: StoreError): Error {
 export function describeSqlError(error: unknown, limitSeconds: number): string {
   const message = error instanceof StoreError ? error.words : error instanceof Error ? error.message : String(error)
   if (error instanceof StoreUnreachableError) return message
-  if (message === 'aborted') return 'The result broke off before its end: the query failed, or ClickHouse ended.'
+  if (message === 'aborted') return 'The result broke off: the query failed, or ClickHouse ended.'
   if (isStoreError(error, 'TIMEOUT_EXCEEDED')) {
-    return `The query was ended after ${limitSeconds} s. Narrow it, or allow more with --timeout.`
+    return `The query was aborted after ${limitSeconds} s. Narrow it, or allow more with --timeout.`
   }
   if (isStoreError(error, 'MEMORY_LIMIT_EXCEEDED')) {
     return `The query needs too much memory: ${message} Narrow it, or read fewer columns.`
   }
   if (isStoreError(error, 'READONLY')) {
-    return `This only reads, with settings of its own, so leave SETTINGS and such out: ${message}`
+    return `This only reads, without SETTINGS in the query: ${message}`
   }
   if (isStoreError(error, 'ACCESS_DENIED')) return `ClickHouse does not allow this: ${message}`
   return message

@@ -42,7 +42,7 @@ const UNREADABLE = 'The change of the profile cannot be read.'
 
 /** Why a change of the profile of a name that means nobody is refused. */
 function nobody(name: string): string {
-  const why = isReserved(name) ? 'is no user’s name' : 'is what clients send if they have no id'
+  const why = isReserved(name) ? 'is reserved' : 'is what clients send if they have no id'
   return `${JSON.stringify(name)} ${why}, so it has no profile.`
 }
 

@@ -57,7 +57,7 @@ export function amplitudeIdentifications(json: JsonValue, request: SdkRequest): 
 export function amplitudeGroupIdentifications(json: JsonValue, request: SdkRequest): SdkMessage[] {
   return messagesOfEach(elementsOf(json), request, (row) => {
     const [type, names] = [row.filled('group_type'), row.textOf('group_value')]
-    if (type === undefined) throw new FieldFault('The message names no type of a group.', 'group_type', true)
+    if (type === undefined) throw new FieldFault('The message names no group type.', 'group_type', true)
     if (names === undefined) throw new FieldFault('The message names no group.', 'group_value', true)
     const origin = { request }
     return groupChanges(row, origin, [[type, names]], { insertId: undefined, time: request.receivedAt })
@@ -78,8 +78,7 @@ export function amplitudeUserMappings(json: JsonValue, request: SdkRequest): Sdk
   })
 }
 
-const UNMAPPED =
-  'A mapping is not taken back by this call. Use DELETE /public/users/:userId/aliases/:alias with a secret key.'
+const UNMAPPED = 'This call cannot remove an alias. Use DELETE /public/users/:userId/aliases/:alias with a secret key.'
 
 function elementsOf(json: JsonValue): JsonValue[] {
   return json.isArray ? json.elements() : [json]

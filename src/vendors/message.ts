@@ -157,7 +157,7 @@ export class TooManyMessagesError extends Error {
   override readonly name = 'TooManyMessagesError'
 
   constructor() {
-    super(`The request has over ${MAX_MESSAGES} messages. Send less at once.`)
+    super(`The request has over ${MAX_MESSAGES} messages. Send fewer.`)
   }
 }
 

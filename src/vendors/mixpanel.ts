@@ -26,7 +26,7 @@ export const mixpanel: Vendor = {
   messages: (row, options) => {
     if (row.has('$distinct_id') && !row.has('event')) return [personOf(row)]
     if (row.rowIn('properties') === undefined) {
-      throw new RowFault('The row has no properties, as an event of Mixpanel has.')
+      throw new RowFault('The row has no properties, unlike events of Mixpanel.')
     }
     return decode(row, { ...options })
   },
@@ -177,5 +177,5 @@ function elementsOf(json: JsonValue): JsonValue[] {
 function checkedToken(token: unknown, { key, isOwnKey = () => false }: SdkRequest): string {
   if (token === undefined || token === null || token === '' || token === key) return key
   if (typeof token === 'string' && isOwnKey(token)) return token
-  throw new FieldFault('The token is that of another project than the request.', 'token')
+  throw new FieldFault('The token belongs to another project than the request.', 'token')
 }

@@ -46,7 +46,7 @@ function messagesIn(type: unknown, payload: JsonRow, request: SdkRequest): SdkMe
     case 'alias':
       return []
     default:
-      throw new RowFault('The message has no type that OpenPanel has.')
+      throw new RowFault('The message has no type that OpenPanel knows.')
   }
 }
 

@@ -75,7 +75,7 @@ function withoutKeys(inner: JsonRow, token: unknown, { key, isOwnKey }: SdkReque
 /** @throws RowFault if an event with this token is for another project than the request */
 function refuseForeign(token: unknown, { key, isOwnKey }: SdkRequest, hasOwnKey: boolean): void {
   if (typeof token !== 'string' || token === '' || token === key || isOwnKey?.(token)) return
-  if (!hasOwnKey || KEY.test(token)) throw new RowFault('The token is that of another project than the request.')
+  if (!hasOwnKey || KEY.test(token)) throw new RowFault('The token belongs to another project than the request.')
 }
 
 function decode(row: JsonRow, origin: Origin): Decoded[] {

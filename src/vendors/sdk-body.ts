@@ -91,7 +91,7 @@ async function decompress(raw: Buffer, maxBytes: number, take: (bytes: number) =
     }
   } catch (error) {
     if (!String((error as NodeJS.ErrnoException).code).startsWith('Z_')) throw error
-    throw new SdkBodyError('The body begins as gzip, but cannot be decompressed.')
+    throw new SdkBodyError('The body looks like gzip, but cannot be decompressed.')
   }
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length)
 }
@@ -141,12 +141,12 @@ async function fromLzString(base64: Buffer, maxBytes: number, take: (bytes: numb
     if (length > maxBytes) throw new SdkBodyTooLargeError()
     take(length)
     const json = Buffer.from(text)
-    if (!isJson(json)) throw new SdkBodyError('The body holds no JSON once it is decompressed.')
+    if (!isJson(json)) throw new SdkBodyError('The decompressed body is not JSON.')
     return json
   } catch (error) {
     if (error instanceof LzStringTooLongError) throw new SdkBodyTooLargeError()
     if (!(error instanceof LzStringError)) throw error
-    throw new SdkBodyError('The body is to be decompressed with lz-string, but is not of lz-string.')
+    throw new SdkBodyError('The body should be compressed with lz-string, but is not.')
   }
 }
 
@@ -164,7 +164,7 @@ function fromBase64(text: string): Buffer {
     throw new SdkBodyError('The body is neither JSON nor base64 of JSON.')
   }
   const bytes = Buffer.from(trimmed.replaceAll(' ', '+'), 'base64')
-  if (!isJson(bytes)) throw new SdkBodyError('The base64 of the body holds no JSON.')
+  if (!isJson(bytes)) throw new SdkBodyError('The base64 of the body does not contain JSON.')
   return toUtf8(bytes)
 }
 

@@ -44,7 +44,8 @@ export function segmentMessages(json: JsonValue, request: SdkRequest, type?: str
   if (batch === null) throw new RowFault('The batch is not an array.')
   const sentWith = batch ? sentAtOf(envelope) : null
   return messagesOfEach(batch ?? [json], request, (row) => {
-    if (isForeign(row.value('writeKey'), request)) throw new RowFault('The message has the key of another project.')
+    if (isForeign(row.value('writeKey'), request))
+      throw new RowFault('The key of the message belongs to another project.')
     const sentAt = SERVER_LIBRARY.test(libraryOf(row)) ? null : (sentAtOf(row) ?? sentWith)
     return decode(row, { request, sentAt }, row.value('type') ?? type)
   })
@@ -62,7 +63,7 @@ function isForeign(writeKey: unknown, { key, isOwnKey }: SdkRequest): boolean {
  */
 function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
   const event = type === 'track' ? row.value('event') : EVENT_NAMES.get(type)
-  if (type !== 'track' && event === undefined) throw new RowFault('The message has no type that Segment has.')
+  if (type !== 'track' && event === undefined) throw new RowFault('The message has no type that Segment knows.')
   const [userId, anonymousId, previousId] = [row.filled('userId'), row.filled('anonymousId'), row.filled('previousId')]
   const distinct_id = userId ?? anonymousId ?? previousId ?? ANONYMOUS
   const time = timeOf(row, origin, type)
@@ -86,7 +87,7 @@ function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
     messages.push({ type: 'change', distinctId: groupName(groupId), isGroup: true, operations, insertId, time })
   }
   if (type === 'alias') messages.push(...aliasOf(userId, previousId, 'said'))
-  if (messages.length === 0) throw new NoEvent('The message has no time, and says nothing of a user.')
+  if (messages.length === 0) throw new NoEvent('The message has no time, and says nothing about a user.')
   return messages
 }
 

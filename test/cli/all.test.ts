@@ -17,7 +17,7 @@ t.test('what cannot be moved is refused with a sentence', async (t) => {
   const env = { CLICKHOUSE_URL: url, DATA_DIR: data }
   t.match(await all('export', folder, env), { code: 1, stderr: /store was not found: database .* of http:\/\/127/ })
   t.match(await all('export', folder, { DATA_DIR: join(data, 'none') }), { code: 1, stderr: /no store in/ })
-  t.match(await all('import', folder, env), { code: 1, stderr: /holds no manifest/ })
+  t.match(await all('import', folder, env), { code: 1, stderr: /has no manifest/ })
   const app = await startApp(t, { ...env, LOG_LEVEL: 'silent', SECRET_KEY })
   await app.app.close()
   const { clickhouse, close } = await openStore(app.config)

@@ -18,7 +18,7 @@ t.test('what is wrong with the arguments is the last line', async (t) => {
   const wrong: [string[], RegExp][] = [
     [['keys', 'make'], /^Say what to do with the keys/],
     [['import', '--colour'], /^Unknown option '--colour'/],
-    [['serve', '--port=4000'], /^serve takes no arguments, but there is --port=4000\. Set the variables/],
+    [['serve', '--port=4000'], /^serve takes no arguments, but got --port=4000\. Set the variables/],
     [['import', '--state', 'x.json'], /^An import from standard input cannot be resumed, so --state needs a FILE\.$/],
     [['import', '--rejects', './package.json', 'package.json'], /^\.\/package\.json is the input, and would be over/],
     [['exprot'], /^There is no command "exprot"\.$/],
@@ -49,7 +49,7 @@ t.test('a failure is one line in words', async (t) => {
   const missing = join(folder, 'missing')
   const failures: [string[], string][] = [
     [['import', missing], `${missing} does not exist.`],
-    [['export', '--key-file', folder], 'The file is a folder, where a file is needed.'],
+    [['export', '--key-file', folder], 'The file is a folder, but must be a file.'],
     [['export', '--key-file', missing], `${missing} does not exist.`],
     [['erase', '--file', missing], `${missing} does not exist.`],
   ]

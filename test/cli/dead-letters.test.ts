@@ -104,7 +104,7 @@ t.test('dead letters', async (t) => {
       { id: idOf(good, 1), event: 'b', properties: '{}' },
     ])
     t.strictSame(await listed(), [twice, bad, profile])
-    await t.rejects(run('replay', good), /No dead letter .* waits/)
+    await t.rejects(run('replay', good), /no waiting dead letter/)
   })
 
   await t.test('stay where they are still refused, and hold up no other', async (t) => {
@@ -142,7 +142,7 @@ t.test('what cannot be understood is said', async (t) => {
   await t.rejects(run('drop'), /list, show or replay/)
   await t.rejects(run('list', '--limit', '0'), /--limit/)
   await t.rejects(run('list', '1-0'), /takes no ID/)
-  await t.rejects(run('show'), /Name the one letter/)
+  await t.rejects(run('show'), /Name the dead letter to show/)
   await t.rejects(run('replay'), /--all/)
   await t.rejects(run('replay', '1-0', '--all'), /--all/)
   await t.rejects(run('replay', "1-0' OR 1"), /is not the ID/)

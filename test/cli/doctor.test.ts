@@ -61,16 +61,16 @@ t.test('--check', async (t) => {
   const url = await client.app.listen({ host: '127.0.0.1', port: 0 })
   for (const sdk of NAMES) {
     const args = ['--sdk', sdk, '--url', url, '--key', keys.write, '--check']
-    t.match(await doctor(args), { code: 0, err: /taken\. Set READ_KEY/ }, sdk)
-    t.match(await doctor(args, { READ_KEY: keys.read }), { code: 0, err: /taken and read back/ }, sdk)
+    t.match(await doctor(args), { code: 0, err: /accepted\. Set READ_KEY/ }, sdk)
+    t.match(await doctor(args, { READ_KEY: keys.read }), { code: 0, err: /accepted and read back/ }, sdk)
     const wrong = await doctor(['--sdk', sdk, '--url', url, '--key', 'wk_wrong', '--check'])
-    t.match(wrong, { code: 1, err: /not taken: 40[01] / }, sdk)
+    t.match(wrong, { code: 1, err: /not accepted: 40[01] / }, sdk)
   }
   t.equal((await events()).length, 2 * NAMES.length)
   const forbidden = await doctor(['--sdk', 'segment', '--url', url, '--key', keys.write, '--check'], {
     READ_KEY: otherKey,
   })
-  t.match(forbidden, { code: 1, err: /reading failed: 403/ })
+  t.match(forbidden, { code: 1, err: /reading it back failed: 403/ })
   const nobody = ['--sdk', 'segment', '--url', 'http://127.0.0.1:9', '--key', 'wk_x', '--check']
   await t.rejects(doctor(nobody), { message: /cannot be reached at http:\/\/127\.0\.0\.1:9/ })
 })
@@ -83,5 +83,5 @@ t.test('--check finds its event behind a hundred earlier ones', async (t) => {
   const headers = { 'content-type': 'application/json', 'x-api-key': keys.write }
   t.equal((await fetch(`${url}/public/track/batch`, { method: 'POST', headers, body })).status, 200)
   const args = ['--sdk', 'segment', '--url', url, '--key', keys.write, '--check']
-  t.match(await doctor(args, { READ_KEY: keys.read }), { code: 0, err: /taken and read back/ })
+  t.match(await doctor(args, { READ_KEY: keys.read }), { code: 0, err: /accepted and read back/ })
 })

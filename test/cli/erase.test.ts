@@ -36,7 +36,7 @@ t.test('users by their names', async (t) => {
   ])
   t.equal(output, 'ada: profile, 1 event, 0 sessions\n-bob\uFFFD[31m: profile, 1 event, 0 sessions\nnobody: unknown\n')
   t.match(messages, /^3 users, 1 of them unknown: 2 events, 0 sessions/)
-  t.match(messages, /By 20\d\d-\d\d-\d\dT\S+Z the data has left the disks/)
+  t.match(messages, /The data leaves the disks of ClickHouse by 20\d\d-\d\d-\d\dT\S+Z/)
   t.equal(code, 0)
   t.strictSame(
     (await client.events()).map(({ distinct_id }) => distinct_id),
@@ -91,10 +91,10 @@ t.test('what it cannot do', async (t) => {
   })
   await t.rejects(run(['--distinct-id', 'a', '--url', url], { env: { SECRET_KEY: `${SECRET_KEY}\n` } }), {
     name: 'UsageError',
-    message: /key has a character that a key cannot have/,
+    message: /key has a character that no key can have/,
   })
   await t.rejects(run(['--distinct-id', 'a', '--url', `${url}/public`]), {
-    message: `has no calls below that path. Set its address without it, such as ${url}.`,
+    message: `has no calls under that path. Leave the path out, as in ${url}.`,
   })
   await t.rejects(run(['--distinct-id', '', '--url', url]), { code: 'invalid_request' })
   await t.rejects(run(['--file', '/does/not/exist', '--url', url]), { code: 'ENOENT' })

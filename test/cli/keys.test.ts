@@ -194,7 +194,11 @@ for (const storage of STORAGES) {
       await t.rejects(create('--events-only', '--kind', 'public'), { message: /--kind write/ })
       await t.rejects(create('--origin', 'https://shop.example', '--kind', 'secret'), { message: /in pages/ })
       for (const origin of ['shop.example', 'https://shop.example/', 'https://SHOP.example', '*', '']) {
-        await t.rejects(create('--kind', 'write', '--origin', origin), { message: /--origin is an origin/ }, origin)
+        await t.rejects(
+          create('--kind', 'write', '--origin', origin),
+          { message: /--origin must be an origin/ },
+          origin,
+        )
       }
       t.strictSame(await listed(env, '--project', 'refused'), [])
     })

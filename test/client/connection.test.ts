@@ -98,7 +98,7 @@ t.test('a url with a path, and unusable options', async (t) => {
     t.throws(() => new Connection({ url: bad, secretKey: SECRET_KEY }), { message: /url must be/ }, bad)
   }
   t.throws(() => new Connection({ url, secretKey: '' }), { message: /secretKey must be/ })
-  t.throws(() => new Connection({ url, secretKey: 'pk_x' }), { message: /needs the secret one/ })
+  t.throws(() => new Connection({ url, secretKey: 'pk_x' }), { message: /needs the secret key/ })
 })
 
 t.test('not_found is a success for a retried delete whose response was lost', async (t) => {

@@ -72,7 +72,7 @@ t.test('a damaged database of the journal is named, and made anew from the log',
   t.match(printed, /WRONG: The journal: .*data\.mdb is damaged/)
   const rebuilt = await run(command, ['--rebuild-journal'], env)
   t.equal(rebuilt.code, 0, rebuilt.noted)
-  t.match(rebuilt.noted, /made anew.*data\.mdb\.damaged-/)
+  t.match(rebuilt.noted, /recreated.*data\.mdb\.damaged-/)
   const { call, events } = await startApp(t, env)
   t.equal((await events()).length, 2 * EVENTS + 1, 'all that was accepted is there once')
   t.equal((await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 200)

@@ -173,8 +173,7 @@ t.test('an import of a truncated file resumes with the whole file', async (t) =>
   await writeFile(path, whole.subarray(0, whole.length / 2))
   const cut = await run()
   t.equal(cut.code, 1)
-  const [, stored = ''] =
-    /compressed data\. Stored before that: ([1-5] 000) events\. Get the whole/.exec(cut.stderr) ?? []
+  const [, stored = ''] = /compressed data\. Already stored: ([1-5] 000) events\. Get the whole/.exec(cut.stderr) ?? []
   t.equal(await countOf(service), Number(stored.replace(' ', '')), cut.stderr)
   await writeFile(path, gzipSync(`${[...lines].reverse().join('\n')}\n`))
   t.match(await run(), { code: 1, stderr: /has changed since its import began/ }, 'another file is not its whole')
@@ -188,7 +187,7 @@ t.test('an import of a truncated file resumes with the whole file', async (t) =>
   const { stderr } = await runCommand(['import', '--url', service.url, damaged])
   t.match(
     stderr,
-    /damaged .*\. Stored before that: ([1-5] 000) events\. Get a good copy\. To resume, import the lines after the first \1\./,
+    /damaged .*\. Already stored: ([1-5] 000) events\. Get a good copy\. To resume, import the lines after the first \1\./,
   )
 })
 
@@ -211,7 +210,7 @@ t.test('an import that cannot be resumed says why', async (t) => {
   const begun = (changes: object) => writeFile(state, JSON.stringify({ ...finished, finishedAt: null, ...changes }))
 
   await begun({})
-  t.match(await run('--time', 'ms'), { code: 1, stderr: /begun with other options/ })
+  t.match(await run('--time', 'ms'), { code: 1, stderr: /started with other options/ })
   await begun({ url: 'http://127.0.0.1:1' })
   t.match(await run(), { code: 1, stderr: /begun at http:\/\/127\.0\.0\.1:1, not at/ })
   await begun({ key: 'another' })

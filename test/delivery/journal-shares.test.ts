@@ -96,7 +96,7 @@ t.test('servers: while nothing is stored, the one who fills the journal is refus
   for (const [name, attack] of Object.entries(attacks(writeKey))) {
     const { statuses, messages } = await whileOthersSend(t, client, otherKey, attack)
     t.ok(statuses.get(503), `${name}: ${[...statuses].join('; ')}`)
-    t.match(messages, [/project’s pages send fills its share of the journal/])
+    t.match(messages, [/project’s public and write keys have filled their share/])
   }
   const found = await gauges(client)
   t.ok((found.get('tallyhouse_journal_project_bytes{project="default",kind="page"}') ?? 0) > MIB, [...found].join('\n'))

@@ -43,7 +43,7 @@ t.test('URLs in another order, of another store or of a part of one are refused'
     name: 'ShardsError',
     message: new RegExp(`order of CLICKHOUSE_URL was changed: ${hostOf(second)} is shard 1`),
   })
-  await t.rejects(prepareShards(open(t, second.url)), { message: /is shard 1 of its store, but is named as shard 0/ })
+  await t.rejects(prepareShards(open(t, second.url)), { message: /is shard 1 of its store, but is listed as shard 0/ })
   const third = await startNode(t)
   const other = open(t, third.url)
   await prepareShards(other)

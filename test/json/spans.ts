@@ -1,7 +1,7 @@
 /** A plain reader of JSON texts to compare those of `src/json/` with. Its texts must be valid JSON. */
 
 /** The place of a value in a text, without the white space around it; `end` is exclusive. */
-export interface Span {
+interface Span {
   start: number
   end: number
 }
@@ -22,7 +22,7 @@ export function members(text: string): Member[] {
 }
 
 /** The elements of the array in a text. */
-export function elements(text: string): Span[] {
+function elements(text: string): Span[] {
   return parts(text).map(spanOf)
 }
 

@@ -124,7 +124,7 @@ t.test('cuts what is too long, and says so', async (t) => {
   const assistant = await connect(t, url, { over: 'http' })
   const question = { kind: 'series', series: [{ event: '*' }], interval: 'hour', from: '2026-01-01', to: '2026-05-01' }
   const { value, note, json } = await callTool(assistant, 'query', { question })
-  t.match(note, /too long and is cut.*first 500 entries.*shorter range/)
+  t.match(note, /too long and was shortened.*first 500 entries.*shorter range/)
   t.ok(json.length <= 40_000)
   t.strictSame(JSON.parse(json), value)
   const [line] = (value as { results: { points: unknown[] }[] }).results

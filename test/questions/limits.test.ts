@@ -295,5 +295,5 @@ t.test('an answer of long texts, of which each bucket has all, is too long', asy
   t.equal(few.json().results?.length, 3)
   const many = await call('POST', '/public/query', question(30))
   t.equal(many.statusCode, 422)
-  t.match(many.json(), { code: 'query_too_large', error: /^The answer to the question is too long\. / })
+  t.match(many.json(), { code: 'query_too_large', error: /^The answer to the question is too large\. / })
 })

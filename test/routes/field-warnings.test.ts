@@ -60,13 +60,13 @@ for (const storage of ['embedded', 'servers'] as const) {
         meant('/distinctId', 'distinct_id'),
         meant('/propertes', 'properties'),
         meant('/api_key', 'apiKey'),
-        { path: '/plan', message: 'The field plan is ignored. Put data of your own into properties.' },
+        { path: '/plan', message: 'The field plan is ignored. Put your own data into properties.' },
       ])
       const profile = { distinct_id: 'ada', operations: { $set: { a: 1 } }, $add: { n: 1 }, properties: {}, mode: 'x' }
       t.strictSame((await answer('/users/profile', profile)).warnings, [
         meant('/$add', 'operations'),
         meant('/properties', 'operations'),
-        { path: '/mode', message: 'The field mode is ignored. Put what is to change into operations.' },
+        { path: '/mode', message: 'The field mode is ignored. Put changes into operations.' },
       ])
     })
 
@@ -105,7 +105,7 @@ for (const storage of ['embedded', 'servers'] as const) {
         meant('/api_key', 'apiKey'),
         {
           path: '/sentAt',
-          message: 'The field sentAt is ignored. A batch has only events, each with fields of its own.',
+          message: 'The field sentAt is ignored. A batch only has events. Put fields into each event.',
         },
       ])
     })

@@ -85,7 +85,7 @@ for (const storage of STORAGES) {
         (await run('list')).stdout,
         /KIND +LANE +IDS +KNOWN\npage +0 +\d+ +since 20\S+Z\nsecret +0 +\d+ +7 days\n/,
       )
-      t.match(await run('forget', 'default'), { code: 1, stderr: /The key is of project sdk/ })
+      t.match(await run('forget', 'default'), { code: 1, stderr: /The key belongs to project sdk/ })
       t.match(await run('forget', 'sdk', '--kind', 'page'), { code: 0, stderr: `${ids} ids of sdk forgotten.` })
       const { stdout } = await run('list', '--json')
       t.match(JSON.parse(stdout), { kind: 'secret', lane: 0, since: null }, 'one line')

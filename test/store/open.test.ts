@@ -37,7 +37,7 @@ t.test('without a service: an engine of its own, and the folder is free afterwar
 t.test('a folder that ClickHouse cannot use is named', async (t) => {
   const path = join(await temporaryFolder(t), 'back\\slash', 'clickhouse')
   await t.rejects(startEmbeddedClickHouse({ path, log: silent }), {
-    message: `ClickHouse cannot use ${path}, as it has`,
+    message: `ClickHouse cannot use ${path}, because it has`,
   })
 })
 

@@ -16,7 +16,7 @@ t.test('a key with origins is for requests of their pages only', async (t) => {
   const service = await startLimited(t, await settingsFor(t, 'embedded'), {}, { origins })
   const { send, keys } = service
   const from = (origin: string) => ({ ...keyed(keys.write), origin })
-  const other = /this is no request of one/
+  const other = /this request does not come from one/
 
   const doors = await doorsOf(t, service, keys.write, { origin: SHOP })
   t.ok(doors.length > 30, `${doors.length} calls`)
@@ -147,7 +147,7 @@ t.test('a key for events only changes no users, and links no names', async (t) =
     ]) {
       const refused = await send(call)
       t.equal(refused.statusCode, 403, url)
-      t.match(refused.json(), { code: 'wrong_key_kind', error: /change no users/ })
+      t.match(refused.json(), { code: 'wrong_key_kind', error: /cannot change users/ })
     }
     t.equal((await send(json('/public/track', keys.write, event))).statusCode, 200)
   }

@@ -73,7 +73,7 @@ for (const storage of STORAGES) {
       const isTooHeavy = async (path: string, max: number, body: string) => {
         const response = await post(path, body)
         t.equal(response.statusCode, 400, response.body)
-        t.match(response.json(), { code: 'invalid_request', error: new RegExp(`too many values.* ${max} is the most`) })
+        t.match(response.json(), { code: 'invalid_request', error: new RegExp(`too complex.* the limit is ${max}`) })
       }
       const batch = MAX_BATCH_WEIGHT
       await isTooHeavy('/track/batch', batch, `{"events":${'['.repeat(10_000_000)}`)

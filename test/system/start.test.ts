@@ -116,10 +116,7 @@ t.test('an argument stops the start', async (t) => {
   const service = ['dist/main.js', `--parent=${process.pid}`, '--port=4000']
   const error = await run(process.execPath, service, { env: { DATA_DIR: await temporaryFolder(t) } }).catch((e) => e)
   t.equal(error.code, 1)
-  t.match(
-    error.stderr,
-    /^The service takes no arguments, but there is --port=4000\. Set the variables .* npm start\.$/m,
-  )
+  t.match(error.stderr, /^The service takes no arguments, but got --port=4000\. Set the variables .* npm start\.$/m)
 })
 
 t.test('npx tallyhouse serve ends with npx', async (t) => {

@@ -91,7 +91,7 @@ t.test('a token of its own', async (t) => {
     ],
     'another key of the same project is as good, and is cut out, too',
   )
-  t.strictSame(reasonsOf(messages), [[2, 'The token is that of another project than the request.', 'token']])
+  t.strictSame(reasonsOf(messages), [[2, 'The token belongs to another project than the request.', 'token']])
   t.match(reasonsOf(update({ $token: 'foreign', $distinct_id: 'a', $set: {} })), [[0, /another project/, 'token']])
 })
 

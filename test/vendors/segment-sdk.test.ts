@@ -177,10 +177,10 @@ t.test('a message at fault costs the others nothing', (t) => {
   t.strictSame(
     messages.flatMap((message) => (message.type === 'fault' ? [[message.index, message.reason]] : [])),
     [
-      [1, 'The message has no type that Segment has.'],
-      [2, 'The message has no type that Segment has.'],
+      [1, 'The message has no type that Segment knows.'],
+      [2, 'The message has no type that Segment knows.'],
       [3, 'The properties are not an object.'],
-      [4, 'The message has the key of another project.'],
+      [4, 'The key of the message belongs to another project.'],
       [5, 'The row is not a JSON object.'],
       [6, 'The row is not a JSON object.'],
       [7, 'The row is not a JSON object.'],

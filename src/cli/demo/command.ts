@@ -21,20 +21,20 @@ visitors who become customers. Ask about it with tallyhouse query; docs/question
 
   --events N         how many events (default: 1000000)
   --seed N           another seed makes another shop (default: 1)
-  --until TIME       where the year ends, in UTC: a date, or like 2024-01-31T12:00:00Z (default: when
-                     the project "demo" was begun; with --key-file, the last full hour)
+  --until TIME       the end of the year, in UTC: a date, or like 2024-01-31T12:00:00Z (default:
+                     when the project "demo" was created; with --key-file, the last full hour)
   --url URL          address of the service (default: http://HOST:PORT from the settings)
   --key-file FILE    a file that contains a secret key; its project, which must not be "demo", gets
                      the data. Without it, the command makes a secret and a read key of the project
                      "demo" in the store that the settings name, and prints them
 
-  --remove           revokes all keys of the project "demo" in that store, and removes everything
-                     else that the project has: the next demo begins anew
+  --remove           revokes all keys of the project "demo" in that store, and removes all its data,
+                     so that the next demo starts afresh
 
-The same options and the same end make the same data, and what was sent within the last days is not
-stored again, so rerun the command to finish one that was interrupted; it says how. A second seed or
-number of events would be added to the first: remove that, or use another project. The exit code is
-0 if everything was sent or removed.`
+The same options make the same data, and what was sent in the last days is not stored again, so you
+can rerun an interrupted command; it says how. Data of another seed or number of events is added to
+the existing data: remove that first, or use another project. The exit code is 0 if everything was
+sent or removed.`
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
@@ -92,7 +92,9 @@ async function requireOther(connection: Connection, apiKey: string, signal: Abor
   const { value } = await connection.call(call, { signal })
   const { session } = value as unknown as { session: { project: string } | null }
   if (session?.project === PROJECT) {
-    throw new Error(`The key is one of project "${PROJECT}". Run the command without --key-file, where the store is.`)
+    throw new Error(
+      `The key belongs to project "${PROJECT}". Run the command without --key-file, on the machine of the store.`,
+    )
   }
 }
 
@@ -170,8 +172,7 @@ async function parse(args: string[], io: CommandIo) {
   }
   const time = readTime('--until', values.until)
   const until = time === undefined ? undefined : Number(time)
-  if (until !== undefined && until <= 366 * DAY_MS)
-    throw new UsageError('--until must leave room for a year after 1970.')
+  if (until !== undefined && until <= 366 * DAY_MS) throw new UsageError('--until must be at least a year after 1970.')
   return {
     events: integer('events', 1, MAX_EVENTS),
     seed: integer('seed', 0, 2 ** 32 - 1),

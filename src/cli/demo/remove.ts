@@ -53,7 +53,7 @@ async function erase(connection: Connection, url: string, { signal, stderr }: Co
   stderr.write(
     last.gone_at !== null
       ? `By ${new Date(last.gone_at).toISOString()} the data has left the disks of ClickHouse.\n`
-      : `The data is in no response any more, but still on disk. ${last.purge_error ?? 'ClickHouse is rewriting its tables.'}\n`,
+      : `The data is in no response any longer, but still on disk. ${last.purge_error ?? 'ClickHouse is rewriting its tables.'}\n`,
   )
   return 0
 }

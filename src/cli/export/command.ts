@@ -18,21 +18,21 @@ Exports the events of a project, or a selection of them, in the order in which t
 
 ${READ_TARGET_USAGE}
   --format FORMAT    ndjson (default), csv or parquet
-  --output FILE      where the events are written (default: standard output). Parquet needs a
+  --output FILE      where to write the events (default: standard output). Parquet needs a
                      folder: it is written as numbered files, which Parquet readers read as one
                      table (for example events-*.parquet)
-  --rows-per-file N  the most events in a file of Parquet (default: 1 000 000)
+  --rows-per-file N  maximum number of events in a Parquet file (default: 1 000 000)
   --event NAME       only events with this name
   --distinct-id ID   only events of this user
   --from TIME        only events at or after this time, in milliseconds since 1970 or ISO 8601 (UTC
                      if it has no zone)
   --to TIME          only events before this time
   --since CURSOR     only events accepted after an earlier export, which printed this cursor
-  --state FILE       where progress is kept (default: FILE.export.json next to the output)
+  --state FILE       where to keep progress (default: FILE.export.json next to the output)
 
 Transient failures are retried. An interrupted export to a file resumes when you rerun the command.
-At the end the number of events is checked against the service's own count, and the command prints
-the cursor with which a later export continues. The exit code is 0 if all events were written, 1 if
+At the end the number of events is compared with the service's own count, and the command prints
+the cursor from which a later export continues. The exit code is 0 if all events were written, 1 if
 not, and 2 for a usage error.
 
 With --all, the command does not talk to a service. While the service is stopped, it reads the store

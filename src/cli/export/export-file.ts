@@ -201,7 +201,7 @@ function checkSame(earlier: ExportState, now: ExportState, path: string, file: s
   for (const name of ['version', 'url', 'key', 'format', 'filter', 'since'] as const) {
     if (JSON.stringify(earlier[name]) !== JSON.stringify(now[name])) {
       throw new Error(
-        `The export to ${path} was begun with another ${NAMES[name]}. Rerun it with the same one. ${restart}`,
+        `The export to ${path} was started with another ${NAMES[name]}. Rerun it with the same one. ${restart}`,
       )
     }
   }

@@ -139,5 +139,5 @@ function streamOutput({ stdout, signal }: CommandIo): RowOutput {
 }
 
 function closedBefore(cause: NodeJS.ErrnoException): Error {
-  return cause.code === 'EPIPE' ? new Error('The reader of the output closed it before the end.', { cause }) : cause
+  return cause.code === 'EPIPE' ? new Error('The reader closed the output before the end.', { cause }) : cause
 }

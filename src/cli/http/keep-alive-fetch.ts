@@ -108,7 +108,7 @@ class Wire {
   #take(chunk: Buffer): boolean {
     try {
       const waiting = this.#waiting
-      if (!waiting) throw notHttp('more than was asked for')
+      if (!waiting) throw notHttp('more than was requested')
       const bytes = this.#framing ? chunk : this.#takeHead(chunk, waiting.method)
       if (!this.#framing) return true
       if (bytes.length > 0) this.#chunks.push(bytes.subarray(0, this.#framing.take(bytes, 0, bytes.length)))

@@ -33,45 +33,44 @@ ${TARGET_USAGE}
                      in the list keeps its own name
   --event NAME       the event of rows that name none
   --types LIST       what cells of CSV are, for example price=number,zip=text; number, boolean, date
-                     or text. Without it, a column is what its first cells all are. A cell that
-                     does not fit stays text, and is counted; one of a column that is in the list
-                     is rejected with its row
+                     or text. Without it, a column has the type that all its first cells fit. A
+                     cell that does not fit stays text, and is counted; in a column of the list,
+                     it rejects its row
   --time FORMAT      how times are written: iso (ISO 8601), or s, ms, us or ns since 1970. Without
                      it, the first times decide
   --time-zone ZONE   the zone of ISO times that name none, such as Europe/Berlin (default: UTC)
   --dry-run          shows the first events as they would be stored, and what would be left out.
                      Needs no service, and sends nothing
   --from VENDOR      reads an export of mixpanel, amplitude, posthog or segment as the vendor's
-                     endpoint reads the same messages: events with their ids, what they say about
-                     users, and which names are one user's. Mixpanel's profiles, PostHog's persons
-                     and the user properties of Amplitude's events are set in the profiles
+                     endpoint reads the same messages: events with their ids, profile changes and
+                     aliases. Mixpanel's profiles, PostHog's persons and the user properties of
+                     Amplitude's events are set in the profiles
   --parallel N       batches in flight at a time, 1 to 32 (default: 8); with 1, events are stored in
                      the order of the file
-  --state FILE       where progress is kept (default: FILE.import.json next to the input)
-  --rejects FILE     where rejected rows are written, with line number and reason
+  --state FILE       where to keep progress (default: FILE.import.json next to the input)
+  --rejects FILE     where to write rejected rows, with line number and reason
                      (default: FILE.rejects.ndjson next to the input)
-  --unanswered WHAT  what to do with batches that were sent but not acknowledged, when an import
-                     resumes more than 23 hours later: the service detects duplicates for 24 hours.
-                     check looks each batch up in the service, and stops if the outcome is unclear
-                     because events were changed since (default); send sends them again; skip
-                     leaves them out
+  --unanswered WHAT  what to do with batches that were sent but not acknowledged if an import
+                     resumes more than 23 hours later (the service detects duplicates for 24
+                     hours): check looks each batch up in the service, and stops if the outcome is
+                     unclear because events were changed since (default); send sends them again;
+                     skip leaves them out
 
-The field "properties" holds an event's properties. If a row has this field, fields that are not
-the event's are ignored. If not, they become the properties; empty cells of CSV are left out.
+The field "properties" holds an event's properties. If a row has it, unknown fields are ignored. If
+not, they become the properties; empty cells of CSV are left out.
 
-The beginning of each input is looked at before anything is sent. If it cannot be right, as where a
-column is missing, or no row is an event, nothing is stored, and the command says what it has read.
+The beginning of each input is checked before anything is sent. If it cannot be right, for example
+because a column is missing or no row is an event, nothing is stored, and the command says why.
 
 Transient failures are retried. An interrupted import resumes when you rerun the command, and no
 event is stored twice. The exit code is 0 if every row was stored, 1 if not, and 2 for a usage
 error.
 
-With --undo, the command takes back what the import of each FILE has stored: it says how many events
-that are, asks, and deletes them. Events that were known by their insert_id, and those of other
-imports of the same rows, stay, and so do changes of profiles and aliases. --yes deletes without
-asking; --dry-run only says how many there are. It needs FILE.import.json and FILE.import.json.ids,
-which the import has written, and not FILE itself. Rerun it if it is interrupted. FILE can be imported
-again afterwards.
+With --undo, the command deletes the events that the import of each FILE has stored, after saying
+how many they are and asking. Events that were already stored, those of other imports of the same rows,
+and changes of profiles and aliases stay. --yes deletes without asking; --dry-run only counts. It
+needs FILE.import.json and FILE.import.json.ids, which the import has written, but not FILE itself.
+Rerun it if it is interrupted. FILE can be imported again afterwards.
 
 With --all, the command does not talk to a service. While the service is stopped, it restores what
 export --all wrote to FOLDER into the empty store that the service's settings name (CLICKHOUSE_URL,
@@ -141,7 +140,7 @@ function described({ accepted, rejected, skipped, profiles, known, refused }: Im
   const changes = profiles ? `, ${counted(profiles, 'profile change')} made` : ''
   const before = known ? `, ${number(known)} already stored` : ''
   const others = skipped > 0 ? `, ${number(skipped)} skipped because they are not events` : ''
-  const links = refused ? `, ${number(refused)} said about users refused (they are in the rejects file)` : ''
+  const links = refused ? `, ${number(refused)} changes of users refused (see the rejects file)` : ''
   return `${counted(accepted, 'event')} stored${before}${changes}, ${number(rejected)} rejected${others}${links}`
 }
 
@@ -205,7 +204,7 @@ function readInputOptions(values: Values): InputOptions {
   }
   for (const name of ['event', 'types', 'time-zone'] as const) {
     if (options.from && values[name] !== undefined) {
-      throw new UsageError(`--from knows the fields of the vendor; leave --${name} out.`)
+      throw new UsageError(`--from already knows the vendor's fields; leave --${name} out.`)
     }
   }
   if (options.zone !== undefined && !isZone(options.zone)) {
@@ -218,7 +217,7 @@ function readInputOptions(values: Values): InputOptions {
     throw new UsageError('--event must be a name of 1 to 255 characters.')
   }
   if (options.from && values.map !== undefined) {
-    throw new UsageError('--from knows the fields of the vendor; leave --map out.')
+    throw new UsageError("--from already knows the vendor's fields; leave --map out.")
   }
   if (!/^[\t !#-~]$/.test(options.delimiter)) {
     throw new UsageError('--delimiter must be one ASCII character other than a quote, or "tab".')

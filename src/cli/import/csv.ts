@@ -109,7 +109,7 @@ export class CsvReader implements RowReader {
   /** @throws Error if the record names a column twice */
   #header({ cells }: CsvRecord): string[] {
     const all = cells?.map(trimmedName)
-    if (!all) throw new Error('The first line of the CSV, which names its columns, cannot be read.')
+    if (!all) throw new Error('The header line of the CSV cannot be read.')
     const columns = all.slice(0, all.findLastIndex((name) => name !== '') + 1)
     const names = new Set<string>()
     for (const name of columns) {
@@ -129,9 +129,7 @@ export class CsvReader implements RowReader {
     const names = cells.map(trimmedName)
     if (names.every((name, i) => name === columns[i])) return true
     if (new Set(names).size < names.length || !names.every((name) => this.#names.has(name))) return false
-    throw new Error(
-      `Line ${line} of the CSV names its columns again, in another order. Import the tables in it one by one.`,
-    )
+    throw new Error(`Line ${line} of the CSV is another header line, in another order. Import its tables one by one.`)
   }
 
   #faultOf(cells: string[] | null): string | null {

@@ -15,13 +15,13 @@ export function describeInput({ guesses, columns, events }: Inspected, options: 
   const sentences: string[] = []
   const time = options.time ?? guesses.time
   if (time && (columns || time !== 'ms') && !options.from) {
-    const zoned = time === 'iso' ? `, in ${zone ?? 'UTC'} where they name no zone` : ''
+    const zoned = time === 'iso' ? `, in ${zone ?? 'UTC'} unless they name a zone` : ''
     sentences.push(`Times (${names.timestamp}): ${TIME_NAMES[time]}${zoned}.`)
   }
   if (!columns || options.from) return sentences
   if (!columns.includes(names.timestamp) && events.length > 0) {
     sentences.push(
-      `There is no column "${names.timestamp}", so the events get the time at which they arrive. --map timestamp=COLUMN names one.`,
+      `There is no column "${names.timestamp}", so the events get their time of arrival. Use --map timestamp=COLUMN to name one.`,
     )
   }
   if (columns.includes(names.properties)) return sentences
@@ -48,7 +48,7 @@ export function describeDryRun(name: string, inspected: Inspected, options: Inpu
   const isGiven = (column: string) => own.includes(column) || Object.values(OWN_NAMES).includes(column)
   const ignored = columns?.includes(names.properties) ? columns.filter((column) => !isGiven(column)) : []
   if (ignored.length > 0) {
-    lines.push(`Left out, as the column "${names.properties}" has the properties: ${ignored.join(', ')}.`)
+    lines.push(`Left out, because the column "${names.properties}" has the properties: ${ignored.join(', ')}.`)
   }
   const which = isWhole ? 'rows' : 'first rows'
   const others = [

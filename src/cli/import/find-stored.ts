@@ -83,7 +83,7 @@ async function read(connection: Connection, query: URLSearchParams, signal: Abor
   const path = `/public/events?${query}`
   const { value, text } = await connection.call({ method: 'GET', path }, { signal }, IMPORT_RETRY)
   if (value.pending !== 0)
-    throw new Error('The store is behind, so it is not known which events it has. Try again later.')
+    throw new Error('The store is behind, so it is unknown which events it has. Try again later.')
   const events = readText(text).member('events')?.elements() ?? []
   const ids = new Map(events.map((event) => [event.member('eventId')?.value as string, event.text]))
   return { ids, next: value.next as string | null }

@@ -69,7 +69,7 @@ export function encodingFault(lines: readonly Buffer[], name: string): string | 
   if (wrong.length <= right.length && wrong[0] !== lines[0]) return null
   const encoding = likelyEncoding(Buffer.concat(wrong))
   const text = new TextDecoder(encoding).decode(first.subarray(0, SHOWN))
-  return `${name} is not in UTF-8, but probably in ${encoding}, as which a line of it is ${JSON.stringify(text)}. ${reencoding(encoding, name)}`
+  return `${name} is not in UTF-8, but probably in ${encoding}, in which one line reads ${JSON.stringify(text)}. ${reencoding(encoding, name)}`
 }
 
 /** Of those that spreadsheets save. */

@@ -52,7 +52,7 @@ const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
 export async function importAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
   const report = (text: string) => void io.stderr.write(`${text}\n`)
   const manifest = await manifestFile(folder).read()
-  if (!manifest) throw new Error(`${folder} holds no manifest.json, so it was not written by export --all.`)
+  if (!manifest) throw new Error(`${folder} has no manifest.json, so it was not written by export --all.`)
   if (manifest.version !== MANIFEST_VERSION)
     throw new Error(`${folder} was written by another version of tallyhouse. Use that one.`)
   if (!manifest.finishedAt) throw new Error(`The export to ${folder} is not complete. Rerun it to resume.`)
@@ -199,7 +199,7 @@ async function storeChunk(
       if ((await sumOfDigests(shards, table, chunk)).rows === 0) await insert(`${token}:again`)
       if (await isThere()) return
       throw new Error(
-        `The store does not match ${chunk.file}. Was it in use meanwhile? Drop the database and start over.`,
+        `The store does not match ${chunk.file}. Was it in use in the meantime? Drop the database and start over.`,
       )
     } catch (error) {
       const isPassing =
@@ -217,7 +217,7 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
     const found = await sumOfDigests(shards, table, EVERYTHING)
     if (!isSame(table, wanted, found)) {
       throw new Error(
-        `${table.name} has ${number(found.rows)} rows, but ${number(wanted.rows)} were exported. Was the store in use meanwhile? Drop the database and start over.`,
+        `${table.name} has ${number(found.rows)} rows, but ${number(wanted.rows)} were exported. Was the store in use in the meantime? Drop the database and start over.`,
       )
     }
   }

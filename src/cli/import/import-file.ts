@@ -44,7 +44,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   const source = { path, input, paths: await pathsOf(path, options, io) }
   if (path === '-') return await importAlone(source, options, io)
   const lock = await lockFile(`${source.paths.state}.lock`)
-  if (!lock) throw new Error(`Another process is importing ${path}. Wait until it has ended.`)
+  if (!lock) throw new Error(`Another process is importing ${path}. Wait until it ends.`)
   try {
     return await importAlone(source, options, io)
   } finally {
@@ -153,7 +153,7 @@ async function unreadable(
   const { isTruncated, message } = error
   checkpoint.state.isCut = isTruncated
   if (checkpoint.isBegun) await checkpoint.save()
-  const stored = `Stored before that: ${counted(checkpoint.state.done.accepted, 'event')}.`
+  const stored = `Already stored: ${counted(checkpoint.state.done.accepted, 'event')}.`
   const copy = isStream ? '' : isTruncated ? 'Get the whole file. ' : 'Get a good copy. '
   const hint = resumeHint(checkpoint, isStream || !isTruncated ? format : null)
   return new Error(`${message} ${stored} ${copy}${hint}`, { cause: error })

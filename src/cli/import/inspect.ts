@@ -210,6 +210,6 @@ function checkEvents(
       : `None of the first ${rows} rows of ${name}`
   const text = sample.lines.at(-rows) ?? head.bytes
   throw new Error(
-    `${rows === 1 ? `The only row of ${name} that was looked at is no event` : `${what} is an event`}, so nothing was stored. Line ${first.line}: ${first.reason} It is ${quote(text)}.`,
+    `${rows === 1 ? `The only row of ${name} that was checked is not an event` : `${what} is an event`}, so nothing was stored. Line ${first.line}: ${first.reason} It is ${quote(text)}.`,
   )
 }

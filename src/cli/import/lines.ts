@@ -113,7 +113,7 @@ export class LineReader implements RowReader {
 }
 
 export function tooLong(line: number): Error {
-  return new Error(`The row that begins in line ${line} is longer than ${MAX_ROW_BYTES} bytes, or its end is missing.`)
+  return new Error(`The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes, or its end is missing.`)
 }
 
 /** Whether there is nothing but white space. */

@@ -72,7 +72,9 @@ export async function beginOrResume(
   }
   const { state: found, file } = await readImport(paths.state)
   if (found?.undoneSince !== undefined) {
-    throw new Error(`The undo of the import of ${path} is not complete. Run it first: tallyhouse import --undo ${path}`)
+    throw new Error(
+      `The undo of the import of ${path} is not complete. Finish it first: tallyhouse import --undo ${path}`,
+    )
   }
   const earlier = await usable(found, paths.rejects)
   if (earlier && earlier.finishedAt !== null && isSameTarget(earlier, fresh)) {
@@ -158,13 +160,15 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
     throw new Error(`${path} has changed since its import began, so the import cannot be resumed. ${restart}`)
   }
   if (earlier.url !== now.url) {
-    throw new Error(`The import of ${path} was begun at ${earlier.url}, not at ${now.url}. Resume it there. ${restart}`)
+    throw new Error(
+      `The import of ${path} was started at ${earlier.url}, not at ${now.url}. Resume it there. ${restart}`,
+    )
   }
   if (earlier.key !== now.key) {
-    throw new Error(`The import of ${path} was begun with another secret key. Resume it with that key. ${restart}`)
+    throw new Error(`The import of ${path} was started with another secret key. Resume it with that key. ${restart}`)
   }
   if (JSON.stringify(earlier.options) !== JSON.stringify(now.options)) {
-    throw new Error(`The import of ${path} was begun with other options. Rerun it with the same ones. ${restart}`)
+    throw new Error(`The import of ${path} was started with other options. Rerun it with the same ones. ${restart}`)
   }
 }
 

@@ -62,7 +62,7 @@ export class StoredBatches {
     if (this.#bytes === 0) return
     const { size } = await stat(this.path).catch(() => ({ size: 0 }))
     if (size < this.#bytes) {
-      throw new Error(`${this.path} is missing or incomplete, so it is not known what the import has stored.`)
+      throw new Error(`${this.path} is missing or incomplete, so it is unknown what the import has stored.`)
     }
     const input = createReadStream(this.path, { end: this.#bytes - 1 })
     let group: string[] = []

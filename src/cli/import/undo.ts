@@ -64,7 +64,7 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
       const found = await count(connection, stored, io.signal)
       if (found.events === 0 && state.done.accepted > 0 && state.key !== options.target.keyDigest) {
         throw new Error(
-          `${path} was imported with another secret key, and nothing of it is in the project of this key. Use a key of that project.`,
+          `${path} was imported with another secret key, and none of it is in this key's project. Use a key of that project.`,
         )
       }
       imports.push({ path, state, file, stored, found })
@@ -95,7 +95,7 @@ async function readRecord(path: string, statePath: string, url: string) {
   const isUnclear = state.finishedAt === null && state.sent.length > 0
   if (isUnclear && !state.undoneSince) {
     throw new Error(
-      `The import of ${path} was interrupted while batches were sent, and it is not known which of them are stored. Rerun it without --undo to resume it, then undo it.`,
+      `The import of ${path} was interrupted while batches were being sent, and it is unknown which of them are stored. Rerun it without --undo to resume it, then undo it.`,
     )
   }
   return { state, file }
@@ -124,14 +124,20 @@ async function deleteBatches(
 function describe({ finishedAt, undoneSince, done }: ImportState, { events }: Found): string {
   const when = finishedAt === null ? 'imported in part' : `imported at ${finishedAt}`
   const which = events === done.accepted ? '' : ` of the ${number(done.accepted)} that were accepted`
-  const why = which === '' ? '' : undoneSince ? ', as its undo was interrupted' : ', as others were known or deleted'
+  const why =
+    which === ''
+      ? ''
+      : undoneSince
+        ? ', because its undo was interrupted'
+        : ', because others were already stored or deleted'
   return `${when}; ${counted(events, 'event')}${which} ${events === 1 ? 'is' : 'are'} stored${why}.`
 }
 
 /** @throws Error if there is nobody to ask */
 async function mayDelete(imports: readonly Recorded[], { isSure }: UndoOptions, io: CommandIo): Promise<boolean> {
   if (isSure) return true
-  if (!io.stdin.isTTY) throw new Error('Nothing was deleted, as there is no terminal to ask at. Add --yes to delete.')
+  if (!io.stdin.isTTY)
+    throw new Error('Nothing was deleted, because there is no terminal for the question. Add --yes to delete.')
   const events = imports.reduce((sum, { found }) => sum + found.events, 0)
   const terminal = createInterface({ input: io.stdin, output: io.stderr })
   try {
@@ -192,12 +198,12 @@ function whatStays(path: string, { done, finishedAt }: ImportState, { withInsert
   if (withInsertId > 0) {
     const until = new Date(Date.parse(finishedAt ?? new Date().toISOString()) + ID_MEMORY_MS)
     sentences.push(
-      `${counted(withInsertId, 'event')} had an insert_id, which the service remembers. If you import ${path} again before ${until.toISOString()}, it may take them for repetitions, and not store them.`,
+      `${counted(withInsertId, 'event')} had an insert_id, which the service remembers. If you import ${path} again before ${until.toISOString()}, it may treat them as repetitions and not store them.`,
     )
   }
   if (done.uncertain) {
     sentences.push(
-      `Up to ${number(done.uncertain)} more events of ${path} may be stored. The ids of their batches are not known: a proxy removed them, or they were sent more than 23 hours before the import was resumed.`,
+      `Up to ${number(done.uncertain)} more events of ${path} may be stored. The ids of their batches are unknown: a proxy removed them, or they were sent more than 23 hours before the import was resumed.`,
     )
   }
   return sentences

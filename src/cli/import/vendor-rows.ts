@@ -56,7 +56,7 @@ export class VendorRows {
     if (this.#said.size > MAX_PAIRS) this.#said.clear()
     // Only now, as a row that is at fault says nothing.
     const people = withoutRepeatedAliases(messages, this.#said).flatMap((message) => changesIn(message, event !== null))
-    if (event === null && people.length === 0) throw new NoEvent('The row says nothing that is kept.')
+    if (event === null && people.length === 0) throw new NoEvent('The row contains nothing to store.')
     return { event, hasId, people }
   }
 }

@@ -13,7 +13,7 @@ export async function setLanes(given: Config, io: CommandIo): Promise<number> {
   const { stderr, signal } = io
   const store = await openStoreOfLanes(config).catch((error: unknown) => {
     if (!(error instanceof FolderInUseError)) throw error
-    throw new Error(`Stop the service first: the embedded journal serves one process. ${error.message}`)
+    throw new Error(`Stop the service first: the embedded journal serves a single process. ${error.message}`)
   })
   try {
     stderr.write(`Store: ${store.place}\n`)

@@ -130,5 +130,5 @@ function columns(rows: string[][]): string {
 function warn(config: Config, shards: Shards, { active }: LayoutHistory, stderr: CommandIo['stderr']): void {
   if (!active || (active.lanes === config.LANES && active.shards === shards.all.length)) return
   const given = describeLayout({ lanes: config.LANES, shards: shards.all.length })
-  stderr.write(`These settings have ${given}. A service does not start with them; see tallyhouse lanes --help.\n`)
+  stderr.write(`These settings have ${given}. A service with them does not start; see tallyhouse lanes --help.\n`)
 }

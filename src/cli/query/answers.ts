@@ -28,7 +28,7 @@ export function showAnswer(answer: AnyAnswer): Shown {
       return { tables: pathsTables(answer), note: '' }
     case 'users': {
       const { users, count, page, hasMore } = answer.results
-      const rest = hasMore ? `Page ${page}; there are more.\n` : ''
+      const rest = hasMore ? `Page ${page}; there are more pages.\n` : ''
       return {
         tables: [{ columns: ['user'], rows: users.map((user) => [user]) }],
         note: `${counted(count, 'user')}.\n${rest}`,

@@ -23,19 +23,19 @@ Asks a running service a question about events and prints the answer, for exampl
   tallyhouse query --start "signed up" --steps 2
 
 QUESTION is a question in JSON, or the name of a file that contains one; - is standard input.
-docs/questions.md explains all of it. Options make simpler ones; --event may be repeated for several
-series, and --breakdown once for a second field:
+docs/questions.md explains them. Options are enough for simpler ones; repeat --event for several
+series, and --breakdown for a second field:
 
   --kind KIND        series, funnel, retention or paths (default: what the other options suggest)
 ${describeOptions()}
 
 ${READ_TARGET_USAGE}
-  --format FORMAT    table (default on a terminal), csv or json (default otherwise), the answer as it
-                     came. CSV has one number per row and follows RFC 4180; what begins with =, +, -
-                     or @ stays as it is, so import it into a spreadsheet as text
+  --format FORMAT    table (default on a terminal), csv or json (default otherwise), the answer as the
+                     service sent it. CSV has one number per row and follows RFC 4180; what begins
+                     with =, +, - or @ stays as it is, so import it into a spreadsheet as text
 
-Names that nothing has, such as a misspelled event, and fields that are ignored are named on standard
-error. The exit code is 0 for an answer, 1 if there is none or accepted events are missing from it, and 2
+Warnings about unknown names, such as a misspelled event, and ignored fields go to standard error.
+The exit code is 0 for an answer, 1 if there is none or accepted events are missing from it, and 2
 for a usage error.`
 
 const FORMATS = ['table', 'csv', 'json']
@@ -82,7 +82,7 @@ async function readQuestion(
   if (given === undefined) return makeQuestion(parts)
   if (rest.length > 0) throw new UsageError('Put the question in quotes: it must be one argument.')
   const [part] = Object.keys(parts)
-  if (part !== undefined) throw new UsageError(`--${part} belongs into the question: give either JSON, or options.`)
+  if (part !== undefined) throw new UsageError(`--${part} belongs in the question: use either JSON or options.`)
   if (given.trimStart().startsWith('{')) return json('The question', given)
   return json('The question', given === '-' ? await textOf(stdin) : await readFile(given, 'utf8'))
 }

@@ -91,7 +91,7 @@ export function makeQuestion(parts: Parts): Record<string, unknown> {
   for (const { name, fields } of OPTIONS) {
     const given = parts[toFlag(name)]
     if (given === undefined || (kind === 'series' && name in SERIES)) continue
-    if (name in SERIES) throw new UsageError(`--${name} is of a series only.`)
+    if (name in SERIES) throw new UsageError(`--${name} is only for series.`)
     // The service says that a field of another kind is ignored.
     const field = KINDS[kind]?.[name] ?? [...fields.keys()][0]
     if (field) question[name] = readText(name, withoutNull(field), given)
@@ -117,7 +117,7 @@ function guessKind({ steps, start, end, return: back }: Parts): string {
 function makeSeries(parts: Parts): object[] {
   const { event = [] } = parts
   if (!Array.isArray(event) || event.length === 0) {
-    throw new UsageError('Say what to count: --event NAME, or "*" for all; or ask a question in JSON.')
+    throw new UsageError('Say what to count: --event NAME, or "*" for all events; or pass a question in JSON.')
   }
   const rest = Object.entries(SERIES).flatMap(([name, field]) => {
     const given = parts[toFlag(name)]

@@ -23,12 +23,12 @@ export async function rebuildJournals(config: Config, { stderr, signal }: Comman
     for (let lane = 0; lane < config.LANES; lane++) {
       const folder = lanePlace(config, lane)
       const known = journals.find((journal) => journal.lane === lane)
-      if (!known) throw new Error(`The store knows of no journal of lane ${lane}: no service has started on it.`)
+      if (!known) throw new Error(`The store has no journal of lane ${lane}: no service has started on it.`)
       const layout = active ? layoutNumber(active) : 1
       const kept = await rebuildLmdbJournal(folder, { id: known.id, layout, last })
       if (kept === undefined) continue
       rebuilt++
-      report(`${join(folder, 'data.mdb')} was made anew.${kept === null ? '' : ` The damaged one is ${kept}.`}`)
+      report(`${join(folder, 'data.mdb')} was recreated.${kept === null ? '' : ` The damaged one is ${kept}.`}`)
     }
   } finally {
     await store.close()

@@ -79,7 +79,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
   const path = resolve(options.path)
   // It exits without a word there.
   if (path.includes('\\'))
-    throw new Error(`ClickHouse cannot use ${path}, as it has a backslash. Set another DATA_DIR.`)
+    throw new Error(`ClickHouse cannot use ${path}, because it has a backslash. Set another DATA_DIR.`)
   const configFile = join(path, CONFIG_FILE)
   await mkdir(path, { recursive: true, mode: 0o700 })
   await writeFile(configFile, configuration(), { mode: 0o600 }).catch(withPath(path))

@@ -38,19 +38,19 @@ function wrongKind(access: Access, kind: KeyKind): ApiError {
   const needed = ALLOWED[access].join(' or ')
   return new ApiError(
     'wrong_key_kind',
-    `This call needs a ${needed} key of the project; the key that came is a ${kind} key${never}.`,
+    `This call needs a ${needed} key of the project; this is a ${kind} key${never}.`,
   )
 }
 
 function otherOrigin(origins: readonly string[]): ApiError {
   return new ApiError(
     'wrong_key_kind',
-    `This key is for pages of ${origins.join(', ')} only, and this is no request of one.`,
+    `This key only works on pages of ${origins.join(', ')}, and this request does not come from one.`,
   )
 }
 
 function eventsOnly(): ApiError {
-  return new ApiError('wrong_key_kind', 'This key may send events and session calls, but change no users.')
+  return new ApiError('wrong_key_kind', 'This key may only send events and session calls. It cannot change users.')
 }
 
 /** The origin of the page that makes a request; undefined if the request does not say. */
@@ -124,7 +124,7 @@ export class Authentication {
     if (header === undefined && inBody === undefined) {
       const signIn = this.#signIns?.find(request)
       if (signIn) return this.#admitSignIn(request, reply, signIn)
-      const message = 'A key is missing: send it as the field apiKey or as the header x-api-key.'
+      const message = 'The key is missing. Send it in the field apiKey or in the header x-api-key.'
       throw new ApiError('unauthorized', message)
     }
     if (header !== undefined && inBody !== undefined && header !== inBody) throw differing()
@@ -178,7 +178,8 @@ export class Authentication {
       }
       unknown.push(key)
     }
-    if (!found && unknown.length === 0) throw new ApiError('unauthorized', 'A key is missing: configure it in the SDK.')
+    if (!found && unknown.length === 0)
+      throw new ApiError('unauthorized', 'The key is missing. Configure it in the SDK.')
     const { key, grant } = found ?? (await this.#findAny(unknown, request))
     this.#identify(request, reply, grant)
     const refusal = this.#refusalOf(request, grant)
@@ -271,7 +272,7 @@ export class UnreadBody {
 }
 
 function unreadable(): ApiError {
-  return new ApiError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
+  return new ApiError('unavailable', 'The keys cannot be checked right now. Try again in a moment.')
 }
 
 /**

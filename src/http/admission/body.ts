@@ -214,7 +214,7 @@ export function readBody(
       // Decompressions other than gzip's ignore what is behind their end. It may be another event.
       const { receivedEncodedLength = 0, bytesWritten = receivedEncodedLength } = payload
       if (bytesWritten < receivedEncodedLength) {
-        reject(new ApiError('invalid_json', 'The compressed body has bytes behind its end. Send one compressed text.'))
+        reject(new ApiError('invalid_json', 'The compressed body has trailing data.'))
         return
       }
       if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
@@ -237,7 +237,7 @@ function joined(chunks: Buffer[], length: number): Buffer {
 }
 
 function tooLarge(): ApiError {
-  return new ApiError('payload_too_large', 'The body is over the limit. Send less at once.')
+  return new ApiError('payload_too_large', 'The body is over the limit. Send less per request.')
 }
 
 function parseJson(raw: Buffer, request: FastifyRequest): unknown {
@@ -264,7 +264,7 @@ export function weighBody(texts: readonly Buffer[], { routeOptions, account }: F
   // A small body has no account; it weighs little.
   const weight = account ? texts.reduce((sum, text) => sum + weigh(text, maxWeight - sum), 0) : 0
   if (weight > maxWeight) {
-    const message = `The body holds too many values: a field counts for 8, an element of a list for 1, ${maxWeight} is the most. Send less at once.`
+    const message = `The body is too complex: a field counts 8 and an array element 1, and the limit is ${maxWeight}. Send less per request.`
     throw (texts[0] && heavyRefusal?.(texts[0])) ?? new ApiError('invalid_request', message)
   }
   account?.take(weight * WEIGHT_BYTES)

@@ -107,15 +107,15 @@ export class BrowserLimits {
       return new Limit(max, { inMs, burst, refusal: { limit, reason }, log })
     }
     const work = (max: number, of: string) => {
-      const reason = `This ${of} may have ${max} bytes a second handled beyond those that it sends: inflated bodies, and large profiles and sessions that it changes.`
+      const reason = `This ${of} may cause ${max} bytes of work a second beyond the bytes that it sends, by compressed bodies and by changes of large profiles and sessions.`
       return limit(max, 'work', SECOND_MS, reason, WORK_BURST_S * max)
     }
     this.#now = now
-    const requests = `This address may make ${ADDRESS_LIMIT} requests in a minute with keys that are in pages.`
+    const requests = `This address may make ${ADDRESS_LIMIT} requests a minute with public and write keys.`
     this.#requests = limit(ADDRESS_LIMIT, 'requests', MINUTE_MS, requests)
     this.#workOfAddress = work(WORK_ADDRESS_LIMIT, 'address')
     this.#workOfKey = work(WORK_KEY_LIMIT, 'key')
-    const users = `This address may make ${NEW_USERS_LIMIT} new users and aliases in an hour with keys that are in pages.`
+    const users = `This address may create ${NEW_USERS_LIMIT} users and aliases an hour with public and write keys.`
     this.#newUsers = limit(NEW_USERS_LIMIT, 'new_users', HOUR_MS, users)
   }
 

@@ -43,7 +43,7 @@ function parseLines(raw: Buffer, request: FastifyRequest): { events: unknown[] }
     } else if (isFlat(event)) {
       details.push({
         path,
-        message: 'has fields that no event has, which belong into its properties, but no properties',
+        message: 'has unknown fields and no properties; move them into properties',
       })
     }
     return event

@@ -200,6 +200,6 @@ function isText(value: unknown): value is string {
 function refuseHeavy(json: Buffer, { account }: FastifyRequest): void {
   const weight = weigh(json, MAX_BATCH_WEIGHT)
   if (weight > MAX_BATCH_WEIGHT)
-    throw new ApiError('invalid_request', 'The body holds too many values. Send less at once.')
+    throw new ApiError('invalid_request', 'The body has too many values. Send less per request.')
   account?.take(weight * WEIGHT_BYTES)
 }

@@ -212,5 +212,5 @@ function sizeIn(bytes: Buffer, at: number, length: number): number {
 
 /** As the plugin for the other encodings says it. */
 function invalid(): Error {
-  return Object.assign(new Error('The body is no frame of zstd.'), { code: 'FST_CP_ERR_INVALID_CONTENT' })
+  return Object.assign(new Error('The body is not a zstd frame.'), { code: 'FST_CP_ERR_INVALID_CONTENT' })
 }

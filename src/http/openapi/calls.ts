@@ -19,8 +19,8 @@ const EVENT_ID = '0193ae30-7c42-7000-8000-00005eed1234'
 const DAY_MS = 1_733_788_800_000
 
 const BATCH_IDS =
-  'What the request has stored, as one id or several with commas in between, for `POST /public/events/delete`; `none` if the ' +
-  '`insert_id`s of all its events were known. Repeated with its `Idempotency-Key`, it has the same.'
+  'What the request has stored: one id, or several separated by commas, for `POST /public/events/delete`; `none` if the ' +
+  '`insert_id`s of all its events were known. A retry with the same `Idempotency-Key` has the same.'
 
 const done = { schema: Done, example: { status: 1, error: null } }
 const event = {
@@ -53,7 +53,7 @@ export const CALLS: Record<string, Call> = {
     tag: 'Events',
     summary: 'Ingest one event',
     description:
-      'Acknowledged once the event is durable. With `insert_id`, it is stored once, however often it comes within 7 days, alone or ' +
+      'Acknowledged once the event is durable. With `insert_id`, it is stored once, however often it is sent within 7 days, alone or ' +
       'in a batch; a repetition has the same response, without `x-event-id`.',
     access: 'send',
     example: {
@@ -92,9 +92,9 @@ export const CALLS: Record<string, Call> = {
     tag: 'Events',
     summary: 'Ingest 1 to 1000 lines, one event each, all or none',
     description:
-      'NDJSON: each line holds an event as `/public/track/batch` takes it, or as `/public/export` gives it; blank lines are skipped. ' +
-      'Everything else is as for a batch: `/events/0` in `details` is the first line that is not blank. A line that has fields that ' +
-      'no event has, and no `properties`, is refused. The key comes in the header.',
+      'NDJSON: each line holds an event as `/public/track/batch` takes it, or as `/public/export` returns it; blank lines are skipped. ' +
+      'Everything else is as for a batch: `/events/0` in `details` is the first line that is not blank. A line with unknown ' +
+      'fields and no `properties` is refused. Send the key in the header.',
     access: 'send',
     example: `${JSON.stringify({ event: 'signed up', distinct_id: 'ada', timestamp: DAY_MS })}\n${JSON.stringify({
       event: 'order paid',
@@ -109,7 +109,7 @@ export const CALLS: Record<string, Call> = {
   'GET /public/events': {
     id: 'readEvents',
     tag: 'Events',
-    summary: 'Read events in the order of their acceptance, or the newest first',
+    summary: 'Read events in the order of acceptance, or newest first',
     description:
       'A walk by `page` or by `cursor` (the `next` of an earlier response) never skips and never repeats an event. It includes ' +
       'every event that was acknowledged before the call; if ClickHouse does not catch up within 5 s, `pending` says how many ' +
@@ -145,7 +145,7 @@ export const CALLS: Record<string, Call> = {
     tag: 'Events',
     summary: 'Export all events as one stream',
     description:
-      'Every event that was acknowledged before the call, in the order of acceptance, as fast as ClickHouse gives them. NDJSON, CSV ' +
+      'Every event that was acknowledged before the call, in the order of acceptance, as fast as ClickHouse returns them. NDJSON, CSV ' +
       'or Parquet, by `format` or `Accept`. If reading fails after it has begun, the connection breaks before the response is ' +
       'complete. A later call with the `x-next-cursor` of this one starts where it ended: nothing is skipped and nothing repeated.',
     access: 'read',
@@ -155,7 +155,7 @@ export const CALLS: Record<string, Call> = {
       'x-next-cursor': 'The cursor from which a later call resumes after this export.',
       'x-has-more': 'Whether there are more events already, because of `limit`.',
       'x-pending':
-        'How many accepted events are missing, as the store did not catch up within 5 s. They come behind `x-next-cursor`.',
+        'How many accepted events are missing because the store did not catch up within 5 s. They come after `x-next-cursor`.',
     },
     errors: ['invalid_request'],
   },
@@ -164,9 +164,9 @@ export const CALLS: Record<string, Call> = {
     tag: 'Events',
     summary: 'Follow events as they become visible',
     description:
-      'Server-Sent Events, without an end: each accepted event once it is stored, in the order of acceptance. `id` is its ' +
-      '`eventId`, and `data` the event as `GET /public/events` has it, its properties to the byte; line breaks between their ' +
-      'tokens begin another `data` line. Begins with what is accepted after the call, or behind the event of `Last-Event-ID`, ' +
+      'Server-Sent Events without an end: each accepted event once it is stored, in the order of acceptance. `id` is its ' +
+      '`eventId`, and `data` the event as `GET /public/events` has it, its properties byte for byte; line breaks between their ' +
+      'tokens begin another `data` line. Begins with what is accepted after the call, or after the event of `Last-Event-ID`, ' +
       'which may be any earlier one, deleted or not: nothing is skipped, and nothing is repeated. A client that reads too ' +
       'slowly is cut off, and the stream ends when the key is revoked or the service stops; connect again with ' +
       '`Last-Event-ID`.',
@@ -177,8 +177,7 @@ export const CALLS: Record<string, Call> = {
       example: `retry: 2000\n\n: connected\n\nid: ${EVENT_ID}\ndata: ${JSON.stringify(event)}\n\n`,
     },
     headers: {
-      'x-last-event-id':
-        'The id behind which the stream begins: resume with it if the stream ends before an event came.',
+      'x-last-event-id': 'The stream begins after this id: resume with it if the stream ends before the first event.',
     },
     errors: ['invalid_request', 'overloaded'],
   },
@@ -195,7 +194,7 @@ export const CALLS: Record<string, Call> = {
     id: 'editEvent',
     tag: 'Events',
     summary: 'Replace the properties of an event',
-    description: 'Takes effect at once.',
+    description: 'Takes effect immediately.',
     access: 'manage',
     parameters: { eventId: EVENT_ID },
     example: { properties: { plan: 'free' } },
@@ -206,7 +205,7 @@ export const CALLS: Record<string, Call> = {
     id: 'deleteEvent',
     tag: 'Events',
     summary: 'Delete an event',
-    description: 'Takes effect at once.',
+    description: 'Takes effect immediately.',
     access: 'manage',
     parameters: { eventId: EVENT_ID },
     response: done,
@@ -218,8 +217,8 @@ export const CALLS: Record<string, Call> = {
     summary: 'Delete what batches have stored',
     description:
       'Deletes the events that 1 to 1000 requests to `/public/track/batch` or `/public/import` have stored, by the ids in ' +
-      '`x-batch-ids` of their responses. An event that was left out because its `insert_id` was known belongs to the request ' +
-      'that stored it, and stays. Takes effect at once, and can be repeated.',
+      '`x-batch-ids` of their responses. An event that was skipped because its `insert_id` was known belongs to the request ' +
+      'that stored it, and stays. Takes effect immediately, and can be repeated.',
     access: 'manage',
     example: { batches: ['0193ae307c4200005eed1234'], dry_run: true },
     response: {
@@ -276,7 +275,7 @@ export const CALLS: Record<string, Call> = {
   'GET /public/sessions': {
     id: 'readSessions',
     tag: 'Sessions',
-    summary: 'Read pages of sessions, the latest start first',
+    summary: 'Read pages of sessions, latest start first',
     description: 'Sessions that start during a walk shift its pages; `to` excludes them.',
     access: 'read',
     parameters: { limit: 10, page: 1 },

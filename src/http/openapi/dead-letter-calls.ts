@@ -9,10 +9,10 @@ export const DEAD_LETTER_CALLS: Record<string, Call> = {
   'GET /public/dead-letters': {
     id: 'readDeadLetters',
     tag: 'Operation',
-    summary: 'Read pages of what could not be stored, the newest first',
+    summary: 'Read pages of what could not be stored, newest first',
     description:
-      'Requests of the project that ClickHouse refused, and messages of other vendors’ SDKs that are no events, each with the ' +
-      'reason. Those that were replayed since are among them. `limit` is at most 100.',
+      'Requests of the project that ClickHouse refused, and messages of other vendors’ SDKs that are not events, each with the ' +
+      'reason. Those that were replayed since are included. `limit` is at most 100.',
     access: 'read',
     parameters: { limit: 10, page: 1 },
     response: {
@@ -41,8 +41,8 @@ export const DEAD_LETTER_CALLS: Record<string, Call> = {
     tag: 'Operation',
     summary: 'Try to store up to 100 dead letters again',
     description:
-      'For example after an update. Events keep the ids that their response contained, and are stored once, however often and by ' +
-      'however many a letter is replayed. `refused` says why the others were not stored.',
+      'For example after an update. Events keep the ids that their response contained, and are stored once, however often ' +
+      'they are replayed. `refused` says why the others were not stored.',
     access: 'manage',
     example: { ids: [id] },
     response: {

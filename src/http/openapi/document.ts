@@ -20,12 +20,13 @@ const Failure = Type.Object({
     { description: 'A word for a program.' },
   ),
   details: Type.Optional(
-    Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), { description: 'The fields at fault.' }),
+    Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), { description: 'The invalid fields.' }),
   ),
 })
 
 const HEADERS = {
-  'x-request-id': 'Identifies the request in the service’s log; the client’s own id if it is short and harmless.',
+  'x-request-id':
+    'Identifies the request in the service’s log; the client’s own id if it has at most 64 letters, digits, `.`, `_` and `-`.',
   'retry-after': 'When to retry, in seconds.',
 }
 

@@ -25,20 +25,21 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'The key is not known. Check the key and its project.',
   },
   wrong_key_kind: {
-    when: 'The call needs the project’s other key.',
-    message: 'This call needs a secret or write key of the project; the key that came is a public key.',
+    when: 'The key is of the wrong kind for this call.',
+    message: 'This call needs a secret or write key of the project; this is a public key.',
   },
   invalid_csrf_token: {
-    when: 'A call with a session of the page has no `x-csrf-token`, or another one.',
-    message: 'A call with a session that is not a GET needs the header x-csrf-token; GET /session has its value.',
+    when: 'The `x-csrf-token` of a call that is signed in with a cookie is missing or wrong.',
+    message:
+      'A call that is signed in with a cookie and not a GET needs the header x-csrf-token; GET /session returns its value.',
   },
   not_found: {
     when: 'The project has nothing with this id.',
     message: 'There is no event with this id.',
   },
-  session_ended: { when: 'The session is completed.', message: 'You have been signed out. Start a new one.' },
+  session_ended: { when: 'The session is completed.', message: 'The session has ended. Start a new one.' },
   session_owner_mismatch: {
-    when: 'The session is another user’s.',
+    when: 'The session belongs to another user.',
     message: 'The session belongs to another distinct_id.',
   },
   idempotency_conflict: {
@@ -47,44 +48,44 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   },
   alias_conflict: {
     when: 'The alias names another user.',
-    message: 'The alias is the name of another user. An alias names one user only.',
+    message: 'The alias belongs to another user. An alias names one user only.',
   },
   revision_conflict: {
-    when: 'The stored revision is not the one that the change is of.',
-    message: 'It was changed meanwhile. Read it again, and repeat the change.',
+    when: 'The change is based on another revision than the stored one.',
+    message: 'It was changed in the meantime. Read it again, and repeat the change.',
   },
   payload_too_large: {
     when: 'The body is over the limit.',
-    message: 'The body is over the limit. Send less at once.',
+    message: 'The body is over the limit. Send less per request.',
   },
   unsupported_media_type: {
-    when: 'The body is of another type or encoding.',
+    when: 'The type or encoding of the body is not supported.',
     message: 'The body must be application/json.',
   },
   query_too_large: {
     when: 'The question takes more time or memory than it may; `error` says what to narrow.',
     message:
-      'The question takes more than 30 s. Ask about a shorter time (from, to), fewer events, or with fewer breakdowns.',
+      'The question takes more than 30 s. Ask about a shorter time (from, to), fewer events or fewer breakdowns.',
   },
   rate_limited: {
     when: 'The key is over its request limit, or its project is at its limit of remembered `Idempotency-Key`s; `Retry-After` says when to retry.',
     message: 'Too many requests with this key. Try again later.',
   },
   internal: {
-    when: 'The service has a fault; its log has a line with the response’s `x-request-id`.',
-    message: 'Something went wrong here. It was logged; try again.',
+    when: 'The service failed; its log has a line with the response’s `x-request-id`.',
+    message: 'Something went wrong, and was logged. Try again.',
   },
   store_damaged: {
-    when: 'What the call needs is in a part of the store that is damaged; `error` names it. Trying again does not help: the operator has to restore it. Calls that do not need it go on.',
+    when: 'What the call needs is in a part of the store that is damaged; `error` names it. Retrying does not help: the operator has to restore it. Calls that do not need it keep working.',
     message:
-      'A part of the store is damaged (202611_1_24_2, with events of 2026-11), so this cannot be read. Trying again does not help: the operator has to restore it. Ask about other times (from, to).',
+      'A part of the store is damaged (202611_1_24_2, with events of 2026-11), so this cannot be read. Retrying does not help: the operator has to restore it. Ask about other times (from, to).',
   },
   overloaded: {
-    when: 'Of a write: the journal is full until ClickHouse catches up, and nothing was stored. With several lanes, `error` names the one that is full, and says so if a part of a batch whose events have an `insert_id` is stored: send all of it again. Of a question: others are still running. Of a live stream: as many are open as the service allows.',
-    message: 'The journal is full: what all projects have sent waits for the store. Try again later.',
+    when: 'Of a write: the journal is full until ClickHouse catches up, and nothing was stored. With several lanes, `error` names the one that is full, and says so if a part of a batch whose events have an `insert_id` is stored: send the whole batch again. Of a question: others are still running. Of a live stream: the service has reached its limit.',
+    message: 'The journal is full until the store catches up. Try again later.',
   },
   unavailable: {
-    when: 'The journal or the store is unavailable: a read cannot be answered, and of a write nothing was stored. With several lanes or shards, `error` names the one that is down; calls that do not need it go on. As with `overloaded`, a part of a batch whose events have an `insert_id` may be stored; `error` says so.',
+    when: 'The journal or the store is unavailable: a read cannot be answered, and of a write nothing was stored. With several lanes or shards, `error` names the one that is down; calls that do not need it keep working. As with `overloaded`, a part of a batch whose events have an `insert_id` may be stored; `error` says so.',
     message: 'The journal cannot be reached. Try again in a moment.',
   },
 }

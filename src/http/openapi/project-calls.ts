@@ -9,7 +9,7 @@ export const PROJECT_CALLS: Record<string, Call> = {
     tag: 'Operation',
     summary: 'Find out whether a key is accepted',
     description:
-      'The kind of the key, and its project. It reads and changes nothing: the commands ask it first, to find out whether the ' +
+      'The kind of the key, and its project. It reads and changes nothing. Commands call it first, to find out whether the ' +
       'service is there and accepts their key.',
     access: 'read',
     response: {
@@ -23,8 +23,8 @@ export const PROJECT_CALLS: Record<string, Call> = {
     tag: 'Operation',
     summary: 'Find out how many insert_ids of the project are remembered',
     description:
-      'By kind of key and lane. If more came than `MAX_INSERT_IDS`, the oldest were forgotten before their seven days: `since` says ' +
-      'from when on all are known.',
+      'By kind of key and lane. If more arrived than `MAX_INSERT_IDS`, the oldest were forgotten before their seven days: all ' +
+      'ids sent since `since` are remembered.',
     access: 'manage',
     response: {
       schema: RememberedIds,
@@ -44,7 +44,7 @@ export const PROJECT_CALLS: Record<string, Call> = {
     tag: 'Operation',
     summary: 'Forget the insert_ids of the project',
     description:
-      'All, or those that came with one `kind` of key. An event that is sent again after it is stored again. It works while the ' +
+      'All, or those that came with one `kind` of key. An event that is sent again afterwards is stored again. It works while the ' +
       'journal is full, and frees what the ids took before it responds.',
     access: 'manage',
     response: { schema: ForgottenIds, example: { status: 1, error: null, forgotten: 4_200_000 } },
@@ -53,10 +53,10 @@ export const PROJECT_CALLS: Record<string, Call> = {
   'DELETE /public/projects/:project': {
     id: 'eraseProject',
     tag: 'Users',
-    summary: 'Erase everything that the project of the key has, but its keys',
+    summary: 'Erase everything of the key’s project except its keys',
     description:
-      'Events, sessions, profiles, aliases, dead letters, saved questions and boards. A call removes for some 20 s; while `complete` is ' +
-      'false, repeat it. `gone_at` and `purge_error` are as those of erased users.',
+      'Events, sessions, profiles, aliases, dead letters, saved questions and boards. A call works for some 20 s; while `complete` is ' +
+      'false, repeat it. `gone_at` and `purge_error` are as for erased users.',
     access: 'manage',
     parameters: { project: 'default' },
     response: {

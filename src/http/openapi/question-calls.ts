@@ -33,7 +33,7 @@ export const QUESTION_CALLS: Record<string, Call> = {
     description:
       'A series, a funnel, retention, paths, or the users behind a number of one. It includes every event that was acknowledged ' +
       'before the call; if ClickHouse does not catch up within 5 s, `pending` says how many are missing. `warnings` names ' +
-      'events and properties that nothing has, such as misspelled ones, and fields that are ignored.',
+      'events and properties that do not exist, such as misspelled ones, and fields that are ignored.',
     access: 'read',
     body: AnyQuestion,
     more: MORE_QUESTIONS,

@@ -23,7 +23,7 @@ const board = { id: 'overview', name: 'Overview', ...stored }
 const success = { status: 1, error: null }
 
 const CHANGE =
-  'Creates it, or replaces all of it. With `revision`, only if that is the one that is stored; 0 stands for none. Without, the last ' +
+  'Creates it, or replaces all of it. With `revision`, only if that is the stored one; 0 means that there is none yet. Without it, the last ' +
   'change wins. A project has at most 500, and a body at most 256 KiB.'
 const parameters = { id: 'sign-ups' }
 const done = { schema: Done, example: success }
@@ -80,7 +80,7 @@ export const SAVED_CALLS: Record<string, Call> = {
     id: 'readBoards',
     tag: 'Questions',
     summary: 'List the boards, by name',
-    description: 'Without their cards, of which `count` says how many there are.',
+    description: 'Without their cards; `count` is the number of cards.',
     access: 'read',
     response: { schema: Boards, example: { ...success, boards: [{ ...board, count: 2 }] } },
     errors: ['invalid_request'],

@@ -58,8 +58,8 @@ export const USER_CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Make a name another name of a user',
     description:
-      'From now on and for the past. Nothing that is stored changes: events come out under the name they came with. ' +
-      'An alias names one user; a user that has aliases can become one. The user gets the properties of the alias’s own ' +
+      'For the future and the past. Nothing that is stored changes: events keep the name they were sent with. ' +
+      'An alias belongs to one user; a user that has aliases can become one. The user gets the properties of the alias’s own ' +
       'profile that it does not have. With a write key, only a name that nobody identified can become an alias.',
     access: 'send',
     example: { distinct_id: 'ada', alias: 'device-7' },
@@ -71,9 +71,9 @@ export const USER_CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Make 1 to 1000 changes of profiles and aliases, in their order',
     description:
-      'For imports: a change with a `timestamp` does not overwrite a property that was set or removed later. One that is ' +
-      'refused costs the others nothing; `rejected` names it by its index. An alias without `merge` is made only if it is not ' +
-      'a user itself, and one that names another user already is left as it is. Names may begin with `$group:` in changes of profiles.',
+      'For imports: a change with a `timestamp` does not overwrite a property that was set or removed later. A change ' +
+      'that is refused does not affect the others; `rejected` names it by its index. An alias without `merge` is made only if it is ' +
+      'not a user itself, and one that already names another user is left as it is. Profile changes may name groups (`$group:…`).',
     access: 'manage',
     example: {
       changes: [
@@ -103,10 +103,10 @@ export const USER_CALLS: Record<string, Call> = {
   'DELETE /public/users/:userId/aliases/:alias': {
     id: 'takeBackAlias',
     tag: 'Users',
-    summary: 'Take an alias back',
+    summary: 'Remove an alias',
     description:
-      'Everything is as if it had not been made: the alias is a user of its own again, with its own profile and the names ' +
-      'that were said to be names of it, and the user loses what it got from it, unless somebody changed it since.',
+      'Everything is as if it had never been made: the alias is a user of its own again, with its own profile and aliases, and ' +
+      'the user loses the properties it got from it, unless they were changed since.',
     access: 'manage',
     parameters: { userId: 'ada', alias: 'device-7' },
     response: done,
@@ -117,7 +117,7 @@ export const USER_CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Erase up to 100 users with all of their data',
     description:
-      '`gone_at` says when the data had left the disk. It is null if that takes longer than the call, or fails for now; then `purge_error` says why.',
+      '`gone_at` says when the data has left the disk. It is null if that takes longer than the call, or has failed so far; `purge_error` then says why.',
     access: 'manage',
     example: { distinct_ids: ['grace'] },
     response: {
@@ -162,8 +162,8 @@ export const USER_CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Read pages of profiles, or search for users',
     description:
-      'By their `distinct_id`; with `search`, the user who is called so, or has it as an alias, first. A search finds users who ' +
-      'have a profile, and reads all profiles of the project.',
+      'By their `distinct_id`; with `search`, a user with exactly this name or alias comes first. A search finds users who have a ' +
+      'profile, and reads all profiles of the project.',
     access: 'read',
     parameters: { limit: 10, page: 1, search: 'ada' },
     response: {
@@ -176,7 +176,7 @@ export const USER_CALLS: Record<string, Call> = {
     id: 'readAliases',
     tag: 'Users',
     summary: 'Read the aliases of a user',
-    description: 'At most 1000, by whichever of the names; none of a user who has none, or whom nobody knows.',
+    description: 'At most 1000, by any of the user’s names. The list is empty if the user has none or is unknown.',
     access: 'read',
     parameters: { userId: 'ada' },
     response: {

@@ -59,7 +59,7 @@ export class Connections implements Iterable<Connection> {
     this.#max = max
     this.#maxOfAll = maxOfAll
     this.#warnOfPipelining = oncePerMinute(() =>
-      log.warn({ max, maxOfAll }, 'connections are cut off: they have too many unanswered requests'),
+      log.warn({ max, maxOfAll }, 'connections were closed: they had too many unanswered requests'),
     )
     const warnOfConnections = oncePerMinute(() =>
       log.warn({ max: maxOpen }, 'connections are refused: MAX_CONNECTIONS are open'),

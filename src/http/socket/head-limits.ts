@@ -99,7 +99,7 @@ export class HeadWatch {
     this.#connections = connections
     this.#maxBytes = maxBytes
     this.#warn = oncePerMinute((count) => {
-      log.warn({ count }, 'connections are cut off: too many long URLs and headers are being received')
+      log.warn({ count }, 'connections were closed: too many long URLs and headers are being received')
     })
     const timer = setInterval(() => this.#check(), checkMs).unref()
     server.on('close', () => clearInterval(timer))

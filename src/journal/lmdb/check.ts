@@ -102,7 +102,7 @@ async function faultOfReading(folder: string, isOwn: boolean): Promise<string | 
   }, LIMIT_MS)
   try {
     const [code, signal] = await once(child, 'close')
-    if (isLate) return 'reading it does not come to an end'
+    if (isLate) return 'reading it never finishes'
     if (code === 0) return null
     return signal ? `a process that reads it ends with ${signal}` : `LMDB cannot read it (${stderr.trim() || code})`
   } finally {
@@ -114,8 +114,8 @@ async function describe(folder: string, fault: string): Promise<string> {
   return (
     `${join(folder, 'data.mdb')} is damaged: ${fault}. ${await describeLog(folder)} ` +
     'Restore the folder from a backup of the same moment. If there is none, and the store is still there, run ' +
-    '`tallyhouse verify --rebuild-journal`: it makes data.mdb anew and stores what is in the log and not in the store ' +
-    'yet. Keep a copy of the folder first.'
+    '`tallyhouse verify --rebuild-journal`: it recreates data.mdb and stores what is in the log but not in the store ' +
+    'yet. Copy the folder first.'
   )
 }
 
@@ -137,12 +137,12 @@ async function describeLog(folder: string): Promise<string> {
       }
     }
   } catch (error) {
-    return `The log of entries beside it cannot be read either (${(error as Error).message}).`
+    return `The log of entries next to it cannot be read either (${(error as Error).message}).`
   }
-  if (at.first === null || at.last === null) return 'The log beside it has no entries, so nothing waits to be stored.'
+  if (at.first === null || at.last === null) return 'The log next to it has no entries, so nothing waits to be stored.'
   const time = (position: Position) => new Date(millisecondsOf(position)).toISOString()
   return (
-    `The log of entries beside it can be read: ${entries} entries with ${events} events of ` +
+    `The log of entries next to it can be read: ${entries} entries with ${events} events of ` +
     `${projects.size === 1 ? `the project ${[...projects].join()}` : `${projects.size} projects`}, accepted from ` +
     `${time(at.first)} to ${time(at.last)}, some of which are stored already.`
   )

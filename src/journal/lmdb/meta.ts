@@ -11,7 +11,7 @@ export async function newMeta(folder: string, now: number, layout = FIRST_LAYOUT
   const [entries] = await segmentPaths(folder)
   if (entries) {
     throw new Error(
-      `${folder} has entries of a journal (${entries}), but no data.mdb, which has the rest of it. Restore data.mdb. If that is impossible, move the files of entries away: those of their events that are not stored yet are lost then.`,
+      `${folder} has entries of a journal (${entries}), but no data.mdb, which has the rest of it. Restore data.mdb. If that is impossible, move the files of entries away: those of their events that are not stored yet are then lost.`,
     )
   }
   const meta: Meta = { format: FORMAT, id: randomInt(2 ** 32), stored: String(nextPosition(START, now)), frozen: null }

@@ -46,7 +46,7 @@ export async function transactWithRoom(
 
 /** The error of a write that may or may not be there after a restart. */
 export function inDoubt(cause: unknown): ApiError {
-  const message = 'The journal could not be written. After a restart the events may be stored or not.'
+  const message = 'The journal could not be written. It is unknown whether the events are stored.'
   return new ApiError('internal', message, { cause })
 }
 

@@ -134,13 +134,13 @@ export class RedisHistory {
     if (parsePosition(kept) === START) {
       log.error(
         { until },
-        'Redis has lost the journal: what waited in it for ClickHouse is lost, and with it the keys and ids that tell repetitions',
+        'Redis has lost the journal: what waited for ClickHouse is lost, including the idempotency keys and insert_ids',
       )
       return
     }
     log.error(
       { after: timeOf(parsePosition(kept)), until },
-      'Redis has lost the end of the journal: what came then and is not in ClickHouse is lost',
+      'Redis has lost the end of the journal: what was accepted then and is not in ClickHouse is lost',
     )
   }
 
@@ -170,5 +170,5 @@ function timeOf(position: Position): string {
 }
 
 function anotherJournal(): Error {
-  return unavailable(new Error('Redis holds another journal than at the start; restart this process'))
+  return unavailable(new Error('Redis has another journal than at the start; restart this process'))
 }

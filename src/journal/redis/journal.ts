@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
-import { formatPosition, type Position, parsePosition } from '../../model/position.js'
+import { type Position, parsePosition } from '../../model/position.js'
 import {
   type Block,
   bodiesToRelease,

@@ -259,7 +259,7 @@ function fail(protocol: SdkProtocol, error: FastifyError, request: FastifyReques
   return send(reply, { status: known.status, ...protocol.failure(known) })
 }
 
-const TOO_LARGE = 'The body is over the limit once it is decompressed. Send less at once.'
+const TOO_LARGE = 'The decompressed body is over the limit. Send less per request.'
 
 function asRefusal(error: Error): Error {
   if (error instanceof SdkBodyTooLargeError) return new ApiError('payload_too_large', TOO_LARGE)

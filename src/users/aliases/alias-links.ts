@@ -36,12 +36,12 @@ export type LinkRefusal = 'other_user' | 'identified' | 'has_aliases' | 'nobody'
 
 /** What each refusal says to who made the call. */
 export const REFUSALS: Record<LinkRefusal, string> = {
-  other_user: 'The alias is the name of another user. An alias names one user only.',
+  other_user: 'The alias belongs to another user. An alias names one user only.',
   identified:
-    'The alias is a user who was identified. Only a call with the secret key can make two such users one: POST /public/users/alias.',
+    'The alias is a user who was identified. Only a call with the secret key can merge two such users: POST /public/users/alias.',
   has_aliases:
-    'The alias is a user who has other names. Only a call with the secret key can make two such users one: POST /public/users/alias.',
-  nobody: 'A name that means nobody cannot be linked with a user.',
+    'The alias is a user who has other names. Only a call with the secret key can merge two such users: POST /public/users/alias.',
+  nobody: 'A reserved name or placeholder cannot be linked to a user.',
 }
 
 export interface AliasLinksOptions {
@@ -125,7 +125,7 @@ export class AliasLinks {
       if (result !== null) this.metrics.conflicts++
       return result
     }
-    throw new ApiError('unavailable', 'Too many calls link these names at the same time. Try again in a moment.')
+    throw new ApiError('unavailable', 'Too many calls are linking these names at the same time. Try again in a moment.')
   }
 
   /** As `link`. @throws ApiError `alias_conflict` if it is refused, `invalid_request` if a name means nobody */
@@ -167,10 +167,7 @@ export class AliasLinks {
       if (isAlias) await this.#absorb(projectId, found)
     } catch (err) {
       // The change is durable, so an outage now is no reason to have the client repeat it.
-      this.#parts.log.warn(
-        { project: projectId, err },
-        'could not see whether a changed profile became an alias meanwhile',
-      )
+      this.#parts.log.warn({ project: projectId, err }, 'could not check whether a changed profile has become an alias')
     }
   }
 

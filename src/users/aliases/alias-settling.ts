@@ -143,7 +143,7 @@ export class AliasSettling {
   #warn(err: unknown, fields: object): void {
     // The writer logs that the store is unavailable, and the next sweep finds what is left.
     if (this.#stop.signal.aborted || err instanceof StoreUnreachableError || err instanceof ApiError) return
-    this.#options.log.warn({ ...fields, err }, 'could not make names lead to their users in one step; retrying')
+    this.#options.log.warn({ ...fields, err }, 'could not point aliases directly at their users; retrying')
   }
 
   async #pause(ms: number, options: { ref?: false } = {}): Promise<void> {

@@ -35,7 +35,7 @@ interface Parting {
  */
 export async function takeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<void> {
   for (let round = 0; round < MAX_ROUNDS; round++) if (await tryToTakeBack(parts, projectId, alias)) return
-  throw new ApiError('unavailable', 'Too many calls change these names at the same time. Try again in a moment.')
+  throw new ApiError('unavailable', 'Too many calls are changing these names at the same time. Try again in a moment.')
 }
 
 /** @returns false if the alias gave something meanwhile, so that all is to be done again */

@@ -170,7 +170,7 @@ t.test('a mistaken first attempt does not prevent the import', async (t) => {
   t.notOk((await readdir(dirname(table))).includes('events.csv.rejects.ndjson'))
   t.match(
     await runCommand([...tableTo, '--delimiter', ';', '--time', 'ms']),
-    { code: 1, stderr: /begun with other options/ },
+    { code: 1, stderr: /started with other options/ },
     'the state of the finished import is kept',
   )
 

@@ -62,7 +62,10 @@ for (const storage of [...STORAGES, 'embedded lanes'] as const) {
       t.match(shown.stderr, /file\.ndjson: imported at .*; 2 000 events .*are stored/)
       const refused = await run('--undo', file)
       t.equal(refused.code, 1)
-      t.match(refused.stderr, 'Nothing was deleted, as there is no terminal to ask at. Add --yes to delete.')
+      t.match(
+        refused.stderr,
+        'Nothing was deleted, because there is no terminal for the question. Add --yes to delete.',
+      )
       t.strictSame(await counts(), { live: 1500, file: 2000 })
       const undone = await succeed('--undo', '--yes', file)
       t.match(undone, /2 000 events deleted/)
@@ -96,7 +99,7 @@ for (const storage of [...STORAGES, 'embedded lanes'] as const) {
       if (!JSON.parse(await readFile(`${file}.import.json`, 'utf8')).finishedAt) {
         const unclear = await run('--undo', '--yes', file)
         t.equal(unclear.code, 1)
-        t.match(unclear.stderr, /was interrupted while batches were sent.* Rerun it without --undo to resume it/)
+        t.match(unclear.stderr, /was interrupted while batches were being sent.* Rerun it without --undo to resume it/)
       }
       await succeed(file)
       t.strictSame(await counts(), { killed: 40_000 })

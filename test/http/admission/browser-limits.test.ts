@@ -71,7 +71,7 @@ for (const storage of STORAGES) {
         const { statusCode, headers, body } = await send(call, address)
         t.equal(statusCode, 429)
         t.match(headers, { 'ratelimit-limit': '3', 'ratelimit-remaining': '0', 'retry-after': '20' })
-        t.match(JSON.parse(body), { status: 0, code: 'rate_limited', error: /may make 3 requests in a minute/ })
+        t.match(JSON.parse(body), { status: 0, code: 'rate_limited', error: /may make 3 requests a minute/ })
       }
       t.equal((await send(inBody, other)).statusCode, 200, 'another address')
       t.equal((await send(json('/public/track', keys.secret, event), address)).statusCode, 200, 'a secret key')
@@ -90,7 +90,7 @@ for (const storage of STORAGES) {
       for (const call of [inHeader, inBody]) {
         const refused = await send(call, address)
         t.equal(refused.statusCode, 429)
-        t.match(refused.json(), { code: 'rate_limited', error: /16384 bytes a second/ })
+        t.match(refused.json(), { code: 'rate_limited', error: /16384 bytes of work a second/ })
         const seconds = Number(refused.headers['retry-after'])
         t.ok(seconds >= 25 && seconds <= 30, `as long as the bucket takes to fill: ${seconds} s`)
       }
@@ -135,7 +135,7 @@ for (const storage of STORAGES) {
       t.equal((await send(body)).statusCode, 200)
       const refused = await send(body)
       t.equal(refused.statusCode, 429)
-      t.match(refused.json(), { error: /^This key may have 65536 bytes a second/ })
+      t.match(refused.json(), { error: /^This key may cause 65536 bytes of work a second/ })
       const session = { distinct_id: 'u', session_id: 's', properties: {} }
       t.equal((await send(json('/public/sessions/start', keys.public, session))).statusCode, 200, 'another key')
     })

@@ -180,7 +180,7 @@ t.test('too many requests that do not wait for their responses', async (t) => {
       // An idle connection would be closed as well, after 72 s.
       t.ok(performance.now() - startedAt < 30_000)
     }
-    t.strictSame(warnings(), ['connections are cut off: they have too many unanswered requests'], 'one line per minute')
+    t.strictSame(warnings(), ['connections were closed: they had too many unanswered requests'], 'one line per minute')
   })
 
   t.test('other clients do not wait for them', async (t) => {
@@ -224,7 +224,7 @@ t.test('too many of them on all connections together', async (t) => {
     [first, second, ordinary].map(({ socket }) => socket.destroyed),
     [false, false, false],
   )
-  t.strictSame(warnings, ['connections are cut off: they have too many unanswered requests'])
+  t.strictSame(warnings, ['connections were closed: they had too many unanswered requests'])
 
   first.socket.destroy()
   for (const response of responses.slice(10, 20)) response.end()
@@ -305,7 +305,7 @@ t.test('long heads that do not come to an end', async (t) => {
     [body, first, second, ...short].map(({ destroyed }) => destroyed),
     Array(33).fill(false),
   )
-  t.match(warnings, ['connections are cut off: too many long URLs and headers are being received'])
+  t.match(warnings, ['connections were closed: too many long URLs and headers are being received'])
   body.write('x'.repeat(100 * KIB))
   first.write(` HTTP/1.1\r\n${HOST}\r\n`)
   for (const socket of [body, first]) t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 (200|431) /)

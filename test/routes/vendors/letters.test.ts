@@ -38,7 +38,7 @@ t.test('what cannot be stored of Mixpanel, Amplitude and OpenPanel becomes a dea
         ]),
     ],
     [
-      /no type that OpenPanel has/,
+      /no type that OpenPanel knows/,
       /unheard of/,
       () => post('/openpanel/track', { type: 'unheard of', payload: { token } }, { 'openpanel-client-id': token }),
     ],
@@ -73,6 +73,6 @@ t.test('a request of more messages than any vendor takes is told to be smaller',
   ] as const) {
     const { statusCode, body } = await inject({ method: 'POST', url, payload })
     t.equal(statusCode, 413, url)
-    t.match(body, /over 20000 messages\. Send less at once\./, url)
+    t.match(body, /over 20000 messages\. Send fewer\./, url)
   }
 })
