@@ -1,38 +1,34 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { openOwnStore } from './clickhouse/own-store.js'
-import { prepareAvailable } from './clickhouse/prepare-shards.js'
-import type { SlotLimits } from './clickhouse/read-slots.js'
+import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
 import { warnOfMissingRights } from './clickhouse/rights.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
-import { Erasure } from './erasure/erasure.js'
-import { ProjectErasure } from './erasure/project-erasure.js'
-import { Purge } from './erasure/purge.js'
-import { openAdmission } from './http/admission.js'
-import { CLIENT_LIMITS, type ClientLimits } from './http/connection-limits.js'
+import { openAdmission } from './http/admission/admission.js'
 import { allowOrigins } from './http/cross-origin.js'
 import { type OpenServer, openServer } from './http/server.js'
+import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
 import { KeyRefresh, type KeysFound } from './keys/key-refresh.js'
 import { KeyRing } from './keys/key-ring.js'
 import { DEFAULT_PROJECT, environmentKeys } from './keys/keys.js'
+import type { Lane } from './lanes/lane.js'
+import { openLanes, startLanes } from './lanes/lanes.js'
+import { checkLayout, findLayout } from './lanes/layout.js'
+import { readGuard } from './lanes/open-journal.js'
+import { redisOf } from './lanes/redis-urls.js'
 import { CloseStack } from './lib/close-stack.js'
 import { openLog } from './lib/log.js'
+import { RecentOwners } from './lib/recent-owners.js'
 import type { ThreadLoad } from './lib/thread-load.js'
 import { LIVE_LIMITS, LiveHub, type LiveLimits } from './live/hub.js'
 import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
-import { EventReads } from './pipeline/event-reads.js'
-import type { Lane } from './pipeline/lane.js'
-import { openLanes } from './pipeline/lanes.js'
-import { checkLayout, findLayout } from './pipeline/layout.js'
-import { readGuard } from './pipeline/open-journal.js'
-import { redisOf } from './pipeline/redis-urls.js'
-import { startLanes } from './pipeline/start-lanes.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
+import { EventReads } from './reads/event-reads.js'
 import { deadLetters } from './routes/dead-letters.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
@@ -48,8 +44,8 @@ import { project } from './routes/project.js'
 import { questions } from './routes/questions.js'
 import { saved } from './routes/saved.js'
 import { schema } from './routes/schema.js'
-import { session } from './routes/session.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
+import { signIn } from './routes/sign-in.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
 import { usersBatch } from './routes/users-batch.js'
@@ -60,6 +56,10 @@ import { posthog } from './routes/vendors/posthog.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { keyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
+import { prepareAvailable } from './store/prepare-shards.js'
+import { Erasure } from './users/erasure/erasure.js'
+import { ProjectErasure } from './users/erasure/project-erasure.js'
+import { Purge } from './users/erasure/purge.js'
 
 const HOUR_MS = 3_600_000
 
@@ -82,7 +82,7 @@ export interface AppOptions {
   clientLimits?: ClientLimits
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits
-  /** epoch ms, by which questions reckon and sessions of the page end; default: the clock */
+  /** epoch ms, by which questions reckon and sign-ins to the page end; default: the clock */
   now?: () => number
   /** after which questions pace themselves; default: that of this thread */
   load?: Pick<ThreadLoad, 'isShort'>
@@ -127,20 +127,22 @@ async function open(
   opened: CloseStack,
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
+  const owners = new RecentOwners()
   const keys = new KeyRing(environmentKeys(config))
-  const store = opened.add(await openOwnStore(config, { log, slotLimits }))
+  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners }))
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   const isWriter = config.ROLE !== 'api'
   // Before the lanes, so that it notes what they store at the end.
-  const parts = opened.add(new PartsWatch({ shards, log, isNoting: isWriter }))
+  const inBackground = shards.for(BACKGROUND)
+  const parts = opened.add(new PartsWatch({ shards: inBackground, log, isNoting: isWriter }))
   server.addHook('onError', async (_request, _reply, error) => parts.noteError(error))
   server.decorate('damagedPart', () => parts.unreadable)
   const layout = await findLayout(shards, config.LANES, () => readGuard(config, log))
   const lanes = opened.add(await openLanes(config, shards, { layout, log, closing, onFatal }))
   const { buffers, barrier } = lanes
   const journals = lanes.all.map(({ journal }) => journal)
-  const ledger = opened.add(new LedgerWatch({ shards, journals, layout: layout.version, log }))
+  const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
   const keyRefresh = new KeyRefresh({ ring: keys, table: keyTable(clickhouse), log, closing, everyMs })
   const purge = opened.add(
     new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL }),
@@ -177,7 +179,7 @@ async function open(
   // Requests are counted in one place, whichever lane they write to.
   const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisOf(config, 0)) }
   const admission = opened.add(
-    await openAdmission(server, limits, { keys, buffers, clientLimits, log, now: options.now }),
+    await openAdmission(server, limits, { keys, buffers, owners, clientLimits, log, now: options.now }),
   )
   const live = new LiveHub({
     shards,
@@ -235,7 +237,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
   const { clickhouse, shards } = store
   const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
   server.register(docs)
-  server.register(session, { admission })
+  server.register(signIn, { admission })
   const vendor = {
     ...data,
     admission,

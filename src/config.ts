@@ -4,8 +4,8 @@ import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { MAX_SCAN_DEPTH } from './contract/limits.js'
 import { VENDOR_PREFIXES, type VendorPrefix } from './contract/vendor-prefixes.js'
+import { isSentinelUrl, parseSentinelUrl } from './journal/redis/url.js'
 import { isOrigin } from './lib/origin.js'
-import { isSentinelUrl, parseSentinelUrl } from './lib/redis-url.js'
 
 const MIB = 1024 * 1024
 

@@ -1,9 +1,9 @@
 import { gzipSync } from 'node:zlib'
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
-import { openStore } from '../src/clickhouse/open.js'
 import { type Grant, makeKey, storedKey } from '../src/keys/keys.js'
 import { insertKeys } from '../src/store/api-keys.js'
+import { openStore } from '../src/store/open.js'
 import { type Client, startApp, until } from './helper.js'
 import { routesOf } from './routes-of.js'
 

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
 import { buildDependencies, builtDependency } from './build-dependencies.mjs'
@@ -8,7 +8,7 @@ import { buildDependencies, builtDependency } from './build-dependencies.mjs'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const TARGET = join(ROOT, 'build')
 /** What compiled files find by a path from their own. */
-const BESIDE = ['dist', 'docs', 'package.json', 'packages', 'schema', 'test/data']
+const BESIDE = ['dist', 'docs', 'package.json', 'packages', 'schema', 'src/journal/redis/scripts', 'test/data']
 
 /** What processes begin with, and what a test's own child loads by its path. All else goes where it is shared. */
 const ENTRIES = [
@@ -57,9 +57,9 @@ export async function buildTests() {
     ],
   })
   for (const folder of ['src', 'test', 'bench', 'chunks']) removeOthers(folder, metafile.outputs)
-  mkdirSync(join(TARGET, 'test'), { recursive: true })
   for (const path of BESIDE) {
     const link = join(TARGET, path)
+    mkdirSync(dirname(link), { recursive: true })
     // Also one that leads nowhere yet, as before the first build of the service.
     rmSync(link, { force: true })
     symlinkSync(join(ROOT, path), link)

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { parse } from 'yaml'
 import { ConfigError, journalUrls, loadConfig, SETTINGS, shardUrls, vendorHosts } from '../src/config.js'
-import { parseSentinelUrl } from '../src/lib/redis-url.js'
+import { parseSentinelUrl } from '../src/journal/redis/url.js'
 
 /** Both, so that every ROLE is allowed. */
 const SERVERS = { REDIS_URL: 'redis://127.0.0.1:6379', CLICKHOUSE_URL: 'http://127.0.0.1:8123/tallyhouse' }

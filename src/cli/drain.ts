@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { StoreError } from '../clickhouse/errors.js'
-import { Writer } from '../pipeline/writer.js'
+import { Writer } from '../ingest/writer.js'
 import { journalRows } from '../store/dump.js'
 import { openTables } from '../store/tables.js'
 import { counted } from './progress.js'

@@ -32,9 +32,6 @@ const TIMEOUT_MS = 120_000
 const PURGE_POLL_MS = 2_000
 const PURGE_LIMIT_MS = 60 * 60 * 1000
 
-/** A service of an earlier version sends no `purge_error`. */
-type EraseResponse = Omit<ErasedUsers, 'purge_error'> & Partial<Pick<ErasedUsers, 'purge_error'>>
-
 export const command: Command = {
   summary: 'erases users with all their data',
   usage: USAGE,
@@ -42,15 +39,15 @@ export const command: Command = {
     const { names, file, json, ...target } = parse(args)
     const { url, secretKey } = await readTarget(target, io)
     const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
-    const erase = async (distinct_ids: string[]): Promise<EraseResponse> => {
+    const erase = async (distinct_ids: string[]): Promise<ErasedUsers> => {
       const call = { method: 'POST', path: '/public/users/erase', body: JSON.stringify({ distinct_ids }) } as const
       const { value } = await connection.call(call, { signal: io.signal })
-      return value as unknown as EraseResponse
+      return value as unknown as ErasedUsers
     }
 
     const total = { users: 0, unknown: 0, events: 0, sessions: 0, dead_letters: 0 }
     let unreadable = 0
-    let last: { users: string[]; response: EraseResponse } | null = null
+    let last: { users: string[]; response: ErasedUsers } | null = null
     for await (const users of batches(file === undefined ? names : lines(file, io))) {
       if (!last) await checkService(connection, url, 'read', io.signal)
       const response = await erase(users)
@@ -89,11 +86,11 @@ export const command: Command = {
 
 /** Waits until the data has left the disk. Erasing again changes nothing, and the response says how far the purge is. */
 async function whenGone(
-  first: EraseResponse,
-  again: () => Promise<EraseResponse>,
+  first: ErasedUsers,
+  again: () => Promise<ErasedUsers>,
   { stderr, signal }: CommandIo,
-): Promise<EraseResponse> {
-  const isOver = ({ gone_at, purge_error }: EraseResponse) => gone_at !== null || Boolean(purge_error)
+): Promise<ErasedUsers> {
+  const isOver = ({ gone_at, purge_error }: ErasedUsers) => gone_at !== null || Boolean(purge_error)
   if (isOver(first)) return first
   stderr.write('ClickHouse is removing the data from disk.\n')
   const deadline = Date.now() + PURGE_LIMIT_MS

@@ -8,8 +8,8 @@ import type { Digest, JournalRow, Range } from '../store/dump.js'
 /** Describes a folder that `export --all` has written. */
 export interface Manifest {
   version: typeof MANIFEST_VERSION
-  /** number of the last migration; the store that imports the folder must have the same */
-  schema: number
+  /** columns of each table, in their order; without it, the folder has the columns of the store that imports it */
+  columns?: Record<string, string[]>
   source: {
     /** of the database of each shard */
     ids: string[]
@@ -34,7 +34,6 @@ export interface Chunk extends Range, Digest {
 }
 
 export const MANIFEST = 'manifest.json'
-/** 1 was of a store that had one shard. */
 export const MANIFEST_VERSION = 2
 
 export function manifestFile(folder: string): StateFile<Manifest> {

@@ -1,6 +1,6 @@
-import { openStore } from '../clickhouse/open.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { loadConfig } from '../config.js'
+import { openStore } from '../store/open.js'
 import type { CommandIo } from './command.js'
 
 /**

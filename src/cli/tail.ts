@@ -6,9 +6,8 @@ import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
 import { parseEventId } from '../model/event-id.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
-import { parseEventOptions } from './event-options.js'
+import { parseEventOptions, readTime } from './event-options.js'
 import { READ_TARGET_USAGE, readTarget } from './target.js'
-import { readTime } from './time.js'
 
 const USAGE = `Usage: tallyhouse tail [options]
 

@@ -1,15 +1,15 @@
 import { pino } from 'pino'
-import { placeOf, requireTables } from '../clickhouse/open.js'
 import { openOwnStore } from '../clickhouse/own-store.js'
-import { prepareShards } from '../clickhouse/prepare-shards.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Config } from '../config.js'
 import type { Journal } from '../journal/journal.js'
 import type { Relocation } from '../journal/relocation.js'
+import { checkLayout, findLayout } from '../lanes/layout.js'
+import { openJournal, openRelocation, readGuard } from '../lanes/open-journal.js'
 import { CloseStack } from '../lib/close-stack.js'
 import { layoutNumber } from '../model/layout.js'
-import { checkLayout, findLayout } from '../pipeline/layout.js'
-import { openJournal, openRelocation, readGuard } from '../pipeline/open-journal.js'
+import { placeOf, requireTables } from '../store/open.js'
+import { prepareShards } from '../store/prepare-shards.js'
 
 /** A lane without what a service puts around it. */
 export interface BareLane {

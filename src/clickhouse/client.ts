@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type ClickHouseClient, type ClickHouseSettings, EXCEPTION_TAG_HEADER_NAME } from '@clickhouse/client'
+import type { RecentOwners } from '../lib/recent-owners.js'
 import { ThreadLoad } from '../lib/thread-load.js'
 import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS } from './connection.js'
 import {
@@ -14,9 +15,9 @@ import {
   storeError,
 } from './errors.js'
 import { untilException } from './exception-guard.js'
-import { LowPriority } from './low-priority.js'
 import { isLongStatement, type Parameters, type Scalars } from './parameters.js'
-import { NO_PROJECT, ReadSlots, type SlotLimits } from './read-slots.js'
+import { ReadPriority } from './read-priority.js'
+import { BACKGROUND, ReadSlots, type Slot, type SlotLimits } from './read-slots.js'
 import { READ_SETTINGS, Replicas, type ReplicasOptions } from './replicas.js'
 import { Spool, type SpoolLimits, SpoolMemory } from './spool.js'
 
@@ -27,6 +28,8 @@ export interface StoreOptions extends ReplicasOptions {
   insertTimeoutMs?: number
   /** how streamed results share connections; default: `SLOT_LIMITS` */
   slotLimits?: SlotLimits
+  /** whose requests the service gets; a project that reads a lot yields to the others. Default: nobody's */
+  owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
   /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
   spoolLimits?: SpoolLimits
 }
@@ -60,7 +63,9 @@ const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
 /** Limits of one query. */
 export interface Reading {
   /** the project that reads: it has few slots, and its queries have low priority. Absent: the service itself */
-  project?: string
+  project?: string | undefined
+  /** one that the caller holds for the project already */
+  slot?: Slot | undefined
   /** an abort cancels the query and breaks the stream */
   signal?: AbortSignal | undefined
   /** timeout in ms; for a streamed result, until its first byte; default 30 s */
@@ -84,22 +89,39 @@ export class ClickHouse {
   readonly #spooled: SpoolMemory
   readonly #insertTimeoutMs: number
   readonly #load = new ThreadLoad()
-  readonly #priority = new LowPriority(this)
-  #isClosed = false
+  readonly #priority: ReadPriority
+  readonly #owners: StoreOptions['owners']
+  readonly #life: { isClosed: boolean }
+  readonly #project: string | undefined
   readonly database: string
 
-  constructor({
-    url,
-    insertTimeoutMs = INSERT_TIMEOUT_MS,
-    slotLimits = SLOT_LIMITS,
-    spoolLimits = SPOOL_LIMITS,
-    ...replicas
-  }: StoreOptions) {
-    this.#slots = new ReadSlots(slotLimits)
-    this.#spooled = new SpoolMemory(spoolLimits)
-    this.#insertTimeoutMs = insertTimeoutMs
-    this.#replicas = new Replicas(url.split(/\|(?=[a-z]+:\/\/)/), replicas)
+  constructor(options: StoreOptions | { of: ClickHouse; project: string }) {
+    if ('of' in options) {
+      const { of, project } = options
+      this.#owners = of.#owners
+      this.#slots = of.#slots
+      this.#spooled = of.#spooled
+      this.#insertTimeoutMs = of.#insertTimeoutMs
+      this.#replicas = of.#replicas
+      this.#priority = of.#priority
+      this.#life = of.#life
+      this.#project = project
+    } else {
+      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, ...replicas } = options
+      this.#owners = owners
+      this.#slots = new ReadSlots(slotLimits ?? SLOT_LIMITS, (project) => this.#yields(project))
+      this.#spooled = new SpoolMemory(spoolLimits ?? SPOOL_LIMITS)
+      this.#insertTimeoutMs = insertTimeoutMs ?? INSERT_TIMEOUT_MS
+      this.#replicas = new Replicas(url.split(/\|(?=[a-z]+:\/\/)/), replicas)
+      this.#priority = new ReadPriority(this)
+      this.#life = { isClosed: false }
+    }
     this.database = this.#replicas.current.database
+  }
+
+  /** The same server, each of whose queries and statements here belongs to a project: `Reading.project`. */
+  for(project: string): ClickHouse {
+    return new ClickHouse({ of: this, project })
   }
 
   /** Whether there are several servers, so that the tables must be replicated. */
@@ -132,17 +154,21 @@ export class ClickHouse {
     settings: ClickHouseSettings = {},
     limitMs = QUERY_TIMEOUT_MS,
   ): Promise<void> {
-    await this.#write((connection) =>
-      connection.run(limitMs, async (abort_signal) => {
-        const { response_headers } = await connection.client.command({
-          query,
-          query_params: parameters,
-          clickhouse_settings: { ...settings, wait_end_of_query: 1, max_query_size: MAX_QUERY_BYTES },
-          abort_signal,
-        })
-        assertIsFromClickHouse(response_headers)
-      }),
-    )
+    const run = async (paced: ClickHouseSettings) => {
+      await this.#write((connection) =>
+        connection.run(limitMs, async (abort_signal) => {
+          const { response_headers } = await connection.client.command({
+            query,
+            query_params: parameters,
+            clickhouse_settings: { ...paced, ...settings, wait_end_of_query: 1, max_query_size: MAX_QUERY_BYTES },
+            abort_signal,
+          })
+          assertIsFromClickHouse(response_headers)
+        }),
+      )
+    }
+    if (this.#project === undefined) await run({})
+    else await this.#paced({ project: this.#project }, run)
     const edited = this.hasReplicas ? EDIT.exec(query)?.[1] : undefined
     if (edited) await this.#replicas.confirm(edited)
   }
@@ -163,15 +189,31 @@ export class ClickHouse {
     settings: ClickHouseSettings = {},
     reading: Reading = {},
   ): Promise<Row[]> {
-    const { project, ...rest } = reading
+    const { project = this.#project, slot, ...rest } = reading
     if (project === undefined) return await this.#rows(query, parameters, settings, rest)
-    const priority = await this.#priority.settings()
-    const slot = await this.#slots.take(project, reading.signal).catch(unreachable)
+    return await this.#paced({ project, slot, signal: reading.signal }, async (paced, onLeft) => {
+      return await this.#rows<Row>(query, parameters, { ...paced, ...settings }, { ...rest, onLeft })
+    })
+  }
+
+  /** Runs a query of a project, within its slots and at its priority. */
+  async #paced<T>(
+    { project, slot: held, signal }: Pick<Reading, 'slot' | 'signal'> & { project: string },
+    run: (settings: ClickHouseSettings, onLeft: (ended: Promise<void>) => void) => Promise<T>,
+  ): Promise<T> {
+    const slot = held ?? (await this.#slots.take(project, signal).catch(unreachable))
+    const end = this.#priority.begin(project)
+    let left: Promise<void> | undefined
     try {
-      const paced = { ...priority, ...this.#threads(), ...settings }
-      return await this.#rows<Row>(query, parameters, paced, { ...rest, onLeft: (ended) => slot.holdUntil(ended) })
+      const settings = { ...(await this.#priority.settings(project)), ...this.#threads() }
+      return await run(settings, (ended) => {
+        left = ended
+        slot.holdUntil(ended)
+      })
     } finally {
-      slot.release()
+      if (left) left.then(end, end)
+      else end()
+      if (!held) slot.release()
     }
   }
 
@@ -179,7 +221,7 @@ export class ClickHouse {
     query: string,
     parameters: Parameters,
     settings: ClickHouseSettings,
-    { signal, limitMs = QUERY_TIMEOUT_MS, onLeft, end = (id) => this.endQuery(id) }: Omit<Reading, 'project'>,
+    { signal, limitMs = QUERY_TIMEOUT_MS, onLeft, end = (id) => this.endQuery(id) }: Omit<Reading, 'project' | 'slot'>,
   ): Promise<Row[]> {
     const query_id = randomUUID()
     const isLong = isLongStatement(query, parameters)
@@ -218,7 +260,7 @@ export class ClickHouse {
    */
   async endQuery(queryId: string): Promise<void> {
     let failed = 0
-    for (let pause = FIRST_LOOK_MS; !this.#isClosed; pause = Math.min(2 * pause, MAX_LOOK_MS)) {
+    for (let pause = FIRST_LOOK_MS; !this.#life.isClosed; pause = Math.min(2 * pause, MAX_LOOK_MS)) {
       try {
         if (!(await this.#isListed(queryId))) return
         failed = 0
@@ -253,13 +295,13 @@ export class ClickHouse {
     settings: ClickHouseSettings = {},
     reading: Reading = {},
   ): Promise<Readable> {
-    const { signal, limitMs = QUERY_TIMEOUT_MS, project = NO_PROJECT, end = (id) => this.endQuery(id) } = reading
+    const { signal, limitMs = QUERY_TIMEOUT_MS, project = this.#project, end = (id) => this.endQuery(id) } = reading
     const queryId = randomUUID()
     const consistent = this.hasReplicas ? READ_SETTINGS : {}
-    const isOfProject = project !== NO_PROJECT
-    const priority = isOfProject && (await this.#priority.settings())
-    const slot = await this.#slots.take(project, signal).catch(unreachable)
-    const paced = { ...priority, ...(isOfProject && this.#threads()) }
+    const priority = project !== undefined && (await this.#priority.settings(project))
+    const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(unreachable)
+    if (project !== undefined) slot.onFree(this.#priority.begin(project))
+    const paced = { ...priority, ...(project !== undefined && this.#threads()) }
     const all = {
       database: this.database,
       wait_end_of_query: 1,
@@ -289,7 +331,10 @@ export class ClickHouse {
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
     const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
-    const stream = new Spool(rows, this.#spooled, (since) => slot.stalled(since))
+    const stream = new Spool(rows, this.#spooled, {
+      onStall: (since) => slot.stalled(since),
+      yields: () => project !== undefined && this.#yields(project),
+    })
     slot.onCutOff(() =>
       stream.destroy(new Error('the client did not read the result, and another one needed the connection')),
     )
@@ -325,13 +370,18 @@ export class ClickHouse {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true
+    this.#life.isClosed = true
     await this.#replicas.close()
   }
 
   /** A project's read has one thread unless nothing else is going on, so that one export alone is as fast as it can be. */
   #threads(): ClickHouseSettings {
     return this.#slots.held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
+  }
+
+  /** Whether a project that reads a lot has to leave this thread, which is short of time, to others. */
+  #yields(project: string): boolean {
+    return this.#load.isShort && this.#priority.isHeavy(project) && this.#owners?.hasOthersThan(project) === true
   }
 
   /** Runs a read. If the replica lacks a block that others have, it fetches that first. */

@@ -75,7 +75,7 @@ export class Connection {
       isOver = true
       abort()
     }, limitMs)
-    // Not AbortSignal.any: Node 20.0 has none, and these signals outlive a million requests, which must not leave listeners.
+    // Not AbortSignal.any: these signals outlive a million requests, which must not leave anything in them.
     const signals = outer ? [outer, this.#abandoned.signal] : [this.#abandoned.signal]
     for (const signal of signals) {
       signal.addEventListener('abort', abort)

@@ -2,10 +2,16 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { ClickHouseSettings } from '@clickhouse/client'
+import { OtherVersionError } from '../contract/other-version.js'
 import type { ClickHouse } from './client.js'
-import { isLocal, replicated } from './replicated.js'
+import { isLocal, replicated, withoutComments } from './replicated.js'
 
 const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))
+
+/** The number of the migration that makes the tables of a new store. */
+const BASELINE = 0
+/** Matches the names of files that change the store of an earlier release. */
+const NUMBERED = /^\d{3}_/
 
 /** The schema cannot be migrated to this version; retrying does not help. */
 export class SchemaError extends Error {
@@ -13,9 +19,11 @@ export class SchemaError extends Error {
 }
 
 export interface Migration {
+  /** 0 for the baseline, which makes the tables of a new store */
   number: number
   name: string
   statements: string[]
+  /** of the statements without their comments */
   checksum: string
 }
 
@@ -23,8 +31,10 @@ export interface Migration {
 type Spelling = (statement: string) => string
 
 /**
- * Applies the numbered files of `schema/` that the store does not have yet, in order. Each file is idempotent, so
- * services may start at the same time. With replicas, one gets the tables from the files and the others from that one.
+ * Makes the tables of a new store, and applies the numbered files of `schema/` that a store does not have yet, in order.
+ * All statements can be repeated, so services may start at the same time, and the next start completes one that was killed.
+ * With replicas, one gets the tables from the files and the others from that one.
+ * @throws OtherVersionError if the store was made from another baseline
  * @throws SchemaError if the store has a newer schema, or one from files that were changed since, or cannot be replicated
  */
 export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): Promise<void> {
@@ -39,7 +49,7 @@ export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): P
 
 /** Applies what a server does not have yet. */
 async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: Spelling): Promise<void> {
-  for (const { number, name, statements, checksum } of await missing(clickhouse, migrations)) {
+  for (const { number, name, statements, checksum } of await findMissing(clickhouse, migrations)) {
     for (const statement of statements) await clickhouse.command(spell(statement))
     await note(clickhouse, { number, name, checksum })
   }
@@ -47,11 +57,11 @@ async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: 
 
 /**
  * Makes a server the replica of another that is up to date. Its tables must be created with the current definitions of the
- * other's: the Keeper knows their columns, and refuses a table as it is in the first file. Changes of contents and columns
- * in later files come from the Keeper; changes of settings do not.
+ * other's: the Keeper knows their columns, and refuses a table as it is in the baseline. Changes of contents and columns in
+ * numbered files come from the Keeper; changes of settings do not.
  */
 export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migrations: Migration[]): Promise<void> {
-  const left = await missing(clickhouse, migrations)
+  const left = await findMissing(clickhouse, migrations)
   if (left.length === 0) return
   const tables = await model.rows<{ sql: string }>(
     `SELECT create_table_query AS sql FROM system.tables
@@ -69,7 +79,7 @@ export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migr
 }
 
 /** The migrations that a server does not have. Each server records its own, even if it is one of several replicas. */
-async function missing(clickhouse: ClickHouse, migrations: Migration[]): Promise<Migration[]> {
+async function findMissing(clickhouse: ClickHouse, migrations: Migration[]): Promise<Migration[]> {
   await checkVersion(clickhouse)
   await clickhouse.commandWithoutDatabase(`CREATE DATABASE IF NOT EXISTS ${quoteName(clickhouse.database)}`)
   await clickhouse.command(
@@ -79,9 +89,13 @@ async function missing(clickhouse: ClickHouse, migrations: Migration[]): Promise
   const applied = await clickhouse.rows<{ number: number; name: string; checksum: string }>(
     'SELECT number, name, checksum FROM schema_migrations FINAL ORDER BY number',
   )
-  const known = new Map(migrations.map((migration) => [migration.number, migration]))
+  const missing = new Map(migrations.map((migration) => [migration.number, migration]))
+  const baseline = applied.find(({ number }) => number === BASELINE)
+  if (applied.length > 0 && baseline?.checksum !== missing.get(BASELINE)?.checksum) {
+    throw new OtherVersionError('The database')
+  }
   for (const { number, name, checksum } of applied) {
-    const migration = known.get(number)
+    const migration = missing.get(number)
     if (!migration) {
       throw new SchemaError(
         `The database has migration ${name}, which this version does not know. Start a newer version.`,
@@ -92,9 +106,9 @@ async function missing(clickhouse: ClickHouse, migrations: Migration[]): Promise
         `Migration ${migration.name} was changed after it was applied. Undo the change and add a new file instead.`,
       )
     }
-    known.delete(number)
+    missing.delete(number)
   }
-  return [...known.values()]
+  return [...missing.values()]
 }
 
 async function note(clickhouse: ClickHouse, { number, name, checksum }: Omit<Migration, 'statements'>): Promise<void> {
@@ -153,21 +167,36 @@ async function checkVersion(clickhouse: ClickHouse): Promise<void> {
   }
 }
 
-/** The files of a folder, in their order. */
+/** The migrations of a folder, in their order: the baseline, which is all files without a number, and the numbered files. */
 export async function readMigrations(folder = SCHEMA_FOLDER): Promise<Migration[]> {
-  const names = (await readdir(folder)).filter((name) => /^\d{3}_\w+\.sql$/.test(name)).sort()
-  return await Promise.all(
-    names.map(async (name) => {
-      const text = await readFile(`${folder}/${name}`, 'utf8')
-      return {
-        number: Number(name.slice(0, 3)),
-        name,
-        // A statement ends with a semicolon at the end of a line.
-        statements: text.split(/;\s*$/m).filter((statement) => statement.replace(/^\s*--.*$/gm, '').trim() !== ''),
-        checksum: createHash('sha256').update(text).digest('hex'),
-      }
-    }),
+  const names = (await readdir(folder)).filter((name) => /^\w+\.sql$/.test(name)).sort()
+  const files = await Promise.all(
+    names.map(async (name) => ({ name, statements: statementsIn(await readFile(`${folder}/${name}`, 'utf8')) })),
   )
+  const numbered = files.filter(({ name }) => NUMBERED.test(name))
+  // Views come after the tables that they read, whichever file has these.
+  const baseline = files
+    .filter(({ name }) => !NUMBERED.test(name))
+    .flatMap(({ statements }) => statements)
+    .sort((a, b) => Number(isView(a)) - Number(isView(b)))
+  return [
+    toMigration(BASELINE, 'baseline', baseline),
+    ...numbered.map(({ name, statements }) => toMigration(Number(name.slice(0, 3)), name, statements)),
+  ]
+}
+
+function toMigration(number: number, name: string, statements: string[]): Migration {
+  const checksum = createHash('sha256').update(statements.map(withoutComments).join(';')).digest('hex')
+  return { number, name, statements, checksum }
+}
+
+/** The statements of a file. One ends with a semicolon at the end of a line. */
+function statementsIn(text: string): string[] {
+  return text.split(/;\s*$/m).filter((statement) => withoutComments(statement).trim() !== '')
+}
+
+function isView(statement: string): boolean {
+  return /^\s*CREATE MATERIALIZED VIEW\b/.test(withoutComments(statement))
 }
 
 function quoteName(name: string): string {

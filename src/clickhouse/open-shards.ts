@@ -1,6 +1,6 @@
 import { shardUrls } from '../config.js'
 import type { Log } from '../lib/log.js'
-import { ClickHouse } from './client.js'
+import { ClickHouse, type StoreOptions } from './client.js'
 import type { SlotLimits } from './read-slots.js'
 import { Shards } from './shards.js'
 
@@ -8,6 +8,8 @@ export interface OpenShardsOptions {
   /** of CLICKHOUSE_CLUSTER */
   cluster?: string | undefined
   slotLimits?: SlotLimits | undefined
+  /** default: nobody's */
+  owners?: StoreOptions['owners']
   /** told when a shard's other replica takes over; default: none */
   log?: Pick<Log, 'warn'>
 }
@@ -15,13 +17,13 @@ export interface OpenShardsOptions {
 /**
  * Connects to the shards of CLICKHOUSE_URL, each of which has one URL or those of its replicas. Asks none of them yet.
  */
-export function openShards(url: string, { cluster, slotLimits, log }: OpenShardsOptions = {}): Shards {
+export function openShards(url: string, { cluster, slotLimits, owners, log }: OpenShardsOptions = {}): Shards {
   const shards = shardUrls({ CLICKHOUSE_URL: url }).map((urls, number) => {
     const name = urls.map((one) => new URL(one).host).join('|')
     const onSwitch = (from: string, to: string) => {
       log?.warn({ shard: number, from, to }, 'ClickHouse has failed over to another replica')
     }
-    const clickhouse = new ClickHouse({ url: urls.join('|'), onSwitch, ...(slotLimits && { slotLimits }) })
+    const clickhouse = new ClickHouse({ url: urls.join('|'), onSwitch, owners, ...(slotLimits && { slotLimits }) })
     return { number, name, clickhouse, urls }
   })
   return new Shards(shards, { cluster })

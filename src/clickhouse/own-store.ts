@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { type Config, usesDataDir } from '../config.js'
 import { CloseStack } from '../lib/close-stack.js'
 import type { Log } from '../lib/log.js'
-import type { ClickHouse } from './client.js'
+import type { ClickHouse, StoreOptions } from './client.js'
 import { lockDataFolder } from './embedded/data-dir.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/engine.js'
 import { canSetPriorities } from './embedded/priorities.js'
@@ -29,6 +29,8 @@ export interface OwnStoreOptions {
   /** default: none */
   log?: Pick<Log, 'info' | 'warn' | 'error'>
   slotLimits?: SlotLimits | undefined
+  /** default: nobody's */
+  owners?: StoreOptions['owners']
   /** whether missing folders are an error; by default, they are created */
   mustExist?: boolean
   /** whether commands may use the embedded engine too, while this process runs (default true) */
@@ -51,7 +53,7 @@ export const SETTINGS = 'CLICKHOUSE_URL or DATA_DIR as for the service'
  */
 export async function openOwnStore(
   config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'> & Partial<Pick<Config, 'REDIS_URL' | 'CLICKHOUSE_CLUSTER'>>,
-  { log = QUIET, slotLimits, mustExist = false, isShared = true }: OwnStoreOptions,
+  { log = QUIET, slotLimits, owners, mustExist = false, isShared = true }: OwnStoreOptions,
 ): Promise<OwnStore> {
   const { CLICKHOUSE_URL, DATA_DIR } = config
   const parts = new CloseStack()
@@ -72,7 +74,7 @@ export async function openOwnStore(
       if (isShared) await folder?.announce(engine.url)
     }
     const url = CLICKHOUSE_URL ?? engine?.url ?? ''
-    const shards = parts.add(openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, slotLimits, log }))
+    const shards = parts.add(openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, slotLimits, owners, log }))
     return {
       shards,
       clickhouse: shards.first,

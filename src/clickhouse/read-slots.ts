@@ -17,8 +17,8 @@ interface Waiting {
   grant(slot: Slot): void
 }
 
-/** For what the service reads for itself, which has no share. */
-export const NO_PROJECT = ''
+/** Stands for a project: what the service reads for itself and nobody waits for. It may take all slots. */
+export const BACKGROUND = ''
 
 /** Interval at which stalled results are looked for while a read waits, ms. */
 const LOOK_MS = 100
@@ -28,6 +28,7 @@ export class Slot {
   readonly project: string
   readonly #release: (slot: Slot) => void
   #cutOff: (() => void) | null = null
+  #onFree: (() => void) | null = null
   #isCut = false
   #stalledAt: number | null = null
   /** queries that ClickHouse has not ended yet, and for which nobody waits */
@@ -42,6 +43,11 @@ export class Slot {
   /** @param cutOff aborts the result that uses the slot, which then releases it */
   onCutOff(cutOff: () => void): void {
     this.#cutOff = cutOff
+  }
+
+  /** @param run called once, when the slot can be taken by others */
+  onFree(run: () => void): void {
+    this.#onFree = run
   }
 
   /** @param at when the client last read anything, `performance.now()`; null while it keeps up */
@@ -80,7 +86,10 @@ export class Slot {
   }
 
   #freeIfUnused(): void {
-    if (this.#isReleased && this.#left === 0) this.#release(this)
+    if (!this.#isReleased || this.#left > 0) return
+    this.#release(this)
+    this.#onFree?.()
+    this.#onFree = null
   }
 }
 
@@ -91,12 +100,15 @@ export class Slot {
  */
 export class ReadSlots {
   readonly #limits: SlotLimits
+  readonly #yields: (project: string) => boolean
   readonly #held = new Set<Slot>()
   readonly #waiting = new Set<Waiting>()
   #looking: NodeJS.Timeout | null = null
 
-  constructor(limits: SlotLimits) {
+  /** @param yields whether a project has to make do with one slot for now */
+  constructor(limits: SlotLimits, yields: (project: string) => boolean = () => false) {
     this.#limits = limits
+    this.#yields = yields
   }
 
   /** @throws NoSlotError if none is free in time, or the signal aborts before that */
@@ -139,7 +151,8 @@ export class ReadSlots {
   }
 
   #shareOf(project: string): number {
-    return project === NO_PROJECT ? Number.POSITIVE_INFINITY : this.#limits.perProject
+    if (project === BACKGROUND) return Number.POSITIVE_INFINITY
+    return this.#yields(project) ? 1 : this.#limits.perProject
   }
 
   #heldBy(project: string): number {

@@ -69,6 +69,7 @@ function withDurability(statement: string, table: string): string {
   return statement.replace(/\bSETTINGS\b/, () => `SETTINGS ${added.join(', ')},`)
 }
 
-function withoutComments(statement: string): string {
-  return statement.replace(/--.*$/gm, '')
+/** @returns the statement, a line of which was a comment at most at its end */
+export function withoutComments(statement: string): string {
+  return statement.replace(/\s*--.*$/gm, '')
 }

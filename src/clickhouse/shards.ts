@@ -15,24 +15,6 @@ export interface Shard {
   urls?: readonly string[]
 }
 
-/** Tables in which the row with the greatest version counts: the column that names a row in its project, and the others. */
-export const VERSIONED = {
-  profiles: {
-    key: 'distinct_id',
-    columns: ['properties', 'created_at', 'updated_at', 'is_identified', 'is_derived', 'times'],
-  },
-  sessions: {
-    key: 'session_id',
-    columns: ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at'],
-  },
-  aliases: {
-    key: 'alias',
-    columns: ['distinct_id', 'said', 'created_at', 'given_to', 'given', 'is_pending', 'step_at'],
-  },
-}
-
-export type VersionedName = keyof typeof VERSIONED
-
 /** For queries over all shards. */
 const OVER_SHARDS: ClickHouseSettings = {
   // A shard that is missing is always an error, whatever the profile of the ClickHouse user says.
@@ -46,14 +28,6 @@ const OVER_SHARDS: ClickHouseSettings = {
   // Prefer the same replica of a shard as the service itself.
   load_balancing: 'in_order',
   use_hedged_requests: 0,
-}
-
-export interface NewestOptions {
-  alias?: string
-  /** a condition on `project_id` and the key only; without it, each of several shards reads all its rows */
-  keys?: string
-  /** the columns that are needed; default: all */
-  columns?: readonly string[]
 }
 
 export interface ShardsOptions {
@@ -106,40 +80,19 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return this.areSeveral ? new Shards([this.at(number)], { isNamed: true }) : this
   }
 
+  /** The same store, each of whose queries and statements here belongs to a project: `Reading.project`. */
+  for(project: string): Shards {
+    const all = this.all.map((shard) => ({ ...shard, clickhouse: shard.clickhouse.for(project) }))
+    return new Shards(all, { isNamed: this.#isNamed, cluster: this.cluster })
+  }
+
   /** Operand of FROM: the rows of all shards. */
   table(name: string): string {
     return this.areSeveral ? `${name}_all` : name
   }
 
-  /** Operand of FROM: every version of the rows of all shards. */
-  versionsOf(name: VersionedName): string {
-    return this.areSeveral ? `${name}_rows` : name
-  }
-
   /**
-   * Operand of FROM: the newest rows of all shards, without deleted ones. The newest row is found by its version on any
-   * shard: FINAL on each shard could return a row that is deleted on another, which happens after shards were added.
-   */
-  newest(
-    name: VersionedName,
-    { alias = '', keys = '1', columns = VERSIONED[name].columns }: NewestOptions = {},
-  ): string {
-    const as = alias && ` AS ${alias}`
-    if (!this.areSeveral) return `${name}${as} FINAL`
-    const { key } = VERSIONED[name]
-    // A tuple, because argMax of a column skips nulls.
-    const row = [...columns, 'is_deleted'].map((column) => `${name}_rows.${column}`).join(', ')
-    const taken = columns.map((column, i) => `newest_row.${i + 1} AS ${column}, `).join('')
-    return `(
-      SELECT project_id, ${key}, ${taken}version FROM (
-        SELECT project_id, ${key}, argMax(tuple(${row}), ${name}_rows.version) AS newest_row, max(${name}_rows.version) AS version
-        FROM ${name}_rows WHERE ${keys} GROUP BY project_id, ${key} SETTINGS final = 0
-      ) WHERE newest_row.${columns.length + 1} = 0
-    )${as}`
-  }
-
-  /**
-   * As `ClickHouse.rows`, over the operands that `table` and `newest` return. Every shard is needed.
+   * As `ClickHouse.rows`, over the operands that `table` and `newestRows` return. Every shard is needed.
    * @throws ShardUnreachableError that names the shard that is down
    */
   async rows<Row>(
@@ -155,7 +108,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     )
   }
 
-  /** As `ClickHouse.bytes`, over the operands that `table` and `newest` return. @throws as `rows` */
+  /** As `ClickHouse.bytes`, over the operands that `table` and `newestRows` return. @throws as `rows` */
   async bytes(
     query: string,
     parameters: Scalars = {},

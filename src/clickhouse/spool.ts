@@ -8,6 +8,19 @@ export interface SpoolLimits {
   totalBytes: number
 }
 
+export interface SpoolOptions {
+  /**
+   * called with the time at which the client last read anything (`performance.now()`) while the source waits for it, and
+   * with null when it reads again
+   */
+  onStall(since: number | null): void
+  /** whether the result has to leave the thread to others for a while */
+  yields?(): boolean
+}
+
+/** How long a result leaves the thread to others after each chunk, while it has to, ms. */
+const YIELD_MS = 10
+
 /** The memory that all buffered results of a process share. */
 export class SpoolMemory {
   readonly limits: SpoolLimits
@@ -38,19 +51,20 @@ export class SpoolMemory {
 export class Spool extends Readable {
   readonly #source: Readable
   readonly #memory: SpoolMemory
-  readonly #onStall: (since: number | null) => void
+  readonly #onStall: SpoolOptions['onStall']
+  readonly #yields: () => boolean
   #counted = 0
+  /** while the client does not keep up */
   #isPaused = false
+  /** while others have the thread */
+  #yielding: NodeJS.Timeout | null = null
 
-  /**
-   * @param onStall called with the time at which the client last read anything (`performance.now()`) while the source waits
-   *   for it, and with null when it reads again
-   */
-  constructor(source: Readable, memory: SpoolMemory, onStall: (since: number | null) => void) {
+  constructor(source: Readable, memory: SpoolMemory, { onStall, yields = () => false }: SpoolOptions) {
     super()
     this.#source = source
     this.#memory = memory
     this.#onStall = onStall
+    this.#yields = yields
     source.on('data', (chunk: Buffer) => this.#take(chunk))
     source.on('end', () => this.push(null))
     source.on('error', (error) => this.destroy(error))
@@ -70,7 +84,7 @@ export class Spool extends Readable {
     if (hasRoom || this.readableLength === 0) {
       this.#isPaused = false
       this.#onStall(null)
-      this.#source.resume()
+      if (!this.#yielding) this.#source.resume()
     } else {
       this.#onStall(performance.now())
     }
@@ -79,6 +93,7 @@ export class Spool extends Readable {
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     this.#count(0)
+    if (this.#yielding) clearTimeout(this.#yielding)
     this.#source.destroy()
     done(error)
   }
@@ -87,6 +102,7 @@ export class Spool extends Readable {
     // Nothing would take it from the count again.
     if (this.destroyed) return
     this.push(chunk)
+    if (!this.#yielding && this.#yields()) this.#yield()
     const held = this.readableLength
     if (held === 0) return
     this.#count(held)
@@ -94,6 +110,14 @@ export class Spool extends Readable {
     this.#isPaused = true
     this.#source.pause()
     this.#onStall(performance.now())
+  }
+
+  #yield(): void {
+    this.#source.pause()
+    this.#yielding = setTimeout(() => {
+      this.#yielding = null
+      if (!this.#isPaused) this.#source.resume()
+    }, YIELD_MS)
   }
 
   #count(held: number): void {

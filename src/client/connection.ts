@@ -188,7 +188,6 @@ export class Connection {
     { method, path, body, idempotencyKey, headers, timeoutMs = 0 }: Call,
     signal: AbortSignal | undefined,
     read: (response: FetchResponse) => Promise<T>,
-    // The oldest supported Node does not have AbortSignal.any.
     end = new AbortController(),
   ): Promise<T> {
     const abort = () => end.abort(aborted(signal))

@@ -97,6 +97,8 @@ function versionOf({ name, first }: Part): number {
 class Merges {
   readonly #listed: PartMap<ActivePart>
   readonly #outdated: ReadonlySet<string>
+  /** whether the sources of a part are listed, of those that were asked about */
+  readonly #areListed = new Map<ActivePart, boolean>()
 
   constructor({ active, outdated }: Pick<Seen, 'active' | 'outdated'>) {
     this.#listed = new PartMap([...active, ...outdated])
@@ -119,10 +121,21 @@ class Merges {
     if (!merged) return null
     // An operator who puts a part aside leaves an empty one in its place.
     if (isSame(merged, blocks)) return merged.rows > 0
-    // A merge before the start is not told, as some of its sources may be removed already, nor one of whose sources only
-    // those are left that a query reads.
+    // It would be one of the sources.
+    return this.#listsSourcesOf(merged) ? false : null
+  }
+
+  /**
+   * Whether all sources of a merge are listed: not those of one before the start, some of which may be removed already, nor
+   * if only those are left that a query reads.
+   */
+  #listsSourcesOf(merged: ActivePart): boolean {
+    const known = this.#areListed.get(merged)
+    if (known !== undefined) return known
     const sources = outermost(this.#listed.within(merged).filter((part) => widthOf(part) < widthOf(merged)))
-    return merged.isRecent && sources.length > 0 && sumOfRows(sources) >= merged.rows ? false : null
+    const areListed = merged.isRecent && sources.length > 0 && sumOfRows(sources) >= merged.rows
+    this.#areListed.set(merged, areListed)
+    return areListed
   }
 
   /** The first part that was made with these blocks, as far as is known. */
@@ -134,10 +147,14 @@ class Merges {
 
 /** Those of the parts that are not within another one of them. */
 function outermost(parts: readonly ActivePart[]): ActivePart[] {
-  const widest = [...parts].sort((a, b) => widthOf(b) - widthOf(a) || levelOf(b) - levelOf(a))
+  const inOrder = [...parts].sort((a, b) => a.first - b.first || b.last - a.last || levelOf(b) - levelOf(a))
   const found: ActivePart[] = []
-  for (const part of widest)
-    if (!found.some(({ first, last }) => first <= part.first && part.last <= last)) found.push(part)
+  let last = Number.NEGATIVE_INFINITY
+  for (const part of inOrder) {
+    if (part.last <= last) continue
+    last = part.last
+    found.push(part)
+  }
   return found
 }
 

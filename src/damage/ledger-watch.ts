@@ -5,7 +5,7 @@ import type { Journal } from '../journal/journal.js'
 import { inTime } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
 import { describeLedger, type ProjectLedger, readLedger } from './ledger.js'
-import { WHAT_TO_DO } from './loss-text.js'
+import { WHAT_TO_DO } from './loss.js'
 
 export interface LedgerWatchOptions {
   shards: Shards

@@ -22,9 +22,9 @@ export async function noteParts(
   const kept = listed.flatMap((part) => knownByKey.get(partKey(part)) ?? [])
   const all = [...kept, ...known.filter(({ table }) => lagging.has(table))]
   const after = new PartMap(all)
-  const keys = new Set([...before.byPartition.keys(), ...after.byPartition.keys()])
-  const notes = [...keys].flatMap((key) => {
-    const [old = [], parts = []] = [before.byPartition.get(key), after.byPartition.get(key)]
+  const names = new Set([...before.partitions, ...after.partitions])
+  const notes = [...names].flatMap((name) => {
+    const [old, parts] = [before.at(name), after.at(name)]
     const { table, partition } = parts[0] ?? old[0] ?? { table: '', partition: '' }
     return isSame(old, parts) ? [] : [{ table, partition, parts }]
   })

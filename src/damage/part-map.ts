@@ -10,41 +10,90 @@ export function partKey(part: Part): string {
   return `${partitionKey(part)}/${part.name}`
 }
 
-/** Whether `inner` has no block that `outer` does not have. */
-function isWithin(inner: Blocks, outer: Blocks): boolean {
-  return partitionKey(inner) === partitionKey(outer) && outer.first <= inner.first && inner.last <= outer.last
+/** The parts of a partition, ordered by their first blocks. A partition may have thousands. */
+class Sorted<Of extends Part> {
+  readonly parts: Of[] = []
+  /** for each part, the greatest last block of it and those before it; empty before they are sorted */
+  #lasts: number[] = []
+
+  sort(): void {
+    this.parts.sort((a, b) => a.first - b.first || b.last - a.last)
+    let last = Number.NEGATIVE_INFINITY
+    this.#lasts = this.parts.map((part) => {
+      last = Math.max(last, part.last)
+      return last
+    })
+  }
+
+  /** The parts that have all these blocks, the ones that begin last first. */
+  *around({ first, last }: Blocks): Generator<Of> {
+    for (let at = this.#countBefore(first + 1) - 1; at >= 0 && (this.#lasts[at] ?? 0) >= last; at--) {
+      const part = this.parts[at]
+      if (part && last <= part.last) yield part
+    }
+  }
+
+  *within({ first, last }: Blocks): Generator<Of> {
+    for (let at = this.#countBefore(first); at < this.parts.length; at++) {
+      const part = this.parts[at]
+      if (!part || part.first > last) return
+      if (part.last <= last) yield part
+    }
+  }
+
+  /** How many parts begin before this block. */
+  #countBefore(block: number): number {
+    let [low, high] = [0, this.parts.length]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((this.parts[middle]?.first ?? 0) < block) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
 }
 
 /** Parts by their partitions. */
 export class PartMap<Of extends Part> {
-  readonly byPartition = new Map<string, Of[]>()
+  readonly #byPartition = new Map<string, Sorted<Of>>()
 
   constructor(parts: readonly Of[]) {
     for (const part of parts) {
       const key = partitionKey(part)
-      const all = this.byPartition.get(key)
-      if (all) all.push(part)
-      else this.byPartition.set(key, [part])
+      const own = this.#byPartition.get(key) ?? new Sorted<Of>()
+      this.#byPartition.set(key, own)
+      own.parts.push(part)
     }
+    for (const own of this.#byPartition.values()) own.sort()
+  }
+
+  /** The names of the partitions that have any. */
+  get partitions(): string[] {
+    return [...this.#byPartition.keys()]
+  }
+
+  /** @param partition its name */
+  at(partition: string): readonly Of[] {
+    return this.#byPartition.get(partition)?.parts ?? []
   }
 
   in(blocks: Pick<Blocks, 'table' | 'partition'>): readonly Of[] {
-    return this.byPartition.get(partitionKey(blocks)) ?? []
+    return this.at(partitionKey(blocks))
   }
 
   /** A part that has all these blocks. */
   around(blocks: Blocks): Of | undefined {
-    return this.in(blocks).find((part) => isWithin(blocks, part))
+    return this.allAround(blocks)[0]
   }
 
   /** All parts that have all these blocks: of those in use, one at most. */
   allAround(blocks: Blocks): Of[] {
-    return this.in(blocks).filter((part) => isWithin(blocks, part))
+    return [...(this.#byPartition.get(partitionKey(blocks))?.around(blocks) ?? [])]
   }
 
   /** The parts that have only such blocks. */
   within(blocks: Blocks): Of[] {
-    return this.in(blocks).filter((part) => isWithin(part, blocks))
+    return [...(this.#byPartition.get(partitionKey(blocks))?.within(blocks) ?? [])]
   }
 }
 

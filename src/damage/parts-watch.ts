@@ -13,8 +13,7 @@ import { checkPart, partsToCheck } from '../store/check-parts.js'
 import type { KnownPart } from '../store/part-notes.js'
 import { laggingTables, listParts, type PartList } from '../store/parts.js'
 import { lookForLost } from './look.js'
-import type { Loss } from './loss.js'
-import { describeLoss, WHAT_TO_DO } from './loss-text.js'
+import { describeLoss, type Loss, WHAT_TO_DO } from './loss.js'
 import { noteParts } from './note-parts.js'
 import { PartMap, sumOfRows } from './part-map.js'
 
@@ -44,6 +43,8 @@ const CLOSE_LIMIT_MS = 1_500
  */
 const SUSPICION_MS = 30_000
 const TRUST_MS = 10 * 60_000
+/** Reads that have to take too long within that time: one or two may just have asked for too much. */
+const SUSPICIOUS = 3
 /** Losses that are logged one by one. */
 const MAX_LOGGED = 100
 
@@ -75,6 +76,8 @@ export class PartsWatch {
   #isChecking = false
   #isDenied = false
   #trustedUntil = 0
+  /** when the latest reads took too long */
+  #timeouts: number[] = []
 
   constructor(options: PartsWatchOptions) {
     this.#options = options
@@ -120,7 +123,11 @@ export class PartsWatch {
   }
 
   #suspect(): void {
-    if (this.#isChecking || performance.now() < this.#trustedUntil) return
+    const now = performance.now()
+    if (this.#isChecking || now < this.#trustedUntil) return
+    this.#timeouts = [...this.#timeouts.filter((at) => now - at < TRUST_MS), now]
+    if (this.#timeouts.length < SUSPICIOUS) return
+    this.#timeouts = []
     this.#isChecking = true
     const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(SUSPICION_MS)])
     const checks = this.#shards.map((watched) => this.#check(watched, signal))

@@ -13,6 +13,7 @@ import {
 } from '../clickhouse/errors.js'
 import { ApiError, type ErrorCode } from '../contract/errors.js'
 import { countLimit } from './limit-counts.js'
+import { untilDue } from './refusal-pace.js'
 import { REQUEST_ID, type RequestLog } from './request-log.js'
 
 declare module 'fastify' {
@@ -66,7 +67,9 @@ const BUSY = 'Other reads of this project are still running. Try again in a mome
  * are not HTTP.
  */
 export function handleErrors(app: FastifyInstance): void {
-  app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
+  app.setErrorHandler((error: FastifyError, request, reply) =>
+    whenDue(error, request, () => sendError(error, request, reply)),
+  )
   app.setNotFoundHandler((request, reply) => sendError(unknownCall(), request, reply))
   // Node would refuse an unknown expectation without a body; it may be ignored instead (RFC 9110,
   // 10.1.1).
@@ -75,6 +78,12 @@ export function handleErrors(app: FastifyInstance): void {
   app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
   // Bodies that are sent to an unknown path are not read.
   app.removeAllContentTypeParsers()
+}
+
+/** Answers with an error once it is due: see RefusalPace. */
+export function whenDue<T>(error: Error, request: FastifyRequest, answer: () => T): T | Promise<T> {
+  const due = untilDue(request, error)
+  return due ? due.then(answer) : answer()
 }
 
 /**

@@ -5,18 +5,19 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import type { VendorPrefix } from '../contract/vendor-prefixes.js'
 import { connectionsWithin, openFilesLimit } from '../lib/open-files.js'
-import { prepareCompressed } from './body.js'
-import { type ClientLimits, endUnreadResponse, resetBrokenResponse, serverLimits } from './connection-limits.js'
-import { Connections } from './connections.js'
+import { prepareCompressed } from './admission/body.js'
+import { acceptZstd } from './admission/zstd.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
-import { HeadWatch, limitHeads, MAX_PARSED_HEAD, routedUrl } from './head-limits.js'
 import { countLimits, type LimitCounts } from './limit-counts.js'
 import { documentation } from './openapi/document.js'
+import { paceRefusals } from './refusal-pace.js'
 import { RequestLog } from './request-log.js'
 import { countRequests, type RequestMetrics } from './request-metrics.js'
+import { type ClientLimits, endUnreadResponse, resetBrokenResponse, serverLimits } from './socket/connection-limits.js'
+import { Connections } from './socket/connections.js'
+import { HeadWatch, limitHeads, MAX_PARSED_HEAD, routedUrl } from './socket/head-limits.js'
 import { validatorCompiler } from './validator.js'
 import { routeByHost } from './vendor-hosts.js'
-import { acceptZstd } from './zstd.js'
 
 /** How long requests in flight may take once the server closes. */
 const LAST_REQUESTS_MS = 2_000
@@ -92,10 +93,11 @@ export function openServer(
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
   server.decorateRequest('grant', null)
-  server.decorateRequest('session', null)
+  server.decorateRequest('signIn', null)
   requestLog.watch(server)
   const requests = countRequests(server)
   const limitCounts = countLimits(server)
+  paceRefusals(server)
   const connections = new Connections(server.server, log, { maxOpen: maxConnections(settings, log) })
   new HeadWatch(server.server, connections, log)
   limitHeads(server)

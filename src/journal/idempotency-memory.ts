@@ -14,7 +14,7 @@ export const OLD_BUCKETS = IDEMPOTENCY_MEMORY_MS / IDEMPOTENCY_BUCKET_MS
  */
 export const KEY_BYTES = 16
 export const FINGERPRINT_BYTES = 8
-const POSITION_BYTES = 8
+export const POSITION_BYTES = 8
 /** Bytes of a position and a fingerprint. */
 export const VALUE_BYTES = POSITION_BYTES + FINGERPRINT_BYTES
 export const JOURNAL_BYTES = 4
@@ -39,8 +39,8 @@ export interface RequestValue {
 }
 
 /**
- * Position and fingerprint, then the journal's id if it is another one's or an index follows, then the index if it is not 0:
- * as short as most are, and readable by versions that know no index.
+ * Position and fingerprint, then the journal's id if it is another one's or an index follows, then the index if it is not 0.
+ * Most values are only the first two.
  * @param ownId id of the journal that remembers it
  */
 export function formatRequest({ fingerprint, position, index, journalId }: RequestValue, ownId: number): Buffer {

@@ -406,3 +406,39 @@ export const STATE_MEMORY_MS = 10 * 60 * 1000
  * of the store and a write take together; the difference to STATE_MEMORY_MS allows for a clock that is set back.
  */
 export const READING_MEMORY_MS = 2 * 60 * 1000
+
+/** The listeners of a journal. */
+export class JournalListeners {
+  readonly #all = new Set<JournalListener>()
+
+  /** @returns a function that removes the listener */
+  add(listener: JournalListener): () => void {
+    this.#all.add(listener)
+    return () => this.#all.delete(listener)
+  }
+
+  wake(): void {
+    for (const { onWake } of this.#all) onWake?.()
+  }
+
+  noteStored(position: Position): void {
+    for (const { onStored } of this.#all) onStored?.(position)
+  }
+
+  /** @param entries whose bodies neither the journal nor the writer will read again */
+  release(entries: { body: Buffer }[]): void {
+    for (const { onReleased } of this.#all) for (const { body } of entries) onReleased?.(body)
+  }
+}
+
+/**
+ * The writes whose bodies nobody needs once they are executed. One that was refused because the journal is full still belongs
+ * to the caller, which may give it to another lane.
+ * @param isKept whether the bodies of what was appended stay in memory for the writer
+ */
+export function bodiesToRelease(writes: Write[], outcomes: Outcome[], isKept: boolean): Append[] {
+  return writes.flatMap((write, i) => {
+    const status = outcomes[i]?.status
+    return write.type !== 'append' || status === 'full' || (isKept && status === 'done') ? [] : write
+  })
+}

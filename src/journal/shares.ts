@@ -22,7 +22,7 @@ interface Holding {
   limit: number
 }
 
-/** Whether a sender may add `bytes` to what it holds. SHARES in redis/scripts/shared.ts is the same rule. */
+/** Whether a sender may add `bytes` to what it holds. redis/scripts/shared/shares.lua has the same rule. */
 export function fullnessFor(keyClass: KeyClass, bytes: number, { held, used, limit }: Holding): Fullness | null {
   if (used > limit) return 'all'
   // A sender that holds nothing may write one entry, however large.
@@ -106,12 +106,10 @@ function areRows(kind: EntryKind): boolean {
   return kind !== 'events' && kind !== 'rejected'
 }
 
-/** The error of a write for which there is no room in the journal. */
+/** The error of a write for which there is no room in the journal. Nobody has met a limit of their own. */
 export function journalFull(cause?: unknown): ApiError {
-  return new ApiError('overloaded', 'The journal is full until the store catches up. Try again later.', {
-    limit: 'journal',
-    ...(cause !== undefined && { cause }),
-  })
+  const message = 'The journal is full: what all projects have sent waits for the store. Try again later.'
+  return new ApiError('overloaded', message, cause === undefined ? {} : { cause })
 }
 
 /** The error of a write whose sender has too much of the journal already, while others may write. */

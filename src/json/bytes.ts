@@ -1,7 +1,7 @@
 /**
  * The bytes that have a meaning in JSON and in lines of it; their UTF-16 codes are the same.
  *
- * The scanners that look at every byte (json/spans.ts, model/scan.ts, json/complexity.ts, http/body-key.ts,
+ * The scanners that look at every byte (json/spans.ts, model/scan.ts, json/complexity.ts, http/admission/body-key.ts,
  * cli/import/json-array.ts) declare their own: an imported constant is read from its module each time, which costs such
  * a loop 10 to 70 % (Node 20).
  */

@@ -1,5 +1,4 @@
-import type { Loss } from '../damage/loss.js'
-import { monthText } from '../damage/loss-text.js'
+import { type Loss, monthText } from '../damage/loss.js'
 import type { PartsWatch } from '../damage/parts-watch.js'
 import { gauge, type Metric, type Reading } from './metric.js'
 

@@ -1,7 +1,6 @@
 import { elements, members, memberTexts } from '../json/spans.js'
-import { BATCH_HEAD, BATCH_TAIL } from './batch-frame.js'
 import { hasInsertId, INSERT_ID_BYTES, laneOfInsertId, type SentIds, writeInsertId } from './insert-id.js'
-import { PLACE_FIELDS, ScannedBody } from './scanned-body.js'
+import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 import type { Sender } from './sender.js'
 import type { ParsedEvent } from './verbatim.js'
 

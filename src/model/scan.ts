@@ -25,8 +25,7 @@ import {
   UNKNOWN,
   ZERO,
 } from '../json/tokens.js'
-import { BATCH_HEAD, BATCH_TAIL } from './batch-frame.js'
-import { PLACE_FIELDS, ScannedBody } from './scanned-body.js'
+import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 
 const LINE_FEED = 0x0a
 const MAX_NAME_BYTES = 255
@@ -35,11 +34,11 @@ const MAX_TIMESTAMP_DIGITS = 13
 
 const EVENT = 1
 const DISTINCT_ID = 2
-export const TIMESTAMP = 4
-export const PROPERTIES = 8
+const TIMESTAMP = 4
+const PROPERTIES = 8
 const EVENTS = 16
 const API_KEY = 32
-export const OTHER = 64
+const OTHER = 64
 const INSERT_ID = 128
 const OF_EVENT = EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES | INSERT_ID
 const OF_EDIT = PROPERTIES | API_KEY
@@ -108,8 +107,8 @@ const places = new Uint32Array(MAX_BATCH * PLACE_FIELDS)
 /** The line ends of the last scan; shared, too. */
 const lineEnds = new Uint32Array(MAX_BATCH)
 
-/** One pass over a buffer; only for this file, edit-scan.ts and event-scan.ts. */
-export class Scan {
+/** One pass over a buffer; only for this file. */
+class Scan {
   /** a bit for each field of the last event */
   fields = 0
   readonly #raw: Buffer
@@ -398,5 +397,43 @@ export class Scan {
         depth--
       }
     }
+  }
+}
+
+/**
+ * Scans the body of an edit, which has the new properties of an event; null if it is unknown (see scan.ts).
+ * @param raw valid UTF-8
+ * @param maxDepth a body whose properties are nested deeper is unknown
+ */
+export function scanEdit(raw: Buffer, maxDepth: number): ScannedBody | null {
+  return new Scan(raw, maxDepth, MAX_WEIGHT).edit()
+}
+
+/** Scans the events in a buffer that holds many of them, such as a chunk of a file to import. */
+export class EventScan {
+  readonly #scan: Scan
+
+  /** @param raw must be valid UTF-8, which is not checked here */
+  constructor(raw: Buffer) {
+    this.#scan = new Scan(raw, MAX_SCAN_DEPTH, Number.POSITIVE_INFINITY)
+  }
+
+  /** The offset after the event that begins at `at`, or -1 if the scan cannot tell that it is valid. */
+  endOf(at: number): number {
+    return this.#scan.next(at)
+  }
+
+  /** Whether the last event has a field that the contract does not define. */
+  get hasOthers(): boolean {
+    return (this.#scan.fields & OTHER) !== 0
+  }
+
+  get hasTimestamp(): boolean {
+    return (this.#scan.fields & TIMESTAMP) !== 0
+  }
+
+  /** Whether the last event has properties, null included. */
+  get hasProperties(): boolean {
+    return (this.#scan.fields & PROPERTIES) !== 0
   }
 }

@@ -92,7 +92,7 @@ function merge(
 ): Session {
   const current = owned(session, distinctId)
   if (current.state === 'completed') {
-    throw new ApiError('session_ended', 'The session has ended. Start a new one under another session_id.')
+    throw new ApiError('session_ended', 'You have been signed out. Start a new one under another session_id.')
   }
   const sent = [durationIn(properties), besides].filter((duration) => duration !== null)
   return {

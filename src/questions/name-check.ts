@@ -1,7 +1,7 @@
 import type { Shards } from '../clickhouse/shards.js'
 import type { Warning } from '../contract/warning.js'
 import { nearestOf } from '../lib/nearest.js'
-import type { ReadPoint } from '../pipeline/read-barrier.js'
+import type { ReadPoint } from '../reads/read-barrier.js'
 import { unmarkedName } from './json-sql.js'
 import type { Counts, NameCounts } from './name-counts.js'
 import { lastReplay, MAX_NAMES, MAX_PROPERTIES, type PropertyRow, propertyNames } from './names.js'

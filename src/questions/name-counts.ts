@@ -1,7 +1,7 @@
 import type { Shards } from '../clickhouse/shards.js'
 import type { EventName } from '../contract/responses.js'
 import { lastIdAt } from '../model/event-id.js'
-import type { ReadPoint } from '../pipeline/read-barrier.js'
+import type { ReadPoint } from '../reads/read-barrier.js'
 import type { Backlog } from './backlog.js'
 import { Kept } from './kept.js'
 import {

@@ -9,7 +9,6 @@ import {
   StoreTimeoutError,
   StoreUnreachableError,
 } from '../clickhouse/errors.js'
-import { NICE } from '../clickhouse/low-priority.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 import { ReadSlots, type Slot, type SlotLimits } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
@@ -19,9 +18,8 @@ import { MAX_WARNINGS, type Warning } from '../contract/warning.js'
 import { inTime } from '../lib/in-time.js'
 import { ThreadLoad } from '../lib/thread-load.js'
 import { unlessAborted } from '../lib/unless-aborted.js'
-import type { Aliases } from '../pipeline/aliases.js'
-import type { Barrier } from '../pipeline/level-barrier.js'
-import type { ReadPoint } from '../pipeline/read-barrier.js'
+import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
+import type { Aliases } from '../users/aliases/aliases.js'
 import type { Answer, Query } from './kind.js'
 import { kindOf } from './kinds.js'
 import { readQuestion } from './parse.js'
@@ -259,7 +257,7 @@ export class Questions {
     try {
       const threads = this.#load.isShort && { max_threads: 1 }
       const all = { ...(await this.#settings), max_execution_time, ...threads, ...settings }
-      return await shards.rows(sql, parameters, all, { signal, limitMs, onLeft: (ended) => slot.holdUntil(ended) })
+      return await shards.rows(sql, parameters, all, { project: slot.project, slot, signal, limitMs })
     } catch (error) {
       if (error instanceof StoreTimeoutError) await this.#checkStore()
       throw error
@@ -280,24 +278,20 @@ export class Questions {
   /** Leaves out settings that the server does not know. */
   async #findSettings(): Promise<ClickHouseSettings> {
     const { shards, limits } = this.#options
-    const wanted: Record<string, number> = {
-      os_threads_nice_value_query: NICE,
-      ...Object.fromEntries(NEEDLESS_REWRITES.map((name) => [name, 0])),
-    }
     const found = await shards.each(({ clickhouse }) =>
       clickhouse.rows<{ name: string }>('SELECT name FROM system.settings WHERE name IN {names:Array(String)}', {
-        names: Object.keys(wanted),
+        names: NEEDLESS_REWRITES,
       }),
     )
     const known = found.map((rows) => new Set(rows.map(({ name }) => name)))
-    const taken = Object.entries(wanted).filter(([name]) => known.every((names) => names.has(name)))
+    const taken = NEEDLESS_REWRITES.filter((name) => known.every((names) => names.has(name)))
     return {
       max_memory_usage: String(limits.QUERY_MEMORY),
       max_result_bytes: String(MAX_RESULT_BYTES),
       result_overflow_mode: 'throw',
       output_format_json_escape_forward_slashes: 0,
       ...(shards.areSeveral && OVER_SHARDS),
-      ...Object.fromEntries(taken),
+      ...Object.fromEntries(taken.map((name) => [name, 0])),
     }
   }
 

@@ -1,7 +1,6 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { lastIdAt } from '../model/event-id.js'
-import type { Barrier } from '../pipeline/level-barrier.js'
-import type { ReadPoint } from '../pipeline/read-barrier.js'
+import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Backlog } from './backlog.js'
 import { Kept } from './kept.js'
 import type { Query } from './kind.js'

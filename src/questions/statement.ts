@@ -8,7 +8,7 @@ export interface Asked {
   projectId: string
   /** epoch ms */
   now: number
-  shards: Pick<Shards, 'table' | 'newest' | 'versionsOf' | 'areSeveral'>
+  shards: Pick<Shards, 'table' | 'areSeveral'>
   /** whether users of the project may have several names */
   hasAliases: boolean
   /**

@@ -1,4 +1,5 @@
 import { ARE_LINKS } from '../store/aliases.js'
+import { newestRows } from '../store/newest-rows.js'
 import { isText, repaired, textOf, unmarked } from './json-sql.js'
 import type { Query } from './kind.js'
 import { type Asked, Statement } from './statement.js'
@@ -28,13 +29,13 @@ export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Q
   const sought = statement.text(text)
   const holds = (value: string) => `positionCaseInsensitiveUTF8(${value}, ${sought}) > 0`
   const keys = `project_id = ${statement.project}`
-  const profiles = `SELECT distinct_id, properties FROM ${shards.newest('profiles', { keys, columns: ['properties'] })}
+  const profiles = `SELECT distinct_id, properties FROM ${newestRows(shards, 'profiles', { keys, columns: ['properties'] })}
     WHERE ${keys}`
   const conditions = [holds('p.distinct_id'), hasText('p.properties', holds), ...(hasAliases ? [`a.user != ''`] : [])]
   const named = `SELECT user, max(alias = ${sought}) AS is_exact FROM (${aliasEnds(statement)})
     WHERE ${holds('alias')} GROUP BY user`
   // Excludes the profiles of names that have become aliases.
-  const aliases = `SELECT alias FROM ${shards.newest('aliases', { keys, columns: ['distinct_id'] })} WHERE ${keys} AND ${ARE_LINKS}`
+  const aliases = `SELECT alias FROM ${newestRows(shards, 'aliases', { keys, columns: ['distinct_id'] })} WHERE ${keys} AND ${ARE_LINKS}`
   const sql = `SELECT p.distinct_id AS name, p.distinct_id = ${sought}${hasAliases ? ' OR a.is_exact' : ''} AS isExact
     FROM (${profiles}) AS p
     ${hasAliases ? `${statement.global}ANY LEFT JOIN (${named}) AS a ON a.user = p.distinct_id` : ''}

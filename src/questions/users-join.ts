@@ -1,4 +1,5 @@
 import { ARE_LINKS, stepsSql } from '../store/aliases.js'
+import { newestRows } from '../store/newest-rows.js'
 import type { Statement } from './statement.js'
 
 /** The distinct_id that SDKs send for an unknown user. */
@@ -28,7 +29,7 @@ export function usersJoin(statement: Statement, profile: ProfileTokens | null, e
   if (!profile) return aliases
   const users = `SELECT ${userOf(statement)} FROM ${events} AS e ${aliases}`
   const keys = `project_id = ${statement.project}${events === null ? '' : ` AND distinct_id ${global}IN (${users})`}`
-  const newest = asked.shards.newest('profiles', { keys, columns: ['properties'] })
+  const newest = newestRows(asked.shards, 'profiles', { keys, columns: ['properties'] })
   const raws = `SELECT distinct_id AS name, properties, ${profile.raws.join(', ')} FROM ${newest} WHERE ${keys}`
   const tokens = `SELECT name, ${profile.tokens.join(', ')} FROM (${raws})`
   const profiles = `SELECT name, ${profile.names.join(', ')} FROM (${tokens})`
@@ -44,7 +45,7 @@ export function aliasEnds(statement: Statement): string {
   const { asked, project, global } = statement
   const { shards } = asked
   const keys = `project_id = ${project}`
-  const links = `SELECT alias, distinct_id FROM ${shards.newest('aliases', { keys, columns: ['distinct_id'] })}
+  const links = `SELECT alias, distinct_id FROM ${newestRows(shards, 'aliases', { keys, columns: ['distinct_id'] })}
     WHERE ${keys} AND ${ARE_LINKS}`
   const steps = stepsSql(shards, project)
   return `WITH RECURSIVE ways AS (

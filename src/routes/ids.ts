@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ForgottenIds, IdsQuery, RememberedIds } from '../contract/id-schemas.js'
 import { NoQuery } from '../contract/query-schemas.js'
 import type * as responses from '../contract/responses.js'
-import type { LaneIds, LaneIdUse } from '../pipeline/lane-ids.js'
+import type { LaneIds, LaneIdUse } from '../lanes/lane-ids.js'
 
 export interface IdsOptions {
   ids: LaneIds

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LiveHeaders, LiveQuery } from '../contract/query-schemas.js'
-import type { Admission } from '../http/admission.js'
-import { sendHeadOnly } from '../http/head-only.js'
+import type { Admission } from '../http/admission/admission.js'
+import { sendHeadOnly } from '../http/reply.js'
 import { given } from '../lib/given.js'
 import type { LiveHub } from '../live/hub.js'
 

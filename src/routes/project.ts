@@ -3,9 +3,9 @@ import { ApiError } from '../contract/errors.js'
 import { ProjectParams } from '../contract/project-schemas.js'
 import { NoQuery } from '../contract/query-schemas.js'
 import type * as responses from '../contract/responses.js'
-import type { ProjectErasure } from '../erasure/project-erasure.js'
-import type { Purge } from '../erasure/purge.js'
-import { purgeAndReport } from '../erasure/purge-report.js'
+import type { ProjectErasure } from '../users/erasure/project-erasure.js'
+import type { Purge } from '../users/erasure/purge.js'
+import { purgeAndReport } from '../users/erasure/purge-report.js'
 
 export interface ProjectOptions {
   projectErasure: ProjectErasure

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { QuestionBody } from '../contract/schemas.js'
-import { hangUpSignal } from '../http/hang-up.js'
+import { hangUpSignal } from '../http/reply.js'
 import { answerText } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import type { Questions } from '../questions/run.js'

@@ -1,11 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isName, isTimestamp } from '../contract/limits.js'
 import { Changed, ChangesBody, messages } from '../contract/schemas.js'
-import { senderOf } from '../http/sender.js'
+import { senderOf } from '../http/admission/authenticate.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import { elementTexts, isArray, memberText } from '../json/spans.js'
 import { canLink, isGroupName, isReserved } from '../model/user-names.js'
-import { type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../pipeline/people.js'
+import { type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../users/people.js'
 import type { SdkAlias } from '../vendors/message.js'
 
 export interface UsersBatchOptions extends PeopleParts {

@@ -3,6 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Alias } from '../model/alias.js'
 import { reservedSql } from '../model/user-names.js'
 import { insertEntries, versionedRows } from './insert.js'
+import { allVersions, newestRows } from './newest-rows.js'
 import { BY_KEY, insertOf, storedKeysOf, type VersionedTable } from './versioned.js'
 
 const INSERT = insertOf('aliases', {
@@ -50,7 +51,7 @@ export const ALIASES: VersionedTable<Alias> = {
     const keys = `project_id = ${fields.text(projectId)} AND alias IN ${fields.array(names)}`
     const rows = await shards.rows<AliasRow>(
       `SELECT alias, distinct_id, said, created_at, given_to, given, is_pending, step_at, version
-       FROM ${shards.newest('aliases', { keys })} WHERE ${keys}`,
+       FROM ${newestRows(shards, 'aliases', { keys })} WHERE ${keys}`,
       fields.parameters,
       BY_KEY,
     )
@@ -86,7 +87,7 @@ function toAlias({ distinct_id, said, created_at, given_to, given, is_pending, s
 export async function hasAliases(shards: Shards, projectId: string): Promise<boolean> {
   const fields = new QueryParameters()
   const rows = await shards.rows(
-    `SELECT 1 FROM ${shards.versionsOf('aliases')} WHERE project_id = ${fields.text(projectId)} LIMIT 1`,
+    `SELECT 1 FROM ${allVersions(shards, 'aliases')} WHERE project_id = ${fields.text(projectId)} LIMIT 1`,
     fields.parameters,
   )
   return rows.length > 0
@@ -104,10 +105,10 @@ export async function aliasesOf(shards: Shards, projectId: string, distinctIds: 
   const named = `distinct_id IN ${fields.array(distinctIds)}`
   const project = `project_id = ${fields.text(projectId)}`
   // Found by any version, then filtered by the newest one.
-  const have = `SELECT alias FROM ${shards.versionsOf('aliases')} WHERE ${project} AND ${named}`
+  const have = `SELECT alias FROM ${allVersions(shards, 'aliases')} WHERE ${project} AND ${named}`
   const keys = `${project} AND alias GLOBAL IN (${have})`
   return await shards.rows<NamedAlias>(
-    `SELECT alias, distinct_id AS distinctId FROM ${shards.newest('aliases', { keys })} WHERE ${keys} AND ${named} AND ${ARE_LINKS}`,
+    `SELECT alias, distinct_id AS distinctId FROM ${newestRows(shards, 'aliases', { keys })} WHERE ${keys} AND ${named} AND ${ARE_LINKS}`,
     fields.parameters,
   )
 }
@@ -122,10 +123,10 @@ export interface Step extends NamedAlias {
  * any version, which costs next to nothing, and then filtered by the newest one.
  * @param project placeholder of its name
  */
-export function stepsSql(shards: Pick<Shards, 'versionsOf' | 'newest'>, project: string): string {
-  const found = `SELECT alias FROM ${shards.versionsOf('aliases')} WHERE project_id = ${project} AND step_at > 0`
+export function stepsSql(shards: Pick<Shards, 'areSeveral'>, project: string): string {
+  const found = `SELECT alias FROM ${allVersions(shards, 'aliases')} WHERE project_id = ${project} AND step_at > 0`
   const keys = `project_id = ${project} AND alias GLOBAL IN (${found})`
-  const newest = shards.newest('aliases', { keys, columns: ['distinct_id', 'created_at', 'step_at'] })
+  const newest = newestRows(shards, 'aliases', { keys, columns: ['distinct_id', 'created_at', 'step_at'] })
   return `SELECT alias, distinct_id, created_at, step_at FROM ${newest} WHERE ${keys} AND step_at > 0 AND ${ARE_LINKS}`
 }
 
@@ -142,7 +143,7 @@ export async function stepsOf(shards: Shards, projectId: string): Promise<Step[]
 /** The projects that have, or had, aliases that others lead to. */
 export async function projectsWithSteps(shards: Shards): Promise<string[]> {
   const rows = await shards.rows<{ project_id: string }>(
-    `SELECT DISTINCT project_id FROM ${shards.versionsOf('aliases')} WHERE step_at > 0`,
+    `SELECT DISTINCT project_id FROM ${allVersions(shards, 'aliases')} WHERE step_at > 0`,
   )
   return rows.map(({ project_id }) => project_id)
 }

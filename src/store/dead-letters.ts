@@ -12,7 +12,7 @@ export interface DeadLetter {
   /** the shard that has the letter, its revisions and its replay: that of its lane when it was refused */
   shard: Shard
   position: Position
-  /** id of the journal that assigned the position; 0 in letters of versions that did not store it */
+  /** id of the journal that assigned the position */
   journalId: number
   projectId: string
   kind: EntryKind

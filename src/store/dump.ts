@@ -6,12 +6,15 @@ import type { Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { ONE_PIECE } from './insert.js'
+import { allVersions, newestRows } from './newest-rows.js'
 import { shardOfState } from './state-shard.js'
 
 /** How a table is exported in chunks: by project, and within a project by a key that never changes in a row. */
 export type DumpTable = {
   /** whether only the newest version of a row counts */
   isVersioned: boolean
+  /** the columns that count, in this order; default: all */
+  columns?: readonly string[] | undefined
   /** SQL of the key, its type, and SQL of the size of a row in bytes */
   key: { expression: string; type: 'UInt64' | 'UInt128' | 'hex'; bytes: string } | null
 } & (
@@ -138,9 +141,12 @@ export async function storeId(clickhouse: ClickHouse): Promise<string> {
   return row?.id ?? ''
 }
 
-export async function schemaVersion(clickhouse: ClickHouse): Promise<number> {
-  const [row] = await clickhouse.rows<{ version: number }>('SELECT max(number) AS version FROM schema_migrations')
-  return row?.version ?? 0
+/** The columns of each table that is exported, in their order. */
+export async function columnsOfTables(clickhouse: ClickHouse): Promise<Record<string, string[]>> {
+  const columns = await Promise.all(
+    DUMP_TABLES.map(async ({ name }) => [name, (await columnsOf(clickhouse, name)).names] as const),
+  )
+  return Object.fromEntries(columns)
 }
 
 /** The tables of the store that this version cannot export. */
@@ -161,13 +167,14 @@ interface Columns {
   hash: string
 }
 
-/** The columns that a table stores. */
-async function columnsOf(clickhouse: ClickHouse, table: string): Promise<Columns> {
-  const rows = await clickhouse.rows<{ name: string; type: string }>(
+/** The columns that a table stores. @param only those of them that count, in this order; default: all */
+async function columnsOf(clickhouse: ClickHouse, table: string, only?: readonly string[]): Promise<Columns> {
+  const all = await clickhouse.rows<{ name: string; type: string }>(
     `SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = {table:String}
      AND default_kind NOT IN ('ALIAS', 'MATERIALIZED', 'EPHEMERAL') ORDER BY position`,
     { table },
   )
+  const rows = only ? only.flatMap((column) => all.find(({ name }) => name === column) ?? []) : all
   // The hash of a tuple with a null in it would be null.
   const hashed = rows.map(({ name, type }) => (type.includes('Nullable') ? `ifNull(toString(${name}), '\\0')` : name))
   return {
@@ -254,6 +261,7 @@ export interface Part {
 
 /**
  * Stores the result of `readChunk` on one shard. Blocks that are there already under this token are not stored again.
+ * @param table its `columns` are those of the chunk; the others get their defaults
  * @param part null for the whole chunk
  */
 export async function insertChunk(
@@ -264,7 +272,7 @@ export async function insertChunk(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { names, structure } = await columnsOf(clickhouse, table.name)
+  const { names, structure } = await columnsOf(clickhouse, table.name, table.columns)
   const settings = {
     decompress: 1,
     insert_deduplication_token: token,
@@ -281,7 +289,7 @@ export async function insertChunk(
 
 /** The digest of a range on all of these shards. */
 export async function digestOf(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
-  const { hash } = await columnsOf(shards.first, table.name)
+  const { hash } = await columnsOf(shards.first, table.name, table.columns)
   const keys = condition(table, range)
   const [row] = await scan<{ count: string; hash: string }>(
     holders(shards, table),
@@ -349,14 +357,14 @@ function holders(shards: Shards, { place }: DumpTable): Shards {
  */
 function source(shards: Shards, table: DumpTable, keys: string): string {
   if (table.place === 'lane' && shards.areSeveral) {
-    return `(SELECT *, toUInt8(0) AS is_deleted FROM ${shards.newest(table.name, { keys })})`
+    return `(SELECT *, toUInt8(0) AS is_deleted FROM ${newestRows(shards, table.name, { keys })})`
   }
   return rowsOf(shards, table)
 }
 
 /** As `source`, but a state that has been on several shards may have more than one row. */
 function rowsOf(shards: Shards, table: DumpTable): string {
-  const name = table.place === 'lane' ? shards.versionsOf(table.name) : holders(shards, table).table(table.name)
+  const name = table.place === 'lane' ? allVersions(shards, table.name) : holders(shards, table).table(table.name)
   return `${name}${table.isVersioned ? ' FINAL' : ''}`
 }
 

@@ -1,7 +1,6 @@
 import { randomInt } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
-import type { Scalars } from '../clickhouse/parameters.js'
-import { literal, QueryParameters } from '../clickhouse/parameters.js'
+import { literal, QueryParameters, type Scalars } from '../clickhouse/parameters.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elementTexts, memberText } from '../json/spans.js'
@@ -9,7 +8,7 @@ import { formatRejected, parseRejected, withoutNamed } from '../model/rejected.j
 import type { StateKind } from '../model/state-key.js'
 import { ERASED_EVENT } from '../model/verbatim.js'
 import { countDeleted } from './deleted-events.js'
-import { NAME_COLUMN } from './versioned.js'
+import { VERSIONED_TABLES } from './newest-rows.js'
 
 /** Replaces a reason from its first colon on, because the rest may quote what was erased. */
 const ERASED_REASON = ': details were removed when a user was erased'
@@ -250,7 +249,8 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterE
       if (typeof distinct_id !== 'string' || !(who === 'everyone' || who.has(distinct_id))) return text
       if (kind !== 'events' && project_id !== projectId) return text
       users.add(distinct_id)
-      if (kind !== 'events') states.push({ kind, name: String(row[NAME_COLUMN[kind]]), distinctId: distinct_id })
+      if (kind !== 'events')
+        states.push({ kind, name: String(row[VERSIONED_TABLES[kind].key]), distinctId: distinct_id })
       return null
     })
     const left = all.filter((text) => text !== null && text !== ERASED_EVENT)

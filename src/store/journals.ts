@@ -48,11 +48,6 @@ export async function readJournals(first: ClickHouse): Promise<KnownJournal[]> {
   return await first.rows<KnownJournal>('SELECT id, lane, shard FROM journals ORDER BY since DESC, id')
 }
 
-/** The id of the current journal of the first lane; null if there is none yet. */
-export async function latestJournal(first: ClickHouse): Promise<number | null> {
-  return (await readJournals(first)).find(({ lane }) => lane === 0)?.id ?? null
-}
-
 /**
  * The greatest position from `from` on in the store, of any journal; START if there is none. Reads a column of every table,
  * so it is only called when the journal or the Redis master has changed.
@@ -62,7 +57,7 @@ export async function lastPositionOfAll(shards: Shards, from = START): Promise<P
   return positions.reduce(laterOf, START)
 }
 
-/** Allows for missing tables: a journal may be opened before the migrations of a new or old store. */
+/** Allows for missing tables: a journal is opened before the tables of a new store are made. */
 async function lastPositionOf(clickhouse: ClickHouse, from: Position): Promise<Position> {
   const tables = await clickhouse.rows<{ name: string }>(
     `SELECT name FROM system.tables

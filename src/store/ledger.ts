@@ -12,7 +12,6 @@ export interface Bound {
 
 /** Of counting all events, ms; ClickHouse counts some 500 million a second. */
 const LIMIT_MS = 10 * 60_000
-const IN_BACKGROUND = { max_threads: 1, priority: '10' } as const
 
 /** The events of each project that are stored and not deleted, without those after the bounds. */
 export async function countStored(shards: Shards, bounds: readonly Bound[]): Promise<Map<string, number>> {
@@ -64,7 +63,7 @@ async function sumOverShards(
   { parameters } = new QueryParameters(),
 ): Promise<Map<string, number>> {
   const found = await shards.each(({ clickhouse }) =>
-    clickhouse.rows<{ project: string; count: string }>(query, parameters, IN_BACKGROUND, { limitMs: LIMIT_MS }),
+    clickhouse.rows<{ project: string; count: string }>(query, parameters, {}, { limitMs: LIMIT_MS }),
   )
   const sums = new Map<string, number>()
   for (const { project, count } of found.flat()) sums.set(project, (sums.get(project) ?? 0) + Number(count))

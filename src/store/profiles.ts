@@ -4,6 +4,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Profile } from '../model/profile.js'
 import { formatTimes, parseTimes } from '../model/property-times.js'
 import { ARE_LINKS } from './aliases.js'
+import { newestRows } from './newest-rows.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 import { versionedTable } from './versioned.js'
 
@@ -53,13 +54,13 @@ const BY_NAME = 'ORDER BY project_id, distinct_id'
 
 /** Excludes the profiles of names that have become aliases. */
 function areUsers(shards: Shards): string {
-  const aliases = shards.newest('aliases', { keys: OF_PROJECT, columns: ['distinct_id'] })
+  const aliases = newestRows(shards, 'aliases', { keys: OF_PROJECT, columns: ['distinct_id'] })
   return `${OF_PROJECT} AND distinct_id GLOBAL NOT IN (SELECT alias FROM ${aliases} WHERE ${OF_PROJECT} AND ${ARE_LINKS})`
 }
 
 /** Finds the names of a page without reading properties: the shards would send those of all profiles of the project. */
 function namesOfPage(shards: Shards): string {
-  const names = shards.newest('profiles', { keys: OF_PROJECT, columns: ['created_at'] })
+  const names = newestRows(shards, 'profiles', { keys: OF_PROJECT, columns: ['created_at'] })
   return `distinct_id GLOBAL IN (SELECT distinct_id FROM ${names} WHERE ${areUsers(shards)} ${BY_NAME} LIMIT {skipped:UInt64}, {limit:UInt32} + 1)`
 }
 
@@ -74,7 +75,7 @@ export async function readProfilePage(
     nextId: "repeat('-', 36)",
     from: `
       SELECT distinct_id, properties, created_at, updated_at
-      FROM ${shards.newest('profiles', { keys: `${OF_PROJECT} AND ${namesOfPage(shards)}` })}
+      FROM ${newestRows(shards, 'profiles', { keys: `${OF_PROJECT} AND ${namesOfPage(shards)}` })}
       WHERE ${shards.areSeveral ? OF_PROJECT : areUsers(shards)}
       ${BY_NAME}`,
   })
@@ -96,7 +97,7 @@ export async function readProfilesOf(
     json: PROFILE_JSON,
     nextId: "repeat('-', 36)",
     from: `
-      SELECT distinct_id, properties, created_at, updated_at FROM ${shards.newest('profiles', { keys })}
+      SELECT distinct_id, properties, created_at, updated_at FROM ${newestRows(shards, 'profiles', { keys })}
       WHERE ${keys} ORDER BY distinct_id = {first:String} DESC, distinct_id`,
   })
   const values = { project: projectId, limit: names.length, offset: 0, first }

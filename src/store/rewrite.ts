@@ -4,7 +4,7 @@ import { isStoreError, type StoreError } from '../clickhouse/errors.js'
 import { LARGE_QUERY, literal, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
-import { NAME_COLUMN } from './versioned.js'
+import { VERSIONED_TABLES } from './newest-rows.js'
 
 /** How long a mutation is waited for, ms; after that ClickHouse completes it alone. */
 const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
@@ -167,7 +167,7 @@ export async function purgeOldRows(
     const last = rows.at(-1)
     if (!last) break
     after = { project: last.project_id, name: last.name }
-    const { isNamed, deleted } = condition(rows, NAME_COLUMN[table])
+    const { isNamed, deleted } = condition(rows, VERSIONED_TABLES[table].key)
     const isOld = `${isNamed} AND version < ${deleted}`
     try {
       await shards.each(async ({ clickhouse }) => {

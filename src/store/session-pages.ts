@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import { LARGE_QUERY, literalArray, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Session } from '../model/session.js'
+import { allVersions, newestRows } from './newest-rows.js'
 import { PAGE_SETTINGS } from './page.js'
 import { OF_PROJECT, sessionJson } from './sessions.js'
 import { BY_KEY } from './versioned.js'
@@ -56,7 +57,7 @@ export async function readSessionPage(
   const isShort = literal.length <= MAX_LITERAL
   const keys = isShort ? `${OF_PROJECT} AND session_id IN ${literal}` : OF_PROJECT
   const rows = await shards.bytes(
-    `SELECT ${sessionJson('properties')} FROM ${shards.newest('sessions', { keys })}
+    `SELECT ${sessionJson('properties')} FROM ${newestRows(shards, 'sessions', { keys })}
      WHERE ${keys} AND ${where}
      ${NEWEST_FIRST} ${isShort ? '' : 'LIMIT {offset:UInt64}, {limit:UInt32}'} FORMAT CustomSeparated`,
     isShort ? parameters : { ...parameters, offset: page.offset, limit: page.limit },
@@ -90,7 +91,7 @@ interface Latest {
 async function findLatest(shards: Shards, page: SessionRange, limit: number, signal?: AbortSignal): Promise<Latest> {
   const { where, parameters } = conditionsOf(page)
   const rows = await shards.rows<{ session_id: string; started_at: string }>(
-    `SELECT session_id, started_at FROM ${shards.versionsOf('sessions')} WHERE ${where}
+    `SELECT session_id, started_at FROM ${allVersions(shards, 'sessions')} WHERE ${where}
      ORDER BY started_at DESC LIMIT {limit:UInt64}`,
     { ...parameters, limit },
     {},
@@ -118,7 +119,7 @@ async function findNewest(
   const keys = latest ? `${OF_PROJECT} AND session_id IN ${latest.ids}` : OF_PROJECT
   const columns = ['distinct_id', 'state', 'started_at']
   const rows = await shards.rows<{ session_id: string }>(
-    `SELECT session_id FROM ${shards.newest('sessions', { keys, columns })}
+    `SELECT session_id FROM ${newestRows(shards, 'sessions', { keys, columns })}
      WHERE ${keys} AND ${where} AND started_at >= {since:Int64}
      ${NEWEST_FIRST} LIMIT {offset:UInt64}, {wanted:UInt32}`,
     { ...parameters, since: latest?.since ?? EVER, offset: page.offset, wanted: page.limit + 1 },

@@ -3,6 +3,7 @@ import type { Reading } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Session } from '../model/session.js'
+import { allVersions, newestRows } from './newest-rows.js'
 import { ONE_LINE, PAGE_SETTINGS, STREAMED } from './page.js'
 import { versionedTable } from './versioned.js'
 
@@ -52,7 +53,7 @@ export async function sessionsOfUsers(
 ): Promise<{ sessionId: string; distinctId: string }[]> {
   const fields = new QueryParameters()
   const ofProject = `project_id = ${fields.text(projectId)}`
-  const from = shards.newest('sessions', { keys: ofProject, columns: ['distinct_id'] })
+  const from = newestRows(shards, 'sessions', { keys: ofProject, columns: ['distinct_id'] })
   const rows = await shards.rows<{ session_id: string; distinct_id: string }>(
     `SELECT session_id, distinct_id FROM ${from}
      WHERE ${ofProject} AND distinct_id IN ${fields.array(distinctIds)}`,
@@ -86,7 +87,7 @@ export async function readSessionsOfUser(
   const isOne = `distinct_id IN ${literalArray(distinctIds)}`
   const line = `concat('{"type":"session",', substring(${sessionJson(ONE_LINE)}, 2))`
   return await shards.bytes(
-    `SELECT ${line} FROM ${shards.newest('sessions', { keys: sessionsThatHad(shards, isOne) })}
+    `SELECT ${line} FROM ${newestRows(shards, 'sessions', { keys: sessionsThatHad(shards, isOne) })}
      WHERE ${OF_PROJECT} AND ${isOne} ORDER BY started_at, session_id FORMAT TSVRaw`,
     { project: projectId },
     { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_QUERY },
@@ -96,6 +97,6 @@ export async function readSessionsOfUser(
 
 /** Sessions that have a version with this user; the caller checks the newest version. */
 function sessionsThatHad(shards: Shards, user: string): string {
-  const had = `SELECT session_id FROM ${shards.versionsOf('sessions')} WHERE ${OF_PROJECT} AND ${user}`
+  const had = `SELECT session_id FROM ${allVersions(shards, 'sessions')} WHERE ${OF_PROJECT} AND ${user}`
   return `${OF_PROJECT} AND session_id GLOBAL IN (${had})`
 }

@@ -1,5 +1,5 @@
-import { VERSIONED } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
+import { VERSIONED_TABLES } from './newest-rows.js'
 
 /** What JSON.stringify writes in another way than as it is, the backslash first. */
 const ESCAPES: [string, string][] = [
@@ -22,7 +22,7 @@ export function shardOfState(kind: StateKind, { lanes, shards }: { lanes: number
 
 /** SQL of the 32 bytes that `stateKeyOf` returns as hexadecimal digits. */
 export function stateKeySql(kind: StateKind): string {
-  return `SHA256(concat('["${kind}",', ${jsonText('project_id')}, ',', ${jsonText(VERSIONED[kind].key)}, ']'))`
+  return `SHA256(concat('["${kind}",', ${jsonText('project_id')}, ',', ${jsonText(VERSIONED_TABLES[kind].key)}, ']'))`
 }
 
 /** SQL of a text column as JSON.stringify writes it. Texts have no half surrogate pairs, which UTF-8 cannot represent. */

@@ -11,9 +11,10 @@ import { ALIASES } from './aliases.js'
 import { insertDeadLetter, insertRejected } from './dead-letters.js'
 import { insertEvents, lastStoredPosition, storedPositions } from './events.js'
 import { isInserting } from './insert.js'
+import { VERSIONED_TABLES } from './newest-rows.js'
 import { PROFILES } from './profiles.js'
 import { SESSIONS } from './sessions.js'
-import { NAME_COLUMN, type StoredValue, type VersionedTable } from './versioned.js'
+import type { StoredValue, VersionedTable } from './versioned.js'
 
 /** The tables that the writer stores blocks in. An INSERT with a token that was used before has no effect. */
 export interface Tables {
@@ -143,7 +144,7 @@ function statesIn(entries: Entry[]): StoredState[] {
   return entries.flatMap(({ kind, position: version, body }) => {
     if (kind === 'events' || kind === 'rejected') return []
     const rows = JSON.parse(`[${body}]`) as Record<string, string>[]
-    return rows.map(({ project_id = '', [NAME_COLUMN[kind]]: name = '' }) => {
+    return rows.map(({ project_id = '', [VERSIONED_TABLES[kind].key]: name = '' }) => {
       return { stateKey: stateKeyOf(kind, project_id, name), version }
     })
   })

@@ -8,6 +8,7 @@ import type { Position } from '../model/position.js'
 import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
 import type { StateKind } from '../model/state-key.js'
 import { insertEntries, versionedRows } from './insert.js'
+import { allVersions, newestRows, VERSIONED_TABLES } from './newest-rows.js'
 import { stateKeySql } from './state-shard.js'
 
 /** A stored value. */
@@ -53,13 +54,6 @@ export const BY_KEY: ClickHouseSettings = { max_threads: 1, optimize_move_to_pre
 /** For a read that nobody waits for: one thread. An error in the middle breaks the stream. */
 const IN_BACKGROUND: ClickHouseSettings = { max_threads: 1, wait_end_of_query: 0 }
 
-/** The column that names a row within its project. */
-export const NAME_COLUMN = {
-  profiles: 'distinct_id',
-  sessions: 'session_id',
-  aliases: 'alias',
-} satisfies Record<StateKind, string>
-
 /** How a value and its properties map to the columns of its table. */
 export interface TableLayout<Value, Row> {
   kind: StateKind
@@ -77,7 +71,7 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
   toColumns,
   toValue,
 }: TableLayout<Value, Row>): VersionedTable<Value> {
-  const nameColumn = NAME_COLUMN[kind]
+  const nameColumn = VERSIONED_TABLES[kind].key
   const insertQuery = insertOf(kind, {
     ...{ project_id: 'String', [nameColumn]: 'String', properties: 'String' },
     ...columns,
@@ -104,7 +98,7 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
       const keys = `project_id = ${fields.text(projectId)} AND ${nameColumn} IN ${fields.array(names)}`
       const rows = await shards.rows<Row & { name: string; properties: string; bytes: string; version: string }>(
         `SELECT ${selected}, length(t.properties) AS bytes, if(bytes > ${maxBytes}, '', t.properties) AS properties
-         FROM ${shards.newest(kind, { alias: 't', keys })}
+         FROM ${newestRows(shards, kind, { alias: 't', keys })}
          WHERE ${keys}`,
         fields.parameters,
         BY_KEY,
@@ -124,14 +118,14 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
 export function storedKeysOf(kind: StateKind): Pick<VersionedTable<never>, 'count' | 'stateKeys'> {
   return {
     async count(shards) {
-      const [row] = await shards.rows<{ count: string }>(`SELECT count() AS count FROM ${shards.versionsOf(kind)}`)
+      const [row] = await shards.rows<{ count: string }>(`SELECT count() AS count FROM ${allVersions(shards, kind)}`)
       return Number(row?.count)
     },
 
     stateKeys: (shards, after, signal) =>
       shards.bytes(
         `SELECT toFixedString(right(${stateKeySql(kind)}, ${KEY_END_BYTES}), ${KEY_END_BYTES})
-         FROM ${shards.versionsOf(kind)} WHERE version > {after:UInt64} FORMAT RowBinary`,
+         FROM ${allVersions(shards, kind)} WHERE version > {after:UInt64} FORMAT RowBinary`,
         { after },
         IN_BACKGROUND,
         { signal },
@@ -146,10 +140,10 @@ export async function namesOfProject(
   { projectId, after, limit }: { projectId: string; after: string; limit: number },
 ): Promise<string[]> {
   const fields = new QueryParameters()
-  const name = NAME_COLUMN[kind]
+  const name = VERSIONED_TABLES[kind].key
   const keys = `project_id = ${fields.text(projectId)} AND ${name} > ${fields.text(after)}`
   const rows = await shards.rows<{ name: string }>(
-    `SELECT ${name} AS name FROM ${shards.newest(kind, { keys, columns: [] })}
+    `SELECT ${name} AS name FROM ${newestRows(shards, kind, { keys, columns: [] })}
      WHERE ${keys} ORDER BY project_id, ${name} LIMIT ${fields.count(limit)}`,
     fields.parameters,
   )

@@ -1,7 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { CallError, endSession, resumeSession, whenSignedOut } from './api/call.js'
-import { currentSession, type Session, signOut, whenOtherTab } from './api/session.js'
+import { CallError, noteSignedIn, noteSignedOut, whenSignedOut } from './api/call.js'
+import { currentSignIn, type SignIn, signOut, whenOtherTab } from './api/sign-in.js'
 import { BASE } from './lib/base.js'
 import { parseRoute } from './lib/link.js'
 import { isGuarded, type Route, useRoute } from './lib/route.js'
@@ -11,7 +11,7 @@ import { usePoll } from './lib/use-poll.js'
 import { Failure, Loading, PartMissing } from './ui/notice.js'
 import { Trouble } from './ui/trouble.js'
 import { NeedsEvents } from './views/needs-events.js'
-import { SignIn, SignInAgain } from './views/sign-in.js'
+import { SignInAgain, SignInForm } from './views/sign-in.js'
 import type { ViewProps } from './views/view-props.js'
 
 const DAY_MS = 86_400_000
@@ -34,37 +34,37 @@ const VIEWS: Record<string, View> = {
 }
 
 export function App() {
-  const found = useLoaded('session', currentSession)
+  const found = useLoaded('sign-in', currentSignIn)
   // Nearly everyone is signed in: the view does not wait for the service to say so.
   useEffect(() => void VIEWS[nameOf(parseRoute(location.hash))]?.load().catch(() => undefined), [])
   const [failure, setFailure] = useState<Error | null>(null)
-  const [session, setSession] = useState<Session | null>(null)
+  const [signIn, setSignIn] = useState<SignIn | null>(null)
   const [ending, setEnding] = useState('')
   // Before anything is drawn: no form to sign in for somebody who is signed in.
-  useLayoutEffect(() => setSession(found.value), [found.value])
+  useLayoutEffect(() => setSignIn(found.value), [found.value])
   useEffect(() => whenSignedOut(setEnding), [])
-  const begin = (next: Session) => {
-    setSession(next)
+  const begin = (next: SignIn) => {
+    setSignIn(next)
     setEnding('')
   }
   useEffect(() => {
-    // Not before the view of another project is gone, which waits for the next session, too.
-    if (session && ending === '') resumeSession()
-  }, [session, ending])
-  useOtherTabs(session, begin)
+    // Not before the view of another project is gone, which waits for the next sign-in, too.
+    if (signIn && ending === '') noteSignedIn()
+  }, [signIn, ending])
+  useOtherTabs(signIn, begin)
   if (found.error) return <Failure error={found.error} onRetry={found.reload} />
   if (found.isLoading) return <Loading what="the page" />
-  if (!session) {
+  if (!signIn) {
     return (
       <main class="sign-in">
-        <SignIn onSignedIn={begin} />
+        <SignInForm onSignedIn={begin} />
       </main>
     )
   }
   return (
     <>
       <Shell
-        session={session}
+        signIn={signIn}
         failure={failure}
         isCovered={ending !== ''}
         onSignOut={async () => {
@@ -76,7 +76,7 @@ export function App() {
           }
           setFailure(null)
           setEnding('')
-          setSession(null)
+          setSignIn(null)
         }}
       />
       {ending !== '' && <SignInAgain reason={ending} onSignedIn={begin} />}
@@ -85,21 +85,21 @@ export function App() {
 }
 
 /** Follows what people do in other tabs, which have the same session; what is not saved yet stays. */
-function useOtherTabs(session: Session | null, begin: (session: Session) => void): void {
-  const latest = useLatest({ session, begin })
+function useOtherTabs(signIn: SignIn | null, begin: (signIn: SignIn) => void): void {
+  const latest = useLatest({ signIn, begin })
   useEffect(() => {
     whenOtherTab(async () => {
-      const { session, begin } = latest.current
-      const next = await currentSession().catch(() => null)
-      if (next && next.project === session?.project) return begin(next)
+      const { signIn, begin } = latest.current
+      const next = await currentSignIn().catch(() => null)
+      if (next && next.project === signIn?.project) return begin(next)
       if (!isGuarded()) return location.reload()
-      endSession(next ? `Another tab is signed in to ${next.project} now.` : 'Somebody signed out in another tab.')
+      noteSignedOut(next ? `Another tab is signed in to ${next.project} now.` : 'Somebody signed out in another tab.')
     })
   }, [latest])
 }
 
 interface ShellProps {
-  session: Session
+  signIn: SignIn
   /** why signing out failed */
   failure: Error | null
   /** whether nobody may see it for now */
@@ -107,12 +107,12 @@ interface ShellProps {
   onSignOut: () => void
 }
 
-function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
+function Shell({ signIn, failure, isCovered, onSignOut }: ShellProps) {
   const route = useRoute()
   // A page that is kept open stays signed in.
   usePoll(() => {
-    currentSession().then(
-      (now) => now ?? endSession('The session has ended: sign in again.'),
+    currentSignIn().then(
+      (now) => now ?? noteSignedOut('You have been signed out: sign in again.'),
       () => undefined,
     )
   }, DAY_MS)
@@ -139,7 +139,7 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
         </nav>
         <div class="account">
           <span>
-            {session.project} <small>{session.kind} key</small>
+            {signIn.project} <small>{signIn.kind} key</small>
           </span>
           <a href={`${BASE}/docs/`}>API reference</a>
           <button type="button" class="plain" onClick={onSignOut}>
@@ -150,7 +150,7 @@ function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
       <main id="main" tabIndex={-1}>
         <Trouble />
         {failure && <Failure error={failure} />}
-        <CurrentView key={`${name} ${session.project}`} name={name} session={session} route={route} />
+        <CurrentView key={`${name} ${signIn.project}`} name={name} signIn={signIn} route={route} />
       </main>
     </div>
   )
@@ -176,7 +176,7 @@ function CurrentView({ name, ...props }: ViewProps & { name: string }) {
   const Content = value
   if (!VIEWS[name]?.needsEvents) return <Content {...props} />
   return (
-    <NeedsEvents session={props.session}>
+    <NeedsEvents signIn={props.signIn}>
       <Content {...props} />
     </NeedsEvents>
   )

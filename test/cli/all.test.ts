@@ -1,7 +1,9 @@
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { openStore } from '../../src/clickhouse/open.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
 import { unknownTables } from '../../src/store/dump.js'
+import { openStore } from '../../src/store/open.js'
 import { SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
 import { runCommand } from './command-line.js'
 
@@ -40,6 +42,32 @@ t.test('aliases move along', async (t) => {
   const to = await start(join(data, 'to'))
   t.equal((await to.call('GET', '/public/users/visitor%2F7/export')).body, found.body)
   t.equal((await to.call('POST', '/public/users/alias', { distinct_id: 'bob', alias: 'visitor/7' })).statusCode, 409)
+})
+
+t.test('a folder is imported by a version with more columns, and refused by one with fewer', async (t) => {
+  const [from, to] = [await startClickHouse(t), await startClickHouse(t)]
+  const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
+  const env = { LOG_LEVEL: 'silent', SECRET_KEY }
+  const source = await startApp(t, { ...env, CLICKHOUSE_URL: from.url, DATA_DIR: join(data, 'from') })
+  await source.call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { plan: 'pro' } })
+  await source.call('POST', '/public/track', { event: 'paid', distinct_id: 'ada' })
+  t.equal((await source.call('GET', '/public/events')).json().events.length, 1)
+  await source.app.close()
+  const clickhouse = new ClickHouse({ url: from.url })
+  t.teardown(() => clickhouse.close())
+  await clickhouse.command('ALTER TABLE profiles DROP COLUMN times')
+  await clickhouse.command('ALTER TABLE events ADD COLUMN country String')
+  const files = (name: string) => ({ CLICKHOUSE_URL: name === 'from' ? from.url : to.url, DATA_DIR: join(data, name) })
+  t.match(await all('export', folder, files('from')), { code: 0 })
+  t.match(await all('import', folder, files('to')), { code: 1, stderr: /columns of events .* not know: country\./ })
+
+  await clickhouse.command('ALTER TABLE events DROP COLUMN country')
+  await rm(folder, { recursive: true })
+  t.match(await all('export', folder, files('from')), { code: 0 })
+  t.match(await all('import', folder, files('to')), { code: 0 })
+  const target = await startApp(t, { ...env, ...files('to') })
+  t.match((await target.call('GET', '/public/users/ada/export')).body, '"plan":"pro"')
+  t.equal((await target.call('GET', '/public/events')).json().events.length, 1)
 })
 
 for (const storage of ['embedded', 'lanes'] as const) {

@@ -4,9 +4,9 @@ import { command } from '../../src/cli/dead-letters.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
+import { replayDeadLetter } from '../../src/ingest/replay.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
-import { replayDeadLetter } from '../../src/pipeline/replay.js'
 import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { startClickHouse } from '../helper.js'
 
@@ -135,14 +135,6 @@ t.test('a replay that was cut off before it was noted, or that two do at once, s
   t.teardown(() => clickhouse.command('ALTER TABLE events RESET SETTING non_replicated_deduplication_window'))
   t.strictSame(await replayDeadLetter(shards, found, 4), { isStored: true })
   t.equal(await count(), 1)
-})
-
-t.test('a letter from before journals were written down belongs to the latest one', async (t) => {
-  await clickhouse.command(`INSERT INTO journals (id, since) VALUES (${JOURNAL}, 1)`)
-  const id = await letter('{"events":[{"event":"old","distinct_id":"u"}]}', 'events', 0)
-  t.equal((await run('replay', id)).code, 0)
-  t.equal((await stored()).find(({ event }) => event === 'old')?.id, idOf(id))
-  t.notOk((await listed()).includes(id))
 })
 
 t.test('what cannot be understood is said', async (t) => {

@@ -5,10 +5,10 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import type { Command } from '../../src/cli/command.js'
 import { command as keys } from '../../src/cli/keys.js'
-import { openStore } from '../../src/clickhouse/open.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
 import { makeKey } from '../../src/keys/keys.js'
 import type { KeyRecord } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
 import {
   type Client,
   SECRET_KEY,

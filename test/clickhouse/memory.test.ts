@@ -2,9 +2,9 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { openStore } from '../../src/clickhouse/open.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, temporaryFolder, until } from '../helper.js'
 
 /** Of ClickHouse: one page of the profiles takes more. */

@@ -1,33 +1,58 @@
-import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
-import t from 'tap'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cp, writeFile } from 'node:fs/promises'
+import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate, SchemaError } from '../../src/clickhouse/migrate.js'
-import { Shards } from '../../src/clickhouse/shards.js'
-import { Purge } from '../../src/erasure/purge.js'
-import { silent, startClickHouse, temporaryFolder } from '../helper.js'
+import { openShards } from '../../src/clickhouse/open-shards.js'
+import { startClickHouse, temporaryFolder, until } from '../helper.js'
 
 const engine = await startClickHouse(t, await temporaryFolder(t))
 
-t.test('the files of schema/ are applied once, in their order, by however many services start', async (t) => {
-  const clickhouse = new ClickHouse({ url: engine.url })
+/** The schema of a later release: with one numbered file. */
+async function withFile(t: Test, name: string, text: string): Promise<string> {
+  const folder = await temporaryFolder(t)
+  await cp('schema', folder, { recursive: true })
+  await writeFile(`${folder}/${name}`, text)
+  return folder
+}
+
+function openDatabase(t: Test, name: string): ClickHouse {
+  const clickhouse = new ClickHouse({ url: urlOf(name) })
   t.teardown(() => clickhouse.close())
+  return clickhouse
+}
+
+function urlOf(database: string): string {
+  return engine.url.replace(/analytics$/, database)
+}
+
+async function applied(clickhouse: ClickHouse): Promise<string[]> {
+  const rows = await clickhouse.rows<{ name: string }>('SELECT name FROM schema_migrations FINAL ORDER BY number')
+  return rows.map(({ name }) => name)
+}
+
+async function columnsOfEvents(clickhouse: ClickHouse): Promise<string[]> {
+  const rows = await clickhouse.rows<{ name: string }>(
+    "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'events'",
+  )
+  return rows.map(({ name }) => name)
+}
+
+t.test('migrate makes the tables once, however many services start', async (t) => {
+  const clickhouse = openDatabase(t, 'an%60other')
   await Promise.all([migrate(clickhouse), migrate(clickhouse), migrate(clickhouse)])
   await migrate(clickhouse)
-  const applied = await clickhouse.rows<{ name: string }>('SELECT name FROM schema_migrations FINAL ORDER BY number')
-  const files = (await readdir('schema')).sort()
-  t.strictSame(
-    applied.map(({ name }) => name),
-    files,
-  )
+  t.strictSame(await applied(clickhouse), ['baseline'])
 })
 
-t.test('what is in a table survives a power cut, when it is inserted and when it is merged', async (t) => {
-  const clickhouse = new ClickHouse({ url: engine.url })
-  t.teardown(() => clickhouse.close())
+t.test('every table survives a power cut, after INSERTs and after merges', async (t) => {
+  const clickhouse = openDatabase(t, 'analytics')
   await migrate(clickhouse)
   const tables = await clickhouse.rows<{ name: string; sql: string }>(
     "SELECT name, create_table_query AS sql FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'",
   )
+  t.ok(tables.length > 10)
   // Its files may be applied again.
   for (const { name, sql } of tables.filter(({ name }) => name !== 'schema_migrations')) {
     for (const setting of ['fsync_after_insert', 'fsync_part_directory', 'min_rows_to_fsync_after_merge']) {
@@ -36,75 +61,82 @@ t.test('what is in a table survives a power cut, when it is inserted and when it
   }
 })
 
-t.test('what was deleted under an earlier schema is found and taken off the disk', async (t) => {
-  const earlier = await temporaryFolder(t)
-  await cp('schema', earlier, { recursive: true, filter: (file) => !/(009|0[1-9]\d)_\w+\.sql$/.test(file) })
-  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'upgraded') })
-  t.teardown(() => clickhouse.close())
-  await migrate(clickhouse, earlier)
-  await clickhouse.command("INSERT INTO profiles VALUES ('p', 'ada', '{}', 1, 1, 1, 0), ('p', 'bob', '{}', 1, 1, 2, 0)")
-  await clickhouse.command("INSERT INTO profiles VALUES ('p', 'ada', '', 0, 0, 3, 1)")
-  await clickhouse.command("INSERT INTO sessions (project_id, session_id, version) VALUES ('p', 's', 1)")
-  await clickhouse.command("INSERT INTO sessions (project_id, session_id, version, is_deleted) VALUES ('p', 's', 2, 1)")
-  // As an erasure from a letter was done then.
-  await clickhouse.command("INSERT INTO dead_letters (position, body) VALUES (1, 'ada,bob')")
-  await clickhouse.command("ALTER TABLE dead_letters UPDATE body = 'bob' WHERE 1", {}, { mutations_sync: '1' })
-  await migrate(clickhouse)
-  const purge = new Purge({
-    shards: Shards.of(clickhouse),
-    barrier: { waitForAll: async () => 0n },
-    log: silent,
-    intervalMs: 1,
-  })
-  t.teardown(() => purge.close())
-  await purge.now('p')
-  t.strictSame(await clickhouse.rows('SELECT distinct_id, version FROM profiles ORDER BY ALL'), [
-    { distinct_id: 'ada', version: '3' },
-    { distinct_id: 'bob', version: '2' },
-  ])
-  t.strictSame(await clickhouse.rows('SELECT version FROM sessions'), [{ version: '2' }])
-  const [table] = await clickhouse.rows<{ path: string; sql: string }>(
-    `SELECT data_paths[1] AS path, create_table_query AS sql FROM system.tables
-     WHERE database = currentDatabase() AND name = 'dead_letters'`,
-  )
-  t.match(table?.sql, 'finished_mutations_to_keep = 1', 'ClickHouse removes the file of the earlier mutation soon')
-  const names = (await readdir(table?.path ?? '')).filter((name) => name.startsWith('mutation_')).sort()
-  t.match(await readFile(`${table?.path}/${names.at(-1)}`, 'utf8'), 'DELETE WHERE 0', 'and keeps one that has no data')
+t.test('migrate refuses a store of another baseline, and says what to do', async (t) => {
+  const refused = {
+    name: 'OtherVersionError',
+    message:
+      'The database was made by another version of Tallyhouse. Run `tallyhouse export --all FOLDER` with that version, ' +
+      'then `tallyhouse import --all FOLDER` with this one into an empty store and journal.',
+  }
+  const former = openDatabase(t, 'former')
+  await migrate(former)
+  await former.command('TRUNCATE TABLE schema_migrations')
+  // As stores were noted before there was a baseline.
+  await former.command("INSERT INTO schema_migrations VALUES (1, '001_events.sql', 'of then', now())")
+  await t.rejects(migrate(former), refused)
+
+  const other = openDatabase(t, 'other')
+  await migrate(other, await withFile(t, 'more.sql', 'CREATE TABLE IF NOT EXISTS more (a String) ENGINE = Memory;\n'))
+  await t.rejects(migrate(other), refused)
 })
 
-t.test('in a folder of our own', async (t) => {
-  const schema = await temporaryFolder(t)
-  await cp('schema', schema, { recursive: true })
-  const clickhouse = new ClickHouse({ url: engine.url })
-  t.teardown(() => clickhouse.close())
+t.test('a comment of the baseline may change', async (t) => {
+  const clickhouse = openDatabase(t, 'commented')
+  await migrate(clickhouse, await withFile(t, 'more.sql', '-- Nothing yet; later\n-- some more;\n'))
+  await migrate(clickhouse)
+  t.strictSame(await applied(clickhouse), ['baseline'])
+})
 
-  t.test('a new file is applied', async (t) => {
-    await writeFile(
-      `${schema}/900_more.sql`,
-      '-- a comment;\nCREATE TABLE IF NOT EXISTS more (a String) ENGINE = Memory;\n',
-    )
-    await migrate(clickhouse, schema)
-    t.strictSame(await clickhouse.rows('SELECT * FROM more'), [])
-  })
-
-  t.test('a newer schema is refused', async (t) => {
+t.test('migrate applies a numbered file to each shard of a store that an earlier release made', async (t) => {
+  const shards = openShards([urlOf('shard0'), urlOf('shard1')].join(','))
+  t.teardown(() => shards.close())
+  await shards.each(({ clickhouse }) => migrate(clickhouse))
+  const folder = await withFile(
+    t,
+    '001_countries.sql',
+    '-- a comment;\nALTER TABLE events ADD COLUMN IF NOT EXISTS country String;\n',
+  )
+  await shards.each(({ clickhouse }) => migrate(clickhouse, folder))
+  await shards.each(async ({ clickhouse }) => {
+    t.ok((await columnsOfEvents(clickhouse)).includes('country'))
+    t.strictSame(await applied(clickhouse), ['baseline', '001_countries.sql'])
     await t.rejects(
       migrate(clickhouse),
       new SchemaError(
-        'The database has migration 900_more.sql, which this version does not know. Start a newer version.',
+        'The database has migration 001_countries.sql, which this version does not know. Start a newer version.',
       ),
     )
   })
-
-  t.test('a file that was changed after it was applied is refused', async (t) => {
-    await writeFile(`${schema}/900_more.sql`, 'CREATE TABLE IF NOT EXISTS more (b String) ENGINE = Memory;\n')
-    await t.rejects(migrate(clickhouse, schema), /900_more.sql was changed after it was applied/)
-  })
+  await writeFile(`${folder}/001_countries.sql`, 'ALTER TABLE events ADD COLUMN IF NOT EXISTS city String;\n')
+  await t.rejects(migrate(shards.first, folder), /001_countries.sql was changed after it was applied/)
 })
 
-t.test('a database that is missing is made', async (t) => {
-  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'an%60other') })
-  t.teardown(() => clickhouse.close())
+t.test('migrate completes a file during which a process was killed', async (t) => {
+  const clickhouse = openDatabase(t, 'killed')
   await migrate(clickhouse)
-  t.ok((await clickhouse.rows('SELECT 1 FROM schema_migrations')).length > 0)
+  const folder = await withFile(
+    t,
+    '001_countries.sql',
+    `ALTER TABLE events ADD COLUMN IF NOT EXISTS country String;
+CREATE TABLE IF NOT EXISTS slow (a UInt8) ENGINE = Memory;
+INSERT INTO slow SELECT sleep(2);
+ALTER TABLE events ADD COLUMN IF NOT EXISTS city String;
+`,
+  )
+  const source = (path: string) => JSON.stringify(new URL(`../../src/clickhouse/${path}`, import.meta.url).href)
+  const script = `
+const { ClickHouse } = await import(${source('client.js')})
+const { migrate } = await import(${source('migrate.js')})
+await migrate(new ClickHouse({ url: ${JSON.stringify(urlOf('killed'))} }), ${JSON.stringify(folder)})`
+  const service = spawn(process.execPath, [...process.execArgv, '--input-type=module', '-e', script], {
+    stdio: 'ignore',
+  })
+  t.teardown(() => service.kill('SIGKILL'))
+  await until('the first statement', async () => (await columnsOfEvents(clickhouse)).includes('country'))
+  service.kill('SIGKILL')
+  await once(service, 'exit')
+  t.strictSame(await applied(clickhouse), ['baseline'])
+  await migrate(clickhouse, folder)
+  t.ok((await columnsOfEvents(clickhouse)).includes('city'))
+  t.strictSame(await applied(clickhouse), ['baseline', '001_countries.sql'])
 })

@@ -87,3 +87,22 @@ t.test('a slot stays in use until the queries that were left with it have ended'
   end()
   await next
 })
+
+t.test('a project that has to yield has one slot', async (t) => {
+  let isYielding = false
+  const slots = new ReadSlots(NEVER_CUT, (project) => isYielding && project === 'a')
+  const first = await slots.take('a')
+  const second = await slots.take('a')
+  isYielding = true
+  let isGranted = false
+  const waiting = slots.take('a').then((slot) => {
+    isGranted = true
+    return slot
+  })
+  await slots.take('b')
+  second.release()
+  await new Promise(setImmediate)
+  t.notOk(isGranted, 'it still has one')
+  first.release()
+  t.ok(await waiting)
+})

@@ -1,8 +1,9 @@
+import { cp, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { copyTables, migrate, readMigrations } from '../../src/clickhouse/migrate.js'
 import { isLocal, replicated, UnreplicableError } from '../../src/clickhouse/replicated.js'
-import { startClickHouse } from '../helper.js'
+import { startClickHouse, temporaryFolder } from '../helper.js'
 
 const migrations = await readMigrations()
 const statements = migrations.flatMap(({ name, statements }) => statements.map((text) => ({ name, text })))
@@ -44,6 +45,22 @@ t.test('ClickHouse can read them, and knows their engines and settings', async (
   }
 })
 
+t.test('statements of numbered files are as they are for one server, but for windows of tokens', async (t) => {
+  const same = [
+    '-- why\nALTER TABLE events ADD COLUMN IF NOT EXISTS country String',
+    'ALTER TABLE events ADD INDEX IF NOT EXISTS by_country country TYPE minmax',
+    "ALTER TABLE events UPDATE country = '' WHERE 0",
+    'ALTER TABLE events DELETE WHERE 0',
+    'INSERT INTO deletions (kind) SELECT name FROM profiles',
+    'ALTER TABLE events MODIFY SETTING merge_selector_base = 13',
+  ]
+  for (const statement of same) t.equal(replicated(statement, 'analytics'), statement)
+  t.equal(
+    replicated('ALTER TABLE saved MODIFY SETTING non_replicated_deduplication_window = 10', 'analytics'),
+    'ALTER TABLE saved MODIFY SETTING replicated_deduplication_window = 10, replicated_deduplication_window_seconds = 7200',
+  )
+})
+
 t.test('what is not known to be right with replicas is refused', async (t) => {
   const refused = [
     'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = Memory',
@@ -69,20 +86,37 @@ t.test('settings are each replica’s own; the Keeper brings the rest', async (t
   t.notOk(isLocal('ALTER TABLE events ADD COLUMN IF NOT EXISTS a String'))
 })
 
-t.test('a later replica gets its tables as they are now, not as the first file had them', async (t) => {
+t.test('a later replica gets its tables as they are now, not as the baseline has them', async (t) => {
+  const folder = await temporaryFolder(t)
+  await cp('schema', folder, { recursive: true })
+  await writeFile(
+    `${folder}/001_countries.sql`,
+    `ALTER TABLE events ADD COLUMN IF NOT EXISTS country String;
+ALTER TABLE events MODIFY SETTING merge_selector_base = 13;
+`,
+  )
+  const later = await readMigrations(folder)
   const model = new ClickHouse({ url: engine.url.replace(/analytics$/, 'copied') })
   const server = new ClickHouse({ url: (await startClickHouse(t)).url.replace(/analytics$/, 'copied') })
   t.teardown(() => Promise.all([model.close(), server.close()]))
-  await migrate(model)
-  await copyTables(server, model, migrations)
-  await copyTables(server, model, migrations)
   const tables = (clickhouse: ClickHouse) =>
     clickhouse.rows<{ name: string; sql: string }>(
       'SELECT name, create_table_query AS sql FROM system.tables WHERE database = currentDatabase() ORDER BY name',
     )
+  await migrate(model)
+  await copyTables(server, model, migrations)
   t.strictSame(await tables(server), await tables(model))
-  const applied = await server.rows('SELECT name FROM schema_migrations FINAL')
-  t.equal(applied.length, migrations.length)
+  await migrate(model, folder)
+  await copyTables(server, model, later)
+  await copyTables(server, model, later)
+  t.match((await tables(server)).find(({ name }) => name === 'events')?.sql, 'merge_selector_base = 13')
+  t.strictSame(
+    await server.rows('SELECT name FROM schema_migrations FINAL ORDER BY number'),
+    later.map(({ name }) => ({ name })),
+  )
+  await server.commandWithoutDatabase('DROP DATABASE copied')
+  await copyTables(server, model, later)
+  t.match((await tables(server)).find(({ name }) => name === 'events')?.sql, '`country` String')
 })
 
 t.test('several servers whose configuration does not make them replicas are refused', async (t) => {

@@ -2,7 +2,6 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { isStoreError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
-import { prepareShards } from '../../src/clickhouse/prepare-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
 import { type Alias, HAS_NAMES } from '../../src/model/alias.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
@@ -16,6 +15,8 @@ import { ALIASES } from '../../src/store/aliases.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { countEvents, type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
 import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
+import { newestRows } from '../../src/store/newest-rows.js'
+import { prepareShards } from '../../src/store/prepare-shards.js'
 import { PROFILES, readProfilePage } from '../../src/store/profiles.js'
 import { readSessionPage } from '../../src/store/session-pages.js'
 import { readSessionsOfUser, SESSIONS, sessionsOfUsers } from '../../src/store/sessions.js'
@@ -275,7 +276,7 @@ t.test('profiles and sessions are the newest of all shards, deletions included',
 })
 
 t.test('every shard looks only for the names that are asked for', async (t) => {
-  const from = several.newest('profiles', { keys: "project_id = 'p' AND distinct_id IN ('n1', 'n2')" })
+  const from = newestRows(several, 'profiles', { keys: "project_id = 'p' AND distinct_id IN ('n1', 'n2')" })
   const plan = await several.rows<{ explain: string }>(`EXPLAIN distributed = 1, indexes = 1 SELECT * FROM ${from}`)
   const conditions = plan.map(({ explain }) => explain.trim()).filter((line) => line.startsWith('Condition:'))
   t.equal(conditions.length, NODES)

@@ -14,7 +14,7 @@ t.test('an answer that fits is taken whole, so that its source ends, whether it 
   const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 1000 * KIB })
   const chunks = chunksOf(99)
   const source = Readable.from(chunks, { objectMode: false })
-  const spool = new Spool(source, memory, () => t.fail('it does not stall'))
+  const spool = new Spool(source, memory, { onStall: () => t.fail('it does not stall') })
   await once(source, 'end')
   t.equal(memory.held, 99 * KIB)
   t.ok((await buffer(spool)).equals(Buffer.concat(chunks)))
@@ -26,7 +26,7 @@ t.test('a larger one pauses its source until it is read, and says since when', a
   const chunks = chunksOf(500)
   const source = Readable.from(chunks, { objectMode: false })
   const stalls: (number | null)[] = []
-  const spool = new Spool(source, memory, (since) => stalls.push(since))
+  const spool = new Spool(source, memory, { onStall: (since) => stalls.push(since) })
   await until('the pause', () => source.isPaused())
   t.equal(memory.held, 10 * KIB)
   t.type(stalls.at(-1), 'number')
@@ -37,10 +37,10 @@ t.test('a larger one pauses its source until it is read, and says since when', a
 
 t.test('all of a process share their memory; without any an answer is passed on as it is read', async (t) => {
   const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 20 * KIB })
-  const first = new Spool(Readable.from(chunksOf(50), { objectMode: false }), memory, () => undefined)
+  const first = new Spool(Readable.from(chunksOf(50), { objectMode: false }), memory, { onStall() {} })
   await until('the memory to be full', () => memory.held === 20 * KIB)
   const chunks = chunksOf(200)
-  const second = new Spool(Readable.from(chunks, { objectMode: false }), memory, () => undefined)
+  const second = new Spool(Readable.from(chunks, { objectMode: false }), memory, { onStall() {} })
   t.ok((await buffer(second)).equals(Buffer.concat(chunks)))
   first.destroy()
   await once(first, 'close')
@@ -51,7 +51,7 @@ t.test('it ends only where its source has ended', async (t) => {
   const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 100 * KIB })
   for (const error of [new Error('broken'), undefined]) {
     const source = new PassThrough()
-    const spool = new Spool(source, memory, () => undefined)
+    const spool = new Spool(source, memory, { onStall() {} })
     source.write(Buffer.alloc(KIB))
     setImmediate(() => source.destroy(error))
     await t.rejects(buffer(spool), { message: error?.message ?? 'the answer ended before it was complete' })
@@ -62,10 +62,24 @@ t.test('it ends only where its source has ended', async (t) => {
 t.test('what its source still sends after its end is not counted', async (t) => {
   const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 100 * KIB })
   const source = new PassThrough()
-  const spool = new Spool(source, memory, () => undefined)
+  const spool = new Spool(source, memory, { onStall() {} })
   source.emit('data', Buffer.alloc(KIB))
   t.equal(memory.held, KIB)
   spool.destroy()
   source.emit('data', Buffer.alloc(KIB))
   t.equal(memory.held, 0)
+})
+
+t.test('while others need the thread, it pauses after each chunk, and passes on everything', async (t) => {
+  const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 1000 * KIB })
+  const chunks = chunksOf(50)
+  const source = Readable.from(chunks, { objectMode: false })
+  let asked = 0
+  let paused = 0
+  const yields = () => ++asked <= 20
+  const spool = new Spool(source, memory, { onStall: () => t.fail('the client is not slow'), yields })
+  source.on('pause', () => paused++)
+  t.ok((await buffer(spool)).equals(Buffer.concat(chunks)))
+  t.equal(asked, 50, 'each chunk asks')
+  t.equal(paused, 20)
 })

@@ -116,7 +116,7 @@ t.test('the package, installed globally, has the command', async (t) => {
   const file = stdout.trim().split('\n').at(-1) ?? ''
   const { stdout: list } = await run('tar', ['tzf', join(folder, file)])
   t.notMatch(list, /tsbuildinfo/)
-  for (const name of ['dist/cli.js', 'dist/main.js', 'schema/001_events.sql', 'docs/tallyhouse.service']) {
+  for (const name of ['dist/cli.js', 'dist/main.js', 'schema/events.sql', 'docs/tallyhouse.service']) {
     t.match(list, `package/${name}`)
   }
   const prefix = await temporaryFolder(t)

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import { openStore } from '../../src/clickhouse/open.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
 import { type Client, PUBLIC_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
 
 const MIB = 1024 * 1024

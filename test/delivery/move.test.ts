@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { type BareLane, openWholeStore } from '../../src/cli/whole-store.js'
-import { openStore } from '../../src/clickhouse/open.js'
 import { loadConfig } from '../../src/config.js'
 import { storedKey } from '../../src/keys/keys.js'
 import { parseEventId } from '../../src/model/event-id.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
+import { openStore } from '../../src/store/open.js'
 import { type Client, realEvents, settingsFor, startApp, temporaryFolder, until } from '../helper.js'
 
 const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))

@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto'
 import t from 'tap'
 import { startEmbeddedClickHouse } from '../../src/clickhouse/embedded/engine.js'
-import { ADVANCE_PAST } from '../../src/journal/redis/scripts/history.js'
+import { ADVANCE_PAST } from '../../src/journal/redis/scripts.js'
 import {
   type Client,
   freePort,
@@ -173,7 +172,7 @@ t.test('a start from which Redis is away for a moment is retried', async (t) => 
 
   const redis = await startRedis(t)
   const proxy = await TcpProxy.open(t, redis.url)
-  const lost = proxy.loseRequest(createHash('sha1').update(ADVANCE_PAST).digest('hex'))
+  const lost = proxy.loseRequest(ADVANCE_PAST.single.digest)
   const client = await startApp(t, { ...settings, REDIS_URL: proxy.url })
   await lost
   const isReady = async () => (await client.call('GET', '/public/events')).statusCode === 200

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { laneOf } from '../../src/model/lane-of.js'
+import { laneOf } from '../../src/lanes/lane-of.js'
 import { stateKeyOf } from '../../src/model/state-key.js'
 import { PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, startRedis, until } from '../helper.js'
 import { RedisCluster } from '../redis-cluster.js'

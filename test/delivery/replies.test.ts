@@ -1,7 +1,5 @@
-import { createHash } from 'node:crypto'
 import t from 'tap'
-import { ACKNOWLEDGE, CLAIM } from '../../src/journal/redis/scripts/block.js'
-import { WRITE } from '../../src/journal/redis/scripts/write.js'
+import { ACKNOWLEDGE, CLAIM, WRITE } from '../../src/journal/redis/scripts.js'
 import { SECRET_KEY, startClickHouse, startService, until } from '../helper.js'
 import { Ledger } from './ledger.js'
 import { assertFlawless, Producer } from './producer.js'
@@ -128,7 +126,7 @@ t.test('Redis', async (t) => {
   await assertFlawless(t, ledger, service.url)
 
   for (const [name, script] of Object.entries({ WRITE, CLAIM, ACKNOWLEDGE })) {
-    const called = createHash('sha1').update(script).digest('hex')
+    const called = script.single.digest
     t.test(`${name}: its reply is lost, or it does not come to Redis`, async (t) => {
       for (const fault of [proxy.loseReply(called), proxy.loseRequest(called), proxy.loseReply(called)]) {
         for (const count of [1, 100]) t.equal(await producer.send(count), 'answered')
@@ -140,7 +138,7 @@ t.test('Redis', async (t) => {
   }
 
   t.test('WRITE: its reply never comes', async (t) => {
-    const fault = proxy.loseReply(createHash('sha1').update(WRITE).digest('hex'), 'silence')
+    const fault = proxy.loseReply(WRITE.single.digest, 'silence')
     t.equal(await producer.send(100), 'answered', 'after the time limit of a command it is asked for again')
     await fault
     t.equal(await producer.send(), 'answered')

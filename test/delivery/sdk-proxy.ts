@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request as send } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { MAX_PARSED_HEAD } from '../../src/http/head-limits.js'
+import { MAX_PARSED_HEAD } from '../../src/http/socket/head-limits.js'
 import type { Scope } from '../helper.js'
 
 /** What becomes of the answer to every second POST that the service has carried out. */

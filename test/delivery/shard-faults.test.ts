@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap'
 import { ShardsError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
-import { prepareAvailable, prepareShards } from '../../src/clickhouse/prepare-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
+import { prepareAvailable, prepareShards } from '../../src/store/prepare-shards.js'
 import { until } from '../helper.js'
 import { type Node, shardsUrl, startNode, startNodes } from '../nodes.js'
 

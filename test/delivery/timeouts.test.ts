@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
-import { Writer } from '../../src/pipeline/writer.js'
+import { Writer } from '../../src/ingest/writer.js'
 import { openTables } from '../../src/store/tables.js'
 import { silent, startClickHouse, until } from '../helper.js'
 import { FLAWLESS, type Found, Ledger } from './ledger.js'

@@ -5,7 +5,7 @@ import { STATE_MEMORY_MS, type StoredState } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { START } from '../../src/model/position.js'
-import { silent, startRedis, temporaryFolder } from '../helper.js'
+import { silent, startRedis, temporaryFolder, until } from '../helper.js'
 import { ALL, append, commit, idOf, key, positions, request, sent } from './writes.js'
 
 t.test('lmdb: what the clock does', async (t) => {
@@ -125,6 +125,22 @@ t.test('lmdb: a clock that was 400 days ahead for an hour makes nothing forgotte
   t.strictSame(await repeated('late'), [0, undefined])
 })
 
+t.test('lmdb: cached states lose their text although the clock was set back', async (t) => {
+  let now = 1_700_000_000_000
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 80_000, now: () => now })
+  t.teardown(() => journal.close())
+  const store = async (name: string) => {
+    const [version = START] = positions(await journal.write([commit(name, START, 'x'.repeat(1_000), { readAt: now })]))
+    const block = await journal.claim(ALL)
+    if (block) await journal.acknowledge(block, [{ stateKey: key(name), version }])
+  }
+  for (let i = 0; i < 20; i++) await store(`before ${i}`)
+  now -= 3_600_000
+  for (let i = 0; i < 20; i++) await store(`after ${i}`)
+  const { cachedBytes } = await journal.depth()
+  t.ok(cachedBytes > 8_000 && cachedBytes <= 10_000, `an eighth of the limit is kept: ${cachedBytes}`)
+})
+
 t.test('lmdb: a cached state counts until it expires', async (t) => {
   let now = 1_700_000_000_000
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: ALL, now: () => now })
@@ -187,11 +203,7 @@ t.test('lmdb: ids are remembered for a week, and then removed as fast as they co
   await journal.close()
   const { open } = await import('lmdb')
   const root = open({ path, maxDbs: 16 })
-  t.equal(
-    root.openDB({ name: 'insert-id-buckets', encoding: 'binary', keyEncoding: 'binary' }).getCount(),
-    2,
-    'records',
-  )
+  t.equal(root.openDB({ name: 'insert-ids', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 2, 'records')
   await root.close()
 })
 
@@ -244,10 +256,40 @@ t.test('redis: a request is known for 24 hours, and if it came when the clock wa
     const moved = at.replace(/:\d+:/, `:${bucket - hours / 6}:`)
     if (moved !== at) await admin.rename(at, moved)
     at = moved
+    await admin.hset('{j}:meta', 'request-buckets', String(bucket - hours / 6))
     return (await journal.findRequest(idempotencyKey))?.status
   }
   for (const hours of [-6, 0, 6, 12, 18, 24]) t.equal(await hoursAgo(hours), 'repeated', `${hours} hours ago`)
   t.equal(await hoursAgo(30), undefined)
+})
+
+t.test('redis: requests are forgotten by a clock that advances slowly, and then removed', async (t) => {
+  const server = await startRedis(t)
+  const admin = new Redis(server.url)
+  t.teardown(() => admin.disconnect())
+  const open = () => openRedisJournal({ url: server.url, maxBytes: ALL, prefix: '{j}', log: silent })
+  const first = await open()
+  const idempotencyKey = request('r', 'body')
+  await first.write([append('a', { idempotencyKey })])
+  // As if the clock of Redis, which cannot be turned here, were 400 days ahead since.
+  const [hash = ''] = await admin.keys('{j}:requests:*')
+  const bucket = Number(hash.split(':').at(-2))
+  const [old, oldDay] = [bucket - 1600, Date.now() - 400 * 86_400_000]
+  await first.close()
+  await admin.rename(hash, hash.replace(`:${bucket}:`, `:${old}:`))
+  await admin.rename(`{j}:request-counts:${bucket}`, `{j}:request-counts:${old}`)
+  await admin.hset('{j}:meta', 'remembered', String(oldDay), 'request-buckets', `${old}`)
+  const journal = await open()
+  t.teardown(() => journal.close())
+  t.equal((await journal.findRequest(idempotencyKey))?.status, 'repeated')
+  t.match(await journal.write([append('a', { idempotencyKey })]), [{ status: 'repeated' }])
+  t.equal(await admin.ttl((await admin.keys('{j}:requests:*'))[0] ?? ''), -1)
+  await admin.hset('{j}:meta', 'remembered', String(Date.now()))
+  t.match(await journal.write([append('a', { idempotencyKey })]), [{ status: 'done' }])
+  const isRemoved = async () => (await admin.hget('{j}:meta', 'request-buckets'))?.trim() === String(bucket)
+  await until('what is old is removed', isRemoved)
+  t.strictSame(await admin.keys('{j}:request*'), [hash, `{j}:request-counts:${bucket}`].sort())
+  t.equal((await journal.findRequest(idempotencyKey))?.status, 'repeated')
 })
 
 t.test('lmdb: requests are removed as fast as they arrive, and only expired ones', async (t) => {
@@ -269,7 +311,7 @@ t.test('lmdb: requests are removed as fast as they arrive, and only expired ones
   await journal.close()
   const { open } = await import('lmdb')
   const root = open({ path, maxDbs: 16 })
-  t.equal(root.openDB({ name: 'requests-by-time', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 5000)
+  t.equal(root.openDB({ name: 'requests', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 5000)
   t.equal(root.openDB({ name: 'request-counts', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 1)
   await root.close()
 })

@@ -141,6 +141,16 @@ for (const [name, open] of Object.entries(opened)) {
       t.strictSame((await (await open(t, name)).tally()).projects, counted, 'after a restart')
     })
 
+    t.test('tally counts no events as repeated that have to be sent again, and no messages', async (t) => {
+      const journal = await fresh(t, { maxRequestKeys: { secret: 1, page: 1 } })
+      const [key, other] = [request('key', 'body'), request('key', 'other')]
+      await journal.write([append('one', { eventKeys: [key] })])
+      await journal.write([append('three', { count: 3, eventKeys: [key, other, request('one too many', 'body')] })])
+      const rejected = append('{}', { kind: 'rejected', insertIds: sent(idOf('a')) })
+      await journal.write([rejected, rejected])
+      t.equal((await journal.tally()).projects.get('p')?.repeated, 1)
+    })
+
     t.test('positions rise and are after the start', async (t) => {
       const journal = await fresh(t)
       const { appended, stored } = await journal.progress()
@@ -432,7 +442,7 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('a full journal refuses writes, keeps what it has, and accepts writes again once drained', async (t) => {
       const journal = await fresh(t, { maxBytes: 10 })
       await journal.write([append('more than ten bytes')])
-      await t.rejects(journal.write([append('x')]), { code: 'overloaded', limit: 'journal' })
+      await t.rejects(journal.write([append('x')]), { code: 'overloaded', limit: undefined })
       t.equal((await journal.depth()).entries, 1)
       const block = await journal.claim(ALL)
       if (block) await journal.acknowledge(block, [])

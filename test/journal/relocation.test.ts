@@ -1,7 +1,6 @@
 import { createHash, hash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { IDEMPOTENCY_MEMORY_MS } from '../../src/journal/idempotency-memory.js'
 import type { Append, Commit, IdempotencyKey, Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openLmdbRelocation } from '../../src/journal/lmdb/relocation.js'
@@ -287,20 +286,6 @@ for (const [kind, start] of Object.entries(KINDS)) {
   })
 }
 
-t.test('redis: a request of a version before 0.2 moves as the others do', async (t) => {
-  const prefix = `{${randomName('store')}}`
-  const lane = await openRedisRelocation({ url: redis.url, prefix, log: silent })
-  t.teardown(() => lane.close())
-  await lane.create()
-  const { key, fingerprint } = keyOf('old')
-  const arrived = Date.now() - 3_600_000
-  await admin.set(`${prefix}:request:${key}`, `17-3 ${fingerprint}`, 'PXAT', arrived + IDEMPOTENCY_MEMORY_MS)
-  const [request] = await all(lane.requests())
-  t.equal(request?.position, (17n << 16n) | 3n)
-  t.equal(request?.key.toString('hex'), key.slice(0, 32))
-  t.equal(request?.fingerprint.toString('hex'), fingerprint.slice(0, 16))
-})
-
 t.test('redis: URLs in another order are refused', async (t) => {
   const [own, other] = [`{${randomName('lane')}}`, `{${randomName('lane')}}`]
   const options = { url: redis.url, maxBytes: 1e9, log: silent }
@@ -311,3 +296,22 @@ t.test('redis: URLs in another order are refused', async (t) => {
   await t.rejects(open(), /the order of REDIS_URL was changed/)
   t.equal(await admin.exists(`${own}:meta`), 0, 'nothing was created')
 })
+
+t.test(
+  'lmdb: Relocation reads ids and requests by the clock of the journal, though that of the machine is ahead',
+  async (t) => {
+    const path = await temporaryFolder(t)
+    const now = Date.now()
+    const journal = await openLmdbJournal({ path, maxBytes: 1e9, now: () => now, elapsed: () => 0 })
+    await journal.write([{ ...append('one', keyOf('key')), insertIds: sent(insertIds.subarray(0, INSERT_ID_BYTES)) }])
+    const block = await journal.claim(1e9)
+    if (block) await journal.acknowledge(block, [])
+    await journal.close()
+    const relocation = openLmdbRelocation({ path, now: () => now + 400 * 86_400_000, elapsed: () => 0 })
+    t.teardown(() => relocation.close())
+    const found = { requests: 0, ids: 0 }
+    for await (const requests of relocation.requests()) found.requests += requests.length
+    for await (const { ids } of relocation.insertIds()) found.ids += ids.length / INSERT_ID_BYTES
+    t.strictSame(found, { requests: 1, ids: 1 })
+  },
+)

@@ -2,7 +2,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import fc from 'fast-check'
 import t from 'tap'
 import { EditBody } from '../../src/contract/schemas.js'
-import { scanEdit } from '../../src/model/edit-scan.js'
+import { scanEdit } from '../../src/model/scan.js'
 
 const DEPTH = 200
 const check = TypeCompiler.Compile(EditBody)

@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
-import { openStore } from '../../src/clickhouse/open.js'
-import { CLIENT_LIMITS } from '../../src/http/connection-limits.js'
+import { CLIENT_LIMITS } from '../../src/http/socket/connection-limits.js'
 import { elementTexts, memberText } from '../../src/json/spans.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys, revokeKeys } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
 import { type Client, LAYOUTS, PUBLIC_KEY, settingsFor, startApp, until } from '../helper.js'
 import { addressOf, type LiveStream, openStream, type SentEvent } from '../live-stream.js'
 

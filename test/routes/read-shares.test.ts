@@ -3,9 +3,9 @@ import { type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { openStore } from '../../src/clickhouse/open.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
 
 const EVENTS = 400_000

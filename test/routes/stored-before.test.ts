@@ -2,9 +2,9 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { openStore } from '../../src/clickhouse/open.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
 import { LAYOUTS, randomName, settingsFor, startApp, until } from '../helper.js'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }

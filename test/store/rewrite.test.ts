@@ -4,10 +4,10 @@ import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
-import { Purge } from '../../src/erasure/purge.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { leftoversOfEvents, leftoversOfTables, purgeOldRows, rewriteParts } from '../../src/store/rewrite.js'
+import { Purge } from '../../src/users/erasure/purge.js'
 import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
 
 const EVENTS = 120

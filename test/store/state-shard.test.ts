@@ -1,10 +1,10 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { literal } from '../../src/clickhouse/parameters.js'
-import { laneOf } from '../../src/model/lane-of.js'
+import { laneOf } from '../../src/lanes/lane-of.js'
 import { type StateKind, stateKeyOf } from '../../src/model/state-key.js'
+import { VERSIONED_TABLES } from '../../src/store/newest-rows.js'
 import { shardOfState } from '../../src/store/state-shard.js'
-import { NAME_COLUMN } from '../../src/store/versioned.js'
 import { startClickHouse } from '../helper.js'
 
 const engine = await startClickHouse(t)
@@ -36,7 +36,7 @@ t.test('ClickHouse finds the shard of a state as the service does', async (t) =>
     for (const project of ['default', 'a "quoted" \\ project']) {
       const rows = await clickhouse.rows<{ shard: number }>(
         `SELECT ${shardOfState(kind, layout)} AS shard
-         FROM (SELECT toLowCardinality(${literal(project)}) AS project_id, arrayJoin([${NAMES.map(literal).join()}]) AS ${NAME_COLUMN[kind]})`,
+         FROM (SELECT toLowCardinality(${literal(project)}) AS project_id, arrayJoin([${NAMES.map(literal).join()}]) AS ${VERSIONED_TABLES[kind].key})`,
         {},
         { max_query_size: '10000000' },
       )

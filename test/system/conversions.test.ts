@@ -7,7 +7,9 @@ import { temporaryFolder } from '../helper.js'
 import { findConversions } from './conversions.js'
 
 /** The rooms that read what somebody sent. */
-const ROOMS = ['contract', 'http', 'json', 'keys', 'live', 'mcp', 'model', 'pipeline', 'questions', 'routes', 'vendors']
+const ROOMS = 'contract http ingest json keys lanes live mcp model questions reads routes states users vendors'.split(
+  ' ',
+)
 
 /** Each line but the last ones converts. */
 const EXAMPLES = `

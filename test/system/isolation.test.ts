@@ -1,8 +1,8 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import t from 'tap'
-import { openStore } from '../../src/clickhouse/open.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
 import {
   type Client,
   PUBLIC_KEY,

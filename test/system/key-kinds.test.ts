@@ -1,8 +1,8 @@
 import type { InjectOptions } from 'fastify'
 import t from 'tap'
-import { openStore } from '../../src/clickhouse/open.js'
 import { KEY_KINDS, type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
 import { settingsFor, startApp, until } from '../helper.js'
 
 const ID = '018f0000-0000-7000-8000-000000000000'

@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { openStore } from '../../src/clickhouse/open.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
+import { openStore } from '../../src/store/open.js'
 import { until } from '../helper.js'
 import { fileOf, isUsable, type Site, startSite } from './page.js'
 

@@ -148,6 +148,6 @@ t.test('who has a key that is revoked is signed out and told why', async (t) => 
   await whenShown(page, ['before'])
   await isLive(page)
   await site.revokeKey(key)
-  await page.getByRole('status').getByText('The session has ended: sign in again.').waitFor()
+  await page.getByRole('status').getByText('You have been signed out: sign in again.').waitFor()
   await page.getByText('before').waitFor({ state: 'hidden' })
 })

@@ -2,10 +2,9 @@ import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
 import { parseCursor } from '../../model/cursor.js'
 import { type Command, UsageError } from '../command.js'
-import { parseEventOptions } from '../event-options.js'
+import { parseEventOptions, readTime } from '../event-options.js'
 import { counted, number } from '../progress.js'
 import { READ_TARGET_USAGE, readTarget } from '../target.js'
-import { readTime } from '../time.js'
 import { exportEvents } from './export-file.js'
 
 const OUTPUT_FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']

@@ -6,6 +6,7 @@ import type { StateFile } from '../../lib/checkpoint-file.js'
 import { withPath } from '../../lib/failure-text.js'
 import {
   addDigests,
+  columnsOfTables,
   DUMP_TABLES,
   type DumpTable,
   digestOf,
@@ -16,7 +17,6 @@ import {
   type Range,
   readChunk,
   roughCount,
-  schemaVersion,
   storeId,
   unknownTables,
 } from '../../store/dump.js'
@@ -71,7 +71,7 @@ async function begin({ shards, lanes }: WholeStore, earlier: Manifest | null, fo
     throw new Error(`The store has tables that this version cannot export: ${[...unknown].join(', ')}.`)
   const manifest: Manifest = {
     version: MANIFEST_VERSION,
-    schema: await schemaVersion(shards.first),
+    columns: await columnsOfTables(shards.first),
     source: {
       ids: await shards.each(({ clickhouse }) => storeId(clickhouse)),
       appended: await lastPositions(lanes),
@@ -82,7 +82,7 @@ async function begin({ shards, lanes }: WholeStore, earlier: Manifest | null, fo
     finishedAt: null,
   }
   if (!earlier) return manifest
-  for (const name of ['version', 'schema', 'source'] as const) {
+  for (const name of ['version', 'columns', 'source'] as const) {
     if (JSON.stringify(earlier[name]) !== JSON.stringify(manifest[name])) throw changed(folder)
   }
   return earlier

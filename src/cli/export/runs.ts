@@ -1,5 +1,4 @@
 import type { Connection, RowStream } from '../../client/connection.js'
-import { TallyhouseError } from '../../client/errors.js'
 import { type RetryPolicy, retry } from '../../client/retry.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
@@ -50,7 +49,7 @@ export class Runs {
   /**
    * Opens the run from a cursor on, in one attempt.
    * @param limit the most rows; null for all
-   * @throws TallyhouseError; Error for a service without this call
+   * @throws TallyhouseError
    */
   async open(cursor: string | null, limit: number | null): Promise<Run> {
     return await this.#send('GET', { format: this.#format, cursor, limit })
@@ -83,19 +82,11 @@ export class Runs {
       if (value !== undefined && value !== null) query.set(name, String(value))
     }
     const call = { method, path: `/public/export?${query}`, timeoutMs: SILENCE_MS }
-    const { headers, chunks } = await this.#connection.rows(call, { signal: this.#end.signal }).catch(explain)
+    const { headers, chunks } = await this.#connection.rows(call, { signal: this.#end.signal })
     const next = headers.get('x-next-cursor')
-    if (next === null) throw new Error('The service did not say where its export ends. Update it.')
+    if (next === null) throw new Error('The response lacks x-next-cursor. Does a proxy remove headers?')
     return { chunks, next, hasMore: headers.get('x-has-more') === 'true', pending: Number(headers.get('x-pending')) }
   }
-}
-
-function explain(error: unknown): never {
-  if (!(error instanceof TallyhouseError) || error.status !== 404) throw error
-  throw new Error(
-    'The service has no /public/export: it is older than this command. Update it, or use its version of tallyhouse.',
-    { cause: error },
-  )
 }
 
 function idOf(cursor: string): string {

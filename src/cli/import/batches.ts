@@ -1,5 +1,5 @@
 import { COMMA } from '../../json/bytes.js'
-import { BATCH_HEAD, BATCH_TAIL } from '../../model/batch-frame.js'
+import { BATCH_HEAD, BATCH_TAIL } from '../../model/scanned-body.js'
 import type { EventSource } from './event-source.js'
 import type { InputOffset, Row, RowReader } from './lines.js'
 import type { PeopleChange, VendorOutcome } from './vendor-rows.js'

@@ -1,12 +1,15 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { open } from 'node:fs/promises'
-import type { StateFile } from '../../lib/checkpoint-file.js'
+import { StateFile } from '../../lib/checkpoint-file.js'
 import type { Guesses } from './inspect.js'
 import type { InputOffset } from './lines.js'
 
+/** The version of the file's format. */
+const VERSION = 2
+
 /** The progress of an import, kept in a file next to its input, so that the import can be killed at any time and resume. */
 export interface ImportState {
-  version: 1
+  version: typeof VERSION
   /** random; with the number of a batch it is the batch's `Idempotency-Key` */
   importId: string
   /** the service, and a digest of its key */
@@ -15,12 +18,12 @@ export interface ImportState {
   input: Fingerprint
   /** the options that decide what the batches contain: a batch that is retried must be the same */
   options: unknown
-  /** what was found out about the input when the import began; absent in files of earlier versions */
-  guesses?: Guesses
-  /** whether its batches are lines as they are; absent in files of earlier versions, whose batches were not */
-  lines?: boolean
-  /** when it began, epoch ms; absent in files of earlier versions */
-  begunAt?: number
+  /** what was found out about the input when the import began */
+  guesses: Guesses
+  /** whether its batches are lines as they are */
+  lines: boolean
+  /** when it began, epoch ms */
+  begunAt: number
   /** the batches that were acknowledged, from the first one, without a gap */
   done: Done
   /**
@@ -40,20 +43,20 @@ export interface Done extends InputOffset {
   batches: number
   accepted: number
   rejected: number
-  /** rows that were skipped; the name is that of existing files */
-  passedOver: number
-  /** changes of profiles; absent in files of earlier versions, as are the next two */
-  profiles?: number
-  /** cells that are not of the type that was guessed, by column; absent in files of earlier versions */
-  misfits?: Record<string, number>
+  /** rows that were skipped, because they are not events */
+  skipped: number
+  /** changes of profiles */
+  profiles: number
+  /** cells that are not of the type that was guessed, by column */
+  misfits: Record<string, number>
   /** events that the service had before the import began */
-  known?: number
+  known: number
   /** changes and aliases that were refused, of rows that are stored as events */
-  refused?: number
+  refused: number
   /** events that may be stored in batches whose ids are not known, see `StoredBatches` */
-  uncertain?: number
-  /** bytes of the file of the batches' ids; absent in files of earlier versions, which had none */
-  storedBytes?: number
+  uncertain: number
+  /** bytes of the file of the batches' ids; null for standard input, of whose import nothing is kept */
+  storedBytes: number | null
   /** bytes of the rejects file that belong to these batches */
   rejectsBytes: number
 }
@@ -96,14 +99,31 @@ export function newImport(
   about: Pick<ImportState, 'url' | 'key' | 'input' | 'options' | 'lines' | 'guesses'>,
 ): ImportState {
   return {
-    version: 1,
+    version: VERSION,
     importId: randomUUID(),
     ...about,
     begunAt: Date.now(),
-    done: { batches: 0, offset: 0, line: 0, accepted: 0, rejected: 0, passedOver: 0, storedBytes: 0, rejectsBytes: 0 },
+    done: {
+      ...{ batches: 0, offset: 0, line: 0 },
+      ...{ accepted: 0, rejected: 0, skipped: 0, profiles: 0, misfits: {}, known: 0, refused: 0, uncertain: 0 },
+      ...{ storedBytes: 0, rejectsBytes: 0 },
+    },
     sent: [],
     finishedAt: null,
   }
+}
+
+/**
+ * Reads the progress of an import; null if there is no file.
+ * @throws Error with a sentence for the user if another version wrote the file
+ */
+export async function readImport(path: string): Promise<{ state: ImportState | null; file: StateFile<ImportState> }> {
+  const file = new StateFile<ImportState>(path)
+  const state = await file.read()
+  if (!state || state.version === VERSION) return { state, file }
+  throw new Error(
+    `${path} was written by another version of tallyhouse. Resume or undo its import with that version. To start over, which stores the same events a second time, remove the file.`,
+  )
 }
 
 /** The number of batches, from the first that is not done, that may have been sent and whose keys have expired since. */

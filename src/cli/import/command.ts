@@ -136,12 +136,12 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
   return hasAll ? 0 : 1
 }
 
-function described({ accepted, rejected, passedOver, profiles, known, refused }: Imported): string {
+function described({ accepted, rejected, skipped, profiles, known, refused }: Imported): string {
   const changes = profiles ? `, ${counted(profiles, 'profile change')} made` : ''
   const before = known ? `, ${number(known)} already stored` : ''
-  const skipped = passedOver > 0 ? `, ${number(passedOver)} skipped because they are not events` : ''
+  const others = skipped > 0 ? `, ${number(skipped)} skipped because they are not events` : ''
   const links = refused ? `, ${number(refused)} changes of users refused (see the rejects file)` : ''
-  return `${counted(accepted, 'event')} stored${before}${changes}, ${number(rejected)} rejected${skipped}${links}`
+  return `${counted(accepted, 'event')} stored${before}${changes}, ${number(rejected)} rejected${others}${links}`
 }
 
 /** Whether it is the error of an aborted stream or call. */

@@ -8,12 +8,12 @@ import { countAnew, readLedger } from '../../damage/ledger.js'
 import { type Backoff, backoffMs } from '../../lib/backoff.js'
 import { StateFile } from '../../lib/checkpoint-file.js'
 import {
+  columnsOfTables,
   DUMP_TABLES,
   type DumpTable,
   EVERYTHING,
   insertChunk,
   mergeJournals,
-  schemaVersion,
   storeId,
   sumOfDigests,
 } from '../../store/dump.js'
@@ -77,10 +77,12 @@ export async function importAll(folder: string, config: Config, io: CommandIo): 
 }
 
 async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, folder: string) {
-  const schema = await schemaVersion(shards.first)
-  if (schema !== manifest.schema) {
+  const here = await columnsOfTables(shards.first)
+  for (const [table, columns] of Object.entries(manifest.columns ?? {})) {
+    const unknown = columns.filter((column) => !here[table]?.includes(column))
+    if (unknown.length === 0) continue
     throw new Error(
-      `${folder} has schema ${manifest.schema}, but the store at ${place} has ${schema}. Export and import with the same version.`,
+      `${folder} has columns of ${table} that this version does not know: ${unknown.join(', ')}. Import it with the version that exported it.`,
     )
   }
   const targets = await shards.each(({ clickhouse }) => storeId(clickhouse))
@@ -122,7 +124,7 @@ async function insertChunks(
   io: CommandIo,
 ): Promise<boolean> {
   const all = manifest.chunks.length
-  const places = placesOf(manifest.chunks, shards.all.length)
+  const places = placesOf(manifest, shards.all.length)
   const line = new ProgressLine(io.stderr, 'imported', () => ({
     events: manifest.chunks
       .slice(0, state.done)
@@ -134,7 +136,7 @@ async function insertChunks(
       if (io.signal.aborted) return false
       const chunk = manifest.chunks[state.done] as Chunk
       await checkFile(folder, chunk)
-      const target = { ...targetOf(shards, tableOf(chunk), places[state.done] ?? 0), lanes: lanes.length }
+      const target = { ...targetOf(shards, tableOf(manifest, chunk), places[state.done] ?? 0), lanes: lanes.length }
       await storeChunk(target, chunk, folder, `${manifest.source.ids[0]}:${chunk.file}`, io.signal)
       state.done++
       await file.write(state)
@@ -163,11 +165,11 @@ function targetOf(shards: Shards, table: DumpTable, place: number): Omit<Target,
 }
 
 /** For each chunk the shard that has the fewest bytes of those before it; the same each time. */
-function placesOf(chunks: readonly Chunk[], shards: number): number[] {
+function placesOf(manifest: Manifest, shards: number): number[] {
   const filled = Array.from({ length: shards }, () => 0)
-  return chunks.map((chunk) => {
+  return manifest.chunks.map((chunk) => {
     const place = filled.indexOf(Math.min(...filled))
-    if (tableOf(chunk).place === 'any') filled[place] = (filled[place] ?? 0) + chunk.bytes
+    if (tableOf(manifest, chunk).place === 'any') filled[place] = (filled[place] ?? 0) + chunk.bytes
     return place
   })
 }
@@ -210,7 +212,7 @@ async function storeChunk(
 
 /** @throws Error if the store does not match the one that was exported */
 async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
-  for (const table of DUMP_TABLES) {
+  for (const table of tablesIn(manifest)) {
     const wanted = manifest.totals[table.name] ?? { rows: 0, hash: '0' }
     const found = await sumOfDigests(shards, table, EVERYTHING)
     if (!isSame(table, wanted, found)) {
@@ -238,8 +240,13 @@ function isSame({ name }: DumpTable, wanted: { rows: number; hash: string }, fou
   return name === 'api_keys' ? found.rows >= wanted.rows : found.rows === wanted.rows && found.hash === wanted.hash
 }
 
-function tableOf({ table: name, file }: Chunk): DumpTable {
-  const table = DUMP_TABLES.find((table) => table.name === name)
+/** The tables, with the columns that they had in the store which was exported. */
+function tablesIn({ columns }: Manifest): DumpTable[] {
+  return DUMP_TABLES.map((table) => ({ ...table, columns: columns?.[table.name] }))
+}
+
+function tableOf(manifest: Manifest, { table: name, file }: Chunk): DumpTable {
+  const table = tablesIn(manifest).find((table) => table.name === name)
   if (!table) throw new Error(`${file} holds the table ${name}, which this version does not know.`)
   return table
 }

@@ -12,7 +12,7 @@ import { Checkpoint, type Done, type ImportState } from './checkpoint.js'
 import { describeInput, describeMisfits } from './describe-input.js'
 import type { InputFormat } from './formats.js'
 import { CompressedDataError, type Input, openFile, openStream } from './input.js'
-import { type Guesses, inspect, NO_GUESSES, withGuesses } from './inspect.js'
+import { type Guesses, inspect, withGuesses } from './inspect.js'
 import { isSentAsLines, LineBatches } from './line-batches.js'
 import { FirstTime } from './native-rows.js'
 import type { ImportOptions } from './options.js'
@@ -71,12 +71,11 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines, guesses: found }, io)
   const { state, file, rejectsPath, expired } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '' }
-  const guesses = state.guesses ?? NO_GUESSES
+  const { guesses } = state
   const resolved = withGuesses({ ...options, format, maxBytes, guesses }, guesses)
   if (state.done.batches === 0) for (const text of describeInput(inspected, options)) io.stderr.write(`${text}\n`)
 
-  // Without a record, as nothing is kept of the import of a stream.
-  if (isStream) delete state.done.storedBytes
+  if (isStream) state.done.storedBytes = null
   const stored = storedBatchesOf(paths.state, state)
   const checkpoint = new Checkpoint(state, behind(stored, file), Date.now)
   const rejects = new RejectsFile(rejectsPath, state.done.rejectsBytes)
@@ -104,7 +103,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     transport.close()
     await rejects.close()
     await stored.close()
-    const { rejected, misfits = {} } = checkpoint.state.done
+    const { rejected, misfits } = checkpoint.state.done
     for (const text of describeMisfits(misfits, guesses.types)) io.stderr.write(`${text}\n`)
     if (rejected > 0) io.stderr.write(`${counted(rejected, 'row')} of ${input.name} rejected: see ${rejectsPath}.\n`)
   }

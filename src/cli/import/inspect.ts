@@ -28,7 +28,7 @@ export interface Guesses {
   hasStrays: boolean
 }
 
-export const NO_GUESSES: Guesses = { time: undefined, needsTime: false, types: [], hasStrays: false }
+const NO_GUESSES: Guesses = { time: undefined, needsTime: false, types: [], hasStrays: false }
 
 /** An input whose head was looked at. */
 export interface Inspected {

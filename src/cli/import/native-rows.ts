@@ -1,4 +1,4 @@
-import { EventScan } from '../../model/event-scan.js'
+import { EventScan } from '../../model/scan.js'
 import type { TimeFormat } from '../../vendors/time.js'
 import type { VendorName } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'

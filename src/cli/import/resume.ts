@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { access, rm } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { MAX_BATCH } from '../../contract/limits.js'
-import { StateFile } from '../../lib/checkpoint-file.js'
+import type { StateFile } from '../../lib/checkpoint-file.js'
 import type { CommandIo } from '../command.js'
 import { counted, number } from '../progress.js'
 import {
@@ -13,6 +13,7 @@ import {
   fingerprint,
   type ImportState,
   newImport,
+  readImport,
 } from './checkpoint.js'
 import type { Unacknowledged } from './find-stored.js'
 import type { InputFormat } from './formats.js'
@@ -69,8 +70,7 @@ export async function beginOrResume(
     report('Standard input cannot be read again: if this import is interrupted, it cannot be resumed.')
     return { ...begun, state: fresh }
   }
-  const file = new StateFile<ImportState>(paths.state)
-  const found = await file.read()
+  const { state: found, file } = await readImport(paths.state)
   if (found?.undoneSince !== undefined) {
     throw new Error(
       `The undo of the import of ${path} is not complete. Finish it first: tallyhouse import --undo ${path}`,
@@ -99,24 +99,21 @@ export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, form
   const rest = {
     ndjson: `the lines after the first ${number(done.line)}`,
     csv: `the header and the lines after the first ${number(done.line)}`,
-    json: `an array of the elements after the first ${number(done.accepted + (done.known ?? 0) + done.rejected + done.passedOver)}`,
+    json: `an array of the elements after the first ${number(done.accepted + done.known + done.rejected + done.skipped)}`,
   }[format]
   return `To resume, import ${rest}.${unacknowledged === 0 ? '' : ` ${unknown('of these events')}`}`
 }
 
 async function freshState(path: string, options: ResolvedOptions): Promise<ImportState> {
   const { names, time, from, zone, event, types, format, delimiter, maxBytes, lines, guesses, target } = options
-  const isTyped = Object.keys(types).length > 0
   return newImport({
     url: target.url,
     key: target.keyDigest,
     input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
     lines,
     guesses,
-    // As they will be read back from the file. Those that earlier versions did not have are only there if they are given.
-    options: JSON.parse(
-      JSON.stringify({ names, time, from, format, delimiter, bytes: maxBytes, zone, event, ...(isTyped && { types }) }),
-    ),
+    // As they will be read back from the file.
+    options: JSON.parse(JSON.stringify({ names, time, from, format, delimiter, bytes: maxBytes, zone, event, types })),
   })
 }
 
@@ -124,7 +121,7 @@ async function freshState(path: string, options: ResolvedOptions): Promise<Impor
 async function usable(state: ImportState | null, rejectsPath: string): Promise<ImportState | null> {
   if (!state) return null
   const { finishedAt, done, sent } = state
-  const { accepted, profiles = 0, known = 0 } = done
+  const { accepted, profiles, known } = done
   const mayHaveStored = accepted + profiles + known > 0 || (finishedAt === null && sent.length > 0)
   if (mayHaveStored) return state
   if (done.rejected > 0) await rm(rejectsPath, { force: true })
@@ -159,9 +156,6 @@ function isSameTarget(one: ImportState, other: ImportState): boolean {
 /** @throws Error if resuming would not send the same batches to the same project */
 function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): void {
   const restart = `To start over, which stores the same events a second time, remove ${file}.`
-  if (earlier.version !== now.version) {
-    throw new Error(`${file} was written by another version of tallyhouse. ${restart}`)
-  }
   if (JSON.stringify(earlier.input) !== JSON.stringify(now.input)) {
     throw new Error(`${path} has changed since its import began, so the import cannot be resumed. ${restart}`)
   }

@@ -1,5 +1,4 @@
 import type { Connection } from '../../client/connection.js'
-import { given } from '../../lib/given.js'
 import { formatBatchId } from '../../model/batch-id.js'
 import type { Batch, Batches, Reject } from './batches.js'
 import type { Checkpoint } from './checkpoint.js'
@@ -164,7 +163,7 @@ class BatchSender {
   /** A batch that was sent long ago may have been stored by this import. */
   #sending({ index }: Pick<Batch, 'index'>, key: string): Sending {
     const { checkpoint, expiredUpTo } = this.#parts
-    const storedBefore = index < expiredUpTo ? this.#resumedAt : (checkpoint.state.begunAt ?? this.#resumedAt)
+    const storedBefore = index < expiredUpTo ? this.#resumedAt : checkpoint.state.begunAt
     return { key, storedBefore, signal: this.#giveUp.signal }
   }
 
@@ -194,19 +193,19 @@ class BatchSender {
       if (!next) return
       this.#acknowledged.delete(done.batches)
       const rejectsBytes = await rejects.write([...next.rejects, ...next.refused].sort((a, b) => a.line - b.line))
-      const { storedBytes } = done.storedBytes === undefined ? done : { storedBytes: await stored.write(next.ids) }
+      const storedBytes = done.storedBytes === null ? null : await stored.write(next.ids)
       checkpoint.recordDone({
         batches: done.batches + 1,
         ...next.end,
         accepted: done.accepted + next.accepted,
         rejected: done.rejected + next.rejects.length,
-        passedOver: done.passedOver + next.skipped,
-        profiles: (done.profiles ?? 0) + next.profiles,
-        misfits: sumOf(done.misfits ?? {}, next.misfits),
-        known: (done.known ?? 0) + next.known,
-        refused: (done.refused ?? 0) + next.refused.length,
-        uncertain: (done.uncertain ?? 0) + next.uncertain,
-        ...given({ storedBytes }),
+        skipped: done.skipped + next.skipped,
+        profiles: done.profiles + next.profiles,
+        misfits: sumOf(done.misfits, next.misfits),
+        known: done.known + next.known,
+        refused: done.refused + next.refused.length,
+        uncertain: done.uncertain + next.uncertain,
+        storedBytes,
         rejectsBytes,
       })
     }

@@ -9,7 +9,7 @@ export interface StoredIds {
   uncertain: number
 }
 
-/** The ids in the response to a batch, which a service of an earlier version does not have. @param accepted events */
+/** The ids in the response to a batch. They are not known if a proxy removes the header. @param accepted events */
 export function storedIdsOf({ headers }: CallResult, accepted: number): StoredIds {
   const text = headers.get('x-batch-ids')
   if (text === null) return { ids: [], uncertain: accepted }

@@ -1,13 +1,12 @@
 import { createInterface } from 'node:readline/promises'
 import { Connection } from '../../client/connection.js'
-import { TallyhouseError } from '../../client/errors.js'
 import { INSERT_ID_BUCKET_MS, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
-import { StateFile } from '../../lib/checkpoint-file.js'
+import type { StateFile } from '../../lib/checkpoint-file.js'
 import { type FileLock, lockFile } from '../../lib/file-lock.js'
 import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
 import { counted, number, ProgressLine } from '../progress.js'
-import type { ImportState } from './checkpoint.js'
+import { type ImportState, readImport } from './checkpoint.js'
 import type { ImportOptions } from './options.js'
 import { pathsOf } from './resume.js'
 import { IMPORT_RETRY } from './send.js'
@@ -86,17 +85,13 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
 
 /** @throws Error with a sentence for the user if the import cannot be undone */
 async function readRecord(path: string, statePath: string, url: string) {
-  const file = new StateFile<ImportState>(statePath)
-  const state = await file.read()
+  const { state, file } = await readImport(statePath)
   if (!state) {
     throw new Error(
       `There is no record of an import of ${path}: ${statePath} does not exist. An import from standard input has none.`,
     )
   }
   if (state.url !== url) throw new Error(`${path} was imported at ${state.url}, not at ${url}. Undo it there.`)
-  if (state.done.storedBytes === undefined) {
-    throw new Error(`${path} was imported by an earlier version of tallyhouse, which did not record what it stored.`)
-  }
   const isUnclear = state.finishedAt === null && state.sent.length > 0
   if (isUnclear && !state.undoneSince) {
     throw new Error(
@@ -121,14 +116,9 @@ async function deleteBatches(
   body: { batches: string[]; dry_run?: true },
   signal: AbortSignal,
 ): Promise<Found> {
-  try {
-    const call = { method: 'POST', path: '/public/events/delete', body: JSON.stringify(body) } as const
-    const { events, with_insert_id } = (await connection.call(call, { signal }, IMPORT_RETRY)).value
-    return { events: Number(events), withInsertId: Number(with_insert_id) }
-  } catch (error) {
-    if (!(error instanceof TallyhouseError) || error.code !== 'not_found') throw error
-    throw new Error('The service is of an earlier version, which cannot undo imports. Update it.', { cause: error })
-  }
+  const call = { method: 'POST', path: '/public/events/delete', body: JSON.stringify(body) } as const
+  const { events, with_insert_id } = (await connection.call(call, { signal }, IMPORT_RETRY)).value
+  return { events: Number(events), withInsertId: Number(with_insert_id) }
 }
 
 function describe({ finishedAt, undoneSince, done }: ImportState, { events }: Found): string {
@@ -213,7 +203,7 @@ function whatStays(path: string, { done, finishedAt }: ImportState, { withInsert
   }
   if (done.uncertain) {
     sentences.push(
-      `Up to ${number(done.uncertain)} more events of ${path} may be stored. The ids of their batches are unknown: the service sent none, or they were sent more than 23 hours before the import was resumed.`,
+      `Up to ${number(done.uncertain)} more events of ${path} may be stored. The ids of their batches are unknown: a proxy removed them, or they were sent more than 23 hours before the import was resumed.`,
     )
   }
   return sentences

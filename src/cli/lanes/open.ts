@@ -1,9 +1,9 @@
 import { resolve } from 'node:path'
-import { type OpenStore, openStore, placeOf, requireTables } from '../../clickhouse/open.js'
 import { openOwnStore } from '../../clickhouse/own-store.js'
-import { prepareShards } from '../../clickhouse/prepare-shards.js'
 import type { Config } from '../../config.js'
 import { CloseStack } from '../../lib/close-stack.js'
+import { type OpenStore, openStore, placeOf, requireTables } from '../../store/open.js'
+import { prepareShards } from '../../store/prepare-shards.js'
 
 /**
  * Opens the store for a change of its lanes. With the embedded journal that is in place of the service, which must be

@@ -1,8 +1,8 @@
 import { FolderInUseError } from '../../clickhouse/embedded/data-dir.js'
 import { type Config, journalUrls } from '../../config.js'
+import { laneName, openJournal, openRelocation } from '../../lanes/open-journal.js'
+import { relayout } from '../../lanes/relayout.js'
 import { openTerminalLog } from '../../lib/log.js'
-import { laneName, openJournal, openRelocation } from '../../pipeline/open-journal.js'
-import { relayout } from '../../pipeline/relayout.js'
 import type { CommandIo } from '../command.js'
 import { openStoreOfLanes } from './open.js'
 

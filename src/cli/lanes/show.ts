@@ -1,14 +1,14 @@
-import { openStore } from '../../clickhouse/open.js'
 import type { Shard, Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
 import type { JournalLook } from '../../journal/relocation.js'
+import { describeLayout } from '../../lanes/layout.js'
+import { lanePlace, openRelocation } from '../../lanes/open-journal.js'
 import { failureText } from '../../lib/failure-text.js'
 import type { Log } from '../../lib/log.js'
 import { openTerminalLog } from '../../lib/log.js'
-import { describeLayout } from '../../pipeline/layout.js'
-import { lanePlace, openRelocation } from '../../pipeline/open-journal.js'
 import { readShardSize } from '../../store/disks.js'
 import { type LayoutHistory, readLayouts } from '../../store/layouts.js'
+import { openStore } from '../../store/open.js'
 import type { CommandIo } from '../command.js'
 
 interface LaneStatus {

@@ -12,15 +12,11 @@ const OWNER = 'owner.lock'
 /** What OWNER is to be. Only who has the lock writes it, so one that a crash has left is written over. */
 const DRAFT = 'owner.lock.new'
 
-/**
- * `started` is in clock ticks since boot (Linux; null elsewhere), so that a reused pid is not taken for the owner.
- * `host` is where `pid` means something: a container's name, or a machine's. Versions without LOCK did not write it.
- * `clickhouse` is the URL of the owner's embedded engine, password included, once it answers.
- */
 interface Owner {
   pid: number
-  started: string | null
-  host?: string
+  /** where `pid` means something: the name of a container, or of a machine */
+  host: string
+  /** URL of the owner's embedded engine, password included, once it answers */
   clickhouse?: string
 }
 
@@ -61,7 +57,7 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const lock = await locked(folder)
   const path = join(folder, OWNER)
-  const owner: Owner = { pid: process.pid, started: await startOf(process.pid), host: hostname() }
+  const owner: Owner = { pid: process.pid, host: hostname() }
   const write = async (text: string) => {
     const draft = join(folder, DRAFT)
     try {
@@ -74,9 +70,6 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
     }
   }
   try {
-    const found = parseOwner((await readIfThere(path)) ?? '')
-    // A version that knew of no LOCK may still run, and is told from a dead one by its pid alone.
-    if (found && found.host === undefined && (await isAlive(found))) throw new FolderInUseError(folder, found)
     await write(JSON.stringify(owner))
   } catch (error) {
     closeSync(lock)
@@ -122,55 +115,25 @@ function whyUnlocked(folder: string, { lacking, cause }: NoLocksError): string {
 function described(owner: Owner | undefined): string {
   if (!owner) return 'another process'
   const { pid, host } = owner
-  return host === undefined || host === hostname() ? `process ${pid}` : `process ${pid} on ${host}`
-}
-
-async function isAlive({ pid, started }: Owner): Promise<boolean> {
-  if (!isRunning(pid)) return false
-  const now = await startOf(pid)
-  // Where a start cannot be read (no /proc, or it is hidden), the pid alone has to do.
-  return now === null || started === null || now === started
+  return host === hostname() ? `process ${pid}` : `process ${pid} on ${host}`
 }
 
 /** Undefined for what no owner has written, such as the empty file that a power cut can leave. */
 function parseOwner(text: string): Owner | undefined {
   try {
-    const { pid, started, host, clickhouse }: Partial<Owner> = JSON.parse(text)
-    if (!Number.isInteger(pid) || pid === undefined || pid <= 0) return undefined
-    return {
-      pid,
-      started: started ?? null,
-      ...(host !== undefined && { host }),
-      ...(clickhouse !== undefined && { clickhouse }),
-    }
+    const { pid, host, clickhouse }: Partial<Owner> = JSON.parse(text)
+    if (pid === undefined || host === undefined) return undefined
+    return { pid, host, ...(clickhouse !== undefined && { clickhouse }) }
   } catch {
     return undefined
   }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return codeOf(error) === 'EPERM' // it runs, as another user
-  }
-}
-
-/** Field 22 of /proc/PID/stat; null where there is no /proc. A zombie has ended, so it gets a start that no owner has. */
-async function startOf(pid: number): Promise<string | null> {
-  const stat = await readIfThere(`/proc/${pid}/stat`)
-  if (stat === undefined) return null
-  // The second field, the name, may hold spaces and parentheses; the third, the state, follows the last parenthesis.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return fields[0] === 'Z' ? 'ended' : (fields[19] ?? null)
 }
 
 async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8')
   } catch (error) {
-    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ESRCH') return undefined
+    if (codeOf(error) === 'ENOENT') return undefined
     throw error
   }
 }

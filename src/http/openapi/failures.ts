@@ -37,7 +37,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     when: 'The project has nothing with this id.',
     message: 'There is no event with this id.',
   },
-  session_ended: { when: 'The session is completed.', message: 'The session has ended. Start a new one.' },
+  session_ended: { when: 'The session is completed.', message: 'You have been signed out. Start a new one.' },
   session_owner_mismatch: {
     when: 'The session belongs to another user.',
     message: 'The session belongs to another distinct_id.',
@@ -82,7 +82,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   },
   overloaded: {
     when: 'Of a write: the journal is full until ClickHouse catches up, and nothing was stored. With several lanes, `error` names the one that is full, and says so if a part of a batch whose events have an `insert_id` is stored: send the whole batch again. Of a question: others are still running. Of a live stream: the service has reached its limit.',
-    message: 'The journal is full until the store catches up. Try again later.',
+    message: 'The journal is full: what all projects have sent waits for the store. Try again later.',
   },
   unavailable: {
     when: 'The journal or the store is unavailable: a read cannot be answered, and of a write nothing was stored. With several lanes or shards, `error` names the one that is down; calls that do not need it keep working. As with `overloaded`, a part of a batch whose events have an `insert_id` may be stored; `error` says so.',

@@ -12,8 +12,12 @@ const HAS_TIME = 0x80
 /** Added to the kind of an entry with skipped events; their number and indexes follow. */
 const HAS_SKIP = 0x40
 
+/** The version of all formats of the embedded journal. A journal of another one is refused, so change it with any of them. */
+export const FORMAT = 1
+
 /** The state of the journal itself, stored as JSON. */
 export interface Meta {
+  format: typeof FORMAT
   id: number
   stored: string
   frozen: [first: string, last: string] | null
@@ -34,10 +38,6 @@ export function metaOf({ version, closedFor }: LayoutGuard): Pick<Meta, 'layout'
   return { ...(version !== FIRST_LAYOUT && { layout: version }), ...(closedFor !== null && { closedFor }) }
 }
 
-/** The types of an expiry key; only earlier versions wrote those of requests. */
-export const REQUEST = 'r'
-export const STATE = 's'
-
 export const EMPTY = Buffer.alloc(0)
 
 export function positionKey(position: Position): Buffer {
@@ -50,8 +50,14 @@ export function withPosition(position: Position, rest: Buffer): Buffer {
   return Buffer.concat([positionKey(position), rest])
 }
 
-export function expiryKey(atMs: number, type: string, name: Buffer): Buffer {
-  return Buffer.concat([positionKey(BigInt(atMs)), Buffer.from(type), name])
+/** The key of the expiry of a state. @param name the state's key; empty for the first expiry of this time */
+export function expiryKey(atMs: number, name: Buffer): Buffer {
+  return withPosition(BigInt(atMs), name)
+}
+
+/** The state's key in that of its expiry. */
+export function nameIn(expiry: Buffer): Buffer {
+  return expiry.subarray(8)
 }
 
 /**

@@ -3,15 +3,10 @@ import { laterOf, type Position, START } from '../../model/position.js'
 import type { WaitingEntry } from '../journal.js'
 import { Shares, stateBytesOf } from '../shares.js'
 import { UnstoredEntries } from '../unstored-entries.js'
-import { decodeEntry, positionKey } from './encoding.js'
 import { EntryLog, UnknownOutcome } from './entry-log.js'
-import { storedOfLog } from './meta.js'
 import { assertRoom } from './room.js'
-import { appliedIn, type LmdbTables, STORED } from './tables.js'
-import { inDoubt, transact, unwritable } from './transact.js'
-
-/** Bytes of a record when entries of an earlier version are moved to the log. */
-const MOVE_BYTES = 4 * 1024 * 1024
+import { appliedIn, type LmdbTables } from './tables.js'
+import { inDoubt, unwritable } from './transact.js'
 
 export interface EntriesOptions {
   /** the folder */
@@ -63,12 +58,9 @@ export class LmdbEntries {
     const log = await EntryLog.open({
       ...options,
       applied,
-      stored: storedOfLog(tables) ?? stored,
       assertRoom: (bytes) => assertRoom(options.path, tables, bytes),
     })
     try {
-      await noteStored(tables, log, options)
-      await moveOld(tables, log, stored)
       if (laterOf(applied, frozen) > laterOf(stored, log.last)) {
         throw new Error('the last entries of the journal are missing: the files have less than LMDB knows of')
       }
@@ -246,48 +238,5 @@ export class LmdbEntries {
     const pending = this.pendingOf(projectId) + sign * count
     if (pending === 0) this.#pending.delete(projectId)
     else this.#pending.set(projectId, pending)
-  }
-}
-
-/**
- * Records what is stored beside the log, which a version without a log does not update: so its use of the journal is noticed.
- * @throws Error if such a version moved the stored position while the log had entries
- */
-async function noteStored(tables: LmdbTables, log: EntryLog, { path, stored }: EntriesOptions): Promise<void> {
-  const noted = storedOfLog(tables)
-  if (noted === stored) return
-  if (noted !== null && log.last > noted) {
-    throw new Error(
-      `an earlier version used the journal while ${path} had entries that it does not see: they are not stored. Restore data.mdb as it was before`,
-    )
-  }
-  await transact(tables.root, () => tables.log.put(STORED, positionKey(stored)))
-}
-
-/** Moves the entries of an earlier version from LMDB to the log. */
-async function moveOld({ root, oldEntries }: LmdbTables, log: EntryLog, stored: Position): Promise<void> {
-  if (oldEntries.getKeysCount({ limit: 1 }) === 0) return
-  const inLog = new Set<Position>()
-  for await (const entries of log.read(stored)) for (const { position } of entries) inLog.add(position)
-  const { last } = log
-  for (;;) {
-    const keys: Buffer[] = []
-    const moved: WaitingEntry[] = []
-    let bytes = 0
-    for (const { key, value } of oldEntries.getRange()) {
-      if (bytes >= MOVE_BYTES) break
-      keys.push(key)
-      bytes += value.length
-      const position = key.readBigUInt64BE()
-      // In the log already: a process died after the append, before the transaction.
-      if (position <= stored || inLog.has(position)) continue
-      if (position <= last) throw new Error(`entry ${position} of an earlier version is older than those of the log`)
-      moved.push(decodeEntry(position, value))
-    }
-    if (keys.length === 0) return
-    if (moved.length > 0) await log.append(moved, false)
-    await transact(root, () => {
-      for (const key of keys) oldEntries.remove(key)
-    })
   }
 }

@@ -1,9 +1,20 @@
 import { type Position, START } from '../../model/position.js'
-import type { Append, IdempotencyKey, Outcome, Refused, Write } from '../journal.js'
+import type { StateKind } from '../../model/state-key.js'
+import type {
+  Append,
+  Commit,
+  Fullness,
+  IdempotencyKey,
+  Outcome,
+  Refused,
+  Share,
+  WaitingEntry,
+  Write,
+} from '../journal.js'
+import { addShare, fullnessFor, Shares, shareOf } from '../shares.js'
 import type { Draft } from './draft.js'
 import type { LmdbInsertIds } from './insert-ids.js'
 import type { MemoryClock } from './memory-clock.js'
-import type { NewEntries } from './new-entries.js'
 import type { LmdbRequests } from './requests.js'
 import type { LmdbStates } from './states.js'
 import type { LmdbTables } from './tables.js'
@@ -120,4 +131,81 @@ export function sweep({ requests, insertIds, states, clock }: Remembered, now: n
   requests.forget(now, limit)
   insertIds.forget(now, limit)
   return states.sweep(now, limit)
+}
+
+/** The entries of the writes of one call: one for each append, and one for all rows of a kind. */
+export class NewEntries {
+  readonly #now: number
+  readonly #advance: () => Position
+  readonly #events: WaitingEntry[] = []
+  readonly #rows = new Map<StateKind, { position: Position; rows: string[]; shares: Share[] }>()
+  readonly #waiting: Shares
+  readonly #maxBytes: number
+  /** of the entries that are new */
+  readonly #added = new Shares()
+
+  /**
+   * @param now epoch ms
+   * @param advance assigns the next position
+   * @param room what the entries that wait take of it
+   */
+  constructor(now: number, advance: () => Position, { waiting, maxBytes }: { waiting: Shares; maxBytes: number }) {
+    this.#now = now
+    this.#advance = advance
+    this.#waiting = waiting
+    this.#maxBytes = maxBytes
+  }
+
+  /** Why there is no room for a write; null if there is. */
+  fullnessFor(write: Append | Commit): Fullness | null {
+    const { holder, bytes } = shareOf(write)
+    const held = this.#waiting.of(holder) + this.#added.of(holder)
+    const used = this.#waiting.total + this.#added.total
+    return fullnessFor(write.keyClass, bytes, { held, used, limit: this.#maxBytes })
+  }
+
+  /** The position of an entry that will be appended; one for each, in their order. */
+  nextPosition(): Position {
+    return this.#advance()
+  }
+
+  /**
+   * @param position the last one of `nextPosition`
+   * @param known indexes of the events that are skipped
+   */
+  append(append: Append, position: Position, known: number[]): void {
+    const { kind = 'events', projectId, count, body } = append
+    const share = shareOf(append)
+    this.#added.add(share)
+    const of = { projectId, count: count - known.length, receivedAt: this.#now, body, shares: [share] }
+    const entry = { position, kind, ...of }
+    this.#events.push(known.length > 0 ? { ...entry, skip: known } : entry)
+  }
+
+  commit(commit: Commit): Position {
+    const { kind, row } = commit
+    let entry = this.#rows.get(kind)
+    if (!entry) {
+      entry = { position: this.nextPosition(), rows: [], shares: [] }
+      this.#rows.set(kind, entry)
+    }
+    entry.rows.push(row)
+    const share = shareOf(commit)
+    this.#added.add(share)
+    addShare(entry.shares, share)
+    return entry.position
+  }
+
+  /** In the order of their positions. */
+  get all(): WaitingEntry[] {
+    const rows = [...this.#rows].map(([kind, { position, rows, shares }]): WaitingEntry => {
+      const body = Buffer.from(rows.join(','))
+      return { position, kind, projectId: '', count: rows.length, receivedAt: this.#now, body, shares }
+    })
+    return rows.length === 0 ? this.#events : [...this.#events, ...rows].sort(byPosition)
+  }
+}
+
+function byPosition(a: WaitingEntry, b: WaitingEntry): number {
+  return a.position < b.position ? -1 : 1
 }

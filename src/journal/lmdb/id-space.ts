@@ -84,7 +84,7 @@ export class IdSpace {
     if (added === 0) return known
     to.ids += added
     this.#changed.add(to.number)
-    this.#shorten(to.number, now, max)
+    this.#shorten(to.number, { now, oldest }, max)
     return known
   }
 
@@ -138,23 +138,26 @@ export class IdSpace {
     return next
   }
 
-  #shorten(own: number, now: number, max: number): void {
-    const { buckets } = this.record
-    let count = 0
-    for (const { ids } of buckets) count += ids
-    while (count > max) {
-      const first = buckets.find(({ number }) => number !== own)
+  #shorten(own: number, { now, oldest }: IdTime, max: number): void {
+    if (countIds(this.record) <= max) return
+    // Those that have expired are not known any more, so nothing is forgotten early with them.
+    this.drop(({ time }) => time < oldest)
+    while (countIds(this.record) > max) {
+      const first = this.record.buckets.find(({ number }) => number !== own)
       if (!first) return
-      count -= first.ids
       this.drop((bucket) => bucket === first)
       if (shortenedSince(this.record.since, now) === null) this.#isShortened = true
-      this.record.since = buckets[0]?.startedAt ?? now
+      this.record.since = this.record.buckets[0]?.startedAt ?? now
     }
   }
 
   #open(number: number): IdBucket {
     return new IdBucket(this.#table, number, this.#options.limits)
   }
+}
+
+function countIds({ buckets }: SpaceRecord): number {
+  return buckets.reduce((sum, { ids }) => sum + ids, 0)
 }
 
 /** Leaves buckets of a record to be removed. @returns whether there were any */

@@ -164,19 +164,21 @@ export class LmdbInsertIds {
     }
   }
 
-  /** Removes records and pages of dropped buckets. @returns how many, at most `limit` */
+  /**
+   * Removes records and pages of dropped buckets. A bucket stays listed until a later call finds it empty: the transaction
+   * may fail, and what nobody lists would stay for ever.
+   * @returns how many, at most `limit`
+   */
   #remove(record: SpaceRecord, limit: number): number {
     const { insertIds } = this.#tables
     let removed = 0
-    for (let number = record.dropped[0]; number !== undefined; number = record.dropped[0]) {
+    record.dropped = record.dropped.filter((number) => {
       const range = { start: bucketStart(number), end: bucketStart(number + 1), limit: limit - removed }
-      for (const key of [...insertIds.getKeys(range)]) {
-        insertIds.remove(key)
-        removed++
-      }
-      if (removed === limit) return removed
-      record.dropped.shift()
-    }
+      const keys = range.limit > 0 ? [...insertIds.getKeys(range)] : null
+      for (const key of keys ?? []) insertIds.remove(key)
+      removed += keys?.length ?? 0
+      return keys === null || keys.length > 0
+    })
     return removed
   }
 

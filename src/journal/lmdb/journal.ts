@@ -3,11 +3,14 @@ import { oneAtATime } from '../../lib/one-at-a-time.js'
 import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
 import {
   type Block,
+  bodiesToRelease,
   type Depth,
   type IdempotencyKey,
   type Journal,
   type JournalListener,
+  JournalListeners,
   LARGE_PART,
+  MAX_LIFT_MS,
   type Outcome,
   type Progress,
   type StateReading,
@@ -16,21 +19,18 @@ import {
   type Tally,
   type Write,
 } from '../journal.js'
-import { bodiesToRelease, JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
-import { ANY_NUMBER } from '../sender-limits.js'
+import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { journalFull } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
-import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
-import { LmdbEntries } from './entries.js'
-import { execute, type Remembered } from './execute.js'
+import { FORMAT, guardOf, type Meta, metaOf, positionKey } from './encoding.js'
+import { type EntriesOptions, LmdbEntries } from './entries.js'
+import { execute, NewEntries, type Remembered } from './execute.js'
 import { LmdbIdMemory } from './id-memory.js'
 import { openInsertIds } from './insert-ids.js'
-import { MemoryClock } from './memory-clock.js'
-import { newMeta, putMeta } from './meta.js'
-import { limitedBy, NewEntries } from './new-entries.js'
-import type { LmdbJournalOptions } from './options.js'
+import { type Clocks, MemoryClock } from './memory-clock.js'
+import { newMeta, putMeta, readMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { assertWritable } from './room.js'
 import { StateCache } from './state-cache.js'
@@ -38,6 +38,19 @@ import { LmdbStates } from './states.js'
 import { APPLIED, type LmdbTables, openTables } from './tables.js'
 import { addWaiting, countAcknowledged, readTallies } from './tallies.js'
 import { transact, transactWithRoom, unwritable } from './transact.js'
+
+export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmentBytes' | 'memoryBytes' | 'log'> {
+  /** the directory, which only this process may use */
+  path: string
+  /** above this many bytes of entries and their states, writes are refused */
+  maxBytes: number
+  /** idempotency keys that a sender may have remembered; default: any number */
+  maxRequestKeys?: PerClass
+  /** default: any number */
+  maxIds?: PerClass
+  /** the version of the layout that this process was started for; default FIRST_LAYOUT */
+  layout?: number
+}
 
 /**
  * A lift is recorded this far ahead, ms, so that one transaction a second is enough. After a restart, the journal may
@@ -47,14 +60,14 @@ const LIFT_STEP_MS = 1_000
 
 /**
  * Opens the embedded journal, creating it if there is none.
- * @throws Error if entries are missing or cannot be read; DamagedJournalError if its database cannot
+ * @throws OtherVersionError; Error if entries are missing or cannot be read; DamagedJournalError if its database cannot
  */
 export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
   const { path, layout, now = Date.now } = options
   await checkDatabase(path, true)
   const tables = openTables(path)
   try {
-    const found = tables.meta.get('meta')
+    const found = readMeta(tables, path)
     const meta = found ?? (await newMeta(path, now(), layout))
     if (!found) await transact(tables.root, () => putMeta(tables, meta))
     const frozen = BigInt(meta.frozen?.[1] ?? START)
@@ -383,6 +396,7 @@ class LmdbJournal implements Journal {
 
   #metaWith(stored: Position, frozen: { first: Position; last: Position } | null): Meta {
     return {
+      format: FORMAT,
       id: this.id,
       stored: String(stored),
       frozen: frozen && [String(frozen.first), String(frozen.last)],
@@ -390,4 +404,10 @@ class LmdbJournal implements Journal {
       ...metaOf(this.#guard),
     }
   }
+}
+
+/** A position of another journal, limited to MAX_LIFT_MS ahead of this one's clock. @param nowMs epoch ms */
+export function limitedBy(position: Position, nowMs: number): Position {
+  const limit = BigInt(nowMs + MAX_LIFT_MS) << 16n
+  return position < limit ? position : limit
 }

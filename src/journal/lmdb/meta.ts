@@ -1,9 +1,10 @@
 import { randomInt } from 'node:crypto'
-import { nextPosition, type Position, START } from '../../model/position.js'
+import { OtherVersionError } from '../../contract/other-version.js'
+import { nextPosition, START } from '../../model/position.js'
 import { FIRST_LAYOUT } from '../layout.js'
-import { type Meta, positionKey } from './encoding.js'
+import { FORMAT, type Meta } from './encoding.js'
 import { segmentPaths } from './segment-file.js'
-import { type LmdbTables, STORED } from './tables.js'
+import type { LmdbTables } from './tables.js'
 
 /** The Meta of a new journal. @throws Error if the folder has files of entries */
 export async function newMeta(folder: string, now: number, layout = FIRST_LAYOUT): Promise<Meta> {
@@ -13,17 +14,18 @@ export async function newMeta(folder: string, now: number, layout = FIRST_LAYOUT
       `${folder} has entries of a journal (${entries}), but no data.mdb, which has the rest of it. Restore data.mdb. If that is impossible, move the files of entries away: those of their events that are not stored yet are then lost.`,
     )
   }
-  const meta: Meta = { id: randomInt(2 ** 32), stored: String(nextPosition(START, now)), frozen: null }
+  const meta: Meta = { format: FORMAT, id: randomInt(2 ** 32), stored: String(nextPosition(START, now)), frozen: null }
   return layout === FIRST_LAYOUT ? meta : { ...meta, layout }
 }
 
-/** Replaces the Meta. Call it within a transaction. */
-export function putMeta({ meta, log }: Pick<LmdbTables, 'meta' | 'log'>, value: Meta): void {
-  meta.put('meta', value)
-  log.put(STORED, positionKey(BigInt(value.stored)))
+/** The Meta of the journal in a folder; null if there is none. @throws OtherVersionError */
+export function readMeta({ meta }: Pick<LmdbTables, 'meta'>, folder: string): Meta | null {
+  const found = meta.get('meta')
+  if (found && found.format !== FORMAT) throw new OtherVersionError(`The journal in ${folder}`)
+  return found ?? null
 }
 
-/** The stored position that a version with a log last recorded; null if none ever did. */
-export function storedOfLog({ log }: Pick<LmdbTables, 'log'>): Position | null {
-  return log.get(STORED)?.readBigUInt64BE() ?? null
+/** Replaces the Meta. Call it within a transaction. */
+export function putMeta({ meta }: Pick<LmdbTables, 'meta'>, value: Meta): void {
+  meta.put('meta', value)
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { laterOf, type Position, START } from '../../model/position.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { checkDatabase, DamagedJournalError } from './check.js'
-import { type Meta, positionKey } from './encoding.js'
+import { FORMAT, type Meta, positionKey } from './encoding.js'
 import { putMeta } from './meta.js'
 import { type FoundSegment, findSegments } from './segment-file.js'
 import { APPLIED, openTables } from './tables.js'
@@ -35,7 +35,7 @@ export async function rebuildLmdbJournal(
   const { stored, last } = rangeOf(segments)
   const { id, layout } = known
   const outranked = String(laterOf(laterOf(last, stored), known.last))
-  const meta: Meta = { id, stored: String(stored), frozen: null, outranked }
+  const meta: Meta = { format: FORMAT, id, stored: String(stored), frozen: null, outranked }
   const tables = openTables(folder)
   try {
     await transact(tables.root, () => {

@@ -6,10 +6,11 @@ import { ANY_NUMBER } from '../sender-limits.js'
 import { stateBytesOf } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
-import { decodeEntry, guardOf, type Meta } from './encoding.js'
+import { guardOf, type Meta } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
 import { LmdbInsertIds } from './insert-ids.js'
-import { newMeta, putMeta } from './meta.js'
+import { type Clocks, MemoryClock } from './memory-clock.js'
+import { newMeta, putMeta, readMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
 import { appliedIn, type LmdbTables, openTables } from './tables.js'
@@ -22,10 +23,9 @@ const PIECE = 1000
 /**
  * Opens the embedded journal of a lane to inspect it or to change the layout. For a change, no process may have the journal
  * open. Creates nothing in the folder before `create`.
- * @param now returns epoch ms
  */
-export function openLmdbRelocation({ path, now = Date.now }: { path: string; now?: () => number }): Relocation {
-  return new LmdbRelocation(path, now)
+export function openLmdbRelocation({ path, ...clocks }: { path: string } & Clocks): Relocation {
+  return new LmdbRelocation(path, clocks)
 }
 
 class LmdbRelocation implements Relocation {
@@ -33,10 +33,12 @@ class LmdbRelocation implements Relocation {
   readonly #now: () => number
   #tables: LmdbTables | null = null
   #ids: LmdbInsertIds | null = null
+  readonly #clocks: Clocks
 
-  constructor(path: string, now: () => number) {
+  constructor(path: string, clocks: Clocks) {
     this.#path = path
-    this.#now = now
+    this.#clocks = clocks
+    this.#now = clocks.now ?? Date.now
   }
 
   async tally(): Promise<Tally | null> {
@@ -59,8 +61,8 @@ class LmdbRelocation implements Relocation {
   async look(): Promise<JournalLook | null> {
     if (!existsSync(this.#path)) return null
     if (!this.#tables) await checkDatabase(this.#path, false)
-    const { meta, oldEntries, log } = this.#open()
-    const found = meta.get('meta')
+    const tables = this.#open()
+    const found = readMeta(tables, this.#path)
     if (!found) return null
     const { version: layout, closedFor } = guardOf(found)
     const stored = BigInt(found.stored)
@@ -75,8 +77,7 @@ class LmdbRelocation implements Relocation {
       depth.stateBytes += stateBytesOf(entry)
       last = laterOf(last, position)
     }
-    for await (const entries of readEntryLog(this.#path, appliedIn({ log }))) entries.forEach(count)
-    for (const { key, value } of oldEntries.getRange()) count(decodeEntry(key.readBigUInt64BE(), value))
+    for await (const entries of readEntryLog(this.#path, appliedIn(tables))) entries.forEach(count)
     return { id: found.id, layout, closedFor, appended: last, depth }
   }
 
@@ -153,16 +154,21 @@ class LmdbRelocation implements Relocation {
   }
 
   get #requests(): LmdbRequests {
-    return new LmdbRequests(this.#open(), this.#meta.id, ANY_NUMBER)
+    return new LmdbRequests(this.#open(), this.#meta.id, ANY_NUMBER, this.#clock)
+  }
+
+  /** By which the journal forgets, whatever the clock of this machine says now. */
+  get #clock(): MemoryClock | null {
+    return MemoryClock.of(this.#open(), this.#clocks)
   }
 
   #insertIds(): LmdbInsertIds {
-    this.#ids ??= new LmdbInsertIds(this.#open())
+    this.#ids ??= new LmdbInsertIds(this.#open(), { clock: this.#clock })
     return this.#ids
   }
 
   get #meta(): Meta {
-    const meta = existsSync(this.#path) && this.#open().meta.get('meta')
+    const meta = existsSync(this.#path) && readMeta(this.#open(), this.#path)
     if (!meta) throw new Error('there is no journal in this folder; create it first')
     return meta
   }

@@ -2,11 +2,9 @@ import { type Position, START } from '../../model/position.js'
 import { type Sender, senderName } from '../../model/sender.js'
 import {
   bucketAt,
-  FINGERPRINT_BYTES,
   fingerprintBytes,
   formatRequest,
   IDEMPOTENCY_MEMORY_MS,
-  KEY_BYTES,
   keyBytes,
   OLD_BUCKETS,
   parseRequest,
@@ -17,25 +15,20 @@ import type { RememberedRequest } from '../relocation.js'
 import type { PerClass } from '../sender-limits.js'
 import { BUCKET_BYTES, bucketStart, bucketsIn } from './buckets.js'
 import { Draft } from './draft.js'
-import { positionKey, REQUEST } from './encoding.js'
 import type { MemoryClock } from './memory-clock.js'
 import type { LmdbTables } from './tables.js'
-
-/** Where versions before 0.2 have the fingerprint, in hexadecimal digits. */
-const OLD_FINGERPRINT_AT = 8
 
 /**
  * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that expired
  * ones are removed from the front. Call `forget` and `add` within a transaction.
  */
 export class LmdbRequests {
-  readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
+  readonly #tables: Pick<LmdbTables, 'requests' | 'counts'>
   readonly #maxOfSender: PerClass
   readonly #clock: MemoryClock | null
   readonly #ownId: number
   /** those that may have requests, the latest first: most of the time, all but one or two are empty */
   #buckets: number[]
-  readonly #hasOld: boolean
   /** since the last removal */
   #added = 0
 
@@ -44,7 +37,7 @@ export class LmdbRequests {
    * @param clock by which requests expire; default: the time that each call has
    */
   constructor(
-    tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>,
+    tables: Pick<LmdbTables, 'requests' | 'counts'>,
     ownId: number,
     maxOfSender: PerClass,
     clock: MemoryClock | null = null,
@@ -54,8 +47,6 @@ export class LmdbRequests {
     this.#ownId = ownId
     this.#maxOfSender = maxOfSender
     this.#buckets = [...bucketsIn(tables.requests)].reverse()
-    const [old] = tables.oldRequests.getKeys({ limit: 1 })
-    this.#hasOld = old !== undefined
   }
 
   /** See `Journal.findRequest`. */
@@ -78,9 +69,6 @@ export class LmdbRequests {
       const value = draft.get(this.#tables.requests, keyAt(bucket, digest))
       if (value) yield parseRequest(value, this.#ownId)
     }
-    if (!this.#hasOld) return
-    const old = this.#tables.oldRequests.get(Buffer.from(request.key, 'hex'))
-    if (old) yield parseOld(old, this.#ownId)
   }
 
   #isLimited({ sender }: IdempotencyKey, now: number, draft: Draft): boolean {
@@ -144,19 +132,11 @@ export class LmdbRequests {
 
   /** The requests that have not expired. */
   *all(now: number): Generator<RememberedRequest> {
-    const start = bucketStart(bucketAt(now) - OLD_BUCKETS)
+    const start = bucketStart(bucketAt(this.#time(now)) - OLD_BUCKETS)
     for (const { key, value } of this.#tables.requests.getRange({ start })) {
       const { fingerprint, ...request } = parseRequest(value, this.#ownId)
       const copies = { fingerprint: Buffer.from(fingerprint), key: Buffer.from(key.subarray(BUCKET_BYTES)) }
       yield { ...request, ...copies, bucket: key.readUInt32BE() }
-    }
-    for (const key of this.#tables.expiries.getKeys({ start: positionKey(BigInt(now)) })) {
-      if (key.toString('latin1', 8, 9) !== REQUEST) continue
-      const name = key.subarray(9)
-      const old = this.#tables.oldRequests.get(name)
-      if (!old) continue
-      const bucket = bucketAt(Number(key.readBigUInt64BE()) - IDEMPOTENCY_MEMORY_MS)
-      yield { ...parseOld(old, this.#ownId), bucket, key: Buffer.from(name.subarray(0, KEY_BYTES)) }
     }
   }
 
@@ -193,10 +173,4 @@ function refusalOf(request: IdempotencyKey, found: RequestValue[], ownId: number
     return { status: 'repeated', position, ...place }
   }
   return null
-}
-
-/** What a version before 0.2 has remembered. */
-function parseOld(value: Buffer, journalId: number): RequestValue {
-  const fingerprint = Buffer.from(value.toString('latin1', OLD_FINGERPRINT_AT), 'hex').subarray(0, FINGERPRINT_BYTES)
-  return { fingerprint, position: value.readBigUInt64BE(), index: 0, journalId }
 }

@@ -1,7 +1,7 @@
 import type { Database } from 'lmdb'
 import { START } from '../../model/position.js'
-import { CACHE_PART, type StoredState } from '../journal.js'
-import type { Meta } from './encoding.js'
+import { CACHE_PART, STATE_MEMORY_MS, type StoredState } from '../journal.js'
+import { EMPTY, expiryKey, type Meta } from './encoding.js'
 import { type Remembered, sweep } from './execute.js'
 
 /** An acknowledgement removes up to this many expired requests and states, or twice as many as it adds if that is more. */
@@ -36,11 +36,17 @@ export class StateCache {
     const { states } = this.#remembered
     const limit = Math.max(MIN_SWEEP, 2 * stored.length)
     const grown = states.letExpire(stored, now) + sweep(this.#remembered, now, limit)
-    const cut = states.cut(this.#bytes + grown - this.#maxBytes, limit, this.#cutUpTo)
+    const cut = states.cut(this.#bytes + grown - this.#maxBytes, limit, this.#cutAfter(now))
     return () => {
       this.#cutUpTo = cut.end
       this.#add(grown + cut.grown)
     }
+  }
+
+  /** Where the next cut begins: a clock that was set back lets states expire before those where the last one ended. */
+  #cutAfter(now: number): Buffer | null {
+    const first = expiryKey(now + STATE_MEMORY_MS, EMPTY)
+    return this.#cutUpTo && this.#cutUpTo.compare(first) > 0 ? first : this.#cutUpTo
   }
 
   /** Counts the states that a write replaces. Call `onReplaced` within its transaction, and `done` once that is committed. */

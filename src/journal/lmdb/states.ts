@@ -10,7 +10,7 @@ import {
 } from '../journal.js'
 import type { KeptState } from '../relocation.js'
 import type { Draft } from './draft.js'
-import { EMPTY, expiryKey, REQUEST, STATE, withPosition } from './encoding.js'
+import { EMPTY, expiryKey, nameIn, withPosition } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
 /** Follows the version of a state that has lost its text; no state begins with it. */
@@ -24,11 +24,11 @@ const CUT_BYTES = 8 + CUT.length
  * return by how many bytes the cache grows once the transaction is committed.
  */
 export class LmdbStates {
-  readonly #tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>
+  readonly #tables: Pick<LmdbTables, 'states' | 'expiries'>
   /** only in memory, because only this process removes states */
   #mark: Omit<StatesMark, 'readAt'> = { mark: randomUUID(), madeAt: START }
 
-  constructor(tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>) {
+  constructor(tables: Pick<LmdbTables, 'states' | 'expiries'>) {
     this.#tables = tables
   }
 
@@ -87,7 +87,7 @@ export class LmdbStates {
       const name = Buffer.from(stateKey, 'hex')
       const state = states.get(name)
       if (state?.readBigUInt64BE() !== version) continue
-      expiries.put(expiryKey(now + STATE_MEMORY_MS, STATE, name), withPosition(version, EMPTY))
+      expiries.put(expiryKey(now + STATE_MEMORY_MS, name), withPosition(version, EMPTY))
       grown += state.length
     }
     return grown
@@ -113,17 +113,15 @@ export class LmdbStates {
   }
 
   hasExpired(now: number): boolean {
-    return this.#tables.expiries.getKeysCount({ end: expiryKey(now, '', EMPTY), limit: 1 }) > 0
+    return this.#tables.expiries.getKeysCount({ end: expiryKey(now, EMPTY), limit: 1 }) > 0
   }
 
-  /** Removes old requests that have expired, and states that have not changed since they were stored. */
+  /** Removes expired states that have not changed since they were stored. */
   sweep(now: number, limit: number): number {
-    const { expiries, oldRequests } = this.#tables
+    const { expiries } = this.#tables
     let grown = 0
-    for (const { key, value } of expiries.getRange({ end: expiryKey(now, '', EMPTY), limit })) {
-      const name = key.subarray(9)
-      if (key.toString('latin1', 8, 9) === REQUEST) oldRequests.remove(name)
-      else grown += this.#remove(name, value.readBigUInt64BE())
+    for (const { key, value } of expiries.getRange({ end: expiryKey(now, EMPTY), limit })) {
+      grown += this.#remove(nameIn(key), value.readBigUInt64BE())
       expiries.remove(key)
     }
     return grown
@@ -159,8 +157,7 @@ export class LmdbStates {
   #expiring(): Set<string> {
     const expiring = new Set<string>()
     for (const { key, value } of this.#tables.expiries.getRange()) {
-      if (key.toString('latin1', 8, 9) !== STATE) continue
-      expiring.add(`${key.toString('hex', 9)} ${value.readBigUInt64BE()}`)
+      expiring.add(`${nameIn(key).toString('hex')} ${value.readBigUInt64BE()}`)
     }
     return expiring
   }
@@ -173,8 +170,7 @@ export class LmdbStates {
   }> {
     const { states, expiries } = this.#tables
     for (const { key, value } of expiries.getRange(range)) {
-      if (key.toString('latin1', 8, 9) !== STATE) continue
-      const name = key.subarray(9)
+      const name = nameIn(key)
       const state = states.get(name)
       if (state?.readBigUInt64BE() === value.readBigUInt64BE()) yield { key, name, state }
     }

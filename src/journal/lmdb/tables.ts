@@ -6,13 +6,11 @@ import type { Meta } from './encoding.js'
 export interface LmdbTables {
   root: RootDatabase
   meta: Database<Meta, string>
-  /** APPLIED → last position of the last conditional record whose transaction is committed; STORED → `Meta.stored` */
+  /** APPLIED → last position of the last conditional record whose transaction is committed; REMEMBERED → see `MemoryClock` */
   log: Database<Buffer, Buffer>
-  /** entries of a version that had no log: position → entry */
-  oldEntries: Database<Buffer, Buffer>
   /** state key → version and state */
   states: Database<Buffer, Buffer>
-  /** time, type and name → the version that expires then */
+  /** time and state key → the version that expires then */
   expiries: Database<Buffer, Buffer>
   /** bucket and key → position and fingerprint, then the id of the journal if it is another one */
   requests: Database<Buffer, Buffer>
@@ -24,13 +22,10 @@ export interface LmdbTables {
   insertIds: Database<Buffer, Buffer>
   /** name of a sender → its `SpaceRecord` as JSON */
   idSpaces: Database<Buffer, Buffer>
-  /** requests of versions before 0.2: the whole key → position and fingerprint, in hexadecimal digits */
-  oldRequests: Database<Buffer, Buffer>
 }
 
-/** The keys of `log`. */
+/** A key of `log`. */
 export const APPLIED = Buffer.from('applied')
-export const STORED = Buffer.from('stored')
 
 export function appliedIn({ log }: Pick<LmdbTables, 'log'>): Position {
   return log.get(APPLIED)?.readBigUInt64BE() ?? START
@@ -38,8 +33,8 @@ export function appliedIn({ log }: Pick<LmdbTables, 'log'>): Position {
 
 /** What the tables are called in the database. */
 export const TABLE_NAMES = [
-  ...['meta', 'log', 'entries', 'states', 'expiries', 'requests-by-time', 'request-counts'],
-  ...['insert-id-buckets', 'insert-id-spaces', 'requests', 'tallies'],
+  ...['meta', 'log', 'states', 'expiries', 'requests', 'request-counts'],
+  ...['insert-ids', 'insert-id-spaces', 'tallies'],
 ] as const
 
 /** Opens a folder, creating it if there is none. */
@@ -53,14 +48,12 @@ export function openTables(path: string): LmdbTables {
     root,
     meta: root.openDB({ name: 'meta', encoding: 'json' }),
     log: table('log'),
-    oldEntries: table('entries'),
     states: table('states'),
     expiries: table('expiries'),
-    requests: table('requests-by-time'),
+    requests: table('requests'),
     counts: table('request-counts'),
     tallies: table('tallies'),
-    insertIds: table('insert-id-buckets'),
+    insertIds: table('insert-ids'),
     idSpaces: table('insert-id-spaces'),
-    oldRequests: table('requests'),
   }
 }

@@ -21,17 +21,19 @@ export function countAcknowledged(tallies: Tallies, entries: readonly Entry[]): 
   }
 }
 
-/** Counts the events of a write that were known already. */
+/** Counts the events of a write that were known already; not those that are refused for their keys and have to be sent again. */
 export function countRepeated(tallies: Tallies, write: Write, outcome: Outcome, draft: Draft): void {
   if (write.type !== 'append' || write.kind === 'rejected') return
-  const count = outcome.status === 'repeated' ? write.count : knownIn(outcome)
+  const count = outcome.status === 'repeated' ? write.count : repeatedIn(outcome)
   if (count === 0) return
   const key = keyOf('r', write.projectId)
   draft.put(tallies, key, encode(decode(draft.get(tallies, key)) + count))
 }
 
-function knownIn(outcome: Outcome): number {
-  return outcome.status === 'done' || outcome.status === 'known' ? (outcome.known?.length ?? 0) : 0
+function repeatedIn(outcome: Outcome): number {
+  if (outcome.status !== 'done' && outcome.status !== 'known') return 0
+  const { known = [], refused } = outcome
+  return refused ? refused.filter(({ status }) => status === 'repeated').length : known.length
 }
 
 /** What was counted, without what waits. */

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
 import { formatPosition } from '../../model/position.js'
 import { parseEntry, type StreamEntry } from './encoding.js'
-import { bodyKey } from './producer.js'
+import { bodyKey } from './keys.js'
 
 /** Entries, and about how many bytes of them, that one command reads: Redis does nothing else meanwhile. */
 const PIECE_ENTRIES = 1_000

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
 import { backoffMs } from '../../lib/backoff.js'
-import { openRedis } from '../../lib/open-redis.js'
 import { BinaryCommand } from './binary-command.js'
 import { isReply, refusedAccess, unavailable } from './errors.js'
+import { openRedis } from './open.js'
+import type { Argument, Script } from './script.js'
 
 /** How long a call waits for a connection before it is refused, ms. */
 export const CONNECTION_WAIT_MS = 2_000
@@ -120,26 +120,37 @@ export class RedisConnection {
 
   /**
    * Runs a script by its digest, or by its text if Redis does not have it yet.
+   * @param keys among others, those that it names
+   * @param args those that it names
+   * @param rest the arguments that follow them
    * @param replicas how many must have its writes before this resolves; with 0, no WAIT is sent
    * @throws ReplicasError if too few confirmed it in time
    */
-  async script(script: string, keys: string[], args: (string | Buffer)[], replicas = 0): Promise<unknown> {
-    const text = this.#isCluster ? inCluster(script) : script
-    const rest = [String(keys.length), ...keys, ...args]
+  async run<Key extends string, Arg extends string>(
+    script: Script<Key, Arg>,
+    keys: Record<Key, string>,
+    args: Record<Arg, Argument>,
+    { rest = [], replicas = 0 }: { rest?: readonly Argument[] | undefined; replicas?: number } = {},
+  ): Promise<unknown> {
+    const { text, digest } = this.#isCluster ? script.cluster : script.single
+    const sent: Argument[] = [digest, String(script.keys.length)]
+    for (const name of script.keys) sent.push(keys[name])
+    for (const name of script.args) sent.push(args[name])
+    for (const argument of rest) sent.push(argument)
     try {
-      return await this.#send('EVALSHA', [digest(text), ...rest], replicas)
+      return await this.#send('EVALSHA', sent, replicas)
     } catch (error) {
       if (!(isReply(error) && error.message.startsWith('NOSCRIPT'))) throw error
-      return await this.#send('EVAL', [text, ...rest], replicas)
+      return await this.#send('EVAL', sent.with(0, text), replicas)
     }
   }
 
-  #send(command: string, args: (string | Buffer)[], replicas: number): Promise<unknown> {
+  #send(command: string, args: Argument[], replicas: number): Promise<unknown> {
     return this.cork(() => {
       const sent = new BinaryCommand(command, args)
       const reply = this.redis.sendCommand(sent) as Promise<unknown>
       if (replicas === 0) return reply
-      // Right behind it on the same connection: WAIT covers what was written there before.
+      // Right after it on the same connection: WAIT covers what was written there before.
       const known = this.redis.call('WAIT', String(replicas), String(REPLICAS_WAIT_MS))
       known.catch(() => undefined)
       return reply.then(async (value) => {
@@ -153,31 +164,4 @@ export class RedisConnection {
   close(): void {
     this.redis.disconnect()
   }
-}
-
-/** Lua: refuses to begin while the slot moves to another node. KEYS[1] is any key of the slot. */
-const WHOLE_SLOT = `local probe = redis.pcall('EXISTS', KEYS[1] .. ':none')
-if type(probe) == 'table' then return redis.error_reply('TRYAGAIN the slot is being moved: ' .. probe.err) end
-`
-
-/**
- * A script for a Redis Cluster. The scripts build most key names themselves, so Redis does not know in advance which keys a
- * script needs: while a slot is being moved, it would stop the script at the first key that it does not have, and what was
- * written so far would stay. Looking for a key that does not exist shows at the start whether the slot is being moved.
- */
-function inCluster(script: string): string {
-  const line = script.startsWith('#!') ? script.indexOf('\n') + 1 : 0
-  return script.slice(0, line) + WHOLE_SLOT + script.slice(line)
-}
-
-const digests = new Map<string, string>()
-
-/** The name of a script for EVALSHA: SHA-1 of its text. */
-function digest(script: string): string {
-  let known = digests.get(script)
-  if (known === undefined) {
-    known = createHash('sha1').update(script).digest('hex')
-    digests.set(script, known)
-  }
-  return known
 }

@@ -1,4 +1,3 @@
-import type { SentIds } from '../../model/insert-id.js'
 import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
 import { senderName } from '../../model/sender.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
@@ -20,83 +19,113 @@ import {
   type Write,
 } from '../journal.js'
 import { addShare, largestOf, parseShares, projectIn, shareOf, stateBytesOf } from '../shares.js'
-import { SHARD_BYTES } from './scripts/requests.js'
+import { type Argument, recordArguments } from './script.js'
+import { APPEND, BODY, COMMIT, COUNT, REQUEST, RESERVE, SHARD_BYTES, STORED_STATE } from './scripts.js'
 
 /**
  * The arguments of WRITE for one write.
  * @param at name of the key that holds the body of an append; null if its entry does
  */
-export function writeArguments(write: Write, at: string | null): (string | Buffer)[] {
-  const request = write.idempotencyKey ? requestArguments(write.idempotencyKey) : ['', '', '', '']
-  const ids = write.type !== 'reserve' && write.insertIds ? idArguments(write.insertIds) : ['', '']
+export function writeArguments(write: Write, at: string | null): Argument[] {
+  // No object is spread into another one here, which takes 2 µs.
+  const { shard, digest, sender } = requestFields(write.idempotencyKey)
+  if (write.type === 'reserve') return recordArguments(RESERVE, { type: 'reserve', shard, digest, sender })
+  const holder = senderName(write)
+  const idsSender = write.insertIds ? senderName(write.insertIds.sender) : ''
+  const ids = write.insertIds?.digests ?? ''
   if (write.type === 'append') {
     const { kind = 'events', count, body, eventKeys = [] } = write
-    const held = at === null ? ['body', body] : ['at', at]
-    const entry = ['append', senderName(write), String(count), String(body.length), ...held, ...request, kind, ...ids]
-    return [...entry, String(eventKeys.length), ...eventKeys.flatMap(requestArguments)]
+    const entry = recordArguments(APPEND, {
+      type: 'append',
+      kind,
+      holder,
+      count: String(count),
+      size: String(body.length),
+      field: at === null ? 'body' : 'at',
+      body: at ?? body,
+      shard,
+      digest,
+      sender,
+      idsSender,
+      ids,
+      requests: String(eventKeys.length),
+    })
+    for (const key of eventKeys) entry.push(...recordArguments(REQUEST, requestFields(key)))
+    return entry
   }
-  if (write.type === 'reserve') return ['reserve', ...request]
-  const expected = write.expected === START ? '' : formatPosition(write.expected)
-  return [
-    'commit',
-    write.kind,
-    write.stateKey,
-    expected,
-    String(write.readAt),
-    write.state,
-    write.row,
-    senderName(write),
-    ...request,
-    ...ids,
-  ]
+  const { kind, stateKey, readAt, state, row } = write
+  return recordArguments(COMMIT, {
+    type: 'commit',
+    kind,
+    holder,
+    stateKey,
+    expected: write.expected === START ? '' : formatPosition(write.expected),
+    readAt: String(readAt),
+    state,
+    row,
+    shard,
+    digest,
+    sender,
+    idsSender,
+    ids,
+  })
 }
 
-/** The arguments of a script for one idempotency key. */
-export function requestArguments(request: IdempotencyKey): (string | Buffer)[] {
-  const field = keyBytes(request).subarray(SHARD_BYTES)
-  const bytes = Buffer.concat([field, fingerprintBytes(request)])
-  return [request.key, request.fingerprint, bytes, senderName(request.sender)]
+/** A position as scripts get it: they compare its parts as numbers. */
+export function positionFields(position: Position): { ms: string; seq: string } {
+  const [ms = '', seq = ''] = formatPosition(position).split('-')
+  return { ms, seq }
 }
 
-/** The arguments of a script for ids. */
-export function idArguments({ sender, digests }: SentIds): [string, Buffer] {
-  return [senderName(sender), digests]
+const NO_REQUEST = { shard: '', digest: '', sender: '' }
+
+/** The fields of REQUEST. */
+export function requestFields(request: IdempotencyKey | undefined): Record<(typeof REQUEST)[number], Argument> {
+  if (!request) return NO_REQUEST
+  const key = keyBytes(request)
+  return {
+    shard: key.toString('hex', 0, SHARD_BYTES),
+    digest: Buffer.concat([key.subarray(SHARD_BYTES), fingerprintBytes(request)]),
+    sender: senderName(request.sender),
+  }
 }
 
 /**
- * The arguments of ACKNOWLEDGE after the prefix.
+ * The arguments of ACKNOWLEDGE about a block.
  * @param names of the keys that hold bodies of the block
- * @param cacheBytes that the cached states may take
  */
-export function acknowledgeArguments(
-  block: Block,
-  names: string[],
-  states: StoredState[],
-  cacheBytes: number,
-): string[] {
-  const bytes = block.entries.reduce((sum, { body }) => sum + body.length, 0)
+export function acknowledgeArguments(block: Block, names: string[], states: StoredState[]) {
   const events = new Map<string, number>()
   const held = new Map<string, number>()
-  let stateBytes = 0
+  let [bodyBytes, stateBytes] = [0, 0]
   for (const entry of block.entries) {
-    const { kind, projectId, count, shares } = entry
+    const { kind, projectId, count, shares, body } = entry
     if (kind === 'events') events.set(projectId, (events.get(projectId) ?? 0) + count)
     for (const { holder, bytes } of shares) held.set(holder, (held.get(holder) ?? 0) + bytes)
+    bodyBytes += body.length
     stateBytes += stateBytesOf(entry)
   }
-  const limits = [formatLimits(block), formatPosition(block.last + 1n)]
-  const sizes = [bytes, stateBytes, cacheBytes, names.length].map(String)
-  const args = [...limits, String(STATE_MEMORY_MS), ...sizes, ...names]
-  for (const counts of [events, held]) {
-    args.push(String(counts.size))
-    for (const [name, count] of counts) args.push(name, String(count))
+  const counts = [...events, ...held].map(([name, amount]) => ({ name, amount: String(amount) }))
+  return {
+    args: {
+      frozen: formatLimits(block),
+      positionAfter: formatPosition(block.last + 1n),
+      bodyBytes: String(bodyBytes),
+      stateBytes: String(stateBytes),
+      stateMs: String(STATE_MEMORY_MS),
+      bodies: String(names.length),
+      projects: String(events.size),
+      holders: String(held.size),
+    },
+    rest: [
+      ...names.flatMap((name) => recordArguments(BODY, { name })),
+      ...counts.flatMap((count) => recordArguments(COUNT, count)),
+      ...states.flatMap(({ stateKey, version }) =>
+        recordArguments(STORED_STATE, { stateKey, version: formatPosition(version) }),
+      ),
+    ],
   }
-  for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
-  return args
 }
-
-/** The keys of TALLY, without the prefix. */
-export const TALLY_KEYS = ['meta', 'pending', 'acknowledged', 'repeated'] as const
 
 /** @returns null if there is no journal */
 export function parseTally(reply: unknown): Tally | null {
@@ -209,7 +238,7 @@ export interface StreamEntry extends Placed {
   size: number
 }
 
-/** Parses an entry as XRANGE returns it: its id, then the names and values of its fields in the order of WRITE. */
+/** Parses an entry as XRANGE returns it: its id, then the names and values of its fields in the order of ENTRY. */
 export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
   const [, kind, , held, , count, , size, field, value, , time, , skip] = fields
   if (!kind || !held || !count || !size || !field || !value) throw new Error(`journal entry ${id} is incomplete`)

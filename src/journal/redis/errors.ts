@@ -1,18 +1,13 @@
 import { ReplyError } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
-import { isDatabaseRefused } from '../../lib/open-redis.js'
 import { LayoutError, parseGuard } from '../layout.js'
 import { journalFull } from '../shares.js'
+import { isDatabaseRefused } from './open.js'
 
-/** Error replies after which Redis certainly wrote nothing, and the error that the caller gets. */
-const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
-  [/^OOM\b/, 'overloaded', 'The journal is full until the store catches up. Try again later.'],
-  [
-    /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/,
-    'unavailable',
-    'The journal cannot be written right now. Try again in a moment.',
-  ],
-]
+/** Error replies after which Redis certainly wrote nothing: it or the journal is full, or it takes no writes for now. */
+const FULL = /^(FULL|OOM)\b/
+const UNAVAILABLE =
+  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/
 
 /** Whether Redis replied with this error. After any other failure it is unknown what Redis did. */
 export function isReply(error: unknown): error is Error {
@@ -24,11 +19,9 @@ export function asRefusal(error: unknown): ApiError | null {
   if (error instanceof ApiError) return error
   if (!isReply(error)) return null
   if (error.message.startsWith('LAYOUT ')) return new LayoutError(parseGuard(error.message.slice('LAYOUT '.length)))
-  if (error.message.startsWith('FULL')) return journalFull(error)
-  for (const [pattern, code, message] of REFUSALS) {
-    if (pattern.test(error.message)) return new ApiError(code, message, { cause: error })
-  }
-  return null
+  if (FULL.test(error.message)) return journalFull(error)
+  if (!UNAVAILABLE.test(error.message)) return null
+  return new ApiError('unavailable', 'The journal cannot be written now. Try again in a moment.', { cause: error })
 }
 
 /** Redis refuses the user or the password, or the user lacks rights. Only an operator can correct that. */

@@ -1,8 +1,12 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { formatPosition, laterOf, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
+import { OtherVersionError } from '../../contract/other-version.js'
+import { laterOf, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
+import type { RedisConnection } from './connection.js'
+import { positionFields } from './encoding.js'
 import { unavailable } from './errors.js'
-import { ARE_USED, INITIALISE, LOOK } from './scripts/history.js'
+import { FORMAT, type JournalKeys } from './keys.js'
+import { INITIALISE, IS_USED, LOOK } from './scripts.js'
 
 export interface RedisJournalLog {
   warn(data: object, message: string): void
@@ -10,9 +14,8 @@ export interface RedisJournalLog {
 }
 
 export interface RedisHistoryOptions {
-  meta: string
-  stream: string
-  script(script: string, keys: string[], args: string[]): Promise<unknown>
+  keys: Pick<JournalKeys, 'meta' | 'stream'>
+  connection: Pick<RedisConnection, 'run'>
   /** meta keys of other lanes' journals; if one exists in a Redis where this journal would be created, that is an error */
   others: string[]
   /** number of the layout, which a new journal gets */
@@ -51,12 +54,11 @@ export class RedisHistory {
   /** incremented each time that the past may have changed */
   era = 0
   /** replication id of Redis: changes when a replica becomes the master, and after a restart */
-  #name = ''
+  name = ''
   /** the greatest position of this journal that this process has seen */
-  #floor = START
+  floor = START
   /** the greatest position of other journals; applied up to MAX_LIFT_MS ahead of this one's clock */
-  #foreignFloor = START
-  #foreignParts = partsOf(START)
+  foreignFloor = START
   readonly #options: RedisHistoryOptions
 
   constructor(options: RedisHistoryOptions) {
@@ -64,56 +66,59 @@ export class RedisHistory {
   }
 
   note(position: Position): void {
-    this.#floor = laterOf(this.#floor, position)
+    this.floor = laterOf(this.floor, position)
   }
 
   /** See `Journal.raiseFloor`. */
   raiseFloor(position: Position): void {
-    if (position <= this.#foreignFloor) return
-    this.#foreignFloor = position
-    this.#foreignParts = partsOf(position)
-  }
-
-  /** The arguments of WRITE that tell whether this Redis may write, and after which positions. */
-  get arguments(): string[] {
-    return [this.#name, ...partsOf(this.#floor), ...this.#foreignParts]
+    this.foreignFloor = laterOf(this.foreignFloor, position)
   }
 
   /** @param name master_replid of INFO */
   isAnother(name: string | undefined): boolean {
-    return this.#name !== '' && name !== undefined && name !== this.#name
+    return this.name !== '' && name !== undefined && name !== this.name
   }
 
   /**
    * Creates the journal if there is none; a Redis that did not assign the last positions continues after the greatest one
    * that is known. Until then WRITE refuses the writes of every process there.
    * @throws ApiError `unavailable` if Redis holds another journal
+   * @throws OtherVersionError
    */
   async adopt(): Promise<void> {
-    const { meta, stream, others, layout, script } = this.#options
+    const { keys, others, layout, connection } = this.#options
     // In a new era, the writer does not rely on what it knew of the journal.
     this.era++
-    const seen = this.#floor
-    const reply = (await script(LOOK, [meta], [])) as Buffer[]
-    const [known = '', written, name = '', stored = '', keptBefore = ''] = reply.map(String)
+    const seen = this.floor
+    const reply = (await connection.run(LOOK, keys, {})) as Buffer[]
+    const [known = '', written, name = '', stored = '', keptBefore = '', format] = reply.map(String)
+    if (known !== '' && format !== FORMAT) throw new OtherVersionError('The journal in Redis')
     // The event ids assigned so far contain the number of the journal that this process started with.
     if (this.id !== 0 && known !== '' && Number(known) !== this.id) throw anotherJournal()
     const isFirst = known === '' && this.id === 0
     let [id, kept] = [Number(known), keptBefore]
-    if (isFirst && others.length > 0 && (await script(ARE_USED, others, [])) === 1) throw new LaneOrderError()
+    if (isFirst) {
+      for (const meta of others) if ((await connection.run(IS_USED, { meta }, {})) === 1) throw new LaneOrderError()
+    }
     if (known === '' || (name !== '' && name !== written)) {
       if (!isFirst) await this.#askStore(stored === '' ? START : parsePosition(stored))
       const toleranceMs = isFirst ? 0 : CLOCK_TOLERANCE_MS
-      const number = String(this.id || randomInt(1, 2 ** 32))
-      const args = [number, name, String(toleranceMs), ...partsOf(this.#floor), layout]
-      const initialised = (await script(INITIALISE, [meta, stream], args)) as Buffer[]
+      const { ms: floorMs, seq: floorSeq } = positionFields(this.floor)
+      const initialised = (await connection.run(INITIALISE, keys, {
+        journalId: String(this.id || randomInt(1, 2 ** 32)),
+        layout,
+        history: name,
+        toleranceMs: String(toleranceMs),
+        floorMs,
+        floorSeq,
+      })) as Buffer[]
       id = Number(initialised[0])
       kept = String(initialised[1])
       if (this.id !== 0 && id !== this.id) throw anotherJournal()
     }
-    if (this.id !== 0 && (known === '' || name !== this.#name)) this.#reportLoss(kept, seen)
+    if (this.id !== 0 && (known === '' || name !== this.name)) this.#reportLoss(kept, seen)
     this.id = id
-    this.#name = name
+    this.name = name
   }
 
   /**
@@ -158,10 +163,6 @@ export class RedisHistory {
       )
     }
   }
-}
-
-function partsOf(position: Position): string[] {
-  return formatPosition(position).split('-')
 }
 
 function timeOf(position: Position): string {

@@ -3,9 +3,10 @@ import type { SentIds } from '../../model/insert-id.js'
 import { parseSender, type Sender, senderName } from '../../model/sender.js'
 import { type IdUse, shortenedSince, warnOfShortMemory } from '../insert-id-memory.js'
 import type { IdMemory } from '../journal.js'
-import { idArguments, parseIndexes } from './encoding.js'
+import { parseIndexes } from './encoding.js'
 import { BYTES_PER_ID } from './maxmemory.js'
-import { COUNT_INSERT_IDS, FIND_INSERT_IDS, FORGET_INSERT_IDS, SWEEP_INSERT_IDS } from './scripts/insert-ids.js'
+import type { RunScript } from './script.js'
+import { COUNT_INSERT_IDS, FIND_INSERT_IDS, FORGET_INSERT_IDS, SWEEP } from './scripts.js'
 
 /** Share of maxmemory that all ids together may take. */
 const SHARE_OF_ALL = 1 / 2
@@ -20,8 +21,7 @@ const CATCH_UP = 2
 
 export interface RedisInsertIdsOptions {
   prefix: string
-  /** executes a script whose only key is that of meta */
-  run(script: string, args: (string | Buffer)[]): Promise<unknown>
+  run: RunScript
   /** bytes; 0: no limit */
   maxmemory(): number
   log: { warn(fields: object, message: string): void }
@@ -64,9 +64,9 @@ export class RedisInsertIds implements IdMemory {
     clearTimeout(this.#timer)
   }
 
-  async find(ids: SentIds): Promise<number[]> {
+  async find({ sender, digests }: SentIds): Promise<number[]> {
     const { prefix, run } = this.#options
-    return parseIndexes(String(await run(FIND_INSERT_IDS, [prefix, ...idArguments(ids)])))
+    return parseIndexes(String(await run(FIND_INSERT_IDS, { prefix, sender: senderName(sender), ids: digests })))
   }
 
   async forget(sender: Sender): Promise<void> {
@@ -82,7 +82,7 @@ export class RedisInsertIds implements IdMemory {
   async #useOf(projectId: string): Promise<IdUse[]> {
     const names = KEY_CLASSES.map((keyClass) => senderName({ projectId, keyClass }))
     const { prefix, run } = this.#options
-    return usesIn((await run(COUNT_INSERT_IDS, [prefix, ...names])) as Buffer[])
+    return usesIn((await run(COUNT_INSERT_IDS, { prefix }, names)) as Buffer[])
   }
 
   async #useOfAll(): Promise<IdUse[]> {
@@ -124,8 +124,14 @@ export class RedisInsertIds implements IdMemory {
 
   /** @param least does nothing if there are fewer ids, as another process was first */
   async #forget(sender: Sender, which: 'all' | 'oldest' | '', least = 0): Promise<boolean> {
-    const args = [this.#options.prefix, senderName(sender), which, String(REMOVED), String(least)]
-    const [isLeft, shortened] = (await this.#options.run(FORGET_INSERT_IDS, args)) as [number, Buffer]
+    const { prefix, run } = this.#options
+    const [isLeft, shortened] = (await run(FORGET_INSERT_IDS, {
+      prefix,
+      sender: senderName(sender),
+      which,
+      least: String(least),
+      hashes: String(REMOVED),
+    })) as [number, Buffer]
     if (shortened.length > 0) this.warn([sender])
     return isLeft === 1
   }
@@ -134,12 +140,14 @@ export class RedisInsertIds implements IdMemory {
     const told = this.#remembered
     const at = performance.now()
     const latest = told ? told.ms + CATCH_UP * (at - told.at) : 0
-    const args = [this.#options.prefix, cursor, String(SWEPT), String(REMOVED), latest.toFixed(0)]
-    const [next, remembered, isBusy, ...rest] = (await this.#options.run(SWEEP_INSERT_IDS, args)) as [
-      Buffer,
-      Buffer,
-      number,
-    ]
+    const { prefix, run } = this.#options
+    const [next, remembered, isBusy, ...rest] = (await run(SWEEP, {
+      prefix,
+      cursor,
+      senders: String(SWEPT),
+      hashes: String(REMOVED),
+      latest: latest.toFixed(0),
+    })) as [Buffer, Buffer, number]
     this.#remembered = { ms: Number(remembered), at }
     const uses = usesIn(rest)
     return { cursor: String(next), isBusy: isBusy === 1, uses }

@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
-import { openRedis } from '../../lib/open-redis.js'
 import { formatPosition, type Position, parsePosition } from '../../model/position.js'
 import {
   type Block,
+  bodiesToRelease,
   type Depth,
   type IdempotencyKey,
   type Journal,
   type JournalListener,
+  JournalListeners,
   LARGE_PART,
   type Outcome,
   type Progress,
@@ -19,7 +20,6 @@ import {
   type WaitingEntry,
   type Write,
 } from '../journal.js'
-import { bodiesToRelease, JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { ANY_NUMBER } from '../sender-limits.js'
 import { type Run, UnstoredEntries } from '../unstored-entries.js'
@@ -36,22 +36,33 @@ import {
   parseDepth,
   parseOutcome,
   parseTally,
-  requestArguments,
+  positionFields,
+  requestFields,
   type StreamEntry,
-  TALLY_KEYS,
 } from './encoding.js'
 import { asRefusal, isGone, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
 import { RedisInsertIds } from './insert-ids.js'
+import { type JournalKeys, journalKeys } from './keys.js'
 import { LateCheck, type LateStart, wrongRedis } from './late-start.js'
 import { WriterLease } from './lease.js'
 import { MemoryLimit } from './memory-limit.js'
+import { openRedis } from './open.js'
 import type { RedisJournalOptions } from './options.js'
 import { Producer } from './producer.js'
-import { ACKNOWLEDGE, CLAIM, SHRINK } from './scripts/block.js'
-import { ADVANCE_PAST } from './scripts/history.js'
-import { DEPTH, LEVEL, PROGRESS, TALLY } from './scripts/read.js'
-import { FIND_REQUEST } from './scripts/requests.js'
+import type { Argument, RunScript, Script } from './script.js'
+import {
+  ACKNOWLEDGE,
+  ADVANCE_PAST,
+  CLAIM,
+  DEPTH,
+  FIND_REQUEST,
+  LEVEL,
+  NOTE_DELETION,
+  PROGRESS,
+  SHRINK,
+  TALLY,
+} from './scripts.js'
 import { RedisStates } from './states.js'
 
 /**
@@ -90,10 +101,7 @@ class RedisJournal implements Journal {
   readonly #redis: Redis
   readonly #subscriber: Redis
   readonly #prefix: string
-  readonly #keys: Record<
-    'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'wanted' | 'expiries' | 'cache' | 'held',
-    string
-  >
+  readonly #keys: JournalKeys
   /** names this process as producer and as writer */
   readonly #name = randomUUID()
   readonly #listeners = new JournalListeners()
@@ -115,6 +123,7 @@ class RedisJournal implements Journal {
   #unstored: UnstoredEntries | null = null
   /** the era in which the unstored entries were written; those of another era may be lost */
   #unstoredEra = 0
+
   constructor(options: RedisJournalOptions) {
     const {
       url,
@@ -131,45 +140,35 @@ class RedisJournal implements Journal {
     this.#layout = String(options.layout ?? FIRST_LAYOUT)
     this.#place = options.isHome === undefined ? '' : options.isHome ? 'home' : 'guest'
     this.#prefix = prefix
-    const key = (name: string) => `${prefix}:${name}`
-    this.#keys = {
-      stream: key('journal'),
-      meta: key('meta'),
-      pending: key('pending'),
-      deletions: key('deletions'),
-      lease: key('writer'),
-      wanted: key('writer-wanted'),
-      expiries: key('state-expiries'),
-      cache: key('state-cache'),
-      held: key('held'),
-    }
+    this.#keys = journalKeys(prefix)
     this.#connection = new RedisConnection({ url, prefix, prepare: () => this.#late.after(this.#history.adopt()), log })
     const redis = this.#connection.redis
     this.#redis = redis
-    const { meta, stream } = this.#keys
-    const script = (script: string, keys: string[], args: string[]) => this.#script(script, keys, args)
-    const others = otherPrefixes.map((other) => `${other}:meta`)
-    const history = new RedisHistory({ meta, stream, others, layout: this.#layout, script, lastStored, log })
+    const keys = this.#keys
+    const run: RunScript = (script, args, rest) => this.#run(script, args, { rest })
+    const others = otherPrefixes.map((other) => journalKeys(other).meta)
+    const connection = this.#connection
+    const history = new RedisHistory({ keys, others, layout: this.#layout, connection, lastStored, log })
     this.#history = history
-    const of = { name: this.#name, prefix, keys: this.#keys, connection: this.#connection, history }
+    const of = { name: this.#name, prefix, keys, connection, history }
     this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxBodyInEntry })
-    this.#lease = new WriterLease(this.#name, (text, args) => script(text, [this.#keys.lease], args))
-    this.#states = new RedisStates({ prefix, keys: this.#keys, redis, script })
-    this.#reader = new BlockReader({ prefix, keys: this.#keys, redis, log })
+    this.#lease = new WriterLease(this.#name, run)
+    this.#states = new RedisStates({ prefix, keys, redis, run })
+    this.#reader = new BlockReader({ prefix, keys, redis, log })
     const max = { ids: maxIds, keys: maxRequestKeys }
     this.#limit = new MemoryLimit({ redis, history, maxBytes, max, depth: () => this.#depth(), log })
     const maxmemory = () => this.#limit.maxmemory
-    const run = (text: string, args: (string | Buffer)[]) => this.#call(() => this.#script(text, [meta], args))
-    this.ids = new RedisInsertIds({ prefix, run, maxmemory, log })
+    const call: RunScript = (script, args, rest) => this.#call(() => run(script, args, rest))
+    this.ids = new RedisInsertIds({ prefix, run: call, maxmemory, log })
     this.#subscriber = openRedis(url, { ...OPTIONS, autoResubscribe: false }, prefix)
     // autoResubscribe would do the same, but without a handler for its failure, which would end the process.
     this.#subscriber.on('ready', () => {
-      this.#subscriber.subscribe(key('hurry'), key('stored')).catch((error) => {
+      this.#subscriber.subscribe(`${prefix}:hurry`, `${prefix}:stored`).catch((error) => {
         log.warn({ err: error }, 'subscribing to Redis failed; readers and the writer poll instead')
       })
     })
-    for (const connection of [redis, this.#subscriber]) {
-      connection.on('error', (error) => log.warn({ err: error }, 'the connection to Redis failed'))
+    for (const client of [redis, this.#subscriber]) {
+      client.on('error', (error) => log.warn({ err: error }, 'the connection to Redis failed'))
     }
     this.#subscriber.on('message', (channel: string, message: string) => this.#notify(channel, message))
   }
@@ -222,14 +221,13 @@ class RedisJournal implements Journal {
   }
 
   async findRequest(request: IdempotencyKey): Promise<Outcome | null> {
-    const args = [this.#prefix, ...requestArguments(request)]
-    const reply = await this.#call(() => this.#script(FIND_REQUEST, [this.#keys.meta], args))
+    const args = { prefix: this.#prefix, ...requestFields(request) }
+    const reply = await this.#call(() => this.#run(FIND_REQUEST, args))
     return reply === null ? null : parseOutcome(String(reply))
   }
 
   async progress(projectId = ''): Promise<Progress> {
-    const keys = [this.#keys.meta, this.#keys.pending, this.#keys.deletions]
-    const reply = await this.#call(() => this.#script(PROGRESS, keys, [projectId, String(this.id), this.#layout]))
+    const reply = await this.#call(() => this.#run(PROGRESS, { project: projectId, ...this.#identity }))
     const [last = '', stored = '', pending, deletions] = (reply as Buffer[]).map(String)
     const appended = parsePosition(last)
     this.#history.note(appended)
@@ -242,12 +240,10 @@ class RedisJournal implements Journal {
   }
 
   async level(position: Position, projectId = ''): Promise<Progress> {
-    const { stream, meta, pending, deletions } = this.#keys
-    const keys = [stream, meta, pending, deletions]
-    const to = formatPosition(position).split('-')
-    const reply = await this.#call(() =>
-      this.#script(LEVEL, keys, [...to, projectId, String(this.id), this.#layout], this.#replicas),
-    )
+    const reply = await this.#call(() => {
+      const args = { ...positionFields(position), project: projectId, ...this.#identity }
+      return this.#run(LEVEL, args, { replicas: this.#replicas })
+    })
     const [last = '', first = '', waiting, deleted] = (reply as Buffer[]).map(String)
     const appended = parsePosition(last)
     this.#history.note(appended)
@@ -298,10 +294,15 @@ class RedisJournal implements Journal {
 
   /** See CLAIM. @param run what the block is to be */
   async #freeze(run: Run | null): Promise<Claimed | null> {
-    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease, this.#keys.wanted]
-    const args = [this.#name, this.#lease.ms, String(this.id), this.#layout, this.#place]
-    if (run) args.push(String(run.before), formatLimits(limitsOf(run.entries)))
-    return parseClaimed(await this.#script(CLAIM, keys, args, this.#replicas))
+    const args = {
+      writer: this.#name,
+      leaseMs: this.#lease.ms,
+      ...this.#identity,
+      place: this.#place,
+      run: run ? formatLimits(limitsOf(run.entries)) : '',
+      addedBefore: run ? String(run.before) : '',
+    }
+    return parseClaimed(await this.#run(CLAIM, args, { replicas: this.#replicas }))
   }
 
   /** The unstored entries of the current era: those of another one may be lost, or replaced by others. */
@@ -322,25 +323,22 @@ class RedisJournal implements Journal {
   }
 
   async shrink(block: Block, last: Position): Promise<void> {
-    const limits = [formatLimits(block), formatLimits({ first: block.first, last })]
-    assertCurrent((await this.#call(() => this.#script(SHRINK, [this.#keys.meta], limits, this.#replicas))) === 1)
+    const args = { frozen: formatLimits(block), shrunk: formatLimits({ first: block.first, last }) }
+    assertCurrent((await this.#call(() => this.#run(SHRINK, args, { replicas: this.#replicas }))) === 1)
   }
 
   async acknowledge(block: Block, states: StoredState[]): Promise<void> {
     this.#lease.rest()
     const names = block.entries.map((entry) => this.#bodyNames.get(entry)).filter((name) => name !== undefined)
-    const args = [this.#prefix, ...acknowledgeArguments(block, names, states, this.#limit.cacheBytes)]
-    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
-    assertCurrent((await this.#call(() => this.#script(ACKNOWLEDGE, keys, args))) === 1)
+    const { args, rest } = acknowledgeArguments(block, names, states)
+    const all = { ...args, prefix: this.#prefix, cacheBytes: String(this.#limit.cacheBytes) }
+    assertCurrent((await this.#call(() => this.#run(ACKNOWLEDGE, all, { rest }))) === 1)
     this.#listeners.release(this.#unstored?.forget(block.last) ?? [])
   }
 
   async advancePast(position: Position): Promise<void> {
     this.#history.note(position)
-    const args = formatPosition(position).split('-')
-    const { stream, meta, expiries, cache, held } = this.#keys
-    const keys = [stream, meta, expiries, cache, held]
-    const isEmpty = await this.#call(() => this.#script(ADVANCE_PAST, keys, args))
+    const isEmpty = await this.#call(() => this.#run(ADVANCE_PAST, positionFields(position)))
     if (isEmpty === 1) await this.#call(() => this.#states.clear())
   }
 
@@ -349,21 +347,19 @@ class RedisJournal implements Journal {
   }
 
   async #depth(): Promise<Depth> {
-    const { stream, meta, expiries, held } = this.#keys
     const limitBytes = this.#limit.bytes
-    const args = [String(this.id), String(Math.floor(limitBytes * LARGE_PART))]
-    return { ...parseDepth(await this.#script(DEPTH, [stream, meta, expiries, held], args)), limitBytes }
+    const args = { journalId: String(this.id), large: String(Math.floor(limitBytes * LARGE_PART)) }
+    return { ...parseDepth(await this.#run(DEPTH, args)), limitBytes }
   }
 
   async tally(): Promise<Tally> {
-    const keys = TALLY_KEYS.map((name) => `${this.#prefix}:${name}`)
-    const tally = parseTally(await this.#call(() => this.#connection.script(TALLY, keys, [])))
+    const tally = parseTally(await this.#call(() => this.#run(TALLY, {})))
     if (!tally) throw unavailable(new Error('the journal does not exist'))
     return tally
   }
 
   async noteDeletion(projectId: string): Promise<void> {
-    await this.#call(() => this.#redis.hincrby(this.#keys.deletions, projectId, 1))
+    await this.#call(() => this.#run(NOTE_DELETION, { project: projectId }))
   }
 
   wakeWriter(): void {
@@ -412,7 +408,17 @@ class RedisJournal implements Journal {
     }
   }
 
-  #script(script: string, keys: string[], args: (string | Buffer)[], replicas = 0): Promise<unknown> {
-    return this.#connection.script(script, keys, args, replicas)
+  /** Runs a script on the keys of this journal. */
+  #run<Key extends keyof JournalKeys, Arg extends string>(
+    script: Script<Key, Arg>,
+    args: Record<Arg, Argument>,
+    options?: { rest?: readonly Argument[] | undefined; replicas?: number },
+  ): Promise<unknown> {
+    return this.#connection.run(script, this.#keys, args, options)
+  }
+
+  /** What a script compares with what the journal has: it refuses a process of another journal or layout. */
+  get #identity() {
+    return { journalId: String(this.id), layout: this.#layout }
   }
 }

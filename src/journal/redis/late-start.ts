@@ -1,3 +1,4 @@
+import { OtherVersionError } from '../../contract/other-version.js'
 import { LaneOrderError } from './history.js'
 import { EvictionError } from './memory-limit.js'
 
@@ -11,7 +12,9 @@ export interface LateStart {
 
 /** The error, or its cause, that says that a Redis must not be used, so that waiting is pointless; null if it says no such thing. */
 export function wrongRedis(error: unknown): Error | null {
-  if (error instanceof EvictionError || error instanceof LaneOrderError) return error
+  const isWrong =
+    error instanceof EvictionError || error instanceof LaneOrderError || error instanceof OtherVersionError
+  if (isWrong) return error
   return error instanceof Error && error.cause !== undefined ? wrongRedis(error.cause) : null
 }
 

@@ -1,4 +1,5 @@
-import { RELEASE, RENEW } from './scripts/block.js'
+import type { RunScript } from './script.js'
+import { RELEASE, RENEW } from './scripts.js'
 
 /**
  * Another writer takes over this long after the last renewal, ms: soon enough for a reader that waits 5 s. Two writers at
@@ -12,23 +13,20 @@ export class WriterLease {
   /** milliseconds, as an argument of CLAIM */
   readonly ms = String(LEASE_MS)
   readonly #name: string
-  readonly #script: (script: string, args: string[]) => Promise<unknown>
+  readonly #run: RunScript
   #renewal: NodeJS.Timeout | undefined
 
-  /**
-   * @param name unique name of this writer
-   * @param script runs a script on the key of the lease
-   */
-  constructor(name: string, script: (script: string, args: string[]) => Promise<unknown>) {
+  /** @param name unique name of this writer */
+  constructor(name: string, run: RunScript) {
     this.#name = name
-    this.#script = script
+    this.#run = run
   }
 
   /** Renews the lease for as long as this process lives and has a block, however long its INSERT takes. */
   hold(): void {
     this.#renewal ??= setInterval(() => {
       // The next renewal is soon enough; if that fails as well, another writer takes over.
-      this.#script(RENEW, [this.#name, this.ms]).catch(() => undefined)
+      this.#run(RENEW, { writer: this.#name, leaseMs: this.ms }).catch(() => undefined)
     }, RENEWAL_MS).unref()
   }
 
@@ -38,8 +36,8 @@ export class WriterLease {
     this.#renewal = undefined
   }
 
-  /** Lets another writer start at once, where it would otherwise wait for the lease to expire. */
+  /** Lets another writer start immediately instead of waiting for the lease to expire. */
   async release(): Promise<void> {
-    await this.#script(RELEASE, [this.#name]).catch(() => undefined)
+    await this.#run(RELEASE, { writer: this.#name }).catch(() => undefined)
   }
 }

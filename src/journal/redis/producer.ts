@@ -1,14 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../../contract/errors.js'
 import { parseSender, type Sender } from '../../model/sender.js'
-import { type Outcome, READING_MEMORY_MS, type Write } from '../journal.js'
+import type { Outcome, Write } from '../journal.js'
 import type { PerClass } from '../sender-limits.js'
 import { BinaryCommand } from './binary-command.js'
 import { CONNECTION_WAIT_MS, type RedisConnection } from './connection.js'
-import { parseOutcome, writeArguments } from './encoding.js'
+import { parseOutcome, positionFields, writeArguments } from './encoding.js'
 import { asRefusal, isFromScript, isGone, isLost, isReply } from './errors.js'
 import type { RedisHistory } from './history.js'
-import { WRITE } from './scripts/write.js'
+import { bodyKey } from './keys.js'
+import type { Argument, ArgumentsFor } from './script.js'
+import { WRITE } from './scripts.js'
 
 export interface ProducerOptions {
   /** unique among all producers */
@@ -52,10 +54,6 @@ const LOST_REPLY_WAIT_MS = 15_000
 const RETRY_PAUSE_MS = 50
 /** A body that no entry refers to expires after this, which is longer than a write is retried. */
 const UNUSED_BODY_MS = 60_000
-/** Indexes in the arguments of WRITE: of the journal's id, and of the arguments of `RedisHistory`. Both are set before each send. */
-const ID_INDEX = 4
-const HISTORY_INDEX = 6
-const HISTORY_ARGUMENTS = 5
 
 /**
  * Writes to the journal exactly once. Redis keeps the reply to a producer's last call. A call whose reply was lost is sent
@@ -63,13 +61,13 @@ const HISTORY_ARGUMENTS = 5
  */
 export class Producer {
   readonly #options: ProducerOptions
-  readonly #keys: string[]
+  readonly #keys: ProducerOptions['keys'] & { producer: string }
   #sequence = 0
 
   constructor(options: ProducerOptions) {
     const { name, prefix, keys } = options
     this.#options = options
-    this.#keys = [keys.stream, keys.meta, keys.pending, `${prefix}:producer:${name}`]
+    this.#keys = { ...keys, producer: `${prefix}:producer:${name}` }
   }
 
   /**
@@ -79,20 +77,12 @@ export class Producer {
   async write(writes: Write[], { bytes, ids, keys }: WriteLimits): Promise<Written> {
     const { prefix, name, history, connection, layout, maxBodyInEntry } = this.#options
     const sequence = String(++this.#sequence)
-    const limits = [String(bytes), String(keys.secret)]
-    const args: (string | Buffer)[] = [prefix, sequence, ...limits, '', String(READING_MEMORY_MS)]
-    args.push(
-      ...Array<string>(HISTORY_ARGUMENTS).fill(''),
-      layout,
-      String(ids.page),
-      String(ids.secret),
-      String(keys.page),
-    )
+    const encoded: Argument[] = []
     const bodies: { key: string; body: Buffer }[] = []
     const names = writes.map((write, i) => {
       const isApart = write.type === 'append' && write.body.length > maxBodyInEntry
       const at = isApart ? `${name}:${sequence}:${i}` : null
-      args.push(...writeArguments(write, at))
+      for (const argument of writeArguments(write, at)) encoded.push(argument)
       if (isApart) bodies.push({ key: bodyKey(prefix, `${at}`), body: write.body })
       return at
     })
@@ -103,9 +93,25 @@ export class Producer {
       try {
         await connection.connected(CONNECTION_WAIT_MS)
         const { era } = history
-        args[ID_INDEX] = String(history.id)
-        args.splice(HISTORY_INDEX, HISTORY_ARGUMENTS, ...history.arguments)
-        const reply = await this.#send(bodies, args, (error) => {
+        const { ms: floorMs, seq: floorSeq } = positionFields(history.floor)
+        const { ms: foreignMs, seq: foreignSeq } = positionFields(history.foreignFloor)
+        const args = {
+          prefix,
+          sequence,
+          journalId: String(history.id),
+          history: history.name,
+          layout,
+          maxBytes: String(bytes),
+          floorMs,
+          floorSeq,
+          foreignMs,
+          foreignSeq,
+          maxPageRequests: String(keys.page),
+          maxSecretRequests: String(keys.secret),
+          maxPageIds: String(ids.page),
+          maxSecretIds: String(ids.secret),
+        }
+        const reply = await this.#send(bodies, args, encoded, (error) => {
           bodyError = error
         })
         const [before, outcomes = '', receivedAt, shortened = ''] = String(reply).split(' ')
@@ -129,10 +135,11 @@ export class Producer {
     }
   }
 
-  /** Sends the bodies and the script behind them in one system call. */
+  /** Sends the bodies and then the script in one system call. */
   #send(
     bodies: { key: string; body: Buffer }[],
-    args: (string | Buffer)[],
+    args: ArgumentsFor<typeof WRITE>,
+    writes: Argument[],
     onBodyError: (error: unknown) => void,
   ): Promise<unknown> {
     const { connection, replicas } = this.#options
@@ -143,7 +150,7 @@ export class Producer {
         set.promise.catch(onBodyError)
         connection.redis.sendCommand(set)
       }
-      return connection.script(WRITE, this.#keys, args, replicas)
+      return connection.run(WRITE, this.#keys, args, { rest: writes, replicas })
     })
   }
 }
@@ -154,14 +161,9 @@ function sendersIn(names: string): Sender[] {
   return names.split(',').map((name) => parseSender(Buffer.from(name, 'hex').toString()))
 }
 
-/** The key that holds the body of an entry of the stream. */
-export function bodyKey(prefix: string, name: string): string {
-  return `${prefix}:body:${name}`
-}
-
 /**
  * Why a write failed: often a body was refused first. A replica that refuses a body also closes the connection, and the
- * WRITE behind the body did nothing then.
+ * WRITE after the body did nothing then.
  */
 function causeOf(fault: unknown, bodyError: unknown, isReplyLost: boolean): unknown {
   const isClosed = !isReplyLost && !isReply(fault) && asRefusal(bodyError) !== null

@@ -1,41 +1,36 @@
 import type { Redis } from 'ioredis'
+import { OtherVersionError } from '../../contract/other-version.js'
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
 import { formatPosition, type Position, parsePosition, START } from '../../model/position.js'
 import { parseSender, senderName } from '../../model/sender.js'
-import {
-  bucketAt,
-  FINGERPRINT_BYTES,
-  formatRequest,
-  IDEMPOTENCY_BUCKET_MS,
-  IDEMPOTENCY_MEMORY_MS,
-  KEY_BYTES,
-  parseRequest,
-} from '../idempotency-memory.js'
+import { formatRequest, parseRequest } from '../idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import type { Tally } from '../journal.js'
 import { parseGuard } from '../layout.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { CONNECTION_WAIT_MS, RedisConnection } from './connection.js'
-import { parseState, parseTally, TALLY_KEYS } from './encoding.js'
+import { parseState, parseTally, positionFields } from './encoding.js'
 import { asRefusal, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
+import { FORMAT, type JournalKeys, journalKeys } from './keys.js'
 import type { RedisJournalOptions } from './options.js'
-import { ADD_INSERT_IDS } from './scripts/insert-ids.js'
-import { DEPTH, TALLY } from './scripts/read.js'
+import { type Argument, recordArguments, type Script } from './script.js'
 import {
+  ADD_INSERT_IDS,
   ADD_REQUESTS,
   ADD_STATES,
+  DEPTH,
+  KEPT_REQUEST,
+  KEPT_STATE,
   LOOK_AT_LAYOUT,
   RAISE,
-  READ_HASHES,
+  READ_HASH,
   REMOVE_STATES,
   SET_LAYOUT,
-} from './scripts/relocation.js'
-import { SHARD_BYTES } from './scripts/requests.js'
-import { STATES_MARK } from './scripts/shared.js'
+  SHARD_BYTES,
+  TALLY,
+} from './scripts.js'
 
-/** The key of the mark of the states. */
-const MARK = `state:${STATES_MARK}`
 /** Keys of one SCAN step, and requests or states of one script call. */
 const PIECE = 500
 
@@ -58,6 +53,7 @@ export async function openRedisRelocation(
 
 class RedisRelocation implements Relocation {
   readonly #prefix: string
+  readonly #keys: JournalKeys
   readonly #replicas: number
   readonly #connection: RedisConnection
   readonly #redis: Redis
@@ -65,17 +61,17 @@ class RedisRelocation implements Relocation {
 
   constructor({ url, prefix = '{tallyhouse}', replicas = 0, log }: Parameters<typeof openRedisRelocation>[0]) {
     this.#prefix = prefix
+    this.#keys = journalKeys(prefix)
     this.#replicas = replicas
     this.#connection = new RedisConnection({ url, prefix, prepare: async () => undefined, log })
     this.#redis = this.#connection.redis
     this.#redis.on('error', (error) => log.warn({ err: error }, 'the connection to Redis failed'))
     this.#history = new RedisHistory({
-      meta: this.#key('meta'),
-      stream: this.#key('journal'),
+      keys: this.#keys,
       others: [],
       // A new journal belongs to no layout yet.
       layout: '0',
-      script: (script, keys, args) => this.#connection.script(script, keys, args),
+      connection: this.#connection,
       lastStored: undefined,
       log,
     })
@@ -86,12 +82,13 @@ class RedisRelocation implements Relocation {
   }
 
   async look(): Promise<JournalLook | null> {
-    const reply = await this.#script(LOOK_AT_LAYOUT, ['meta'], [])
-    const [id, layout, last] = (reply as (Buffer | null)[]).map((text) => text && String(text))
+    const reply = await this.#run(LOOK_AT_LAYOUT, {})
+    const [id, layout, last, format] = (reply as (Buffer | null)[]).map((text) => text && String(text))
     if (!id) return null
+    if (format !== FORMAT) throw new OtherVersionError('The journal in Redis')
     const { version, closedFor } = parseGuard(layout)
-    const keys = ['journal', 'meta', 'state-expiries', 'held']
-    const depth = (await this.#script(DEPTH, keys, [id, String(Number.MAX_SAFE_INTEGER)])) as number[]
+    const args = { journalId: id, large: String(Number.MAX_SAFE_INTEGER) }
+    const depth = (await this.#run(DEPTH, args)) as number[]
     const [entries = 0, bytes = 0, oldestMs = 0, stateBytes = 0] = depth
     return {
       id: Number(id),
@@ -103,7 +100,7 @@ class RedisRelocation implements Relocation {
   }
 
   async tally(): Promise<Tally | null> {
-    return parseTally(await this.#script(TALLY, [...TALLY_KEYS], []))
+    return parseTally(await this.#run(TALLY, {}))
   }
 
   async create(): Promise<void> {
@@ -115,20 +112,15 @@ class RedisRelocation implements Relocation {
   }
 
   async raise(position: Position): Promise<void> {
-    await this.#script(RAISE, ['journal', 'meta'], formatPosition(position).split('-'))
+    await this.#run(RAISE, positionFields(position))
   }
 
   async *requests(): AsyncGenerator<RememberedRequest[]> {
     const ownId = (await this.look())?.id ?? 0
     for await (const keys of this.#scan('requests:')) {
-      const hashes = (await this.#call(() => this.#connection.script(READ_HASHES, keys, []))) as Buffer[][]
+      const read = (hash: string) => this.#connection.run(READ_HASH, { hash }, {})
+      const hashes = (await this.#call(() => Promise.all(keys.map(read)))) as Buffer[][]
       const found = keys.flatMap((key, i) => requestsIn(key, hashes[i] ?? [], ownId))
-      if (found.length > 0) yield found
-    }
-    for await (const keys of this.#scan('request:')) {
-      const read = (key: string) => Promise.all([this.#redis.get(key), this.#redis.pexpiretime(key)])
-      const values = await this.#call(() => Promise.all(keys.map(read)))
-      const found = keys.flatMap((key, i) => oldRequest(key, values[i] ?? [null, 0], ownId))
       if (found.length > 0) yield found
     }
   }
@@ -138,18 +130,20 @@ class RedisRelocation implements Relocation {
     for (const piece of pieces(requests)) {
       const args = piece.flatMap((request) => {
         const { bucket, key } = request
-        return [
-          this.#key(`requests:${bucket}:${key.toString('hex', 0, SHARD_BYTES)}`),
-          Buffer.concat([key.subarray(SHARD_BYTES), formatRequest(request, ownId)]),
-          String((bucket + 1) * IDEMPOTENCY_BUCKET_MS + IDEMPOTENCY_MEMORY_MS),
-        ]
+        return recordArguments(KEPT_REQUEST, {
+          bucket: String(bucket),
+          shard: key.toString('hex', 0, SHARD_BYTES),
+          fieldAndValue: Buffer.concat([key.subarray(SHARD_BYTES), formatRequest(request, ownId)]),
+        })
       })
-      await this.#script(ADD_REQUESTS, ['meta'], args)
+      await this.#run(ADD_REQUESTS, { prefix: this.#prefix }, args)
     }
   }
 
   async *insertIds(): AsyncGenerator<RememberedIds> {
-    const first = idBucketAt(Date.now()) - OLD_ID_BUCKETS
+    // By the clock by which the journal forgets, see REMEMBERED.
+    const remembered = await this.#call(() => this.#redis.hget(this.#key('meta'), 'remembered'))
+    const first = idBucketAt(Number(remembered ?? Date.now())) - OLD_ID_BUCKETS
     const index = await this.#call(() => this.#redis.hgetall(this.#key('ids')))
     for (const [name, text] of Object.entries(index)) {
       for (const { bucket, hashes } of tiersIn(text)) {
@@ -167,8 +161,8 @@ class RedisRelocation implements Relocation {
   async addInsertIds({ sender, bucket, ids }: RememberedIds): Promise<void> {
     const step = PIECE * INSERT_ID_BYTES
     for (let at = 0; at < ids.length; at += step) {
-      const args = [this.#prefix, senderName(sender), String(bucket), ids.subarray(at, at + step)]
-      await this.#script(ADD_INSERT_IDS, ['meta'], args)
+      const fields = { sender: senderName(sender), bucket: String(bucket), ids: ids.subarray(at, at + step) }
+      await this.#run(ADD_INSERT_IDS, { prefix: this.#prefix, ...fields })
     }
   }
 
@@ -186,13 +180,15 @@ class RedisRelocation implements Relocation {
 
   async addStates(states: KeptState[]): Promise<void> {
     for (const piece of pieces(states)) {
-      const args = piece.flatMap(({ stateKey, version, state }) => [stateKey, formatPosition(version), state])
-      await this.#script(ADD_STATES, ['meta'], [this.#prefix, ...args])
+      const args = piece.flatMap(({ stateKey, version, state }) =>
+        recordArguments(KEPT_STATE, { stateKey, version: formatPosition(version), state }),
+      )
+      await this.#run(ADD_STATES, { prefix: this.#prefix }, args)
     }
   }
 
   async keepStates(isOwn: (stateKey: string) => boolean): Promise<void> {
-    const remove = (stateKeys: string[]) => this.#script(REMOVE_STATES, ['meta'], [this.#prefix, ...stateKeys])
+    const remove = (stateKeys: string[]) => this.#run(REMOVE_STATES, { prefix: this.#prefix }, stateKeys)
     for await (const keys of this.#stateKeys(true)) await remove(keys.map(lastPart))
     for await (const keys of this.#stateKeys(false)) {
       const foreign = keys.map(lastPart).filter((stateKey) => !isOwn(stateKey))
@@ -209,14 +205,14 @@ class RedisRelocation implements Relocation {
   }
 
   async #setLayout(version: string, closedFor: string): Promise<void> {
-    if ((await this.#script(SET_LAYOUT, ['meta', MARK], [version, closedFor])) === 1) return
+    if ((await this.#run(SET_LAYOUT, { version, closedFor })) === 1) return
     throw new Error('there is no journal in this Redis; create it first')
   }
 
   /** The keys of the states that expire, or of those that do not. */
   async *#stateKeys(doExpire: boolean): AsyncGenerator<string[]> {
     for await (const found of this.#scan('state:')) {
-      const keys = found.filter((key) => key !== this.#key(MARK))
+      const keys = found.filter((key) => key !== this.#keys.mark)
       const times = await this.#call(() => Promise.all(keys.map((key) => this.#redis.pexpiretime(key))))
       // -1: does not expire; -2: has expired
       const wanted = keys.filter((_, i) => (doExpire ? (times[i] ?? 0) >= 0 : times[i] === -1))
@@ -240,9 +236,13 @@ class RedisRelocation implements Relocation {
     return `${this.#prefix}:${name}`
   }
 
-  async #script(script: string, keys: string[], args: (string | Buffer)[]): Promise<unknown> {
-    const names = keys.map((name) => this.#key(name))
-    return await this.#call(() => this.#connection.script(script, names, args, this.#replicas))
+  #run<Key extends keyof JournalKeys, Arg extends string>(
+    script: Script<Key, Arg>,
+    args: Record<Arg, Argument>,
+    rest?: readonly Argument[],
+  ): Promise<unknown> {
+    const options = { rest, replicas: this.#replicas }
+    return this.#call(() => this.#connection.run(script, this.#keys, args, options))
   }
 
   async #call<T>(command: () => Promise<T>): Promise<T> {
@@ -273,23 +273,7 @@ function requestsIn(key: string, hash: Buffer[], ownId: number): RememberedReque
   return requests
 }
 
-/** A request of a version before 0.2, at `<prefix>:request:<key>`: its position and fingerprint, and when it expires. */
-function oldRequest(key: string, [value, expiresAt]: [string | null, number], ownId: number): RememberedRequest[] {
-  if (value === null || expiresAt <= 0) return []
-  const [position = '', fingerprint = ''] = value.split(' ')
-  return [
-    {
-      bucket: bucketAt(expiresAt - IDEMPOTENCY_MEMORY_MS),
-      key: Buffer.from(lastPart(key), 'hex').subarray(0, KEY_BYTES),
-      fingerprint: Buffer.from(fingerprint, 'hex').subarray(0, FINGERPRINT_BYTES),
-      position: parsePosition(position),
-      index: 0,
-      journalId: ownId,
-    },
-  ]
-}
-
-/** The tiers of a sender's ids that are kept, as INSERT_IDS records them: their buckets, and the names of their hashes. */
+/** The buckets, and the names of the hashes, of a sender's living tiers: see shared/insert-ids.lua. */
 function tiersIn(text: string): { bucket: number; hashes: string[] }[] {
   return text
     .split(' ')

@@ -3,30 +3,29 @@ import type { Redis } from 'ioredis'
 import { parsePosition } from '../../model/position.js'
 import type { StateReading, StatesMark } from '../journal.js'
 import { parseState } from './encoding.js'
-import { MARK_STATES, READ_STATES } from './scripts/read.js'
-import { STATES_MARK } from './scripts/shared.js'
+import { type JournalKeys, stateKey } from './keys.js'
+import type { RunScript } from './script.js'
+import { MARK_STATES, READ_STATES } from './scripts.js'
 
 export interface RedisStatesOptions {
   prefix: string
-  keys: Record<'stream' | 'meta', string>
+  keys: Pick<JournalKeys, 'mark'>
   redis: Redis
-  script(script: string, keys: string[], args: string[]): Promise<unknown>
+  run: RunScript
 }
 
 /** The states of the Redis journal, each in a key of its own, and their mark. */
 export class RedisStates {
   readonly #options: RedisStatesOptions
-  readonly #markKey: string
 
   constructor(options: RedisStatesOptions) {
     this.#options = options
-    this.#markKey = `${options.prefix}:state:${STATES_MARK}`
   }
 
   /** See the method of the same name in Journal. */
   async read(stateKeys: string[], maxBytes: number): Promise<StateReading> {
-    const { prefix, keys, script } = this.#options
-    const reply = await script(READ_STATES, [keys.meta], [prefix, String(maxBytes), ...stateKeys])
+    const { prefix, run } = this.#options
+    const reply = await run(READ_STATES, { prefix, bytes: String(maxBytes) }, stateKeys)
     const [readAt, mark, ...values] = reply as (Buffer | null)[]
     return {
       readAt: Number(readAt),
@@ -41,17 +40,16 @@ export class RedisStates {
    * @param layout the version of the layout of this process
    */
   async mark(id: number, layout: string): Promise<StatesMark> {
-    const { keys, script } = this.#options
-    const reply = await script(MARK_STATES, [keys.stream, keys.meta, this.#markKey], [String(id), layout, randomUUID()])
+    const reply = await this.#options.run(MARK_STATES, { journalId: String(id), layout, random: randomUUID() })
     const [readAt, mark = ''] = (reply as Buffer[]).map(String)
     return { readAt: Number(readAt), mark, madeAt: parsePosition(mark.slice(mark.indexOf(' ') + 1)) }
   }
 
   /** Removes all of them, in steps, each of which removes the mark. */
   async clear(): Promise<void> {
-    const { prefix, redis } = this.#options
-    for await (const keys of redis.scanStream({ match: `${prefix}:state:*`, count: 1000 })) {
-      if (keys.length > 0) await redis.unlink([this.#markKey, ...keys])
+    const { prefix, keys, redis } = this.#options
+    for await (const found of redis.scanStream({ match: stateKey(prefix, '*'), count: 1000 })) {
+      if (found.length > 0) await redis.unlink([keys.mark, ...found])
     }
   }
 }

@@ -1,5 +1,6 @@
 import { EventFault, formatEvent } from '../../contract/event-text.js'
 import { isName, MAX_BATCH } from '../../contract/limits.js'
+import type { Appends } from '../../ingest/group-commit.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
 import { given } from '../../lib/given.js'
 import { type InsertIds, insertIdsOfParsed } from '../../model/identified-events.js'
@@ -8,9 +9,8 @@ import { formatRejected } from '../../model/rejected.js'
 import type { Sender } from '../../model/sender.js'
 import { isPlaceholder } from '../../model/user-names.js'
 import type { ParsedEvent } from '../../model/verbatim.js'
-import type { Appends } from '../../pipeline/lane-router.js'
-import { type Fault, type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../../pipeline/people.js'
-import type { Toll } from '../../pipeline/toll.js'
+import type { Toll } from '../../states/toll.js'
+import { type Fault, type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../../users/people.js'
 import type { SdkEvent, SdkMessage } from '../../vendors/message.js'
 
 export interface IngestParts extends PeopleParts {

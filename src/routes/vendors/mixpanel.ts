@@ -1,8 +1,7 @@
 import type { JsonValue } from '../../json/value.js'
 import { arrayOfLines, mixpanelEvents, mixpanelUpdates } from '../../vendors/mixpanel.js'
 import type { Ingested } from './ingest.js'
-import { PIXEL } from './pixel.js'
-import { type Answer, type CallContext, type SdkProtocol, vendorRoutes } from './protocol.js'
+import { type Answer, type CallContext, PIXEL, type SdkProtocol, vendorRoutes } from './protocol.js'
 
 /** Exactly this text is a success for Mixpanel's SDKs. */
 const TAKEN: Answer = { type: 'text/plain', body: '1' }

@@ -3,10 +3,10 @@ import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, F
 import { ApiError } from '../../contract/errors.js'
 import { deepProperties } from '../../contract/nesting.js'
 import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
-import type { Admission } from '../../http/admission.js'
+import type { Admission } from '../../http/admission/admission.js'
+import { senderOf } from '../../http/admission/authenticate.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
-import { asApiError, noteFailure, retryHeaders } from '../../http/error-handler.js'
-import { senderOf } from '../../http/sender.js'
+import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error-handler.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
 import { RowFault } from '../../vendors/row.js'
@@ -86,7 +86,9 @@ export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOp
     app.register(
       async (scope) => {
         allowAnyPage(scope)
-        scope.setErrorHandler((error: FastifyError, request, reply) => fail(protocol, error, request, reply))
+        scope.setErrorHandler((error: FastifyError, request, reply) => {
+          return whenDue(error, request, () => fail(protocol, error, request, reply))
+        })
         // A page may read that, too: a status that it cannot see is taken for a broken connection.
         scope.setNotFoundHandler((request, reply) => fail(protocol, unknownCall(), request, reply))
         // What is sent to an unknown call is not read.
@@ -278,4 +280,10 @@ function asText(value: string | string[] | undefined): string | undefined {
 /** Some SDKs end their paths with a slash; for the path of a prefix itself Fastify adds both spellings. */
 function spellings(path: string): string[] {
   return path === '/' ? [path] : [path, `${path}/`]
+}
+
+/** A transparent GIF of one pixel, for calls that a mail or a page makes by showing an image. */
+export const PIXEL: Answer = {
+  type: 'image/gif',
+  body: Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64'),
 }

@@ -1,6 +1,5 @@
 import { segmentMessages } from '../../vendors/segment.js'
-import { PIXEL } from './pixel.js'
-import { type Answer, type SdkProtocol, vendorRoutes } from './protocol.js'
+import { type Answer, PIXEL, type SdkProtocol, vendorRoutes } from './protocol.js'
 
 const SUCCESS: Answer = { body: '{"success":true}' }
 /** Types of messages by the letters that analytics.js has for them. */

@@ -31,7 +31,7 @@ export class JsonText {
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 const TIMEOUT_MS = 45_000
-const SESSION_PATH = '/session'
+const SIGN_IN_PATH = '/session'
 /** A POST that changes nothing. */
 const QUERY_PATH = '/public/query'
 /** Statuses of what passes by itself: no response, and those of a service that is not ready or behind a proxy without it. */
@@ -45,25 +45,25 @@ let hasEnded = false
 /** what waits for somebody to sign in again */
 const waiting = new Set<() => void>()
 
-/** The token of the session that has begun, which every change carries. */
+/** The token of the sign-in, which every change carries. */
 export function setCsrfToken(token: string): void {
   csrfToken = token
 }
 
-/** @param listener called when the session has ended, as when its key was revoked */
+/** @param listener called when somebody was signed out, as when the key was revoked */
 export function whenSignedOut(listener: (reason: string) => void): void {
   onSignedOut = listener
 }
 
-/** Notes that the session has ended: what is read waits for the next one. @param reason for people */
-export function endSession(reason: string): void {
+/** Notes that nobody is signed in any more: what is read waits for the next sign-in. @param reason for people */
+export function noteSignedOut(reason: string): void {
   if (hasEnded) return
   hasEnded = true
   onSignedOut(reason)
 }
 
-/** Notes that a session has begun: what has waited for it is read now. */
-export function resumeSession(): void {
+/** Notes that somebody has signed in: what has waited for it is read now. */
+export function noteSignedIn(): void {
   signIns++
   hasEnded = false
   for (const resume of waiting) resume()
@@ -77,7 +77,7 @@ export function isPassing(error: Error): boolean {
 }
 
 /**
- * Calls the service with the session of the page. What only reads waits while nobody is signed in.
+ * Calls the service with the sign-in of the page. What only reads waits while nobody is signed in.
  * @param path with its query, such as `/public/events?limit=10`
  * @param signal ends the call, which then rejects with an AbortError
  * @throws CallError
@@ -119,7 +119,7 @@ interface RequestOptions {
 async function request(method: Method, path: string, options: RequestOptions): Promise<Response> {
   const isRead = method === 'GET' || path === QUERY_PATH
   for (;;) {
-    if (hasEnded && isRead && path !== SESSION_PATH) await untilSignedIn(options.caller)
+    if (hasEnded && isRead && path !== SIGN_IN_PATH) await untilSignedIn(options.caller)
     const before = signIns
     const response = await watched(() => attempt(method, path, options)).catch((error) => {
       if (error instanceof CallError) lookForTrouble()
@@ -128,10 +128,10 @@ async function request(method: Method, path: string, options: RequestOptions): P
     if (response.ok) return response
     const error = await failureOf(response)
     if (isPassing(error)) lookForTrouble()
-    if (error.status !== 401 || path === SESSION_PATH) throw error
-    // Whoever has signed in meanwhile has another session.
-    if (before === signIns) endSession('The session has ended: sign in again.')
-    if (!isRead) throw new CallError('The session had ended. Sign in, then do it again.', 401, error.code)
+    if (error.status !== 401 || path === SIGN_IN_PATH) throw error
+    // Whoever has signed in meanwhile has another sign-in.
+    if (before === signIns) noteSignedOut('You have been signed out: sign in again.')
+    if (!isRead) throw new CallError('You had been signed out. Sign in, then do it again.', 401, error.code)
   }
 }
 

@@ -1,15 +1,15 @@
 import type { ComponentChildren } from 'preact'
 import { useCallback, useEffect, useState } from 'preact/hooks'
 import { readEventNames } from '../api/schema.js'
-import type { Session } from '../api/session.js'
+import type { SignIn } from '../api/sign-in.js'
 import { useLoaded } from '../lib/use-loaded.js'
 
 /** Projects that are known to have events, so that each is asked about once. */
 const filled = new Set<string>()
 
 /** Shows a view, but while the project has no events how to send some. */
-export function NeedsEvents({ session, children }: { session: Session; children: ComponentChildren }) {
-  const { project } = session
+export function NeedsEvents({ signIn, children }: { signIn: SignIn; children: ComponentChildren }) {
+  const { project } = signIn
   const [isFilled, setFilled] = useState(filled.has(project))
   const found = useLoaded(isFilled ? null : project, async (signal) => {
     // Which the service knows by heart; a first event it would have to look for.
@@ -28,5 +28,5 @@ export function NeedsEvents({ session, children }: { session: Session; children:
   // Nearly all projects have some: their view does not wait for the answer.
   if (!isEmpty) return <>{children}</>
   const Welcome = welcome.value
-  return Welcome && <Welcome session={session} onFirstEvent={note} />
+  return Welcome && <Welcome signIn={signIn} onFirstEvent={note} />
 }

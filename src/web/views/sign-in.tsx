@@ -1,16 +1,16 @@
 import { useState } from 'preact/hooks'
-import { type Session, signIn } from '../api/session.js'
+import { type SignIn, signInWith } from '../api/sign-in.js'
 import { useModal } from '../ui/dialog.js'
 import { Failure } from '../ui/notice.js'
 
 interface SignInProps {
   /** why somebody who was signed in is asked again */
   reason?: string
-  onSignedIn: (session: Session) => void
+  onSignedIn: (signIn: SignIn) => void
 }
 
 /** Asks for a key, of which the browser keeps nothing: it gets a cookie that no script can read. */
-export function SignIn({ reason, onSignedIn }: SignInProps) {
+export function SignInForm({ reason, onSignedIn }: SignInProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
   const submit = async (event: SubmitEvent) => {
@@ -19,7 +19,7 @@ export function SignIn({ reason, onSignedIn }: SignInProps) {
     setBusy(true)
     setError(null)
     try {
-      onSignedIn(await signIn(String(new FormData(form).get('key')).trim()))
+      onSignedIn(await signInWith(String(new FormData(form).get('key')).trim()))
     } catch (failure) {
       setError(failure as Error)
       setBusy(false)
@@ -49,7 +49,7 @@ export function SignInAgain(props: Required<SignInProps>) {
   return (
     // Escape would uncover the page.
     <dialog ref={element} class="sign-in" aria-label="Sign in again" onClose={() => element.current?.showModal()}>
-      <SignIn {...props} />
+      <SignInForm {...props} />
     </dialog>
   )
 }

@@ -1,8 +1,8 @@
-import type { Session } from '../api/session.js'
+import type { SignIn } from '../api/sign-in.js'
 import type { Route } from '../lib/route.js'
 
 /** What every view is given. */
 export interface ViewProps {
-  session: Session
+  signIn: SignIn
   route: Route
 }

@@ -1,19 +1,19 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { followEvents } from '../api/live-events.js'
-import type { Session } from '../api/session.js'
+import type { SignIn } from '../api/sign-in.js'
 import { BASE } from '../lib/base.js'
 import { snippetsFor } from '../lib/snippets.js'
 import { Code } from '../ui/code.js'
 import { Tabs } from '../ui/tabs.js'
 
 interface WelcomeProps {
-  session: Session
+  signIn: SignIn
   /** called when the first event has arrived */
   onFirstEvent: () => void
 }
 
 /** Shown in the place of a view that has nothing to show yet: how to send a first event, until that arrives. */
-export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
+export default function Welcome({ signIn, onFirstEvent }: WelcomeProps) {
   const [selected, setSelected] = useState(0)
   const arrived = useRef(onFirstEvent)
   arrived.current = onFirstEvent
@@ -58,7 +58,7 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
           one, run this where the service runs; it is shown only once:
         </p>
         <Code
-          text={`npx tallyhouse keys create --project ${session.project} --kind write`}
+          text={`npx tallyhouse keys create --project ${signIn.project} --kind write`}
           label="How to make a write key"
         />
       </section>

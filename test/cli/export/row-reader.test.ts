@@ -6,7 +6,7 @@ import { Runs } from '../../../src/cli/export/runs.js'
 import { Connection } from '../../../src/client/connection.js'
 import type { RowFormat } from '../../../src/contract/formats.js'
 import { cursorAfter, parseCursor } from '../../../src/model/cursor.js'
-import { answer, type Fault, failure, faultyServer } from '../../client/faulty-server.js'
+import { answer, type Fault, faultyServer } from '../../client/faulty-server.js'
 import { SECRET_KEY } from '../../helper.js'
 
 const NAMES = '"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n'
@@ -153,9 +153,4 @@ t.test('the service counts what was exported', async (t) => {
   t.equal(await runs.areAll(5, null, END), true)
   t.equal(await runs.areAll(5, 'since', END), true)
   t.match(received, [{ method: 'HEAD', url: '/public/export?limit=5' }, {}, { url: /cursor=since/ }])
-})
-
-t.test('a service without the call is named', async (t) => {
-  const { reader } = await open(t, 'ndjson', [failure(404, 'not_found')])
-  await t.rejects(reader.read(), { message: /older than this command/ })
 })

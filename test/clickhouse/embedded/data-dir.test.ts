@@ -105,23 +105,11 @@ t.test('a process in another pid namespace owns it as long as it lives', { skip:
 t.test('an owner with another host is named with it', async (t) => {
   const dir = t.testdir({})
   const { release } = await lockDataFolder(dir)
-  await writeFile(join(dir, 'owner.lock'), JSON.stringify({ pid: 1, started: null, host: 'another' }))
+  await writeFile(join(dir, 'owner.lock'), JSON.stringify({ pid: 1, host: 'another' }))
   await t.rejects(lockDataFolder(dir), { message: /in use by process 1 on another\./ })
   await writeFile(join(dir, 'owner.lock'), '')
   await t.rejects(lockDataFolder(dir), { message: /in use by another process\./ })
   await release()
-})
-
-t.test('a pid that another process has now is no owner', { skip: !onLinux && 'needs /proc' }, async (t) => {
-  const dir = t.testdir({ 'owner.lock': JSON.stringify({ pid: process.pid, started: '1' }) })
-  const { release } = await lockDataFolder(dir)
-  t.not(JSON.parse(await readFile(join(dir, 'owner.lock'), 'utf8')).started, '1')
-  await release()
-})
-
-t.test('without a start time the pid alone decides', async (t) => {
-  const dir = t.testdir({ 'owner.lock': JSON.stringify({ pid: process.pid, started: null }) })
-  await t.rejects(lockDataFolder(dir), inUseBy(dir, process.pid))
 })
 
 t.test('what no owner has written is replaced', async (t) => {

@@ -1,7 +1,7 @@
-import { openStore } from '../../../src/clickhouse/open.js'
 import { loadConfig } from '../../../src/config.js'
 import { KEY_KINDS, makeKey, storedKey } from '../../../src/keys/keys.js'
 import { insertKeys } from '../../../src/store/api-keys.js'
+import { openStore } from '../../../src/store/open.js'
 import { parseMetrics, type Sample, sumOf, sumOfMost } from '../../../src/web/lib/prometheus.js'
 import {
   type Scope,

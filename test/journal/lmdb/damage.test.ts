@@ -1,14 +1,12 @@
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { open } from 'lmdb'
 import t from 'tap'
-import type { Append, Commit, Journal, WaitingEntry } from '../../../src/journal/journal.js'
-import { encodeEntryHead, positionKey } from '../../../src/journal/lmdb/encoding.js'
+import type { Append, Commit, Journal } from '../../../src/journal/journal.js'
 import { EntryLog } from '../../../src/journal/lmdb/entry-log.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
 import { openLmdbRelocation } from '../../../src/journal/lmdb/relocation.js'
-import { type Position, START } from '../../../src/model/position.js'
+import { START } from '../../../src/model/position.js'
 import { randomName, temporaryFolder } from '../../helper.js'
 
 const ALL = 1e9
@@ -110,69 +108,6 @@ t.test('neither the journal nor a relocation begins anew where entries are witho
   const relocation = openLmdbRelocation({ path })
   await t.rejects(relocation.create(), /no data\.mdb/)
   await relocation.close()
-})
-
-/** As a version without a log, which does not see its entries. */
-async function asEarlierVersion(
-  path: string,
-  { stored, left = [] }: { stored?: Position; left?: Position[] },
-): Promise<void> {
-  const root = open({ path, maxDbs: 16 })
-  const meta = root.openDB<{ stored: string }, string>({ name: 'meta', encoding: 'json' })
-  const entries = root.openDB<Buffer, Buffer>({ name: 'entries', encoding: 'binary', keyEncoding: 'binary' })
-  for (const position of left) {
-    const body = Buffer.from('{}')
-    const entry: WaitingEntry = {
-      position,
-      kind: 'events',
-      projectId: 'p',
-      count: 1,
-      receivedAt: 1,
-      body,
-      shares: [{ holder: 'secret:p', bytes: body.length }],
-    }
-    await entries.put(positionKey(position), Buffer.concat([encodeEntryHead(entry), body]))
-  }
-  const found = meta.get('meta')
-  if (found && stored) await meta.put('meta', { ...found, stored: String(stored) })
-  await root.close()
-}
-
-t.test('the journal does not open if an earlier version moved on without its entries', async (t) => {
-  const path = await newFolder()
-  let journal = await openAt(path)
-  const [outcome] = await journal.write([append('one')])
-  const position = outcome?.status === 'done' ? outcome.position : START
-  const drain = async () => {
-    const block = await journal.claim(ALL)
-    if (block) await journal.acknowledge(block, [])
-    await journal.close()
-  }
-  await drain()
-  const later = position + 100n
-  await asEarlierVersion(path, { stored: later })
-  journal = await openAt(path)
-  t.equal((await journal.progress()).stored, later, 'nothing waited')
-  await journal.write([append('two')])
-  await journal.close()
-  await asEarlierVersion(path, { stored: later + (1n << 40n) })
-  await t.rejects(openAt(path), /an earlier version used the journal/)
-  await asEarlierVersion(path, { stored: later })
-  journal = await openAt(path)
-  t.equal((await journal.depth()).entries, 1)
-  await drain()
-})
-
-t.test('the journal does not open if entries of an earlier version are neither in its log nor after it', async (t) => {
-  const path = await newFolder()
-  // Within a millisecond, the first entry would have the very position that is left below.
-  let now = Date.now()
-  const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now++ })
-  const { stored } = await journal.progress()
-  await journal.write([append('one')])
-  await journal.close()
-  await asEarlierVersion(path, { left: [stored + 1n] })
-  await t.rejects(openAt(path), /earlier version is older than those of the log/)
 })
 
 /** Makes all writes of this process to files of this name and with these flags (octal) fail. */

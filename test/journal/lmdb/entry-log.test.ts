@@ -2,10 +2,8 @@ import assert from 'node:assert/strict'
 import { appendFile, cp, readdir, readFile, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { open } from 'lmdb'
 import t from 'tap'
 import type { Append, Journal, WaitingEntry } from '../../../src/journal/journal.js'
-import { encodeEntryHead, positionKey } from '../../../src/journal/lmdb/encoding.js'
 import { EntryLog, readEntryLog } from '../../../src/journal/lmdb/entry-log.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
 import { HEADER_BYTES } from '../../../src/journal/lmdb/segment.js'
@@ -176,44 +174,10 @@ const append = (text: string): Append => ({
   body: Buffer.from(text),
 })
 
-async function textsOf(journal: Journal): Promise<string[]> {
+async function _textsOf(journal: Journal): Promise<string[]> {
   const block = await journal.claim(ALL)
   return block?.entries.map(({ body }) => body.toString()) ?? []
 }
-
-t.test('entries that a version without a log left in LMDB are stored first, and once', async (t) => {
-  const path = await newFolder()
-  const leaveBehind = async (positions: Position[]) => {
-    const root = open({ path, maxDbs: 16 })
-    const entries = root.openDB<Buffer, Buffer>({ name: 'entries', encoding: 'binary', keyEncoding: 'binary' })
-    for (const position of positions) {
-      const old = entry(position, Buffer.from(`old ${position}`))
-      await entries.put(positionKey(position), Buffer.concat([encodeEntryHead(old), old.body]))
-    }
-    const meta = root.openDB<object, string>({ name: 'meta', encoding: 'json' })
-    if (!meta.get('meta')) await meta.put('meta', { id: 7, stored: '4', frozen: ['5', '6'] })
-    await root.close()
-  }
-  await leaveBehind([5n, 6n, 7n])
-  let journal = await openLmdbJournal({ path, maxBytes: ALL })
-  t.equal(journal.id, 7)
-  t.match(await journal.progress('p'), { stored: 4n, appended: 7n, pending: 3 })
-  await journal.write([append('new')])
-  await journal.close()
-
-  // As if the process had died before LMDB let them go.
-  await leaveBehind([5n, 6n, 7n])
-  journal = await openLmdbJournal({ path, maxBytes: ALL })
-  t.teardown(() => journal.close())
-  const frozen = await journal.claim(ALL)
-  t.match(frozen, { isRepeated: true, first: 5n, last: 6n })
-  t.same(
-    frozen?.entries.map(({ body }) => body.toString()),
-    ['old 5', 'old 6'],
-  )
-  if (frozen) await journal.acknowledge(frozen, [])
-  t.same(await textsOf(journal), ['old 7', 'new'])
-})
 
 t.test('entries are read from the log where memory has no room for them', async (t) => {
   const path = await newFolder()

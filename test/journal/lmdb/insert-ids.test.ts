@@ -6,7 +6,9 @@ import { Draft } from '../../../src/journal/lmdb/draft.js'
 import type { IdLimits } from '../../../src/journal/lmdb/id-bucket.js'
 import { LmdbInsertIds } from '../../../src/journal/lmdb/insert-ids.js'
 import { type LmdbTables, openTables } from '../../../src/journal/lmdb/tables.js'
+import { transact } from '../../../src/journal/lmdb/transact.js'
 import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../../src/model/insert-id.js'
+import type { Sender } from '../../../src/model/sender.js'
 import { temporaryFolder } from '../../helper.js'
 import { sent } from '../writes.js'
 
@@ -217,4 +219,44 @@ t.test('expired ids leave nothing behind', async (t) => {
     await tables.root.transaction(() => ids.forget(later, 100))
   }
   t.equal(tables.insertIds.getCount(), 0)
+})
+
+t.test('LmdbInsertIds removes what it dropped although a transaction fails', async (t) => {
+  const tables = openTables(await temporaryFolder(t))
+  t.teardown(() => tables.root.close())
+  const ids = new LmdbInsertIds(tables, { limits: LIMITS })
+  const draft = new Draft()
+  ids.take(sent(idsOf([...Array(50).keys()])), WEEKS, draft)
+  ids.record(draft)
+  await draft.commit(tables.root)
+  const later = WEEKS + 2 * OLD_ID_BUCKETS * INSERT_ID_BUCKET_MS
+  await t.rejects(
+    transact(tables.root, () => {
+      ids.forget(later, 1000)
+      throw new Error('the disk is full')
+    }),
+  )
+  for (let i = 0; i < 3; i++) await transact(tables.root, () => ids.forget(later, 1000))
+  t.equal(tables.insertIds.getCount(), 0, 'no page or record of it is left')
+  t.equal(tables.idSpaces.getCount(), 0)
+})
+
+t.test('LmdbInsertIds tells no sender of ids forgotten early that have expired', async (t) => {
+  const tables = openTables(await temporaryFolder(t))
+  t.teardown(() => tables.root.close())
+  const shortened: string[] = []
+  const onShortened = ({ projectId }: Sender) => shortened.push(projectId)
+  const ids = new LmdbInsertIds(tables, { limits: LIMITS, max: { secret: 100, page: 100 }, onShortened })
+  const send = async (numbers: number[], now: number) => {
+    const draft = new Draft()
+    ids.take(sent(idsOf(numbers)), now, draft)
+    ids.record(draft)
+    await draft.commit(tables.root)
+    ids.find(sent(idsOf([0])), now)
+  }
+  const later = WEEKS + 2 * OLD_ID_BUCKETS * INSERT_ID_BUCKET_MS
+  await send([...Array(80).keys()], WEEKS)
+  await send([...Array(80).keys()], later)
+  t.strictSame(shortened, [])
+  t.match([...ids.use(later)], [{ ids: 80, since: null }])
 })

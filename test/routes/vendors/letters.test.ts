@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openStore } from '../../../src/clickhouse/open.js'
+import { openStore } from '../../../src/store/open.js'
 import { until } from '../../helper.js'
 import { startSdkApp } from './sdk-app.js'
 

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { openStore } from '../../../src/clickhouse/open.js'
 import { Shards } from '../../../src/clickhouse/shards.js'
+import { replayDeadLetter } from '../../../src/ingest/replay.js'
 import { parseRejected } from '../../../src/model/rejected.js'
-import { replayDeadLetter } from '../../../src/pipeline/replay.js'
 import { readDeadLetterBody, readDeadLetters } from '../../../src/store/dead-letters.js'
+import { openStore } from '../../../src/store/open.js'
 import { settingsFor, until } from '../../helper.js'
 import { startSdkApp } from './sdk-app.js'
 

@@ -1,8 +1,8 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
-import { openStore } from '../../../src/clickhouse/open.js'
 import { KEY_KINDS, type KeyKind, makeKey, storedKey } from '../../../src/keys/keys.js'
 import { insertKeys } from '../../../src/store/api-keys.js'
+import { openStore } from '../../../src/store/open.js'
 import { type Client, type StoredEvent, settingsFor, startApp, until } from '../../helper.js'
 
 export interface SdkApp {

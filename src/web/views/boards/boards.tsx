@@ -11,10 +11,10 @@ import { boardLink, createBoard, WHY_SECRET } from './links.js'
 import { Overview } from './overview.js'
 
 /** The boards of a project, and one that every project has by itself. */
-export default function Boards({ session, route }: ViewProps) {
+export default function Boards({ signIn, route }: ViewProps) {
   const list = useLoaded('boards', listBoards)
   const [isNaming, setNaming] = useState(false)
-  const canEdit = session.kind === 'secret'
+  const canEdit = signIn.kind === 'secret'
   const wanted = route.view === 'board' ? route.rest[0] : undefined
   const failure = list.error && <Failure error={list.error} onRetry={list.reload} />
   // A board that is named is there without the list: somebody may be editing it while that is read again.

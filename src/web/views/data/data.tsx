@@ -5,7 +5,7 @@ import { EventProperties } from './event-properties.js'
 import { EventTable } from './event-table.js'
 
 /** What is stored: names of events and their properties, and what could not be stored. */
-export default function Data({ session, route: { rest, query } }: ViewProps) {
+export default function Data({ signIn, route: { rest, query } }: ViewProps) {
   const [part = 'events', name] = rest
   if (part === 'events' && name !== undefined) return <EventProperties key={name} event={name} />
   const parts = { events: 'Events', 'dead-letters': 'Dead letters' }
@@ -23,7 +23,7 @@ export default function Data({ session, route: { rest, query } }: ViewProps) {
           </a>
         ))}
       </nav>
-      {part === 'dead-letters' ? <DeadLetters session={session} query={query} /> : <EventTable query={query} />}
+      {part === 'dead-letters' ? <DeadLetters signIn={signIn} query={query} /> : <EventTable query={query} />}
     </>
   )
 }

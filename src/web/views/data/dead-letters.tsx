@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { DeadLetter, ReplayedLetters } from '../../../contract/responses.js'
 import { readDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
-import type { Session } from '../../api/session.js'
+import type { SignIn } from '../../api/sign-in.js'
 import { allPages } from '../../lib/all-pages.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { numberText, timeText } from '../../lib/format.js'
@@ -21,20 +21,20 @@ const FILE_LIMIT = 100
 const CUT_LENGTH = 10_000
 
 interface DeadLettersProps {
-  session: Session
+  signIn: SignIn
   /** of the route */
   query: URLSearchParams
 }
 
 /** What could not be stored, why, and the way to try again. */
-export function DeadLetters({ session, query }: DeadLettersProps) {
+export function DeadLetters({ signIn, query }: DeadLettersProps) {
   const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
   const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => readDeadLetters(page, LIMIT, signal))
   const [asked, setAsked] = useState<string[] | null>(null)
   const [result, setResult] = useState<ReplayedLetters | null>(null)
   const letters = value?.dead_letters ?? []
   const waiting = letters.filter(({ replayed_at }) => replayed_at === null).map(({ id }) => id)
-  const mayReplay = session.kind === 'secret'
+  const mayReplay = signIn.kind === 'secret'
   const replay = async (ids: string[]) => {
     setResult(await replayDeadLetters(ids))
     reload()

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { deleteEvent, type ExactEvent, readEvent } from '../../api/events.js'
-import type { Session } from '../../api/session.js'
+import type { SignIn } from '../../api/sign-in.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { visible } from '../../lib/visible.js'
 import { Confirm, Dialog } from '../../ui/dialog.js'
@@ -11,14 +11,14 @@ import { PropertiesForm } from './properties-form.js'
 
 interface EventDialogProps {
   eventId: string
-  session: Session
+  signIn: SignIn
   onClose: () => void
   /** called with the event as it is once it was edited; with null once it was deleted */
   onChange?: (event: ExactEvent | null) => void
 }
 
 /** One event: its exact text, its user and session; with a secret key it can be edited and deleted. */
-export function EventDialog({ eventId, session, onClose, onChange }: EventDialogProps) {
+export function EventDialog({ eventId, signIn, onClose, onChange }: EventDialogProps) {
   const { value: event, error, reload } = useLoaded(eventId, (signal) => readEvent(eventId, signal))
   const [mode, setMode] = useState<'look' | 'edit' | 'delete'>('look')
   const remove = async () => {
@@ -42,7 +42,7 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
       {event && mode !== 'edit' && (
         <>
           <ExactTexts text={event.text} />
-          <Actions session={session} onEdit={() => setMode('edit')} onDelete={() => setMode('delete')} />
+          <Actions signIn={signIn} onEdit={() => setMode('edit')} onDelete={() => setMode('delete')} />
         </>
       )}
       {mode === 'delete' && (
@@ -54,8 +54,8 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
   )
 }
 
-function Actions({ session, onEdit, onDelete }: { session: Session; onEdit: () => void; onDelete: () => void }) {
-  if (session.kind !== 'secret') return <p class="hint after">Sign in with a secret key to edit or delete events.</p>
+function Actions({ signIn, onEdit, onDelete }: { signIn: SignIn; onEdit: () => void; onDelete: () => void }) {
+  if (signIn.kind !== 'secret') return <p class="hint after">Sign in with a secret key to edit or delete events.</p>
   return (
     <footer>
       <button type="button" class="danger" onClick={onDelete}>

@@ -37,7 +37,7 @@ const KINDS: readonly (readonly [Kind, string])[] = [
 const SETTLED_MS = 300
 
 /** Questions by choosing from what there is; the question is in the link. */
-export default function Explore({ session, route }: ViewProps) {
+export default function Explore({ signIn, route }: ViewProps) {
   const names = useMemo(() => new Names(), [])
   const shown = shownBy(route.query)
   const first = useLoaded(shown.text === '' ? 'first' : null, () => names.events(''))
@@ -48,7 +48,7 @@ export default function Explore({ session, route }: ViewProps) {
   const text = shown.text || JSON.stringify(firstQuestion(first.value?.[0]?.value ?? ''))
   return (
     <NamesContext.Provider value={names}>
-      <Question text={text} display={shown.display} saved={shown.saved} canSave={session.kind === 'secret'} />
+      <Question text={text} display={shown.display} saved={shown.saved} canSave={signIn.kind === 'secret'} />
     </NamesContext.Provider>
   )
 }

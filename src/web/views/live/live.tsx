@@ -13,7 +13,7 @@ import { type Live, useLive } from './use-live.js'
 const LOOK_MS = 15_000
 
 /** Events as they become visible, newest first. */
-export default function LiveView({ session, route }: ViewProps) {
+export default function LiveView({ signIn, route }: ViewProps) {
   const wish = readWish(route.query)
   const [eventId] = route.rest
   const live = useLive(wish)
@@ -40,7 +40,7 @@ export default function LiveView({ session, route }: ViewProps) {
         <EventDialog
           key={eventId}
           eventId={eventId}
-          session={session}
+          signIn={signIn}
           onClose={() => go(linkTo(['live'], { ...wish }))}
           onChange={(changed) => live.change(eventId, changed)}
         />

@@ -1,6 +1,6 @@
-import type { Session as StoredSession } from '../../../contract/responses.js'
+import type { Session } from '../../../contract/responses.js'
 import type { ExactEvent } from '../../api/events.js'
-import type { Session } from '../../api/session.js'
+import type { SignIn } from '../../api/sign-in.js'
 import { clockText, dayText, durationText, numberText } from '../../lib/format.js'
 import { go, linkTo } from '../../lib/route.js'
 import { timelineOf, type Visit } from '../../lib/timeline.js'
@@ -15,13 +15,13 @@ const PREVIEW_LENGTH = 300
 interface TimelineProps {
   /** of the user, the first of which the others are other names of */
   names: string[]
-  sessions: StoredSession[]
+  sessions: Session[]
   eventId: string | undefined
-  session: Session
+  signIn: SignIn
 }
 
 /** The events of a user by day and session, the latest first. */
-export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
+export function Timeline({ names, sessions, eventId, signIn }: TimelineProps) {
   const [distinctId = ''] = names
   const { events, hasMore, isLoading, error, readMore, change } = useEvents(names)
   return (
@@ -47,7 +47,7 @@ export function Timeline({ names, sessions, eventId, session }: TimelineProps) {
         <EventDialog
           key={eventId}
           eventId={eventId}
-          session={session}
+          signIn={signIn}
           onClose={() => go(linkTo(['users', distinctId]))}
           onChange={(changed) => change(eventId, changed)}
         />

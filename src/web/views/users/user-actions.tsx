@@ -1,20 +1,20 @@
 import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
-import type { Session } from '../../api/session.js'
+import type { SignIn } from '../../api/sign-in.js'
 import { eraseUser, exportPath } from '../../api/users.js'
 import { visible } from '../../lib/visible.js'
 import { Confirm } from '../../ui/dialog.js'
 
 interface UserActionsProps {
   distinctId: string
-  session: Session
+  signIn: SignIn
   onErased: (result: ErasedUsers) => void
 }
 
 /** Downloads all that there is of a user, and erases it. */
-export function UserActions({ distinctId, session, onErased }: UserActionsProps) {
+export function UserActions({ distinctId, signIn, onErased }: UserActionsProps) {
   const [isAsking, setAsking] = useState(false)
-  const mayErase = session.kind === 'secret'
+  const mayErase = signIn.kind === 'secret'
   return (
     <div class="user-actions">
       <a class="button" href={exportPath(distinctId)} download>
@@ -32,7 +32,7 @@ export function UserActions({ distinctId, session, onErased }: UserActionsProps)
   )
 }
 
-function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'session'> & { onClose: () => void }) {
+function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'signIn'> & { onClose: () => void }) {
   const [typed, setTyped] = useState('')
   return (
     <Confirm

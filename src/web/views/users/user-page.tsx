@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
-import type { Session } from '../../api/session.js'
+import type { SignIn } from '../../api/sign-in.js'
 import { type FoundUser, readUser } from '../../api/users.js'
 import { timeText } from '../../lib/format.js'
 import { emailOf, nameOf } from '../../lib/person.js'
@@ -25,11 +25,11 @@ interface UserPageProps {
   eventId: string | undefined
   /** the session that is open */
   sessionId: string | null
-  session: Session
+  signIn: SignIn
 }
 
 /** Everything that is known of one user. */
-export function UserPage({ userId, eventId, sessionId, session }: UserPageProps) {
+export function UserPage({ userId, eventId, sessionId, signIn }: UserPageProps) {
   const { value: user, error, reload } = useLoaded(userId, (signal) => readUser(userId, signal))
   const [erased, setErased] = useState<ErasedUsers | null>(null)
   const back = (
@@ -55,7 +55,7 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
           </h1>
           {user && <Called user={user} userId={userId} />}
         </div>
-        {user && <UserActions distinctId={user.distinctId} session={session} onErased={setErased} />}
+        {user && <UserActions distinctId={user.distinctId} signIn={signIn} onErased={setErased} />}
       </header>
       {error && <Failure error={error} onRetry={reload} />}
       {!user && !error && <Loading what="the user" />}
@@ -66,7 +66,7 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
           onRemoved={reload}
           eventId={eventId}
           sessionId={sessionId}
-          session={session}
+          signIn={signIn}
         />
       )}
     </>
@@ -104,7 +104,7 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
         <Aliases
           user={user}
           hint={names.length <= aliases.length ? `Events and sessions are shown of the first ${MAX_NAMES} names.` : ''}
-          mayRemove={open.session.kind === 'secret'}
+          mayRemove={open.signIn.kind === 'secret'}
           onRemoved={onRemoved}
         />
         <Sessions sessions={sessions} openId={open.sessionId} />

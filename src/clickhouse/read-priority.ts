@@ -1,0 +1,99 @@
+import type { ClickHouseSettings } from '@clickhouse/client'
+
+/**
+ * Nice values of the threads of a query. Accepting events has priority: at 15 a thread has a scheduling weight of 36, at 19
+ * of 15, and what accepts events on 2 cores about 3 × 1024. A thread costs more than its weight, because a thread that wakes
+ * waits for its time slice: at 15, two questions with two threads each took 15 % of the events a second, one with one
+ * thread 7 %.
+ */
+const NICE = { light: 15, heavy: 19 }
+/** A project whose queries have kept the store busy for longer than this, ms, yields to the others. */
+const LIGHT_MS = 1_500
+/** The time after which past use counts for a third (1/e), ms. */
+const FADES_MS = 10_000
+/** Projects to remember; past that, those are forgotten whose use has faded. */
+const MAX_PROJECTS = 1_000
+const SETTING = 'os_threads_nice_value_query'
+
+interface Server {
+  rows(query: string, parameters: { name: string }): Promise<unknown[]>
+}
+
+interface Use {
+  /** faded, ms */
+  ms: number
+  /** when `ms` was true, `performance.now()` */
+  at: number
+  running: number
+}
+
+/**
+ * Holds queries of projects back, behind what stores events and, where a project has used the store a lot in the last
+ * seconds, behind the queries of the others: a project that reads without end would otherwise get as much of the store as
+ * it has queries.
+ */
+export class ReadPriority {
+  readonly #clickhouse: Server
+  readonly #now: () => number
+  readonly #uses = new Map<string, Use>()
+  #isKnown: Promise<boolean> | undefined
+
+  /** @param now ms of any clock that never goes back */
+  constructor(clickhouse: Server, now: () => number = () => performance.now()) {
+    this.#clickhouse = clickhouse
+    this.#now = now
+  }
+
+  /** Counts a query of a project from now on. @returns ends it; call it once */
+  begin(project: string): () => void {
+    const use = this.#update(project)
+    use.running++
+    return () => {
+      this.#update(project)
+      use.running--
+    }
+  }
+
+  /** Settings for a query that begins now; none where the server cannot set priorities. @throws if it does not respond */
+  async settings(project: string): Promise<ClickHouseSettings> {
+    this.#isKnown ??= this.#find().catch((error: unknown) => {
+      this.#isKnown = undefined
+      throw error
+    })
+    if (!(await this.#isKnown)) return {}
+    return { [SETTING]: this.isHeavy(project) ? NICE.heavy : NICE.light } as ClickHouseSettings
+  }
+
+  /** Whether the project has used the store a lot in the last seconds. */
+  isHeavy(project: string): boolean {
+    return this.#uses.has(project) && this.#update(project).ms > LIGHT_MS
+  }
+
+  #update(project: string): Use {
+    const now = this.#now()
+    let use = this.#uses.get(project)
+    if (!use) {
+      if (this.#uses.size >= MAX_PROJECTS) this.#forget()
+      use = { ms: 0, at: now, running: 0 }
+      this.#uses.set(project, use)
+    }
+    const kept = Math.exp((use.at - now) / FADES_MS)
+    // What runs adds to what has faded, and fades itself.
+    use.ms = use.ms * kept + use.running * FADES_MS * (1 - kept)
+    use.at = now
+    return use
+  }
+
+  #forget(): void {
+    for (const [project, use] of this.#uses) {
+      if (use.running === 0 && this.#update(project).ms < 1) this.#uses.delete(project)
+    }
+  }
+
+  async #find(): Promise<boolean> {
+    const found = await this.#clickhouse.rows('SELECT 1 FROM system.settings WHERE name = {name:String}', {
+      name: SETTING,
+    })
+    return found.length > 0
+  }
+}

@@ -1,0 +1,143 @@
+import type { FastifyBaseLogger, FastifyInstance, preValidationHookHandler } from 'fastify'
+import type { KeyRing } from '../../keys/key-ring.js'
+import type { StoredKey } from '../../keys/keys.js'
+import type { BufferPool } from '../../lib/buffer-pool.js'
+import type { RecentOwners } from '../../lib/recent-owners.js'
+import { Turns } from '../../lib/turns.js'
+import type { ClientLimits } from '../socket/connection-limits.js'
+import { Authentication } from './authenticate.js'
+import { acceptJson, type Intake, ownerOf } from './body.js'
+import { BodyBudget } from './body-budget.js'
+import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
+import { acceptLines } from './line-body.js'
+import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
+import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
+import { SignIns } from './sign-in.js'
+import { WrongKeys } from './wrong-keys.js'
+
+/** Settings of the service, by their names. */
+export interface AdmissionSettings extends BrowserLimitSettings {
+  RATE_LIMIT: number
+  /** s */
+  RATE_LIMIT_WINDOW: number
+  WRONG_KEY_LIMIT: number
+  /** signs the sign-ins to the page, together with the hash of the key */
+  SESSION_SECRET?: string | undefined
+  /** bytes of the bodies in memory */
+  BODY_MEMORY: number
+  /** where the requests of keys are counted, a list for a Redis Cluster; in this process if absent */
+  REDIS_URL?: string | readonly string[] | undefined
+}
+
+export interface AdmissionOptions {
+  keys: KeyRing
+  buffers: BufferPool
+  /** is told whose requests come */
+  owners: RecentOwners
+  clientLimits: ClientLimits
+  log: FastifyBaseLogger
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
+/** Decides which requests are admitted: by their keys, rate limits and the memory of bodies. */
+export class Admission {
+  /** of the page */
+  readonly signIns: SignIns
+  readonly #keys: KeyRing
+  readonly #owners: RecentOwners
+  readonly #wrongKeys: WrongKeys
+  readonly #browserLimits: BrowserLimits
+  readonly #authentication: Authentication
+  readonly #intake: Intake
+  readonly #isRateLimited: boolean
+  readonly #counters: Counters | null
+  readonly #log: FastifyBaseLogger
+
+  constructor(settings: AdmissionSettings, options: AdmissionOptions, counters: Counters | null) {
+    const { keys, buffers, clientLimits, log, owners } = options
+    this.#owners = owners
+    this.#keys = keys
+    this.signIns = new SignIns(keys, settings.SESSION_SECRET, options.now)
+    this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
+    this.#browserLimits = new BrowserLimits(settings, log, options.now)
+    const budget = new BodyBudget(settings.BODY_MEMORY)
+    this.#intake = { pool: buffers, budget, clientLimits, browserLimits: this.#browserLimits, turns: new Turns() }
+    this.#authentication = this.#authenticate(this.signIns)
+    this.#isRateLimited = settings.RATE_LIMIT > 0
+    this.#counters = counters
+    this.#log = log
+  }
+
+  /** bytes of request bodies in memory; see `BodyBudget.bytes` */
+  get bodyBytes(): { known: number; unknown: number } {
+    return this.#intake.budget.bytes
+  }
+
+  /**
+   * Lets only requests with a key that may make the call, and with a body of one of these types,
+   * reach the routes of a scope. A sign-in to the page stands for its key.
+   */
+  guard(scope: FastifyInstance, contentTypes: string[]): void {
+    const authentication = this.#authentication
+    scope.addHook('preParsing', authentication.beforeBody)
+    acceptJson(scope, contentTypes, this.#intake, authentication)
+    scope.addHook('preValidation', authentication.afterBody)
+    scope.addHook('preValidation', waitForTurn(this.#intake.turns))
+    if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
+  }
+
+  /** In a scope within a guarded one, takes bodies of lines instead, one event each (see http/admission/line-body.ts). */
+  takeLines(scope: FastifyInstance): void {
+    acceptLines(scope, this.#intake, this.#authentication)
+  }
+
+  /** As `guard`, for the requests of another vendor's SDKs. */
+  guardSdk(scope: FastifyInstance, format: SdkFormat): void {
+    const authentication = this.#authenticate(null)
+    acceptSdkRequests(scope, this.#intake, authentication, format)
+    if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
+  }
+
+  #authenticate(signIns: SignIns | null): Authentication {
+    const [keys, wrongKeys, limits, owners] = [this.#keys, this.#wrongKeys, this.#browserLimits, this.#owners]
+    return new Authentication({ keys, wrongKeys, limits, signIns, owners })
+  }
+
+  /** Whether a key that has admitted a request is still good. */
+  isGood(grant: StoredKey): boolean {
+    return this.#keys.holds(grant)
+  }
+
+  /** Whether a text is a key of a project, of whatever kind. */
+  isKeyOf(projectId: string, text: string): boolean {
+    return this.#keys.find(text)?.projectId === projectId
+  }
+
+  close(): void {
+    this.#counters?.disconnect()
+  }
+}
+
+/** Requests with a body have waited before it was parsed. */
+function waitForTurn(turns: Turns): preValidationHookHandler {
+  return (request, _reply, done) => {
+    const turn = request.rawBody ? null : turns.take(() => ownerOf(request, () => null))
+    if (turn) turn.then(() => done())
+    else done()
+  }
+}
+
+/**
+ * Connects to the Redis that counts requests, if they are limited; an unavailable one is no error.
+ */
+export async function openAdmission(
+  server: FastifyInstance,
+  settings: AdmissionSettings,
+  options: AdmissionOptions,
+): Promise<Admission> {
+  const { RATE_LIMIT: max, RATE_LIMIT_WINDOW: seconds, REDIS_URL: url } = settings
+  const counters = max > 0 && url !== undefined ? await openCounters(url, options.log) : null
+  if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters, Array.isArray(url))
+  return new Admission(settings, options, counters)
+}

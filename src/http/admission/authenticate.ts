@@ -1,0 +1,299 @@
+import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify'
+import { ApiError } from '../../contract/errors.js'
+import type { KeyRing } from '../../keys/key-ring.js'
+import { type Access, ALLOWED, type KeyKind, keyClassOf, type StoredKey } from '../../keys/keys.js'
+import type { RecentOwners } from '../../lib/recent-owners.js'
+import type { Sender } from '../../model/sender.js'
+import { type BrowserLimits, clientAddress } from './browser-limits.js'
+import type { SignIns } from './sign-in.js'
+import type { WrongKeys } from './wrong-keys.js'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** default: `read` for a GET, else `manage` */
+    access?: Access
+    /** whether a key that is for events only may not make the call */
+    changesUsers?: boolean
+  }
+  interface FastifyRequest {
+    /** the project of the request's key; empty until the key is known */
+    projectId: string
+    /** the id of the request's key, as the log and the list of keys show it */
+    keyId: string
+    /** of the request's key; null until it is known */
+    keyKind: KeyKind | null
+    /** why the key in the header may not make the call; null if it may, or if there is no known key in it */
+    keyRefusal: ApiError | null
+    /** what the request was admitted by: a key, or a sign-in with it; null until it has been verified */
+    grant: StoredKey | null
+    /** the key of the sign-in to the page that came with the request, in case that it has no other key */
+    signIn: StoredKey | null
+    /** the text of the request's key; absent until it has been verified, and if a sign-in stands for it */
+    key: string | undefined
+  }
+}
+
+function wrongKind(access: Access, kind: KeyKind): ApiError {
+  const never = kind === 'secret' ? ', which must never be in a browser' : ''
+  const needed = ALLOWED[access].join(' or ')
+  return new ApiError(
+    'wrong_key_kind',
+    `This call needs a ${needed} key of the project; this is a ${kind} key${never}.`,
+  )
+}
+
+function otherOrigin(origins: readonly string[]): ApiError {
+  return new ApiError(
+    'wrong_key_kind',
+    `This key only works on pages of ${origins.join(', ')}, and this request does not come from one.`,
+  )
+}
+
+function eventsOnly(): ApiError {
+  return new ApiError('wrong_key_kind', 'This key may only send events and session calls. It cannot change users.')
+}
+
+/** The origin of the page that makes a request; undefined if the request does not say. */
+function originOf({ headers: { origin, referer } }: FastifyRequest): string | undefined {
+  if (origin !== undefined || referer === undefined) return origin
+  // An image is loaded without an Origin.
+  return URL.canParse(referer) ? new URL(referer).origin : undefined
+}
+
+const ALLOWED_ORIGIN = 'access-control-allow-origin'
+const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
+
+export interface AuthenticationOptions {
+  keys: KeyRing
+  wrongKeys: WrongKeys
+  limits: BrowserLimits
+  /** to the page, if they admit requests, too */
+  signIns: SignIns | null
+  /** is told whose requests these are */
+  owners: RecentOwners
+}
+
+/** Admits requests that have a key which may make the call. */
+export class Authentication {
+  readonly #keys: KeyRing
+  readonly #wrongKeys: WrongKeys
+  readonly #limits: BrowserLimits
+  readonly #signIns: SignIns | null
+  readonly #owners: RecentOwners
+
+  constructor({ keys, wrongKeys, limits, signIns, owners }: AuthenticationOptions) {
+    this.#owners = owners
+    this.#keys = keys
+    this.#wrongKeys = wrongKeys
+    this.#limits = limits
+    this.#signIns = signIns
+  }
+
+  /**
+   * Checks the header before any of the body is read or inflated, and refuses a request with an
+   * unknown key there, or with one that is over its limits. A key that may not make the call is
+   * refused only after the body has been read, as the body may hold another key.
+   */
+  readonly beforeBody: preParsingHookHandler = (request, reply, payload, done) => {
+    request.rawResponse = reply.raw
+    const header = request.headers['x-api-key']
+    const grant = typeof header === 'string' ? this.#keys.find(header) : null
+    const proceed = (grant: StoredKey | null) => {
+      try {
+        if (grant) this.#recognize(request, reply, grant, header as string)
+      } catch (refusal) {
+        return done(refusal as ApiError)
+      }
+      continueBody(request, reply)
+      done(null, payload)
+    }
+    // A beacon of another page brings the cookie too, and its key in the body, so nothing is refused before that is read.
+    if (header === undefined) request.signIn = this.#signIns?.findOfPage(request) ?? null
+    if (typeof header !== 'string' || grant) proceed(grant)
+    else this.#find(header, request).then(proceed, done)
+  }
+
+  /** Runs before anything else of the request is checked. */
+  readonly afterBody: preValidationAsyncHookHandler = async (request, reply) => {
+    const inBody = bodyKey(request.body)
+    if (request.key) {
+      if (inBody !== undefined && inBody !== request.key) throw differing()
+      return
+    }
+    const header = request.headers['x-api-key']
+    if (header === undefined && inBody === undefined) {
+      const signIn = this.#signIns?.find(request)
+      if (signIn) return this.#admitSignIn(request, reply, signIn)
+      const message = 'The key is missing. Send it in the field apiKey or in the header x-api-key.'
+      throw new ApiError('unauthorized', message)
+    }
+    if (header !== undefined && inBody !== undefined && header !== inBody) throw differing()
+    const key = inBody ?? header
+    if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
+    const grant = this.#keys.find(key) ?? (await this.#find(key, request))
+    this.#identify(request, reply, grant)
+    const refusal = this.#refusalOf(request, grant)
+    if (refusal) throw refusal
+    // The key became known only after the body was discarded, so the client has to retry.
+    if (request.body instanceof UnreadBody) throw unreadable()
+    this.#admitBy(request, grant, key)
+  }
+
+  /** @throws ApiError `wrong_key_kind`, for a sign-in with a read key */
+  #admitSignIn(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
+    this.#identify(request, reply, grant)
+    const refusal = this.#refusalOf(request, grant)
+    if (refusal) throw refusal
+    request.grant = grant
+    // Proxies may keep what has no key in its request for anybody; browsers, for after the sign-out.
+    reply.header('cache-control', 'private, no-store')
+  }
+
+  /**
+   * Notes the key of a request if one of the candidates is known and may make the call; any other
+   * request is decided by `admit`, after the body.
+   * @throws ApiError `rate_limited`
+   */
+  recognize(request: FastifyRequest, reply: FastifyReply, candidates: string[]): void {
+    for (const key of candidates) {
+      const grant = this.#keys.find(key)
+      if (!grant) continue
+      this.#recognize(request, reply, grant, key)
+      return
+    }
+  }
+
+  /**
+   * Admits a request by the first of the candidates that is known.
+   * @throws ApiError `unauthorized`, `wrong_key_kind`, `rate_limited` or `unavailable`
+   */
+  async admit(request: FastifyRequest, reply: FastifyReply, candidates: Iterable<string>): Promise<void> {
+    const unknown: string[] = []
+    let found: { key: string; grant: StoredKey } | undefined
+    for (const key of candidates) {
+      const grant = this.#keys.find(key)
+      if (grant) {
+        found = { key, grant }
+        break
+      }
+      unknown.push(key)
+    }
+    if (!found && unknown.length === 0)
+      throw new ApiError('unauthorized', 'The key is missing. Configure it in the SDK.')
+    const { key, grant } = found ?? (await this.#findAny(unknown, request))
+    this.#identify(request, reply, grant)
+    const refusal = this.#refusalOf(request, grant)
+    if (refusal) throw refusal
+    this.#admitBy(request, grant, key)
+  }
+
+  /** What the key in a body gives; null unless that key is known and will admit the request. */
+  grantOf(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
+    const { signIn } = request
+    if (keyInBody === undefined && signIn) return this.#refusalOf(request, signIn) ? null : signIn
+    // A header key of the right kind would have settled it: this one is of the wrong kind.
+    if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
+    const grant = this.#keys.find(keyInBody)
+    return grant && !this.#refusalOf(request, grant) ? grant : null
+  }
+
+  /** As `grantOf`, but looks for keys that were created since the last refresh, too. */
+  async grantOfNew(request: FastifyRequest, keyInBody: unknown): Promise<StoredKey | null> {
+    const isUnknown = typeof keyInBody === 'string' && !this.#keys.find(keyInBody)
+    if (isUnknown) await this.#keys.findNew(keyInBody)
+    return this.grantOf(request, keyInBody)
+  }
+
+  /** Notes whose request it is, for the log even if the key is of the wrong kind. */
+  #identify(request: FastifyRequest, reply: FastifyReply, { id, projectId, kind }: StoredKey): void {
+    this.#owners.note(projectId)
+    request.keyId = id
+    request.projectId = projectId
+    request.keyKind = kind
+    // Where pages may send with a write key, none may read what a secret key gets.
+    if (kind === 'secret' && request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
+  }
+
+  /** Notes a key that is known before the body is read. @throws ApiError `rate_limited` */
+  #recognize(request: FastifyRequest, reply: FastifyReply, grant: StoredKey, key: string): void {
+    this.#identify(request, reply, grant)
+    request.keyRefusal = this.#refusalOf(request, grant)
+    if (!request.keyRefusal) this.#admitBy(request, grant, key)
+  }
+
+  /** @throws ApiError `rate_limited` */
+  #admitBy(request: FastifyRequest, grant: StoredKey, key: string): void {
+    request.grant = grant
+    request.key = key
+    this.#limits.admit(request, grant)
+  }
+
+  #accessTo({ method, routeOptions }: FastifyRequest): Access {
+    const isGet = method === 'GET' || method === 'HEAD'
+    return routeOptions.config.access ?? (isGet ? 'read' : 'manage')
+  }
+
+  /** Why a key may not make a call; null if it may. */
+  #refusalOf(request: FastifyRequest, grant: StoredKey): ApiError | null {
+    const access = this.#accessTo(request)
+    if (!ALLOWED[access].includes(grant.kind)) return wrongKind(access, grant.kind)
+    if (grant.eventsOnly && request.routeOptions.config.changesUsers) return eventsOnly()
+    const { origins } = grant
+    if (origins.length > 0 && !origins.includes(originOf(request) ?? '')) return otherOrigin(origins)
+    return null
+  }
+
+  /**
+   * @throws ApiError `unauthorized`, or `rate_limited` if the address has sent too many wrong keys
+   */
+  async #find(key: string, request: FastifyRequest): Promise<StoredKey> {
+    return (await this.#findAny([key], request)).grant
+  }
+
+  /** As `#find`, for the first of several that is known. */
+  async #findAny(keys: string[], request: FastifyRequest): Promise<{ key: string; grant: StoredKey }> {
+    for (const key of keys) {
+      const grant = await this.#keys.findNew(key)
+      if (grant) return { key, grant }
+    }
+    if (!this.#keys.isComplete) throw unreadable()
+    this.#wrongKeys.count(clientAddress(request))
+    throw new ApiError('unauthorized', 'The key is not known. Check the key and its project.')
+  }
+}
+
+/** Stands for a body that was not parsed, as its key is unknown. */
+export class UnreadBody {
+  readonly apiKey: unknown
+
+  constructor(apiKey: unknown) {
+    this.apiKey = apiKey
+  }
+}
+
+function unreadable(): ApiError {
+  return new ApiError('unavailable', 'The keys cannot be checked right now. Try again in a moment.')
+}
+
+/**
+ * Sends 100 Continue to a client that waits for it. Call it once it is known that the body will be read: a body that would be
+ * refused need not be sent, and without a 100 Continue, Node closes the connection.
+ */
+export function continueBody({ headers: { expect } }: FastifyRequest, { raw }: FastifyReply): void {
+  if (expect !== undefined && CONTINUE.test(expect)) raw.writeContinue()
+}
+
+function bodyKey(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null || !('apiKey' in body)) return undefined
+  return body.apiKey ?? undefined
+}
+
+function differing(): ApiError {
+  return new ApiError('unauthorized', 'The keys in the header x-api-key and in the field apiKey differ.')
+}
+
+/** Who sends a request that was admitted by a key. */
+export function senderOf({ projectId, keyKind }: Pick<FastifyRequest, 'projectId' | 'keyKind'>): Sender {
+  if (keyKind === null) throw new Error('the request has no known key')
+  return { projectId, keyClass: keyClassOf(keyKind) }
+}

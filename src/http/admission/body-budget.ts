@@ -1,0 +1,150 @@
+import { ApiError } from '../../contract/errors.js'
+
+/** Bodies up to this many bytes are not counted: the number of connections bounds their memory. */
+export const SMALL_BODY = 8 * 1024
+
+/**
+ * How long a body that was refused for its key stays counted, which limits the work that such
+ * bodies cause, too.
+ */
+const REFUSED_HOLD_MS = 20_000
+
+/** The share of the budget for bodies whose key is unknown. */
+const UNKNOWN_SHARE = 1 / 2
+/** The share of a count that one project or one address may use. */
+const OWNER_SHARE = 3 / 4
+
+/**
+ * Limits the memory of the bodies that this process is reading and handling, after inflation. Over
+ * the limit, bodies are refused, except small ones. There are two counts: bodies whose key is
+ * known, by project, and all others, by address. A key may stand at the end of a body, so the
+ * second count is large, too; but a body that turns out to have no valid key stays counted for a
+ * while, which limits how many bytes per second are inflated and scanned without a key.
+ */
+export class BodyBudget {
+  readonly known: Count
+  readonly unknown: Count
+  readonly #refusedHoldMs: number
+
+  /** @param maxBytes a body that is larger is accepted only if it is the only one */
+  constructor(maxBytes: number, refusedHoldMs = REFUSED_HOLD_MS) {
+    this.known = new Count(maxBytes)
+    this.unknown = new Count(maxBytes * UNKNOWN_SHARE)
+    this.#refusedHoldMs = refusedHoldMs
+  }
+
+  /**
+   * bytes of the bodies in memory, by whether their key is known; those that are still held after
+   * a refusal included
+   */
+  get bytes(): { known: number; unknown: number } {
+    return { known: this.known.bytes, unknown: this.unknown.bytes }
+  }
+
+  ofProject(projectId: string): BodyAccount {
+    return new BodyAccount(this, this.known, projectId)
+  }
+
+  ofAddress(address: string): BodyAccount {
+    return new BodyAccount(this, this.unknown, address)
+  }
+
+  /** Takes bytes out of the count; those of a body without a valid key after a delay. */
+  release(count: Count, owner: string, bytes: number): void {
+    if (count === this.known) count.remove(owner, bytes)
+    else setTimeout(() => count.remove(owner, bytes), this.#refusedHoldMs).unref()
+  }
+}
+
+class Count {
+  readonly #max: number
+  readonly #held = new Map<string, number>()
+  #all = 0
+
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  get bytes(): number {
+    return this.#all
+  }
+
+  /**
+   * @param own bytes of the same body that are counted already
+   * @returns false if there is no room
+   */
+  add(owner: string, bytes: number, own: number): boolean {
+    const held = this.#held.get(owner) ?? 0
+    if (this.#all > own && this.#all + bytes > this.#max) return false
+    if (held > own && held + bytes > this.#max * OWNER_SHARE) return false
+    this.#held.set(owner, held + bytes)
+    this.#all += bytes
+    return true
+  }
+
+  remove(owner: string, bytes: number): void {
+    const rest = (this.#held.get(owner) ?? 0) - bytes
+    if (rest > 0) this.#held.set(owner, rest)
+    else this.#held.delete(owner)
+    this.#all -= bytes
+  }
+}
+
+/** The memory that one body takes. */
+export class BodyAccount {
+  readonly #budget: BodyBudget
+  #count: Count
+  #owner: string
+  #bytes = 0
+  #isClosed = false
+
+  constructor(budget: BodyBudget, count: Count, owner: string) {
+    this.#budget = budget
+    this.#count = count
+    this.#owner = owner
+  }
+
+  /** Whose it is: a project, or an address as long as the key is not known. */
+  get owner(): string {
+    return this.#owner
+  }
+
+  /** Whether the key is known. */
+  get isKnown(): boolean {
+    return this.#count === this.#budget.known
+  }
+
+  /** @throws ApiError `overloaded` */
+  take(bytes: number): void {
+    if (this.#isClosed) return
+    if (!this.#count.add(this.#owner, bytes, this.#bytes)) throw this.#refusal()
+    this.#bytes += bytes
+  }
+
+  /**
+   * Moves the body to its project, once its key is verified.
+   * @throws ApiError `overloaded`
+   */
+  admit(projectId: string): void {
+    if (this.#isClosed || this.isKnown) return
+    const { known } = this.#budget
+    if (!known.add(projectId, this.#bytes, 0)) throw this.#refusal()
+    this.#count.remove(this.#owner, this.#bytes)
+    this.#count = known
+    this.#owner = projectId
+  }
+
+  /** Ends the account when the body is no longer needed; further calls do nothing. */
+  close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    if (this.#bytes > 0) this.#budget.release(this.#count, this.#owner, this.#bytes)
+  }
+
+  #refusal(): ApiError {
+    const hint = this.isKnown ? '' : ' Bodies whose key comes in the header x-api-key take precedence.'
+    return new ApiError('overloaded', `Too many large bodies are being read. Try again in a moment.${hint}`, {
+      limit: 'body_memory',
+    })
+  }
+}

@@ -1,0 +1,271 @@
+import { isAscii, isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ApiError } from '../../contract/errors.js'
+import { MAX_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
+import type { BufferPool } from '../../lib/buffer-pool.js'
+import type { Turns } from '../../lib/turns.js'
+import type { ScannedBody } from '../../model/scanned-body.js'
+import { type Authentication, UnreadBody } from './authenticate.js'
+import { SMALL_BODY } from './body-budget.js'
+import { findBodyKey } from './body-key.js'
+import { type BodyBounds, BodyWatch } from './body-watch.js'
+import { clientAddress } from './browser-limits.js'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** scans a body; one that it accepts is not parsed */
+    scan?: (raw: Buffer) => ScannedBody | null
+    /** bodies from this many bytes on use a pooled buffer; only for a route that releases it */
+    pooledFrom?: number
+    /** the most that a parsed body may weigh (see json/complexity.ts); default: `MAX_WEIGHT` */
+    maxWeight?: number
+    /** what a body that weighs too much is refused for; null, or absent: for its weight */
+    heavyRefusal?: (raw: Buffer) => ApiError | null
+  }
+  interface FastifyRequest {
+    /** the body's bytes, decompressed; absent if there was no body */
+    rawBody: Buffer
+  }
+}
+
+/** The resources and limits for reading bodies. */
+export interface Intake extends BodyBounds {
+  pool: BufferPool
+  /** of the requests whose body is here */
+  turns: Turns
+}
+
+/** How bodies are read. */
+export interface BodyForm {
+  /** what comes before and behind the body's own bytes in `rawBody` */
+  frame: readonly [head: Buffer, tail: Buffer] | null
+  /** the key that a body holds, if it may hold one */
+  keyOf(raw: Buffer): unknown
+  /** @throws ApiError for a body that is not valid */
+  parse(raw: Buffer, request: FastifyRequest): unknown
+}
+
+const JSON_FORM: BodyForm = { frame: null, keyOf: (raw) => findBodyKey(raw), parse: parseJson }
+
+/** Parses bodies of these types as JSON. */
+export function acceptJson(app: FastifyInstance, contentTypes: string[], intake: Intake, keys: Authentication): void {
+  app.decorateRequest('rawResponse')
+  app.decorateRequest('account', null)
+  acceptBodies(app, contentTypes, intake, keys, JSON_FORM)
+}
+
+/**
+ * Parses bodies of these types, and keeps the bytes beside the value. Bodies of other types get a 415. A large
+ * body is not parsed before its key is verified: if the key is unknown, the value is an
+ * `UnreadBody`, and `Authentication.afterBody` refuses the request.
+ */
+export function acceptBodies(
+  app: FastifyInstance,
+  contentTypes: string[],
+  intake: Intake,
+  keys: Authentication,
+  { frame, keyOf, parse }: BodyForm,
+): void {
+  const { pool, turns } = intake
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
+    try {
+      return await read(request, payload)
+    } catch (error) {
+      // A body that cannot be read holds no key, so the header's decides.
+      throw request.keyRefusal ?? error
+    }
+  })
+  app.addContentTypeParser('*', async (request: FastifyRequest) => {
+    // Some clients send a Content-Type with every request, even without a body.
+    if (request.method === 'DELETE' && !announcesBody(request)) return undefined
+    throw request.keyRefusal ?? new ApiError('unsupported_media_type', `The body must be ${contentTypes[0]}.`)
+  })
+  async function read(request: FastifyRequest, payload: Payload): Promise<unknown> {
+    const raw = await readBody(request, payload, intake, keys, frame)
+    const { account } = request
+    const turn = turns.take(() => ownerOf(request, () => keys.grantOf(request, keyOf(raw))?.projectId ?? null))
+    if (turn) await turn
+    const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
+    if (account && !account.isKnown) {
+      const apiKey = scanned ? scanned.apiKey : keyOf(raw)
+      const grant = await keys.grantOfNew(request, apiKey)
+      if (grant === null) {
+        pool.release(raw)
+        return new UnreadBody(apiKey)
+      }
+      account.admit(grant.projectId)
+    }
+    request.rawBody = raw
+    if (scanned) return scanned
+    if (raw.length === 0 && request.method === 'DELETE') return undefined
+    return parse(raw, request)
+  }
+}
+
+/** Whose turn a request takes: that of a project and kind of key as far as they are known. */
+export function ownerOf(request: FastifyRequest, projectInBody: () => string | null): string {
+  const { keyKind, projectId, account } = request
+  if (keyKind !== null) return `${projectId} ${keyKind}`
+  return account?.owner ?? projectInBody() ?? clientAddress(request)
+}
+
+function announcesBody({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0
+}
+
+/**
+ * Prepares compressed bodies for the decompression. The Content-Encoding is spelled as it expects: codings are
+ * case-insensitive, and gzip has an old name, too (RFC 9110, 8.4.1). What a response leaves unread of the body is drained:
+ * Node does so only for a body that nothing reads, and the decompression has begun to, so the next request on the
+ * connection would wait behind the rest. Not before the end of the response: `request.signal` aborts with the end of the
+ * body, and a streamed response with it.
+ */
+export function prepareCompressed(app: FastifyInstance): void {
+  app.addHook('onRequest', ({ raw }, reply, done) => {
+    const coding = raw.headers['content-encoding']?.trim().toLowerCase()
+    if (coding !== undefined) {
+      raw.headers['content-encoding'] = coding === 'x-gzip' ? 'gzip' : coding
+      // Not by an onResponse hook: for one, Fastify adds two listeners to every response.
+      reply.raw.once('finish', () => {
+        if (!raw.readableEnded) drain(raw)
+      })
+    }
+    done()
+  })
+}
+
+/** Discards the rest of a body, and inflates no more of it. */
+function drain(raw: IncomingMessage): void {
+  raw.unpipe()
+  raw.resume()
+}
+
+/** A request's body as it arrives, decompressed. */
+interface Payload extends Readable {
+  /** compressed bytes received so far; absent if the body is not compressed */
+  receivedEncodedLength?: number
+  /** of these, the bytes that the decompression has used; absent if the body is not compressed */
+  bytesWritten?: number
+}
+
+/**
+ * Reads a body as Fastify does, but counts it against the budget, and uses a pooled buffer for
+ * some routes.
+ * @param frame put around the body, and not counted
+ * @throws ApiError `payload_too_large` over the route's limit, `invalid_request` for a wrong
+ * Content-Length, `invalid_json` for bytes behind a compressed body, `overloaded` if the budget is
+ * exhausted
+ */
+export function readBody(
+  request: FastifyRequest,
+  payload: Payload,
+  intake: Intake,
+  keys: Authentication,
+  frame: BodyForm['frame'] = null,
+): Promise<Buffer> {
+  const { bodyLimit: limit = 0, config } = request.routeOptions
+  const { pooledFrom = Number.POSITIVE_INFINITY } = config
+  const announced = request.headers['content-length']
+  return new Promise((resolve, reject) => {
+    if (Number(announced) > limit) return reject(tooLarge())
+    let chunks: Buffer[] = []
+    let length = 0
+    let watch: BodyWatch | null = null
+    let isStopped = false
+    const stop = () => {
+      isStopped = true
+      chunks = []
+      watch?.end()
+      payload.off('data', onData)
+      // The rest is drained, or the client might see a reset instead of the response; but it is no
+      // longer inflated.
+      if (payload !== request.raw) {
+        drain(request.raw)
+        payload.pause()
+      }
+    }
+    const onData = (chunk: Buffer) => {
+      length += chunk.length
+      chunks.push(chunk)
+      try {
+        if (length > limit || (payload.receivedEncodedLength ?? 0) > limit) throw tooLarge()
+        if (length <= SMALL_BODY) return
+        const added = watch === null ? length : chunk.length
+        watch ??= new BodyWatch(request, chunks[0], keys, intake, stop)
+        watch.count(added)
+        if (payload.receivedEncodedLength !== undefined) watch.countInflated(added, payload.receivedEncodedLength)
+      } catch (refusal) {
+        stop()
+        reject(refusal)
+      }
+    }
+    payload.on('data', onData)
+    payload.on('error', (error) => {
+      watch?.end()
+      reject(Object.assign(error, { statusCode: 400 }))
+    })
+    payload.on('end', () => {
+      if (isStopped) return
+      watch?.end()
+      request.sentBytes = payload.receivedEncodedLength ?? length
+      // Decompressions other than gzip's ignore what is behind their end. It may be another event.
+      const { receivedEncodedLength = 0, bytesWritten = receivedEncodedLength } = payload
+      if (bytesWritten < receivedEncodedLength) {
+        reject(new ApiError('invalid_json', 'The compressed body has trailing data.'))
+        return
+      }
+      if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
+        reject(new ApiError('invalid_request', 'The body is not as long as its Content-Length says.'))
+        return
+      }
+      const all = frame ? [frame[0], ...chunks, frame[1]] : chunks
+      const size = frame ? length + frame[0].length + frame[1].length : length
+      resolve(size < pooledFrom ? joined(all, size) : intake.pool.concat(all, size))
+    })
+    // A decompressing stream arrives paused.
+    payload.resume()
+  })
+}
+
+function joined(chunks: Buffer[], length: number): Buffer {
+  const [first] = chunks
+  const isWhole = first?.length === length && first.buffer.byteLength === length
+  return isWhole ? first : Buffer.concat(chunks, length)
+}
+
+function tooLarge(): ApiError {
+  return new ApiError('payload_too_large', 'The body is over the limit. Send less per request.')
+}
+
+function parseJson(raw: Buffer, request: FastifyRequest): unknown {
+  if (!isUtf8(raw)) throw new ApiError('invalid_json', 'The body is not valid UTF-8.')
+  weighBody([raw], request)
+  try {
+    // Most bodies are ASCII, which reads the same as Latin-1, and Latin-1 needs no decoding.
+    return JSON.parse(raw.toString(isAscii(raw) ? 'latin1' : 'utf8'))
+  } catch (error) {
+    // The parser's own message quotes the body, which may contain a key.
+    const position = error instanceof Error ? /position (\d+)/.exec(error.message)?.[1] : undefined
+    const where = position === undefined ? '' : ` at position ${position}`
+    throw new ApiError('invalid_json', `The body is not valid JSON${where}.`)
+  }
+}
+
+/**
+ * Counts what a body takes once it is parsed.
+ * @param texts those that are parsed by themselves
+ * @throws ApiError `invalid_request` if it holds too many values, unless its route has another reason; `overloaded`
+ */
+export function weighBody(texts: readonly Buffer[], { routeOptions, account }: FastifyRequest): void {
+  const { maxWeight = MAX_WEIGHT, heavyRefusal } = routeOptions.config
+  // A small body has no account; it weighs little.
+  const weight = account ? texts.reduce((sum, text) => sum + weigh(text, maxWeight - sum), 0) : 0
+  if (weight > maxWeight) {
+    const message = `The body is too complex: a field counts 8 and an array element 1, and the limit is ${maxWeight}. Send less per request.`
+    throw (texts[0] && heavyRefusal?.(texts[0])) ?? new ApiError('invalid_request', message)
+  }
+  account?.take(weight * WEIGHT_BYTES)
+}

@@ -1,0 +1,235 @@
+import { isIP } from 'node:net'
+import { normalizeIP } from '@fastify/rate-limit'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { type LimitName, rateLimited } from '../../contract/errors.js'
+import { isBrowserKey, type StoredKey } from '../../keys/keys.js'
+import { oncePerMinute } from '../../lib/once-per-minute.js'
+import { TokenBuckets } from '../../lib/token-buckets.js'
+import { SMALL_BODY } from './body-budget.js'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** bytes of the body that have arrived, as they were sent */
+    sentBytes: number
+    /** what the request costs, if it has a browser key, or may have one and is costly; null otherwise */
+    toll: Toll | null
+  }
+}
+
+/** Settings of the service, by their names; 0 for no limit. */
+export interface BrowserLimitSettings {
+  /** requests per minute */
+  ADDRESS_LIMIT: number
+  /** bytes per second */
+  WORK_ADDRESS_LIMIT: number
+  /** bytes per second */
+  WORK_KEY_LIMIT: number
+  /** profiles and aliases per hour */
+  NEW_USERS_LIMIT: number
+}
+
+const SECOND_MS = 1_000
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+/** How many seconds' worth of work may be done at once. */
+const WORK_BURST_S = 8
+/**
+ * Bytes beyond those that it sends which each request may have handled for nothing, as bodies of this size are not counted
+ * either: what pages usually send, and usual profiles, cost nothing.
+ */
+const FREE_BYTES = SMALL_BODY
+
+/** One limit: a bucket for each address or key. */
+class Limit {
+  readonly #max: number
+  readonly #buckets: TokenBuckets
+  readonly #refusal: { limit: LimitName; reason: string }
+  readonly #warn: (name: string) => void
+
+  constructor(max: number, { inMs, burst, refusal, log }: LimitOptions) {
+    this.#max = max
+    this.#buckets = new TokenBuckets({ tokens: max, inMs }, burst)
+    this.#refusal = refusal
+    this.#warn = oncePerMinute((name) =>
+      log.warn({ name, limit: refusal.limit }, 'calls with browser keys are refused'),
+    )
+  }
+
+  /** @throws ApiError `rate_limited` while nothing is left */
+  check(name: string, now: number): void {
+    const wait = this.#max === 0 ? 0 : this.#buckets.wait(name, now)
+    if (wait > 0) throw this.#refuse(name, wait)
+  }
+
+  /**
+   * @param spender one may run into debt, so that whatever was begun while something was left can be finished
+   * @throws ApiError `rate_limited` if that adds to another one's debt; it is spent all the same
+   */
+  spend(name: string, amount: number, now: number, spender?: number): void {
+    if (this.#max === 0) return
+    const mayGoOn = this.#buckets.spend(name, amount, now, spender)
+    if (!mayGoOn) throw this.#refuse(name, this.#buckets.wait(name, now))
+  }
+
+  refund(name: string, amount: number, now: number, spender: number): void {
+    if (this.#max > 0) this.#buckets.spend(name, -amount, now, spender)
+  }
+
+  #refuse(name: string, wait: number): Error {
+    this.#warn(name)
+    const { limit, reason } = this.#refusal
+    return rateLimited(limit, reason, wait, this.#max)
+  }
+}
+
+interface LimitOptions {
+  /** in which a bucket gets `max` tokens */
+  inMs: number
+  burst: number
+  refusal: { limit: LimitName; reason: string }
+  log: FastifyBaseLogger
+}
+
+/**
+ * What calls with a browser key may cost, by address and by key, in this process. Such a key is in a page, so strangers
+ * have it, and a request of a few bytes can make the service inflate megabytes, or write a profile of one anew.
+ */
+export class BrowserLimits {
+  readonly #requests: Limit
+  readonly #workOfAddress: Limit
+  readonly #workOfKey: Limit
+  readonly #newUsers: Limit
+  readonly #now: () => number
+
+  constructor(settings: BrowserLimitSettings, log: FastifyBaseLogger, now: () => number = Date.now) {
+    const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT } = settings
+    const limit = (max: number, limit: LimitName, inMs: number, reason: string, burst = max) => {
+      return new Limit(max, { inMs, burst, refusal: { limit, reason }, log })
+    }
+    const work = (max: number, of: string) => {
+      const reason = `This ${of} may cause ${max} bytes of work a second beyond the bytes that it sends, by compressed bodies and by changes of large profiles and sessions.`
+      return limit(max, 'work', SECOND_MS, reason, WORK_BURST_S * max)
+    }
+    this.#now = now
+    const requests = `This address may make ${ADDRESS_LIMIT} requests a minute with public and write keys.`
+    this.#requests = limit(ADDRESS_LIMIT, 'requests', MINUTE_MS, requests)
+    this.#workOfAddress = work(WORK_ADDRESS_LIMIT, 'address')
+    this.#workOfKey = work(WORK_KEY_LIMIT, 'key')
+    const users = `This address may create ${NEW_USERS_LIMIT} users and aliases an hour with public and write keys.`
+    this.#newUsers = limit(NEW_USERS_LIMIT, 'new_users', HOUR_MS, users)
+  }
+
+  /**
+   * Counts a request whose key is verified.
+   * @throws ApiError `rate_limited`
+   */
+  admit(request: FastifyRequest, { kind, id }: StoredKey): void {
+    if (!isBrowserKey(kind)) {
+      request.toll?.cancel()
+      request.toll = null
+      return
+    }
+    const now = this.#now()
+    request.toll ??= this.open(request)
+    this.#requests.check(request.toll.address, now)
+    this.#requests.spend(request.toll.address, 1, now)
+    this.#workOfKey.check(id, now)
+    request.toll.bill(id)
+  }
+
+  /**
+   * Begins to count what a request costs whose key is verified, or not known yet.
+   * @throws ApiError `rate_limited` while its address has nothing left
+   */
+  open(request: FastifyRequest): Toll {
+    const address = normalizeIP(clientAddress(request))
+    this.#workOfAddress.check(address, this.#now())
+    return new Toll(this, request, address)
+  }
+
+  /**
+   * What is refused for its address must not use up what all visitors of a page share.
+   * @param key its id; null if it is not known yet
+   * @throws ApiError `rate_limited`
+   */
+  spendWork({ address, id }: Toll, key: string | null, bytes: number): void {
+    const now = this.#now()
+    this.#workOfAddress.spend(address, bytes, now, id)
+    if (key !== null) this.#workOfKey.spend(key, bytes, now, id)
+  }
+
+  /** Charges a key what its request had cost before the key was known. @throws ApiError `rate_limited` */
+  spendKey({ id }: Toll, key: string, bytes: number): void {
+    this.#workOfKey.spend(key, bytes, this.#now(), id)
+  }
+
+  /** Takes back what was charged to an address. */
+  refund({ address, id }: Toll, bytes: number): void {
+    this.#workOfAddress.refund(address, bytes, this.#now(), id)
+  }
+
+  /** @throws ApiError `rate_limited` */
+  spendNewUser(address: string): void {
+    const now = this.#now()
+    this.#newUsers.check(address, now)
+    this.#newUsers.spend(address, 1, now)
+  }
+}
+
+let tolls = 0
+
+/** Counts what one request makes the service handle. */
+export class Toll {
+  /** of this process */
+  readonly id = ++tolls
+  /** of the client, as the limits count it */
+  readonly address: string
+  readonly #limits: BrowserLimits
+  readonly #request: FastifyRequest
+  #key: string | null = null
+  #touched = 0
+  #charged = 0
+
+  constructor(limits: BrowserLimits, request: FastifyRequest, address: string) {
+    this.#limits = limits
+    this.#request = request
+    this.address = address
+  }
+
+  /**
+   * Charges bytes that the service handles for the request, as far as they exceed those that it sent.
+   * @throws ApiError `rate_limited` if what has begun must not go on
+   */
+  touch(bytes: number): void {
+    this.#touched += bytes
+    const due = this.#touched - this.#request.sentBytes - FREE_BYTES - this.#charged
+    if (due <= 0) return
+    this.#charged += due
+    this.#limits.spendWork(this, this.#key, due)
+  }
+
+  /** Counts a profile or an alias that the request makes. @throws ApiError `rate_limited` */
+  newUser(): void {
+    this.#limits.spendNewUser(this.address)
+  }
+
+  /** Charges the key, once it is known. @param key its id @throws ApiError `rate_limited` */
+  bill(key: string): void {
+    this.#key = key
+    if (this.#charged > 0) this.#limits.spendKey(this, key, this.#charged)
+  }
+
+  /** Takes back what was charged: the key is none of a page. */
+  cancel(): void {
+    if (this.#charged > 0) this.#limits.refund(this, this.#charged)
+    this.#charged = 0
+  }
+}
+
+/**
+ * The address of the client, as trusted proxies report it; that of the socket if what they report
+ * is no address.
+ */
+export function clientAddress({ ip, socket }: FastifyRequest): string {
+  return isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip
+}

@@ -1,0 +1,30 @@
+import { createHash, hash } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import { ApiError } from '../../contract/errors.js'
+import type { IdempotencyKey } from '../../journal/journal.js'
+import { senderName } from '../../model/sender.js'
+import { senderOf } from './authenticate.js'
+
+const MAX_LENGTH = 255
+
+/**
+ * The request's `Idempotency-Key`, hashed together with its sender, and a fingerprint of the
+ * route and the body. Call it before the body's bytes are changed.
+ * @returns undefined if the request has none
+ * @throws ApiError `invalid_request` if the key is empty or too long
+ */
+export function idempotencyKeyOf(request: FastifyRequest): IdempotencyKey | undefined {
+  const { headers, routeOptions, rawBody } = request
+  const key = headers['idempotency-key']
+  if (key === undefined) return undefined
+  if (typeof key !== 'string' || key.length === 0 || key.length > MAX_LENGTH) {
+    throw new ApiError('invalid_request', `The header Idempotency-Key must be 1 to ${MAX_LENGTH} characters long.`)
+  }
+  const sender = senderOf(request)
+  return {
+    sender,
+    key: hash('sha256', JSON.stringify([senderName(sender), key]), 'hex'),
+    // The route's pattern and not the URL: these calls have no query parameters.
+    fingerprint: createHash('sha256').update(`${routeOptions.url}\n`).update(rawBody).digest('hex'),
+  }
+}

@@ -1,0 +1,205 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
+import { ApiError } from '../../contract/errors.js'
+import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
+import { type JsonValue, readJson } from '../../json/value.js'
+import { isBrowserKey } from '../../keys/keys.js'
+import { type Authentication, continueBody } from './authenticate.js'
+import { type Intake, ownerOf, readBody } from './body.js'
+import { SMALL_BODY } from './body-budget.js'
+import { findBodyKey, type KeyPath } from './body-key.js'
+import { openAccount } from './body-watch.js'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** what another vendor's SDK sent */
+    sdk: SdkPayload
+  }
+}
+
+/** A request of another vendor's SDK, whose key is known. */
+interface SdkPayload {
+  /** as the SDK wrote it; empty if the request holds none */
+  json: Buffer
+  /** what it says; null if it is not valid JSON */
+  value: JsonValue | null
+  /** the fields of the query, or of the form that held the JSON */
+  fields: ReadonlyMap<string, string>
+  /** releases the body's buffer; the payload must not be read afterwards */
+  release(): void
+}
+
+/** How a vendor's SDKs wrap their requests, and where they put their keys. */
+export interface SdkFormat {
+  /**
+   * Takes the JSON out of a body.
+   * @param take told of the bytes by which the body grows
+   * @throws ApiError
+   */
+  unwrap(
+    raw: Buffer,
+    query: string,
+    maxBytes: number,
+    take: (bytes: number) => void,
+  ): Promise<{ json: Buffer; fields: Map<string, string> }>
+  /** in the order in which they are looked at */
+  keyPaths: readonly KeyPath[]
+}
+
+/** Elements of a request in which a key is looked for, and different keys in them that are tried. */
+const MAX_ELEMENTS = 1000
+const MAX_KEYS = 10
+/** Fields of a form or of the query that hold a key. */
+const KEY_FIELDS = ['api_key', 'writeKey', 'token', 'client', 'key']
+
+/**
+ * Reads the requests of a scope as another vendor's SDKs send them: whatever their content type, with the key where that
+ * vendor has it. A large body counts against the same budget as any other, and is not parsed before its key is known.
+ */
+export function acceptSdkRequests(
+  scope: FastifyInstance,
+  intake: Intake,
+  keys: Authentication,
+  { unwrap, keyPaths }: SdkFormat,
+): void {
+  scope.decorateRequest('sdk')
+  scope.decorateRequest('rawResponse')
+  scope.decorateRequest('account', null)
+  scope.addHook('preParsing', (request, reply, payload, done) => {
+    request.rawResponse = reply.raw
+    plainType(request)
+    try {
+      keys.recognize(request, reply, keysInHeaders(request))
+    } catch (refusal) {
+      return done(refusal as ApiError)
+    }
+    // Without a known key in a header, the body may have one.
+    continueBody(request, reply)
+    done(null, payload)
+  })
+  scope.removeAllContentTypeParsers()
+  const bounds = { ...intake, keyPaths }
+  scope.addContentTypeParser('*', async (request: FastifyRequest, payload: Parameters<typeof readBody>[1]) => {
+    return await readBody(request, payload, bounds, keys)
+  })
+  const read = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    raw: Buffer,
+  ): Promise<Omit<SdkPayload, 'release'>> => {
+    const { originalUrl: url } = request
+    const query = url.slice(url.indexOf('?') + 1 || url.length)
+    const grow = (bytes: number) => countGrowth(request, bytes, intake)
+    const { json, fields } = await unwrap(raw, query, request.routeOptions.bodyLimit ?? 0, grow)
+    const value = readJson(json, MAX_BATCH_WEIGHT)
+    if (value) request.account?.take(value.textWeight * WEIGHT_BYTES)
+    const payload = { json, value, fields }
+    if (!request.key) await keys.admit(request, reply, candidates(request, payload, keyPaths))
+    request.account?.admit(request.projectId)
+    if (!value) refuseHeavy(json, request)
+    return payload
+  }
+  const readAll: preValidationAsyncHookHandler = async (request, reply) => {
+    const raw = Buffer.isBuffer(request.body) ? request.body : NOTHING
+    const release = () => intake.pool.release(raw)
+    const turn = intake.turns.take(() => ownerOf(request, () => null))
+    try {
+      if (turn) await turn
+      request.sdk = { ...(await read(request, reply, raw)), release }
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+  scope.addHook('preValidation', readAll)
+}
+
+const NOTHING = Buffer.alloc(0)
+const MEDIA_TYPE = /^\s*([\w!#$&^.+*-]+\/[\w!#$&^.+*-]+)/
+
+/** Leaves the media type of a Content-Type, or nothing of it: Fastify refuses one that is malformed. */
+function plainType({ raw: { headers } }: FastifyRequest): void {
+  const type = headers['content-type']
+  if (type === undefined) return
+  const [, plain] = MEDIA_TYPE.exec(type) ?? []
+  if (plain === undefined) delete headers['content-type']
+  else headers['content-type'] = plain
+}
+
+/** Counts what a body grows by once it is here; one that stays small is not counted. */
+function countGrowth(request: FastifyRequest, bytes: number, { budget, browserLimits }: Intake): void {
+  const isSmall = request.account === null && bytes <= SMALL_BODY
+  if (isSmall) return
+  if (!request.grant || isBrowserKey(request.grant.kind)) {
+    request.toll ??= browserLimits.open(request)
+    request.toll.touch(bytes)
+  }
+  const account = request.account ?? openAccount(request, request.key ? request.projectId : null, budget)
+  account.take(bytes)
+}
+
+/** The keys that a request may have in its headers; the name of a service account is none, but looks like one. */
+function keysInHeaders({ headers }: FastifyRequest): string[] {
+  const [scheme = '', credentials = ''] = headers.authorization?.split(' ') ?? []
+  const candidates: unknown[] = [
+    headers['x-api-key'],
+    headers['openpanel-client-secret'],
+    headers['openpanel-client-id'],
+  ]
+  if (/^bearer$/i.test(scheme)) candidates.push(credentials)
+  if (/^basic$/i.test(scheme)) candidates.push(...Buffer.from(credentials, 'base64').toString().split(':', 2))
+  // Jitsu's SDK insists on a colon in its key.
+  const jitsu = headers['x-write-key']
+  if (typeof jitsu === 'string') candidates.push(jitsu.slice(jitsu.indexOf(':') + 1))
+  return candidates.filter(isText)
+}
+
+/** All keys that a request may have, the likeliest first; a body is looked through only as far as they are asked for. */
+function* candidates(
+  request: FastifyRequest,
+  { json, value, fields }: Omit<SdkPayload, 'release'>,
+  paths: readonly KeyPath[],
+): Generator<string> {
+  yield* keysInHeaders(request)
+  for (const path of paths) {
+    if (value) yield* keysAt(value, path)
+    else yield* [findBodyKey(json, path)].filter(isText)
+  }
+  yield* KEY_FIELDS.map((name) => fields.get(name)).filter(isText)
+}
+
+/**
+ * The keys at a path. Of an array, any element may have the key: one that has none, or a key of nobody's, is a fault of its
+ * own and does not cost the others the request.
+ */
+function* keysAt(value: JsonValue | undefined, [step, ...rest]: KeyPath): Generator<string> {
+  if (!value) return
+  if (step === undefined) {
+    if (value.isString && isText(value.value)) yield value.value
+  } else if (step !== 0) {
+    yield* keysAt(value.member(step), rest)
+  } else if (value.isArray) {
+    const seen = new Set<string>()
+    for (const element of value.elements().slice(0, MAX_ELEMENTS)) {
+      for (const key of keysAt(element, rest)) {
+        if (seen.size === MAX_KEYS) return
+        if (!seen.has(key)) yield key
+        seen.add(key)
+      }
+    }
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+/**
+ * A body that is not read at once may still hold lines that are.
+ * @throws ApiError `invalid_request` or `overloaded`
+ */
+function refuseHeavy(json: Buffer, { account }: FastifyRequest): void {
+  const weight = weigh(json, MAX_BATCH_WEIGHT)
+  if (weight > MAX_BATCH_WEIGHT)
+    throw new ApiError('invalid_request', 'The body has too many values. Send less per request.')
+  account?.take(weight * WEIGHT_BYTES)
+}

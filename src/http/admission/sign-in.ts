@@ -1,0 +1,141 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { parseCookie, stringifySetCookie } from 'cookie'
+import type { FastifyRequest } from 'fastify'
+import { ApiError } from '../../contract/errors.js'
+import type { KeyRing } from '../../keys/key-ring.js'
+import type { StoredKey } from '../../keys/keys.js'
+
+const COOKIE = 'tallyhouse_sign_in'
+/** Over HTTPS. With this prefix, a browser takes it from nobody but this very host: not from another one of its domain. */
+const SECURE_COOKIE = `__Host-${COOKIE}`
+/** How long a sign-in lasts, ms. Each visit renews it, so a page that is opened once a week stays signed in. */
+const SIGN_IN_MS = 7 * 86_400_000
+/** The header by which the page shows that a change comes from itself. */
+const CSRF_HEADER = 'x-csrf-token'
+
+/** Appended to the signed text if the cookie is for HTTPS only, so that a renewed sign-in stays so. */
+const SECURE = '.secure'
+
+/** A sign-in that a request came with. */
+interface FoundSignIn {
+  grant: StoredKey
+  isSecure: boolean
+}
+
+/** A sign-in that has begun. */
+export interface SignIn {
+  /** for the header Set-Cookie */
+  cookie: string
+  /** for the header `CSRF_HEADER` of every call that changes something; the same in all sign-ins with a key, as in two tabs */
+  csrfToken: string
+  /** epoch ms */
+  expiresAt: number
+}
+
+/**
+ * The sign-ins to the page with a key. A sign-in is a signed cookie and nothing else, so every process
+ * knows those of all others: it names a key and a time, and is signed with the hash of that key, and with
+ * `SESSION_SECRET`, if there is one. It ends with the key, or at its time; signing out makes the browser forget it.
+ */
+export class SignIns {
+  readonly #keys: KeyRing
+  readonly #secret: string
+  readonly #now: () => number
+
+  /**
+   * @param secret the same for all processes; without one, whoever can read the stored hashes of keys can forge sign-ins
+   * @param now epoch ms
+   */
+  constructor(keys: KeyRing, secret = '', now: () => number = Date.now) {
+    this.#keys = keys
+    this.#secret = secret
+    this.#now = now
+  }
+
+  begin(grant: StoredKey, request: FastifyRequest): SignIn {
+    const expiresAt = this.#now() + SIGN_IN_MS
+    const isSecure = cameByHttps(request) || this.#findAny(request)?.isSecure === true
+    const content = `${grant.id}.${expiresAt}${isSecure ? SECURE : ''}`
+    const value = `${content}.${this.#sign(grant, 'sign-in', content)}`
+    return {
+      cookie: setCookie(value, SIGN_IN_MS / 1000, isSecure),
+      csrfToken: this.#sign(grant, 'csrf', grant.id),
+      expiresAt,
+    }
+  }
+
+  /** The headers Set-Cookie by which the browser forgets its sign-in, under either name. */
+  end(request: FastifyRequest): string[] {
+    return [setCookie('', 0, true), nameCookie(COOKIE, '', 0, cameByHttps(request))]
+  }
+
+  /**
+   * The key of the request's sign-in; null if it has none that is still good.
+   * @throws ApiError `invalid_csrf_token` if the request could change something and was not made by the page
+   */
+  find(request: FastifyRequest): StoredKey | null {
+    const grant = this.#findAny(request)?.grant ?? null
+    if (!grant || this.#isOfPage(request, grant)) return grant
+    const message = `A call that is signed in with a cookie and not a GET needs the header ${CSRF_HEADER}; GET /session returns its value.`
+    throw new ApiError('invalid_csrf_token', message)
+  }
+
+  /** As `find`; null for a request that was not made by the page. */
+  findOfPage(request: FastifyRequest): StoredKey | null {
+    const grant = this.#findAny(request)?.grant
+    return grant && this.#isOfPage(request, grant) ? grant : null
+  }
+
+  #findAny({ headers: { cookie } }: FastifyRequest): FoundSignIn | null {
+    if (cookie === undefined) return null
+    const cookies = parseCookie(cookie)
+    const secure = this.#read(cookies[SECURE_COOKIE])
+    if (secure) return secure
+    // Another host of the domain can set one without the prefix, so none of HTTPS is taken from it.
+    const found = this.#read(cookies[COOKIE])
+    return found?.isSecure ? null : found
+  }
+
+  #read(value: string | undefined): FoundSignIn | null {
+    if (!value) return null
+    const content = value.slice(0, Math.max(0, value.lastIndexOf('.')))
+    const [id = '', expiresAt = ''] = content.split('.')
+    if (!(Number(expiresAt) > this.#now())) return null
+    const signed = value.slice(content.length + 1)
+    const grant = this.#keys.withId(id).find((key) => isSame(signed, this.#sign(key, 'sign-in', content)))
+    return grant ? { grant, isSecure: content.endsWith(SECURE) } : null
+  }
+
+  #isOfPage({ method, headers }: FastifyRequest, grant: StoredKey): boolean {
+    if (method === 'GET' || method === 'HEAD') return true
+    return isSame(String(headers[CSRF_HEADER]), this.#sign(grant, 'csrf', grant.id))
+  }
+
+  #sign({ hash }: StoredKey, purpose: 'sign-in' | 'csrf', content: string): string {
+    return createHmac('sha256', hash + this.#secret)
+      .update(`tallyhouse ${purpose} ${content}`)
+      .digest('base64url')
+  }
+}
+
+/** Takes the same time wherever two texts differ. */
+function isSame(text: string, expected: string): boolean {
+  const bytes = Buffer.from(text)
+  return bytes.length === expected.length && timingSafeEqual(bytes, Buffer.from(expected))
+}
+
+/**
+ * Whether the browser has the page by HTTPS. It says so itself in the header Origin of all but a GET, whatever proxies are in
+ * between; whoever makes that up does so for a cookie of their own.
+ */
+function cameByHttps({ headers: { origin }, protocol }: FastifyRequest): boolean {
+  return origin === undefined ? protocol === 'https' : origin.startsWith('https:')
+}
+
+function setCookie(value: string, maxAge: number, secure: boolean): string {
+  return nameCookie(secure ? SECURE_COOKIE : COOKIE, value, maxAge, secure)
+}
+
+function nameCookie(name: string, value: string, maxAge: number, secure: boolean): string {
+  return stringifySetCookie({ name, value, path: '/', httpOnly: true, sameSite: 'strict', secure, maxAge })
+}

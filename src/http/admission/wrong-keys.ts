@@ -1,0 +1,40 @@
+import { normalizeIP } from '@fastify/rate-limit'
+import type { FastifyBaseLogger } from 'fastify'
+import { rateLimited } from '../../contract/errors.js'
+import { oncePerMinute } from '../../lib/once-per-minute.js'
+import { TokenBuckets } from '../../lib/token-buckets.js'
+
+const MINUTE_MS = 60_000
+
+/**
+ * Limits the wrong keys that an address may send, in this process. Only requests with a wrong key are refused, so that
+ * nobody is locked out by a guesser behind the same address.
+ */
+export class WrongKeys {
+  readonly #max: number
+  readonly #buckets: TokenBuckets
+  readonly #warn: (address: string) => void
+
+  /** @param max wrong keys per minute; 0 for no limit */
+  constructor(max: number, log: FastifyBaseLogger) {
+    this.#max = max
+    this.#buckets = new TokenBuckets({ tokens: max, inMs: MINUTE_MS }, max)
+    this.#warn = oncePerMinute((address) => log.warn({ address }, 'an address sends many wrong keys'))
+  }
+
+  /**
+   * @param address as `clientAddress` returns it
+   * @throws ApiError `rate_limited` if the address is over the limit
+   */
+  count(address: string, now = Date.now()): void {
+    if (this.#max === 0) return
+    const name = normalizeIP(address)
+    const wait = this.#buckets.wait(name, now)
+    if (wait === 0) {
+      this.#buckets.spend(name, 1, now)
+      return
+    }
+    this.#warn(name)
+    throw rateLimited('wrong_keys', 'This address has sent too many wrong keys.', wait, this.#max)
+  }
+}

@@ -1,0 +1,538 @@
+import { ApiError, idempotencyConflict, tooManyRequestKeys } from '../contract/errors.js'
+import { msUntilNextBucket } from '../journal/idempotency-memory.js'
+import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
+import { journalFull, shareFull } from '../journal/shares.js'
+import type { BufferPool } from '../lib/buffer-pool.js'
+import { given } from '../lib/given.js'
+import { Histogram, SECONDS } from '../lib/histogram.js'
+import type { InsertIds } from '../model/identified-events.js'
+import type { SentIds } from '../model/insert-id.js'
+import { laterOf, type Position, START } from '../model/position.js'
+import { type Sender, senderName } from '../model/sender.js'
+import { Gathering } from './gathering.js'
+import { LaneBudget, QueueBudget } from './queue-budget.js'
+import { asRefusedWrite, type RefusalCode, refusalOf } from './refused-writes.js'
+
+/** Bytes of one write, so that a slow journal completes it within its time limit. */
+const MAX_WRITE_BYTES = 16 * 1024 * 1024
+
+/** How long a write may be in flight before what waits behind it goes to other lanes. */
+const SLOW_WRITE_MS = 1_000
+const WATCH_MS = 250
+
+const REFUSALS = {
+  slow: 'The journal does not respond. Try again in a moment.',
+  unavailable: 'The service is stopping. Try again in a moment.',
+  overloaded: 'Too many requests are waiting to be stored. Try again in a moment.',
+}
+
+/** What a reservation counts in the queue, about as much as it takes in the journal. */
+const RESERVE_BYTES = 100
+
+export interface AppendOptions {
+  idempotencyKey?: IdempotencyKey | undefined
+  /** of the events; null if none has one */
+  insertIds?: InsertIds | null
+}
+
+/** What became of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
+export type Committed = { status: 'done' | 'conflict' } | { status: 'known'; known: number[] }
+
+/** Where the events of an appended request are: the entry, and the index of the first event in it. */
+export interface Appended {
+  position: Position
+  index: number
+  /** id of the journal that has the entry */
+  journalId: number
+}
+
+/** Counts since the start. */
+export interface CommitMetrics {
+  /** events that are durable in the journal; a repeated request counts once */
+  accepted: number
+  /** events that were not appended, as their `insert_id` was known */
+  repeated: number
+  /** refused events by error code; after `internal` they may be in the journal nevertheless */
+  refused: Record<RefusalCode, number>
+  /** those of the overloaded whose sender had filled its own share, while there was room for others */
+  overShare: number
+  /** duration of the writes that succeeded */
+  writeSeconds: Histogram
+}
+
+/** What a group commit that is one of several owes to the others. */
+export interface OtherLanes {
+  /** begins the message of a refusal, as `In lane 1 (host:6379): ` */
+  prefix: string
+  /** Everything up to `position` may have been answered: what other lanes write from now on lies behind it. */
+  onWritten(position: Position): void
+  /**
+   * Appends an entry without a key and without ids that this journal refused to another lane.
+   * @returns null if there is none to try
+   */
+  append(refused: Append): Promise<Appended | null> | null
+  /** whether `append` has a lane to try */
+  hasOpen(): boolean
+}
+
+/** The methods by which routes append events: those of one GroupCommit, or of a LaneRouter over several. */
+export type Appends = Pick<GroupCommit, 'appendEvent' | 'appendBatch' | 'appendKeyedEvent' | 'appendRejected'>
+
+interface Waiting<Result> {
+  bytes: number
+  resolve(result: Result): void
+  reject(error: unknown): void
+}
+
+export interface WaitingEvent extends Waiting<Appended | null> {
+  sender: Sender
+  body: Buffer
+  /** its id; null if the event has none */
+  insertId: SentIds | null
+  /** of its request; null if that has none, or the event has an insert_id */
+  key: IdempotencyKey | null
+}
+
+/** An outcome, and the id of the journal that executed the write, which may be that of another lane. */
+export interface Written {
+  outcome: Outcome
+  journalId: number
+}
+
+export interface WaitingWrite extends Waiting<Written> {
+  write: Write
+}
+
+/** What one journal write commits. `batch` is one append for each of `events`, then `writes`; outcomes have its order. */
+export interface Group {
+  /** by sender: the events of each become one entry */
+  events: WaitingEvent[][]
+  writes: WaitingWrite[]
+  batch: Write[]
+  written: Promise<Outcome[] | { error: unknown }>
+}
+
+/**
+ * The way into the journal. Requests that arrive while a write is in flight share the next one, and the single events of
+ * one project share an entry, so that the cost of a write is spread over all waiting requests. One write is in flight at a
+ * time; its duration is the back-pressure.
+ *
+ * A body that is appended belongs to the group commit, which releases it to the pool: an event once it is copied into its
+ * entry, an entry when the journal reports that it no longer needs it, and either if it is not admitted to the queue.
+ */
+export class GroupCommit {
+  readonly metrics: CommitMetrics = {
+    accepted: 0,
+    repeated: 0,
+    refused: { overloaded: 0, unavailable: 0, internal: 0 },
+    overShare: 0,
+    writeSeconds: new Histogram(SECONDS),
+  }
+  readonly #journal: Journal
+  readonly #pool: BufferPool
+  readonly #others: OtherLanes | null
+  readonly #budget: QueueBudget | LaneBudget
+  #events: WaitingEvent[] = []
+  #writes: WaitingWrite[] = []
+  readonly #gathering = new Gathering(() => this.#events.length + this.#writes.length)
+  #refusedAt = Number.NEGATIVE_INFINITY
+  /** when the write in flight was sent (`performance.now()`); null if there is none */
+  #sentAt: number | null = null
+  readonly #watch: NodeJS.Timeout | undefined
+  #running: Promise<void> | null = null
+  #closed = false
+
+  /**
+   * @param pool of the bodies, and for the entries that are built from single events
+   * @param others null if this is the only lane
+   * @param budget of all lanes
+   */
+  constructor(journal: Journal, pool: BufferPool, others: OtherLanes | null = null, budget = new QueueBudget()) {
+    this.#journal = journal
+    this.#pool = pool
+    this.#others = others
+    this.#budget = others ? new LaneBudget(budget) : budget
+    journal.listen({ onReleased: (body) => pool.release(body) })
+    if (others) this.#watch = setInterval(() => this.#handOver(others), WATCH_MS).unref()
+  }
+
+  /** Bytes that wait for the journal, those of the write in flight included. */
+  get queuedBytes(): number {
+    return this.#budget.bytes
+  }
+
+  /** When the journal last failed or delayed a write (`performance.now()`); negative infinity if it never did. */
+  get refusedAt(): number {
+    return this.#refusedAt
+  }
+
+  /**
+   * Appends one event, a JSON object. It shares its entry with other events of the moment.
+   * @param insertId its id
+   * @returns null if that is known, so that nothing was appended
+   */
+  appendEvent(sender: Sender, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
+    return this.#enqueueEvent(sender, body, insertId, null)
+  }
+
+  /**
+   * Appends one entry of `count` events, given as JSON `{"events":[…]}`.
+   * @returns where the entries are that hold its events, and no others: one, or none if the ids of all are known
+   */
+  async appendBatch(
+    sender: Sender,
+    body: Buffer,
+    count: number,
+    { idempotencyKey, insertIds }: AppendOptions = {},
+  ): Promise<Appended[]> {
+    const append: Append = { type: 'append', ...sender, body, count, ...given({ idempotencyKey }) }
+    const appended = await this.appendEntry(insertIds ? { ...append, insertIds } : append)
+    return appended ? [appended] : []
+  }
+
+  /** Appends an entry. @returns null if the ids of all its events are known, so that nothing was appended */
+  async appendEntry(append: Append): Promise<Appended | null> {
+    const { outcome, journalId } = await this.#enqueue(append, append.body.length)
+    return outcome.status === 'known' ? null : placeOf(outcome, journalId)
+  }
+
+  /**
+   * As `appendEvent`, of a request that may be repeated. An event with an insert_id as well gets an entry of its own.
+   * @throws ApiError `idempotency_conflict` or `rate_limited` if the key says so
+   */
+  appendKeyedEvent(
+    sender: Sender,
+    body: Buffer,
+    idempotencyKey: IdempotencyKey,
+    insertId: SentIds | null = null,
+  ): Promise<Appended | null> {
+    if (!insertId) return this.#enqueueEvent(sender, body, null, idempotencyKey)
+    const entry = { body: joinEvents([body], this.#pool), count: 1, idempotencyKey, insertIds: insertId }
+    return this.appendEntry({ type: 'append', ...sender, ...entry })
+  }
+
+  /** Appends what of a request cannot be stored; it becomes a dead letter. @param id by which a repetition is known */
+  async appendRejected(sender: Sender, body: Buffer, id: SentIds | null): Promise<void> {
+    const append: Append = { type: 'append', kind: 'rejected', ...sender, body, count: 1 }
+    await this.appendEntry(id ? { ...append, insertIds: id } : append)
+  }
+
+  /** @throws ApiError `idempotency_conflict` or `rate_limited` if its idempotency key says so */
+  async commit(commit: Commit): Promise<Committed> {
+    const { outcome } = await this.#enqueue(commit, commit.state.length + commit.row.length)
+    if (outcome.status === 'known') return { status: 'known', known: outcome.known }
+    if (outcome.status === 'conflict') return { status: 'conflict' }
+    positionOf(outcome)
+    return { status: 'done' }
+  }
+
+  /**
+   * Remembers an idempotency key whose request is executed in another lane; no error if it was remembered before.
+   * @throws ApiError `idempotency_conflict` or `rate_limited` as the request itself would
+   */
+  async reserve(idempotencyKey: IdempotencyKey): Promise<void> {
+    const { outcome } = await this.#enqueue({ type: 'reserve', idempotencyKey }, RESERVE_BYTES)
+    positionOf(outcome)
+  }
+
+  /** Refuses new requests; resolves when every accepted one is settled. */
+  async close(): Promise<void> {
+    this.#closed = true
+    while (this.#running) await this.#running
+    clearInterval(this.#watch)
+  }
+
+  #enqueueEvent(
+    sender: Sender,
+    body: Buffer,
+    insertId: SentIds | null,
+    key: IdempotencyKey | null,
+  ): Promise<Appended | null> {
+    return new Promise((resolve, reject) => {
+      this.#admit(sender, body.length, 1, body)
+      this.#events.push({ sender, body, insertId, key, bytes: body.length, resolve, reject })
+      this.#gathering.note()
+    })
+  }
+
+  #enqueue(write: Write, bytes: number): Promise<Written> {
+    return new Promise((resolve, reject) => {
+      this.#admit(senderOfWrite(write), bytes, eventsOf(write), write.type === 'append' ? write.body : null)
+      this.#writes.push({ write, bytes, resolve, reject })
+      this.#gathering.note()
+    })
+  }
+
+  /**
+   * @param body released if it is refused, as nothing has kept it yet
+   * @throws ApiError `unavailable` or `overloaded`
+   */
+  #admit(sender: Sender, bytes: number, events: number, body: Buffer | null): void {
+    const fullness = this.#closed ? null : this.#budget.tryTake(sender, bytes)
+    if (this.#closed || fullness) {
+      const code = this.#closed ? 'unavailable' : 'overloaded'
+      const reason = fullness === 'own' ? shareFull(sender.keyClass) : new ApiError(code, REFUSALS[code])
+      const refusal = asRefusedWrite(reason, this.#others?.prefix)
+      this.#countRefused(refusal, events)
+      if (body) this.#pool.release(body)
+      throw refusal
+    }
+    this.#running ??= this.#run()
+  }
+
+  async #run(): Promise<void> {
+    await this.#gathering.done()
+    let group = this.#send()
+    while (group) {
+      const written = await group.written
+      await this.#gathering.done()
+      let next: Group | null
+      try {
+        // The next write is sent first, so that the journal works on it while the responses are sent.
+        next = this.#send()
+      } finally {
+        this.#resolve(group, written)
+      }
+      group = next
+    }
+    this.#running = null
+  }
+
+  /** Sends what is queued, up to the bytes of a write, to the journal; null where nothing is. */
+  #send(): Group | null {
+    const group = this.#take(this.#events, this.#writes)
+    this.#sentAt = group && performance.now()
+    if (!group) return null
+    const { events, writes, batch } = group
+    return { events, writes, batch, written: this.#write(batch) }
+  }
+
+  /** Takes events and writes out of these queues, up to the bytes of a write; null where nothing is. */
+  #take(queuedEvents: WaitingEvent[], queuedWrites: WaitingWrite[]): Omit<Group, 'written'> | null {
+    let room = MAX_WRITE_BYTES
+    const take = <T extends { bytes: number }>(queue: T[]): T[] => {
+      let taken = 0
+      while (taken < queue.length && (room > 0 || taken === 0)) room -= queue[taken++]?.bytes ?? 0
+      return queue.splice(0, taken)
+    }
+    const events = groupBySender(take(queuedEvents))
+    const writes = take(queuedWrites)
+    if (events.length === 0 && writes.length === 0) return null
+    const batch = [...events.map((group) => entryOfEvents(group, this.#pool)), ...writes.map(({ write }) => write)]
+    return { events, writes, batch }
+  }
+
+  /**
+   * Gives what was not sent, and has neither key nor ids, to other lanes while the journal does not respond: the write in flight may be
+   * resent for 15 s. One that came from another lane is refused instead.
+   */
+  #handOver({ prefix, hasOpen }: OtherLanes): void {
+    if (this.#sentAt === null) return
+    if (this.#journal.isUp && performance.now() - this.#sentAt < SLOW_WRITE_MS) return
+    this.#refusedAt = performance.now()
+    if (!hasOpen()) return
+    const events = this.#events.filter(({ insertId, key }) => !insertId && !key)
+    const writes = this.#writes.filter(({ write }) => isMovable(write))
+    this.#events = this.#events.filter(({ insertId, key }) => insertId || key)
+    this.#writes = this.#writes.filter(({ write }) => !isMovable(write))
+    const error = new ApiError('unavailable', `${prefix}${REFUSALS.slow}`)
+    for (let group = this.#take(events, writes); group; group = this.#take(events, writes)) {
+      this.#resolve(group, { error })
+    }
+  }
+
+  async #write(batch: Write[]): Promise<Outcome[] | { error: unknown }> {
+    const startedAt = performance.now()
+    try {
+      const outcomes = await this.#journal.write(batch)
+      this.metrics.writeSeconds.observe((performance.now() - startedAt) / 1000)
+      if (this.#others) this.#others.onWritten(lastOf(outcomes))
+      return outcomes
+    } catch (error) {
+      return { error }
+    }
+  }
+
+  #resolve(group: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
+    for (const { sender, bytes } of group.events.flat()) this.#budget.give(sender, bytes)
+    for (const { write, bytes } of group.writes) this.#budget.give(senderOfWrite(write), bytes)
+    if ('error' in written) {
+      this.#refusedAt = performance.now()
+      const refusal = asRefusedWrite(written.error)
+      for (const i of group.batch.keys()) this.#refuse(group, i, refusal)
+    } else {
+      for (const i of group.batch.keys()) this.#settle(group, i, written[i])
+    }
+  }
+
+  /** Tells those who wait for one write of a group what became of it. */
+  #settle(group: Omit<Group, 'written'>, i: number, outcome: Outcome | undefined): void {
+    const { events, writes, batch } = group
+    const write = batch[i]
+    if (write && outcome?.status === 'full') {
+      const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
+      this.#refuse(group, i, asRefusedWrite(error, this.#others?.prefix))
+      return
+    }
+    const journalId = this.#journal.id
+    const count = write ? eventsOf(write) : 0
+    const { known, refused } = count > 0 && outcome && 'known' in outcome ? outcome : {}
+    if (!refused) this.metrics.repeated += known?.length ?? 0
+    if (outcome?.status === 'done') this.metrics.accepted += count - (known?.length ?? 0)
+    const sharers = events[i]
+    const waiting = writes[i - events.length]
+    if (sharers) settleEvents(sharers, outcome, journalId)
+    else if (outcome) waiting?.resolve({ outcome, journalId })
+    else waiting?.reject(new Error('the journal returned no outcome for a write'))
+  }
+
+  /**
+   * Rejects one write of a group, unless it is an entry that another lane takes: each has a share for its sender, so another
+   * one may have room. The body is the other lane's then; of one that is in doubt, the journal may still read it.
+   */
+  #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): void {
+    const write = batch[i]
+    if (!write) return
+    const code = refusalOf(refusal)
+    const sharers = events[i]
+    const own = writes[i - events.length]
+    const waiting = sharers ?? (own ? [own] : [])
+    const moved = code !== 'internal' && isMovable(write) ? this.#others?.append(write) : null
+    if (!moved) {
+      this.#countRefused(refusal, eventsOf(write))
+      for (const { reject } of waiting) reject(refusal)
+      if (code !== 'internal' && write.type === 'append') this.#pool.release(write.body)
+      return
+    }
+    moved.then(
+      (appended) => {
+        if (!appended) throw new Error('an entry without ids has none that are known')
+        const { position, journalId } = appended
+        sharers?.forEach(({ resolve }, index) => {
+          resolve({ position, index, journalId })
+        })
+        own?.resolve({ outcome: { status: 'done', position }, journalId })
+      },
+      (refusal) => {
+        for (const { reject } of waiting) reject(refusal)
+      },
+    )
+  }
+
+  #countRefused(refusal: unknown, events: number): void {
+    this.metrics.refused[refusalOf(refusal)] += events
+    if (refusal instanceof ApiError && refusal.limit === 'journal') this.metrics.overShare += events
+  }
+}
+
+/** Who sends a write. */
+function senderOfWrite(write: Write): Sender {
+  return write.type === 'reserve' ? write.idempotencyKey.sender : write
+}
+
+function eventsOf(write: Write): number {
+  return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
+}
+
+/** Whether any lane may take a write. Idempotency keys and insert_ids each belong to the lane that remembers them. */
+function isMovable(write: Write): write is Append {
+  return write.type === 'append' && !write.idempotencyKey && !write.insertIds && !write.eventKeys
+}
+
+/**
+ * The greatest position among the outcomes; START if there is none. Repeated requests count: another process may have
+ * executed them, and the client's next request may go to a lane that has not been told their position.
+ */
+function lastOf(outcomes: Outcome[]): Position {
+  let last = START
+  for (const outcome of outcomes) {
+    if ('position' in outcome) last = laterOf(last, outcome.position)
+    if ('refused' in outcome && outcome.refused) last = laterOf(last, lastOf(outcome.refused))
+  }
+  return last
+}
+
+/** Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see `isMovable`). */
+function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
+  const plain = new Map<string, WaitingEvent[]>()
+  const identified = new Map<string, WaitingEvent[]>()
+  const keyed = new Map<string, WaitingEvent[]>()
+  for (const event of events) {
+    const { sender, insertId, key } = event
+    const groups = insertId ? identified : key ? keyed : plain
+    const name = senderName(sender)
+    const group = groups.get(name)
+    if (group) group.push(event)
+    else groups.set(name, [event])
+  }
+  return [...plain.values(), ...identified.values(), ...keyed.values()]
+}
+
+/** Tells the events of an entry what became of them. @param journalId of the journal that wrote the entry */
+function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, journalId: number): void {
+  const { known, refused } = outcome && 'known' in outcome ? outcome : {}
+  const skipped = new Map(known?.map((index, i) => [index, refused?.[i] ?? null]))
+  for (const [index, { resolve, reject }] of events.entries()) {
+    const refusal = skipped.get(index)
+    try {
+      if (refusal) resolve(placeOf(refusal, journalId))
+      else resolve(refusal === null ? null : { position: positionOf(outcome), index, journalId })
+    } catch (error) {
+      reject(error)
+    }
+  }
+}
+
+/**
+ * Where the first event of an append with this outcome is; for a repeated request, the event of its first execution.
+ * @param journalId of the journal that returned the outcome
+ * @throws as `positionOf`
+ */
+function placeOf(outcome: Outcome, journalId: number): Appended {
+  const position = positionOf(outcome)
+  if (outcome.status !== 'repeated') return { position, index: 0, journalId }
+  // A request from before a change of the layout may be remembered in another lane than it was written in.
+  return { position, index: outcome.index ?? 0, journalId: outcome.journalId ?? journalId }
+}
+
+/** @throws ApiError `idempotency_conflict` or `rate_limited` if the idempotency key says so */
+function positionOf(outcome: Outcome | undefined): Position {
+  if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
+  if (outcome?.status === 'mismatch') throw idempotencyConflict()
+  if (outcome?.status === 'limited') throw tooManyRequestKeys(msUntilNextBucket(Date.now()))
+  throw new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`)
+}
+
+const OPEN = Buffer.from('{"events":[')
+const COMMA = Buffer.from(',')
+const CLOSE = Buffer.from(']}')
+
+/** The entry that events of one sender share. */
+function entryOfEvents(events: WaitingEvent[], pool: BufferPool): Append {
+  const { sender } = events[0] ?? {}
+  if (!sender) throw new RangeError('an entry has at least one event')
+  const body = joinEvents(
+    events.map(({ body }) => body),
+    pool,
+  )
+  const append: Append = { type: 'append', ...sender, count: events.length, body }
+  const keys = events.map(({ key }) => key).filter((key) => key !== null)
+  if (keys.length > 0) return { ...append, eventKeys: keys }
+  const ids = events.map(({ insertId }) => insertId).filter((id) => id !== null)
+  if (ids.length === 0) return append
+  return { ...append, insertIds: { sender, digests: Buffer.concat(ids.map(({ digests }) => digests)) } }
+}
+
+/** Copies events into the body of one entry and releases them. */
+function joinEvents(events: Buffer[], pool: BufferPool): Buffer {
+  const parts: Buffer[] = [OPEN]
+  let length = OPEN.length + CLOSE.length - COMMA.length
+  for (const event of events) {
+    parts.push(event, COMMA)
+    length += event.length + COMMA.length
+  }
+  parts[parts.length - 1] = CLOSE
+  const body = pool.concat(parts, length)
+  for (const event of events) pool.release(event)
+  return body
+}

@@ -1,0 +1,89 @@
+import type { Shards } from '../clickhouse/shards.js'
+import { batchLoader } from '../lib/batch-loader.js'
+import type { NamedEvent } from '../model/identified-events.js'
+import { type Position, positionAt } from '../model/position.js'
+import type { Barrier } from '../reads/read-barrier.js'
+import { findStoredDays, findStoredIds, pairOf, type StoredDays } from '../store/stored-ids.js'
+
+export interface KnownEventsParts {
+  shards: Shards
+  barrier: Pick<Barrier, 'waitForAll'>
+}
+
+interface Asked {
+  projectId: string
+  before: Position
+  events: readonly NamedEvent[]
+}
+
+/** Queries at a time; what is asked meanwhile shares the next one, which costs little more for many ids. */
+const QUERIES = 2
+/** Events in one query. */
+const MAX_EVENTS = 10_000
+/** Answers that are remembered. */
+const MAX_KEPT = 100
+
+/**
+ * Tells which events the store has, by their `insert_id`s: the journals remember these for a week, and an import may bring
+ * what came years ago.
+ */
+export class KnownEvents {
+  readonly #parts: KnownEventsParts
+  readonly #find = batchLoader((asked: Asked[]) => this.#findAll(asked), { atOnce: QUERIES })
+  /** by project and position: the days where there is anything to find */
+  readonly #days = new Map<string, Promise<StoredDays>>()
+
+  constructor(parts: KnownEventsParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * The indexes of the events that were stored before a time, epoch ms.
+   * @param events is only called if the store may have any of them
+   * @throws ApiError `unavailable` if the store is behind
+   */
+  async find(projectId: string, beforeMs: number, events: () => readonly NamedEvent[]): Promise<Set<number>> {
+    const before = positionAt(beforeMs)
+    const days = await this.#daysOf(projectId, before)
+    if (days.areNone) return new Set()
+    const some = events().filter((event) => days.mayHave(event))
+    return some.length === 0 ? new Set() : await this.#find({ projectId, before, events: some })
+  }
+
+  /** Most imports bring what is from another time than all that is there: that is asked once, and then costs nothing. */
+  #daysOf(projectId: string, before: Position): Promise<StoredDays> {
+    const key = `${before}:${projectId}`
+    const known = this.#days.get(key)
+    if (known) return known
+    const asking = this.#askForDays(projectId, before)
+    this.#days.set(key, asking)
+    asking.catch(() => this.#days.delete(key))
+    const [oldest] = this.#days.keys()
+    if (this.#days.size > MAX_KEPT && oldest !== undefined) this.#days.delete(oldest)
+    return asking
+  }
+
+  async #askForDays(projectId: string, before: Position): Promise<StoredDays> {
+    // What was accepted by now may still be on its way to the store.
+    await this.#parts.barrier.waitForAll()
+    return await findStoredDays(this.#parts.shards, { projectId, before })
+  }
+
+  /** Answers the first of these that one query can have. */
+  async #findAll(asked: Asked[]): Promise<Set<number>[]> {
+    const [first] = asked
+    if (!first) return []
+    const { projectId, before } = first
+    let count = 0
+    const end = asked.findIndex((one, i) => {
+      count += one.events.length
+      return i > 0 && (one.projectId !== projectId || one.before !== before || count > MAX_EVENTS)
+    })
+    const some = end === -1 ? asked : asked.slice(0, end)
+    const all = some.flatMap(({ events }) => events)
+    const stored = await findStoredIds(this.#parts.shards, { projectId, before }, all)
+    return some.map(({ events }) => {
+      return new Set(events.filter((event) => stored.has(pairOf(event))).map(({ index }) => index))
+    })
+  }
+}

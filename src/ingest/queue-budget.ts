@@ -1,0 +1,82 @@
+import type { Fullness } from '../journal/journal.js'
+import { fullnessFor, Shares } from '../journal/shares.js'
+import { type Sender, senderName } from '../model/sender.js'
+
+/** Bytes that may queue in memory for the journals of a process; beyond them requests are refused. */
+const MAX_QUEUED_BYTES = 64 * 1024 * 1024
+
+/** The bytes that wait in the memory of this process for its journals, each sender with a share as in the journals. */
+export class QueueBudget {
+  readonly #maxBytes: number
+  readonly #queued = new Shares()
+
+  constructor(maxBytes = MAX_QUEUED_BYTES) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** Bytes that are taken. */
+  get bytes(): number {
+    return this.#queued.total
+  }
+
+  /** Bytes that are not taken; negative if more than all are. */
+  get left(): number {
+    return this.#maxBytes - this.#queued.total
+  }
+
+  /** Takes the bytes, or nothing. @returns why there is no room for them; null if they were taken */
+  tryTake(sender: Sender, bytes: number): Fullness | null {
+    return tryAdd(this.#queued, this.#maxBytes, sender, bytes)
+  }
+
+  give(sender: Sender, bytes: number): void {
+    this.#queued.add({ holder: senderName(sender), bytes }, -1)
+  }
+}
+
+/**
+ * What one of several lanes takes of a budget. It leaves as much to the others as it takes, so a lane that hangs does not stop
+ * them, and each sender has a share of that, too, so nobody fills a lane for the others.
+ */
+export class LaneBudget {
+  readonly #all: QueueBudget
+  readonly #queued = new Shares()
+
+  constructor(all: QueueBudget) {
+    this.#all = all
+  }
+
+  /** Bytes that this lane has taken. */
+  get bytes(): number {
+    return this.#queued.total
+  }
+
+  /** See QueueBudget. */
+  tryTake(sender: Sender, bytes: number): Fullness | null {
+    const limit = (this.#queued.total + this.#all.left) / 2
+    const fullness = tryAdd(this.#queued, limit, sender, bytes)
+    if (fullness) return fullness
+    const fullnessOfAll = this.#all.tryTake(sender, bytes)
+    if (fullnessOfAll) this.#remove(sender, bytes)
+    return fullnessOfAll
+  }
+
+  give(sender: Sender, bytes: number): void {
+    this.#remove(sender, bytes)
+    this.#all.give(sender, bytes)
+  }
+
+  #remove(sender: Sender, bytes: number): void {
+    this.#queued.add({ holder: senderName(sender), bytes }, -1)
+  }
+}
+
+/** Adds bytes of a sender if there is room for them. What is larger than the limit may wait alone. */
+function tryAdd(queued: Shares, limit: number, sender: Sender, bytes: number): Fullness | null {
+  const used = queued.total
+  if (used > 0 && used + bytes > limit) return 'all'
+  const holder = senderName(sender)
+  const fullness = fullnessFor(sender.keyClass, bytes, { held: queued.of(holder), used, limit })
+  if (!fullness) queued.add({ holder, bytes })
+  return fullness
+}

@@ -1,0 +1,25 @@
+import { ApiError } from '../contract/errors.js'
+import { given } from '../lib/given.js'
+
+/** Why a write was refused; after `internal` it may be in the journal nevertheless. */
+export type RefusalCode = 'overloaded' | 'unavailable' | 'internal'
+
+export function refusalOf(error: unknown): RefusalCode {
+  const code = error instanceof ApiError ? error.code : null
+  return code === 'overloaded' || code === 'unavailable' ? code : 'internal'
+}
+
+/** Ends the message of a refused write. The same refusal of a read comes without it. */
+export const NOTHING_STORED = ' Nothing was stored.'
+
+/**
+ * Adds NOTHING_STORED to the error of a write that certainly stored nothing; returns any other error unchanged.
+ * @param prefix names the lane, if there are several
+ */
+export function asRefusedWrite(error: unknown, prefix = ''): unknown {
+  if (!(error instanceof ApiError) || refusalOf(error) === 'internal' || error.message.endsWith(NOTHING_STORED))
+    return error
+  const { code, details, retryAfter, limit } = error
+  const more = { cause: error, ...given({ details, retryAfter, limit }) }
+  return new ApiError(code, `${prefix}${error.message}${NOTHING_STORED}`, more)
+}

@@ -1,0 +1,115 @@
+import { buffer } from 'node:stream/consumers'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isDataError } from '../clickhouse/errors.js'
+import type { Shards } from '../clickhouse/shards.js'
+import type { Entry, Journal } from '../journal/journal.js'
+import { elementTexts } from '../json/spans.js'
+import { formatPosition } from '../model/position.js'
+import type { StateKind } from '../model/state-key.js'
+import { EntryError, erasedIndexes, rewriteEntry } from '../model/verbatim.js'
+import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
+import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry } from '../store/events.js'
+import { VERSIONED_TABLES } from '../store/newest-rows.js'
+import { openTables } from '../store/tables.js'
+
+/** The result of a replay. The reason is ClickHouse's, or says why the entry cannot be parsed. */
+export type Replay = { isStored: true } | { isStored: false; reason: string }
+
+/** An INSERT that was sent is waited for: what an erasure took meanwhile can only be deleted after it. */
+const UNINTERRUPTED = new AbortController().signal
+const NEVER_STORED = 'its messages are not valid events or changes; correct them and send them again'
+
+/**
+ * Stores the entry of a dead letter under its original event ids, on the shard that has the letter, and marks the letter as
+ * replayed. Idempotent, even if run concurrently: the INSERT's token prevents duplicates for as long as ClickHouse
+ * remembers it, and a search for the ids after that. Every shard is searched, because after the import of a whole store the
+ * events may be on another shard than the letter.
+ * @param now epoch ms
+ * @param noteDeletion called after events that the letter no longer holds were deleted; see Journal
+ * @throws StoreError, StoreUnreachableError if the store cannot accept anything now; the replay can be retried
+ */
+export async function replayDeadLetter(
+  shards: Shards,
+  letter: DeadLetter,
+  now: number,
+  noteDeletion: Journal['noteDeletion'] = async () => undefined,
+): Promise<Replay> {
+  const { position, journalId, projectId, kind, receivedAt } = letter
+  if (kind === 'rejected') return { isStored: false, reason: NEVER_STORED }
+  const { clickhouse } = letter.shard
+  const place = { projectId, position, journalId }
+  const isThere = kind === 'events' && (await hasEventsOfEntry(shards, place))
+  if (!isThere) {
+    const body = await buffer(await readDeadLetterBody(letter))
+    const skip = kind === 'events' ? erasedIndexes(body) : []
+    const entry = { position, projectId, kind, count: 0, receivedAt, body, ...(skip.length > 0 && { skip }) }
+    const replay = await insert(clickhouse, journalId, entry)
+    if (!replay.isStored) return replay
+    if (kind !== 'events') await deleteErasedStates(letter, kind, body)
+  }
+  if (kind === 'events') await deleteErased(shards, letter, place, noteDeletion)
+  await insertReplay(letter, now)
+  return { isStored: true }
+}
+
+/**
+ * Deletes the events that the letter does not hold any more: those of users who were erased since the body was read, and
+ * those that a replay which died before this point has left. Users who are erased later lose their events by the erasure
+ * itself, which comes to events after letters.
+ */
+async function deleteErased(
+  shards: Shards,
+  letter: DeadLetter,
+  place: EntryPlace,
+  noteDeletion: Journal['noteDeletion'],
+): Promise<void> {
+  const body = await buffer(await readDeadLetterBody(letter))
+  const erased = body.length === 0 ? 'all' : erasedIndexes(body)
+  if (erased !== 'all' && erased.length === 0) return
+  try {
+    await deleteEventsOfEntry(shards, place, erased)
+  } finally {
+    // Also where one of several shards has failed: the events of the others are gone.
+    await noteDeletion(letter.projectId)
+  }
+}
+
+/**
+ * Deletes the states of users who were erased from the letter since its body was read, as `deleteErased`. A deletion is a
+ * row with the next version, so only later changes are newer.
+ */
+async function deleteErasedStates(letter: DeadLetter, kind: StateKind, body: Buffer): Promise<void> {
+  const now = await buffer(await readDeadLetterBody(letter))
+  if (now.equals(body)) return
+  const left = new Set(elementTexts(`[${now}]`))
+  const erased = elementTexts(`[${body}]`).filter((text) => !left.has(text))
+  const { clickhouse } = letter.shard
+  const tables = openTables(clickhouse, { id: letter.journalId })
+  const rows = erased.map((text) => {
+    const { project_id = '', [VERSIONED_TABLES[kind].key]: name = '' } = JSON.parse(text) as Record<string, string>
+    return tables[kind].row(project_id, name, null)
+  })
+  const { position, projectId, receivedAt } = letter
+  const deletion = { position: position + 1n, projectId, kind, count: 0, receivedAt, body: Buffer.from(rows.join(',')) }
+  await tables.insert(kind, [deletion], '', UNINTERRUPTED)
+}
+
+/** As the writer does: inserts the entry unchanged, and rewritten if ClickHouse rejects that. */
+async function insert(clickhouse: ClickHouse, journalId: number, entry: Entry): Promise<Replay> {
+  const tables = openTables(clickhouse, { id: journalId })
+  const token = `${journalId}:${formatPosition(entry.position)}:dead letter`
+  try {
+    await tables.insert(entry.kind, [entry], token, UNINTERRUPTED)
+    return { isStored: true }
+  } catch (error) {
+    if (!isDataError(error)) throw error
+    if (entry.kind !== 'events') return { isStored: false, reason: error.reason }
+  }
+  try {
+    await tables.insert('events', [{ ...entry, body: rewriteEntry(entry.body) }], token, UNINTERRUPTED)
+    return { isStored: true }
+  } catch (error) {
+    if (!isDataError(error) && !(error instanceof EntryError)) throw error
+    return { isStored: false, reason: error.reason }
+  }
+}

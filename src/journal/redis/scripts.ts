@@ -1,0 +1,296 @@
+import { INSERT_ID_BYTES } from '../../model/insert-id.js'
+import {
+  IDEMPOTENCY_BUCKET_MS,
+  JOURNAL_BYTES,
+  KEY_BYTES,
+  OLD_BUCKETS,
+  POSITION_BYTES,
+  VALUE_BYTES,
+} from '../idempotency-memory.js'
+import { INSERT_ID_BUCKET_MS, INSERT_ID_MEMORY_MS, OLD_ID_BUCKETS } from '../insert-id-memory.js'
+import { MAX_LIFT_MS, READING_MEMORY_MS } from '../journal.js'
+import { SMALL_PART, WEIGHTS } from '../shares.js'
+import { FORMAT } from './keys.js'
+import { Script } from './script.js'
+
+/*
+ * The scripts of the Redis journal, and the keys and arguments of each, in their order. Callers and scripts use the same
+ * names: to add an argument, name it here, pass it, and read it in the script. What a script does and returns is said in its
+ * file.
+ */
+
+/** Bytes of an idempotency key that choose the hash in which it is remembered. */
+export const SHARD_BYTES = 2
+
+/** An idempotency key: see shared/requests.lua; all empty if there is none. `sender` is whose count it is part of. */
+export const REQUEST = ['shard', 'digest', 'sender'] as const
+
+/**
+ * A write of new entries. `size` is that of the body in bytes. `field` is "body" if `body` is the body itself, "at" if it is
+ * the name of the key that holds it. `ids` are those of its events (see shared/insert-ids.lua), sent by `idsSender`. Then
+ * follows the number of `requests` that its events have, and a REQUEST for each.
+ */
+export const APPEND = [
+  'type',
+  'kind',
+  'holder',
+  'count',
+  'size',
+  'field',
+  'body',
+  ...REQUEST,
+  'idsSender',
+  'ids',
+  'requests',
+] as const
+
+/** A write that only remembers an idempotency key. */
+export const RESERVE = ['type', ...REQUEST] as const
+
+/** A write of a state and its row. `readAt` is when the expected version was read, ms. */
+export const COMMIT = [
+  'type',
+  'kind',
+  'stateKey',
+  'expected',
+  'readAt',
+  'state',
+  'row',
+  'holder',
+  ...REQUEST,
+  'idsSender',
+  'ids',
+] as const
+
+/** The name of a key that holds a body. */
+export const BODY = ['name'] as const
+/** Events of a project, or bytes that a sender holds. */
+export const COUNT = ['name', 'amount'] as const
+/** The version of a state that the store has. */
+export const STORED_STATE = ['stateKey', 'version'] as const
+/** A state that another journal has. */
+export const KEPT_STATE = ['stateKey', 'version', 'state'] as const
+/** An idempotency key that another journal remembers. */
+export const KEPT_REQUEST = ['bucket', 'shard', 'fieldAndValue'] as const
+
+/** The fields of an entry of the stream. Instead of `body`, it has `at` if a key holds the body. The last ones are optional. */
+const ENTRY = ['kind', 'held', 'count', 'bytes', 'body', 'time', 'skip']
+
+const NAMES = {
+  records: { REQUEST, APPEND, RESERVE, COMMIT, BODY, COUNT, STORED_STATE, KEPT_STATE, KEPT_REQUEST, ENTRY },
+  constants: {
+    FORMAT,
+    MAX_LIFT_MS,
+    READING_MEMORY_MS,
+    SMALL_PART,
+    PAGE_WEIGHT: WEIGHTS.page,
+    SECRET_WEIGHT: WEIGHTS.secret,
+    IDEMPOTENCY_BUCKET_MS,
+    OLD_BUCKETS,
+    SHARD_BYTES,
+    FIELD_BYTES: KEY_BYTES - SHARD_BYTES,
+    POSITION_BYTES,
+    VALUE_BYTES,
+    JOURNAL_BYTES,
+    INSERT_ID_BYTES,
+    INSERT_ID_BUCKET_MS,
+    INSERT_ID_MEMORY_MS,
+    OLD_ID_BUCKETS,
+    // Of an id, these choose its hash, at most.
+    MAX_ID_BITS: 24,
+  },
+}
+
+function defineScript<const Key extends string, const Arg extends string>(
+  file: string,
+  order: { keys: readonly Key[]; args: readonly Arg[] },
+): Script<Key, Arg> {
+  return new Script(file, order, NAMES)
+}
+
+/** Then an APPEND, a RESERVE or a COMMIT for each write. */
+export const WRITE = defineScript('write', {
+  keys: ['stream', 'meta', 'pending', 'producer'],
+  args: [
+    'prefix',
+    // of this producer's call
+    'sequence',
+    'journalId',
+    // "" if it is unknown
+    'history',
+    'layout',
+    // above which writes are refused
+    'maxBytes',
+    // the greatest position of this journal that the caller knows
+    'floorMs',
+    'floorSeq',
+    // the greatest position of other journals
+    'foreignMs',
+    'foreignSeq',
+    // that a sender may have remembered, by the class of its key
+    'maxPageRequests',
+    'maxSecretRequests',
+    'maxPageIds',
+    'maxSecretIds',
+  ],
+})
+
+export const CLAIM = defineScript('claim', {
+  keys: ['stream', 'meta', 'lease', 'wanted'],
+  args: [
+    'writer',
+    'leaseMs',
+    'journalId',
+    'layout',
+    // "home", "guest", or "" for the only lane
+    'place',
+    // the entries that the writer has read or holds in memory, "<first> <last>", and how many were ever added before them
+    'run',
+    'addedBefore',
+  ],
+})
+
+export const RENEW = defineScript('renew', { keys: ['lease'], args: ['writer', 'leaseMs'] })
+
+export const RELEASE = defineScript('release', { keys: ['lease'], args: ['writer'] })
+
+/** Blocks are "<first> <last>". */
+export const SHRINK = defineScript('shrink', { keys: ['meta'], args: ['frozen', 'shrunk'] })
+
+/** Then the BODY of each entry that has one, a COUNT for each project and for each holder, and a STORED_STATE for each state. */
+export const ACKNOWLEDGE = defineScript('acknowledge', {
+  keys: ['stream', 'meta', 'pending'],
+  args: [
+    'prefix',
+    // "<first> <last>"
+    'frozen',
+    // the position after the last one of the block
+    'positionAfter',
+    'bodyBytes',
+    'stateBytes',
+    // until the states expire
+    'stateMs',
+    // that all cached states may take
+    'cacheBytes',
+    // how many of each follow
+    'bodies',
+    'projects',
+    'holders',
+  ],
+})
+
+export const PROGRESS = defineScript('progress', {
+  keys: ['meta', 'pending', 'deletions'],
+  args: ['project', 'journalId', 'layout'],
+})
+
+export const LEVEL = defineScript('level', {
+  keys: ['stream', 'meta', 'pending', 'deletions'],
+  args: ['ms', 'seq', 'project', 'journalId', 'layout'],
+})
+
+export const DEPTH = defineScript('depth', {
+  keys: ['stream', 'meta', 'expiries', 'held'],
+  args: ['journalId', 'large'],
+})
+
+export const NOTE_DELETION = defineScript('note-deletion', { keys: ['deletions'], args: ['project'] })
+
+export const TALLY = defineScript('tally', { keys: ['meta', 'pending', 'acknowledged', 'repeated'], args: [] })
+
+/** Then the keys of the states. */
+export const READ_STATES = defineScript('read-states', { keys: ['mark'], args: ['prefix', 'bytes'] })
+
+export const MARK_STATES = defineScript('mark-states', {
+  keys: ['stream', 'meta', 'mark'],
+  args: ['journalId', 'layout', 'random'],
+})
+
+export const FIND_REQUEST = defineScript('find-request', { keys: ['meta'], args: ['prefix', 'shard', 'digest'] })
+
+export const FIND_INSERT_IDS = defineScript('find-insert-ids', { keys: ['meta'], args: ['prefix', 'sender', 'ids'] })
+
+/** Then the names of the senders. */
+export const COUNT_INSERT_IDS = defineScript('count-insert-ids', { keys: ['meta'], args: ['prefix'] })
+
+export const SWEEP = defineScript('sweep', {
+  keys: ['meta'],
+  args: [
+    'prefix',
+    'cursor',
+    // how many senders to look at
+    'senders',
+    // how many hashes to remove at most
+    'hashes',
+    // the latest that `remembered` may be now, ms, as far as the caller knows, or 0
+    'latest',
+  ],
+})
+
+export const FORGET_INSERT_IDS = defineScript('forget-insert-ids', {
+  keys: ['meta'],
+  args: [
+    'prefix',
+    'sender',
+    // "all", "oldest", or "" to remove only
+    'which',
+    // how many ids there must be for "oldest"
+    'least',
+    // how many hashes to remove at most
+    'hashes',
+  ],
+})
+
+export const LOOK = defineScript('look', { keys: ['meta'], args: [] })
+
+export const INITIALISE = defineScript('initialise', {
+  keys: ['meta', 'stream'],
+  args: [
+    // of a new journal
+    'journalId',
+    'layout',
+    'history',
+    // how far the clock of the previous Redis may have been ahead
+    'toleranceMs',
+    // the greatest position that the caller knows
+    'floorMs',
+    'floorSeq',
+  ],
+})
+
+export const IS_USED = defineScript('is-used', { keys: ['meta'], args: [] })
+
+export const ADVANCE_PAST = defineScript('advance-past', {
+  keys: ['stream', 'meta', 'expiries', 'cache', 'held'],
+  args: ['ms', 'seq'],
+})
+
+export const LOOK_AT_LAYOUT = defineScript('look-at-layout', { keys: ['meta'], args: [] })
+
+export const SET_LAYOUT = defineScript('set-layout', {
+  keys: ['meta', 'mark'],
+  args: [
+    // "" for the present one
+    'version',
+    // the version that is being made, or ""
+    'closedFor',
+  ],
+})
+
+export const RAISE = defineScript('raise', { keys: ['stream', 'meta'], args: ['ms', 'seq'] })
+
+export const READ_HASH = defineScript('read-hash', { keys: ['hash'], args: [] })
+
+/** Then a KEPT_REQUEST for each. */
+export const ADD_REQUESTS = defineScript('add-requests', { keys: ['meta'], args: ['prefix'] })
+
+export const ADD_INSERT_IDS = defineScript('add-insert-ids', {
+  keys: ['meta'],
+  args: ['prefix', 'sender', 'bucket', 'ids'],
+})
+
+/** Then a KEPT_STATE for each. */
+export const ADD_STATES = defineScript('add-states', { keys: ['meta'], args: ['prefix'] })
+
+/** Then the keys of the states. */
+export const REMOVE_STATES = defineScript('remove-states', { keys: ['mark'], args: ['prefix'] })

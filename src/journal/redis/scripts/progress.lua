@@ -1,0 +1,11 @@
+-- Reads how far the journal and the store are.
+--
+-- Returns { last position assigned, stored, pending events of the project, its deletions }.
+--- include shared/refusal
+local ms, seq, stored, id, layout = unpack(redis.call('HMGET', KEYS.meta, 'ms', 'seq', 'stored', 'id', 'layout'))
+local refused = refusal(id, layout)
+if refused then return refused end
+return {
+  ms .. '-' .. seq, stored, redis.call('HGET', KEYS.pending, ARGV.project) or '0',
+  redis.call('HGET', KEYS.deletions, ARGV.project) or '0'
+}

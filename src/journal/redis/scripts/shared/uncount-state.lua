@@ -1,0 +1,12 @@
+-- Subtracts a state that will be replaced or removed from the bytes of those that will expire. Needs `prefix`.
+local expiries = prefix .. ':state-expiries'
+local function uncount_state(state_key)
+  local expires = redis.call('PEXPIRETIME', state_key)
+  if expires > 0 then
+    local minute = string.format('%.0f', math.floor(expires / 60000))
+    -- At most what is counted, which is forgotten when the minute is over.
+    local size = math.min(redis.call('STRLEN', state_key), tonumber(redis.call('HGET', expiries, minute) or 0))
+    -- Lua spells the negative of 0 as -0, which is no integer to Redis.
+    if size > 0 then redis.call('HINCRBY', expiries, minute, -size) end
+  end
+end

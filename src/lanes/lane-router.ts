@@ -1,0 +1,208 @@
+import { hash } from 'node:crypto'
+import { ApiError } from '../contract/errors.js'
+import type { Appended, AppendOptions, Appends, OtherLanes } from '../ingest/group-commit.js'
+import { NOTHING_STORED, refusalOf } from '../ingest/refused-writes.js'
+import type { Append, IdempotencyKey } from '../journal/journal.js'
+import type { BufferPool } from '../lib/buffer-pool.js'
+import { given } from '../lib/given.js'
+import { type InsertIds, splitByLane } from '../model/identified-events.js'
+import { laneOfInsertId, type SentIds } from '../model/insert-id.js'
+import type { Position } from '../model/position.js'
+import type { Sender } from '../model/sender.js'
+import type { Lane } from './lane.js'
+import { laneOf } from './lane-of.js'
+
+/**
+ * Queued bytes up to which the home lane takes everything. Its writer is usually in this process and has the bodies in
+ * memory; a body in another lane travels to Redis and back. At 256 KiB, four clients that send batches of 200 KB sent
+ * half of them to other lanes, and an event took 15 % more CPU of the service and 20 % more of Redis.
+ */
+const SHORT_QUEUE_BYTES = 4 * 1024 * 1024
+const SEND_AGAIN = 'Send the whole batch again: events with an insert_id are not stored twice.'
+/** How long a lane is avoided after its journal failed or delayed a write, ms. */
+const AVOIDED_MS = 1_000
+
+/**
+ * Sends each entry to one of several lanes: those with an idempotency key to the lane of that key, events with ids to the
+ * lanes that remember them, the others to the home lane while it keeps up, else to the least busy lane.
+ */
+export class LaneRouter implements Appends {
+  readonly #lanes: readonly Lane[]
+  readonly #home: number
+  readonly #pool: BufferPool
+  /** entries that one lane has refused; a second refusal is final */
+  readonly #moved = new WeakSet<Append>()
+
+  /**
+   * @param lanes may be filled later, but before the first call
+   * @param home number of the lane that this process prefers
+   * @param pool of the bodies
+   */
+  constructor(lanes: readonly Lane[], home: number, pool: BufferPool) {
+    this.#lanes = lanes
+    this.#home = home
+    this.#pool = pool
+  }
+
+  appendEvent(sender: Sender, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
+    const lane = insertId ? this.#ofId(insertId) : this.#free()
+    return lane.commits.appendEvent(sender, body, insertId)
+  }
+
+  /** A batch with ids is split by the lanes that remember them. If one lane refuses its part, others may store theirs. */
+  appendBatch(
+    sender: Sender,
+    body: Buffer,
+    count: number,
+    { idempotencyKey, insertIds }: AppendOptions = {},
+  ): Promise<Appended[]> {
+    if (insertIds) return this.#appendParts(sender, body, insertIds, idempotencyKey)
+    const lane = idempotencyKey ? this.of(idempotencyKey) : this.#free()
+    return lane.commits.appendBatch(sender, body, count, { idempotencyKey })
+  }
+
+  /**
+   * The key is remembered in its own lane, so that a request with the same key and another body is refused there, and
+   * together with the event in the lane of the insert_id.
+   */
+  async appendKeyedEvent(
+    sender: Sender,
+    body: Buffer,
+    key: IdempotencyKey,
+    insertId: SentIds | null = null,
+  ): Promise<Appended | null> {
+    const keyLane = this.of(key)
+    const lane = insertId ? this.#ofId(insertId) : keyLane
+    if (lane !== keyLane) await keyLane.commits.reserve(key)
+    return await lane.commits.appendKeyedEvent(sender, body, key, insertId)
+  }
+
+  appendRejected(sender: Sender, body: Buffer, id: SentIds | null): Promise<void> {
+    return (id ? this.#ofId(id) : this.#free()).commits.appendRejected(sender, body, id)
+  }
+
+  /**
+   * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the events
+   * that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have keys of their own, so
+   * that it finds their entries as well.
+   * @returns where the entries are that hold its events, and no others
+   * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
+   */
+  async #appendParts(
+    sender: Sender,
+    body: Buffer,
+    insertIds: InsertIds,
+    key: IdempotencyKey | undefined,
+  ): Promise<Appended[]> {
+    const parts = splitByLane(body, insertIds, this.#lanes.length).map(({ pieces, ...part }) => {
+      return { ...part, body: this.#pool.concat(pieces, lengthOf(pieces)) }
+    })
+    this.#pool.release(body)
+    const append = (part: (typeof parts)[number]) => {
+      const { commits } = part.lane === null ? (key ? this.of(key) : this.#free()) : this.#at(part.lane)
+      const ids = part.digests && { sender: insertIds.sender, digests: part.digests, spans: null }
+      const idempotencyKey = key && part.lane !== null ? this.#keyOfPart(key, part.lane) : key
+      const own = part.lane === null ? { idempotencyKey } : { idempotencyKey, insertIds: ids }
+      return commits.appendBatch(sender, part.body, part.count, own)
+    }
+    const plain = parts.find(({ lane }) => lane === null)
+    const identified = parts.filter((part) => part !== plain)
+    if (!key) {
+      // Last: if another part is refused, these are not stored yet, and the client's retry does not duplicate them.
+      const stored = await allOf(identified.map(append))
+      if (!plain) return stored
+      const last = await append(plain).catch((error) => {
+        throw refusalOf(error) !== 'internal' && identified.length > 0 ? inPart(error, 'is') : error
+      })
+      return [...stored, ...last]
+    }
+    if (!plain) await this.of(key).commits.reserve(key)
+    const first = plain ? await append(plain) : []
+    return [...first, ...(await allOf(identified.map(append), plain !== undefined))]
+  }
+
+  /** The key of the part of a request that goes to a lane. It is known only there, and while there are as many lanes. */
+  #keyOfPart(key: IdempotencyKey, lane: number): IdempotencyKey {
+    return { ...key, key: hash('sha256', `${key.key} ${lane}/${this.#lanes.length}`, 'hex') }
+  }
+
+  /** The lane that remembers an idempotency key. */
+  of({ key }: IdempotencyKey): Lane {
+    return this.#at(laneOf(key, this.#lanes.length))
+  }
+
+  /** How one lane reaches the others: to raise their positions, and to pass on entries that it refuses. */
+  othersOf(lane: Pick<Lane, 'number' | 'name'>): OtherLanes {
+    return {
+      prefix: `In ${lane.name}: `,
+      onWritten: (position: Position) => {
+        for (const { number, journal } of this.#lanes) if (number !== lane.number) journal.raiseFloor(position)
+      },
+      hasOpen: () => this.#leastBusy(lane.number) !== null,
+      append: (refused) => {
+        if (this.#moved.has(refused)) return null
+        this.#moved.add(refused)
+        const next = this.#leastBusy(lane.number)
+        return next?.commits.appendEntry(refused) ?? null
+      },
+    }
+  }
+
+  #ofId({ digests }: SentIds): Lane {
+    return this.#at(laneOfInsertId(digests, 0, this.#lanes.length))
+  }
+
+  #free(): Lane {
+    const home = this.#at(this.#home)
+    if (home.commits.queuedBytes < SHORT_QUEUE_BYTES && isOpen(home)) return home
+    // If none is open, the error of the home lane is the one to report.
+    return this.#leastBusy() ?? home
+  }
+
+  #at(number: number): Lane {
+    const lane = this.#lanes[number]
+    if (!lane) throw new RangeError(`there is no lane ${number}`)
+    return lane
+  }
+
+  #leastBusy(except?: number): Lane | null {
+    let best: Lane | null = null
+    for (const lane of this.#lanes) {
+      if (lane.number === except || !isOpen(lane)) continue
+      if (!best || lane.commits.queuedBytes < best.commits.queuedBytes) best = lane
+    }
+    return best
+  }
+}
+
+function lengthOf(pieces: Buffer[]): number {
+  return pieces.reduce((sum, { length }) => sum + length, 0)
+}
+
+/**
+ * Waits until all parts are settled.
+ * @param hasStored whether another part of the batch is stored already
+ * @returns where their entries are
+ * @throws the first error that is certain; it says what may be stored of the batch
+ */
+async function allOf(appending: Promise<Appended[]>[], hasStored = false): Promise<Appended[]> {
+  const results = await Promise.allSettled(appending)
+  const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
+  if (failures.length === 0) return results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
+  const refusal = failures.find((error) => refusalOf(error) !== 'internal')
+  if (hasStored || failures.length < results.length) throw inPart(refusal ?? failures[0], 'is')
+  const isInDoubt = failures.some((error) => refusalOf(error) === 'internal')
+  throw refusal && isInDoubt ? inPart(refusal, 'may be') : failures[0]
+}
+
+/** An error of a batch of which a part is stored, or may be; one that is not for clients unchanged. */
+function inPart(error: unknown, is: 'is' | 'may be'): unknown {
+  if (!(error instanceof ApiError)) return error
+  const { code, message, details, retryAfter, limit } = error
+  const text = `${message.replace(NOTHING_STORED, '')} A part of the batch ${is} stored. ${SEND_AGAIN}`
+  return new ApiError(code, text, { cause: error, ...given({ details, retryAfter, limit }) })
+}
+
+function isOpen({ journal, commits }: Lane): boolean {
+  return journal.isUp && performance.now() - commits.refusedAt > AVOIDED_MS
+}

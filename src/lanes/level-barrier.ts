@@ -1,0 +1,159 @@
+import type { Progress } from '../journal/journal.js'
+import type { Log } from '../lib/log.js'
+import { formatPosition, laterOf, type Position, START } from '../model/position.js'
+import {
+  type Barrier,
+  notCaughtUp,
+  POLL_MS,
+  READ_BARRIER_MS,
+  type Reach,
+  type ReadPoint,
+} from '../reads/read-barrier.js'
+import type { Lane } from './lane.js'
+
+export interface LevelBarrierOptions {
+  log: Pick<Log, 'warn'>
+  /** ends every wait as a timeout does */
+  closing: AbortSignal
+  /** how long a read waits, ms; default 5 000 */
+  limitMs?: number
+}
+
+/** Least time between two warnings that a lane's clock is behind, ms. */
+const WARNING_MS = 60_000
+
+/**
+ * Read-your-writes over several lanes, whose clocks differ and of which some may be idle. A reader takes the greatest
+ * position that any lane has assigned, lifts all lanes to it, so that nothing before it can come later, and waits until
+ * each lane has stored what it has up to there.
+ */
+export class LevelBarrier implements Barrier {
+  /** by lane: reads that timed out because its clock is more than a minute behind another lane's */
+  readonly lateClockReads: number[]
+  readonly #lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[]
+  readonly #options: LevelBarrierOptions
+  #warnedAt = Number.NEGATIVE_INFINITY
+
+  constructor(lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[], options: LevelBarrierOptions) {
+    this.lateClockReads = lanes.map(() => 0)
+    this.#lanes = lanes
+    this.#options = options
+  }
+
+  /**
+   * As `ReadBarrier.waitForProject`. If a lane is behind, `pending` may be too low, because events that other lanes have
+   * stored beyond that lane's position are not counted. It is at least 1 then, even if none is of this project.
+   * @throws ApiError `unavailable` that names a lane that cannot be reached
+   */
+  async waitForProject(projectId: string): Promise<ReadPoint> {
+    const { wanted, progress } = await this.#wait(projectId)
+    const stored = leastStored(progress, wanted)
+    const hidden = progress.some((lane) => lane.stored > stored) ? 1 : 0
+    const pending = stored < wanted ? Math.max(hidden, sum(progress.map(({ pending }) => pending))) : 0
+    return { stored, pending, deletions: sum(progress.map(({ deletions }) => deletions)) }
+  }
+
+  /**
+   * As `ReadBarrier.waitForAll`.
+   * @throws as `waitForProject`; after 5 s, ApiError `unavailable` that names the lanes that are behind
+   */
+  async waitForAll(): Promise<Position> {
+    const { wanted, progress } = await this.#wait()
+    const late = this.#behind(progress, wanted)
+    if (late.length === 0) return wanted
+    throw notCaughtUp(late.map((i) => this.#lanes[i]?.place).join(', '))
+  }
+
+  /**
+   * As `ReadBarrier.reach`, but lifts the lanes that are behind.
+   * @throws as `waitForProject`
+   */
+  async reach(): Promise<Reach> {
+    const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress()))
+    const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
+    await this.#lift(progress, wanted)
+    // A lane whose clock is far behind cannot be lifted all the way.
+    const accepted = leastOf(
+      progress.map(({ appended }) => appended),
+      wanted,
+    )
+    return { accepted, stored: leastStored(progress, wanted) }
+  }
+
+  /** Lifts the lanes that have not stored everything up to a position, and updates their entries in `progress`. */
+  async #lift(progress: Progress[], wanted: Position, projectId?: string): Promise<void> {
+    await Promise.all(
+      this.#behind(progress, wanted).map(async (i) => {
+        const lane = this.#lanes[i]
+        if (lane) progress[i] = await lane.journal.level(wanted, projectId)
+      }),
+    )
+  }
+
+  /** @returns the position that all lanes were lifted to, and the progress of each lane after the wait */
+  async #wait(projectId?: string): Promise<{ wanted: Position; progress: Progress[] }> {
+    const { limitMs = READ_BARRIER_MS, closing } = this.#options
+    const deadline = Date.now() + limitMs
+    const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress(projectId)))
+    const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
+    for (;;) {
+      await this.#lift(progress, wanted, projectId)
+      const behind = this.#behind(progress, wanted).flatMap((i) => this.#lanes[i] ?? [])
+      if (behind.length === 0) return { wanted, progress }
+      if (Date.now() >= deadline || closing.aborted) {
+        this.#reportClocks(wanted, progress)
+        return { wanted, progress }
+      }
+      const changed = this.#change(behind, Math.min(POLL_MS, deadline - Date.now()))
+      for (const { journal } of behind) journal.wakeWriter()
+      await changed
+    }
+  }
+
+  /** The numbers of the lanes that have not stored everything up to a position. */
+  #behind(progress: Progress[], wanted: Position): number[] {
+    return progress.flatMap(({ stored }, i) => (stored < wanted ? [i] : []))
+  }
+
+  /** A lane that could not be lifted has a clock far behind the greatest one. */
+  #reportClocks(wanted: Position, progress: Progress[]): void {
+    const low = [...progress.keys()].filter((i) => (progress[i]?.appended ?? START) < wanted)
+    for (const i of low) this.lateClockReads[i] = (this.lateClockReads[i] ?? 0) + 1
+    if (low.length === 0 || performance.now() - this.#warnedAt < WARNING_MS) return
+    this.#warnedAt = performance.now()
+    this.#options.log.warn(
+      { lanes: low.map((i) => this.#lanes[i]?.name), position: formatPosition(wanted) },
+      'the clocks of the journals differ by more than a minute, so reads lag; synchronise the clocks',
+    )
+  }
+
+  #change(behind: readonly Pick<Lane, 'journal'>[], limitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        for (const stop of stops) stop()
+        resolve()
+      }
+      const timer = setTimeout(done, limitMs)
+      const stops = behind.map(({ journal }) => journal.listen({ onStored: done }))
+    })
+  }
+}
+
+/** The end of a page: everything up to it is stored, and nothing that is assigned later lies before it. */
+function leastStored(progress: Progress[], wanted: Position): Position {
+  return leastOf(
+    progress.map(({ stored }) => stored),
+    wanted,
+  )
+}
+
+function leastOf(positions: Position[], limit: Position): Position {
+  let least = limit
+  for (const position of positions) if (position < least) least = position
+  return least
+}
+
+function sum(counts: number[]): number {
+  return counts.reduce((total, count) => total + count, 0)
+}

@@ -1,0 +1,338 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Shards } from '../clickhouse/shards.js'
+import { Writer } from '../ingest/writer.js'
+import type { Journal } from '../journal/journal.js'
+import type { JournalLook, Relocation } from '../journal/relocation.js'
+import type { Log } from '../lib/log.js'
+import { insertIdsOfLane } from '../model/insert-id.js'
+import { type Layout, layoutNumber } from '../model/layout.js'
+import { laterOf, START } from '../model/position.js'
+import { type KnownJournal, lastPositionOfAll, readJournals, recordJournal } from '../store/journals.js'
+import { type RecordedLayout, readLayouts, recordLayout } from '../store/layouts.js'
+import { readBases, writeBases } from '../store/ledger.js'
+import { openTables } from '../store/tables.js'
+import { laneOf } from './lane-of.js'
+import { describeLayout, WrongLayoutError } from './layout.js'
+
+/**
+ * Changes the number of lanes and shards of a store. The recorded state says how far a change has come:
+ *
+ *   active ──▶ changing: intake is closed, then drained ──▶ moving: states, idempotency keys, clocks ──▶ active
+ *
+ * Every step can be repeated, so the same call resumes a change that was killed anywhere. Until `moving`, the target may
+ * still be changed, even back to the old layout. Stored rows stay where they are.
+ */
+export interface Relayout {
+  /** those of the new settings; the first ones are those of the current layout */
+  shards: Shards
+  /**
+   * Opens a lane of the old or of the new layout. It must be closed before `openJournal` is called for that lane.
+   * @throws Error if it cannot be reached
+   */
+  relocate(lane: number): Promise<Relocation>
+  /** opens a lane's journal for the layout with this number */
+  openJournal(lane: number, layout: number): Promise<Journal>
+  /** for messages, such as "lane 1 (host:6379)" */
+  nameOf(lane: number): string
+  /** called before each step with a description of it; if it throws, the change ends there */
+  report(step: string): void
+  log: Pick<Log, 'info' | 'warn' | 'error'>
+  /** ends the change between two steps */
+  signal: AbortSignal
+  /** epoch ms */
+  now?: () => number
+}
+
+interface Change {
+  from: Layout
+  to: Layout
+  /** all lanes of both */
+  lanes: number
+}
+
+/** Interval at which a lane that is not drained yet is checked, ms. */
+const DRAIN_PAUSE_MS = 100
+/** Interval at which the progress of draining is reported, ms. */
+const PROGRESS_MS = 2_000
+
+/**
+ * Changes the layout, or resumes a change.
+ * @param lanes number of lanes of the new layout; its shards are those of `parts`
+ * @returns the layout that is active now
+ * @throws WrongLayoutError if it cannot be changed to this: nothing was done, or an earlier change has to be finished first
+ */
+export async function relayout(lanes: number, parts: Relayout): Promise<Layout> {
+  const { shards, report } = parts
+  const { first } = shards
+  const { latest, active } = await readLayouts(first)
+  if (!latest || !active) {
+    throw new WrongLayoutError(
+      'The store has no layout yet: no service has started on it. Start it with these settings.',
+    )
+  }
+  if (shards.all.length < active.shards) {
+    throw new WrongLayoutError(
+      `The store has ${active.shards} shards, and CLICKHOUSE_URL only ${shards.all.length}. Shards can be added, not removed: their rows stay where they are.`,
+    )
+  }
+  const change = planOf(latest, active, { lanes, shards: shards.all.length })
+  const guards = await checkLanes(change, parts)
+  if (isThere(change, guards)) {
+    report(`The store has ${describeLayout(active)} already. There is nothing to do.`)
+    return active
+  }
+  const record = (state: RecordedLayout['state']) =>
+    recordLayout(first, { ...change.to, state }, (parts.now ?? Date.now)())
+  if (latest.state === 'moving') {
+    report(`Resuming the change to ${describeLayout(change.to)}: what has to move is being moved.`)
+  } else {
+    report(`Changing ${describeLayout(change.from)} to ${describeLayout(change.to)}.`)
+    await record('changing')
+    await closeIntake(change, parts)
+    await drain(change, parts)
+    report('Every lane is drained.')
+    await record('moving')
+  }
+  await move(change, parts)
+  for (let lane = 0; lane < change.lanes; lane++) {
+    step(parts, `Opening lane ${lane} for layout ${change.to.version}.`)
+    await using(parts.relocate(lane), (journal) => journal.open(layoutNumber(change.to)))
+  }
+  step(parts, `Recording layout ${change.to.version} as active.`)
+  await record('active')
+  report(`The store has ${describeLayout(change.to)} now.`)
+  return change.to
+}
+
+function planOf(latest: RecordedLayout, from: Layout, to: Omit<Layout, 'version'>): Change {
+  const isSame = latest.lanes === to.lanes && latest.shards === to.shards
+  if (latest.state === 'moving' && !isSame) {
+    throw new WrongLayoutError(
+      `A change to ${describeLayout(latest)} has begun to move data. Finish it first: run \`tallyhouse lanes set ${latest.lanes}\` with its settings.`,
+    )
+  }
+  const isResumed = latest.state !== 'active' && isSame
+  const version = isResumed ? latest.version : latest.version + 1
+  return { from, to: { version, ...to }, lanes: Math.max(from.lanes, to.lanes) }
+}
+
+/**
+ * Whether there is nothing to do. If journals belong to other versions, for example because they were created anew while
+ * the store was down, a change to the same numbers gives them a common one.
+ */
+function isThere({ from, to }: Change, guards: number[]): boolean {
+  if (to.version !== from.version + 1 || to.lanes !== from.lanes || to.shards !== from.shards) return false
+  return guards.every((guard) => guard === layoutNumber(from))
+}
+
+/**
+ * Checks, before anything is changed, that all lanes can be reached and are in the order of the settings.
+ * @returns by lane: the number of the layout that its journal is open for; 0 if it has none or its intake is closed
+ */
+async function checkLanes({ from, lanes }: Change, parts: Relayout): Promise<number[]> {
+  const journals = await readJournals(parts.shards.first)
+  const guards: number[] = []
+  for (let lane = 0; lane < lanes; lane++) {
+    const look = await using(parts.relocate(lane), (journal) => journal.look())
+    const known = journals.find((journal) => journal.lane === lane)
+    const fault = lane < from.lanes ? faultOfOld(look, known) : faultOfNew(look, known)
+    if (fault) throw new WrongLayoutError(`The journal of ${parts.nameOf(lane)} ${fault}`)
+    guards.push(look?.closedFor === null ? look.layout : 0)
+  }
+  return guards
+}
+
+function faultOfOld(look: JournalLook | null, known: KnownJournal | undefined): string | null {
+  if (look && (!known || look.id === known.id)) return null
+  return `${look ? 'is not the one that the store has recorded' : 'is missing'}. Check that REDIS_URL has the same order as in the services. If that Redis lost its data, start the services once before this command.`
+}
+
+function faultOfNew(look: JournalLook | null, known: KnownJournal | undefined): string | null {
+  // A journal that a change created has no layout yet; one that this lane had in an earlier layout was drained.
+  if (!look || look.layout === 0 || look.id === known?.id) return null
+  return 'is of another store. Use an empty Redis, or another database of it, for a new lane.'
+}
+
+async function closeIntake({ from, to }: Change, parts: Relayout): Promise<void> {
+  for (let lane = 0; lane < from.lanes; lane++) {
+    step(parts, `Closing the intake of ${parts.nameOf(lane)}.`)
+    await using(parts.relocate(lane), (journal) => journal.closeIntake(layoutNumber(to)))
+  }
+}
+
+/** Waits until the lanes are empty. Running services or the writers started here store the rest: whichever has the lease. */
+async function drain({ from }: Change, parts: Relayout): Promise<void> {
+  step(parts, 'Waiting until everything that was accepted is stored.')
+  const stop = new AbortController()
+  const isDone = Array.from({ length: from.lanes }, (_, lane) => drainLane(lane, from, parts, stop.signal))
+  try {
+    await Promise.all(isDone)
+  } finally {
+    stop.abort()
+    await Promise.allSettled(isDone)
+  }
+}
+
+async function drainLane(lane: number, from: Layout, parts: Relayout, stop: AbortSignal): Promise<void> {
+  const { shards, log, report } = parts
+  const look = await using(parts.relocate(lane), (journal) => journal.look())
+  const journal = await parts.openJournal(lane, look?.layout ?? layoutNumber(from))
+  const { clickhouse } = shards.at(lane % from.shards)
+  // After an earlier change, entries that a failover brought back may be stored on any shard.
+  const tables = openTables(clickhouse, journal, from.version > 1 ? shards : undefined)
+  const writer = new Writer({ journal, tables, log })
+  try {
+    writer.start()
+    for (let saidAt = performance.now(); ; await wait(DRAIN_PAUSE_MS)) {
+      const { entries, bytes } = await journal.depth()
+      if (entries === 0) return
+      parts.signal.throwIfAborted()
+      stop.throwIfAborted()
+      if (performance.now() - saidAt < PROGRESS_MS) continue
+      saidAt = performance.now()
+      report(`${entries} entries, ${bytes} bytes of ${parts.nameOf(lane)} wait for the store.`)
+    }
+  } finally {
+    await writer.close()
+    await journal.close()
+  }
+}
+
+/** Moves the states and keys to their new lanes. Call it when every lane is drained and its intake is closed. */
+async function move(change: Change, parts: Relayout): Promise<void> {
+  await prepareLanes(change, parts)
+  for (let lane = 0; lane < change.from.lanes; lane++) {
+    step(parts, `Copying the idempotency keys of lane ${lane} to the others.`)
+    await using(parts.relocate(lane), (source) => copyRequests(lane, source, change, parts))
+  }
+  for (let lane = 0; lane < change.from.lanes; lane++) {
+    step(parts, `Copying the insert_ids of lane ${lane} to their lanes.`)
+    await using(parts.relocate(lane), (source) => copyInsertIds(lane, source, change, parts))
+  }
+  for (let lane = 0; lane < change.from.lanes; lane++) {
+    step(parts, `Copying what lane ${lane} has of profiles and sessions to their lanes.`)
+    await using(parts.relocate(lane), (source) => copyStates(lane, source, change, parts))
+  }
+  step(parts, 'Carrying the counts of the ledger over.')
+  await carryLedger(change, parts)
+  for (let lane = 0; lane < change.lanes; lane++) {
+    step(parts, `Removing from lane ${lane} what other lanes have.`)
+    const isOwn = (stateKey: string) => laneOf(stateKey, change.to.lanes) === lane
+    await using(parts.relocate(lane), (journal) => journal.keepStates(isOwn))
+  }
+}
+
+/** What the lanes of the old layout have acknowledged, and those of the new one have not, is carried beside their counts. */
+async function carryLedger({ from, to, lanes }: Change, parts: Relayout): Promise<void> {
+  const { first } = parts.shards
+  const bases = await readBases(first, from.version)
+  for (let lane = 0; lane < lanes; lane++) {
+    const factor = Number(lane < from.lanes) - Number(lane < to.lanes)
+    const tally = await using(parts.relocate(lane), (journal) => journal.tally())
+    for (const [project, { acknowledged }] of tally?.projects ?? []) {
+      const { carried, since } = bases.get(project) ?? { carried: 0, since: 0 }
+      bases.set(project, { carried: carried + factor * acknowledged, since })
+    }
+  }
+  await writeBases(first, to.version, bases, (parts.now ?? Date.now)())
+}
+
+/** Creates new lanes, and raises the positions of all lanes beyond every position on any lane or shard. */
+async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<void> {
+  const { shards } = parts
+  step(parts, 'Looking for the last position of all lanes and shards.')
+  let last = await lastPositionOfAll(shards)
+  for (let lane = 0; lane < lanes; lane++) {
+    const look = await using(parts.relocate(lane), (journal) => journal.look())
+    last = laterOf(last, look?.appended ?? START)
+  }
+  for (let lane = 0; lane < to.lanes; lane++) {
+    step(parts, `Preparing ${parts.nameOf(lane)}.`)
+    await using(parts.relocate(lane), async (journal) => {
+      await journal.create()
+      await journal.raise(last)
+      const id = (await journal.look())?.id
+      if (id === undefined) throw new Error(`lane ${lane} has lost its journal`)
+      await register({ id, lane, shard: lane % to.shards }, parts)
+    })
+  }
+}
+
+/** Records a journal, so that no start takes it for an unknown one whose position must first be raised. */
+async function register(journal: KnownJournal, { shards, now = Date.now }: Relayout): Promise<void> {
+  const known = (await readJournals(shards.first)).find(({ lane }) => lane === journal.lane)
+  if (known?.id === journal.id && known.shard === journal.shard) return
+  await recordJournal(shards.first, journal, now())
+}
+
+async function copyRequests(lane: number, source: Relocation, { to }: Change, parts: Relayout): Promise<void> {
+  const others = await openOthers(lane, to.lanes, parts)
+  try {
+    for await (const some of source.requests()) {
+      for (const other of others.values()) await other.addRequests(some)
+    }
+  } finally {
+    await closeAll(others)
+  }
+}
+
+async function copyInsertIds(lane: number, source: Relocation, { to }: Change, parts: Relayout): Promise<void> {
+  const others = await openOthers(lane, to.lanes, parts)
+  try {
+    for await (const { ids, ...from } of source.insertIds()) {
+      for (const [number, other] of others) {
+        const its = insertIdsOfLane(ids, number, to.lanes)
+        if (its.length > 0) await other.addInsertIds({ ...from, ids: its })
+      }
+    }
+  } finally {
+    await closeAll(others)
+  }
+}
+
+async function copyStates(lane: number, source: Relocation, { to }: Change, parts: Relayout): Promise<void> {
+  const others = await openOthers(lane, to.lanes, parts)
+  try {
+    for await (const some of source.states()) {
+      for (const [number, other] of others) {
+        const its = some.filter(({ stateKey }) => laneOf(stateKey, to.lanes) === number)
+        if (its.length > 0) await other.addStates(its)
+      }
+    }
+  } finally {
+    await closeAll(others)
+  }
+}
+
+/** The lanes of the new layout, without one of them. */
+async function openOthers(lane: number, lanes: number, parts: Relayout): Promise<Map<number, Relocation>> {
+  const others = new Map<number, Relocation>()
+  try {
+    for (let other = 0; other < lanes; other++) {
+      if (other !== lane) others.set(other, await parts.relocate(other))
+    }
+    return others
+  } catch (error) {
+    await closeAll(others)
+    throw error
+  }
+}
+
+async function closeAll(journals: Map<number, Relocation>): Promise<void> {
+  await Promise.all([...journals.values()].map((journal) => journal.close()))
+}
+
+/** Announces the next step, or throws if the change was interrupted. */
+function step({ report, signal }: Relayout, text: string): void {
+  signal.throwIfAborted()
+  report(text)
+}
+
+async function using<T>(opening: Promise<Relocation>, use: (journal: Relocation) => Promise<T>): Promise<T> {
+  const journal = await opening
+  try {
+    return await use(journal)
+  } finally {
+    await journal.close()
+  }
+}

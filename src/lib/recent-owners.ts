@@ -1,0 +1,36 @@
+/** How long an owner counts as there after its last request, ms. */
+const RECENT_MS = 2_000
+
+interface Seen {
+  owner: string
+  at: number
+}
+
+/** Who sent requests a moment ago: whether anybody would notice what an owner takes for itself. */
+export class RecentOwners {
+  readonly #now: () => number
+  #last: Seen | null = null
+  /** the last one that is not the owner of `#last` */
+  #other: Seen | null = null
+
+  /** @param now ms of any clock that never goes back */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+  }
+
+  /** Notes a request. */
+  note(owner: string): void {
+    if (this.#last?.owner === owner) {
+      this.#last.at = this.#now()
+      return
+    }
+    this.#other = this.#last
+    this.#last = { owner, at: this.#now() }
+  }
+
+  /** Whether another owner than this one sent a request within the last two seconds. */
+  hasOthersThan(owner: string): boolean {
+    const other = this.#last?.owner === owner ? this.#other : this.#last
+    return other !== null && this.#now() - other.at < RECENT_MS
+  }
+}

@@ -1,0 +1,113 @@
+import { ApiError } from '../contract/errors.js'
+import type { Journal, Progress } from '../journal/journal.js'
+import type { Position } from '../model/position.js'
+
+/** How long a read waits until ClickHouse has what was accepted before it, ms. The API reference promises this. */
+export const READ_BARRIER_MS = 5_000
+/** Interval at which waiting reads poll the journal, ms: notifications are only hints. */
+export const POLL_MS = 100
+
+export interface ReadPoint {
+  /** everything up to here is stored */
+  stored: Position
+  /** the project's accepted events that are not stored; 0 if everything waited for is */
+  pending: number
+  /** how often the project's events were deleted */
+  deletions: number
+}
+
+/** How far acceptance and storing have come. */
+export interface Reach {
+  /** everything accepted so far has a position up to this one, everything accepted later a greater one */
+  accepted: Position
+  /** everything up to here is stored */
+  stored: Position
+}
+
+/** @param where if there are several lanes: the names of those that are behind, and of their shards */
+export function notCaughtUp(where = ''): ApiError {
+  const message = `The store has not caught up${where && ` with ${where}`} yet. Try again in a moment.`
+  return new ApiError('unavailable', message)
+}
+
+/** Read-your-writes: a read that waits here sees everything that was accepted before it began. */
+export class ReadBarrier {
+  readonly #journal: Journal
+  readonly #limitMs: number
+  readonly #closing: AbortSignal
+  readonly #where: string
+
+  /**
+   * @param closing ends every wait as a timeout does
+   * @param where named in errors: the lane, if there are several
+   */
+  constructor(journal: Journal, closing: AbortSignal, limitMs = READ_BARRIER_MS, where = '') {
+    this.#where = where
+    this.#journal = journal
+    this.#closing = closing
+    this.#limitMs = limitMs
+  }
+
+  /** Waits, for at most 5 s, until everything of the project that was accepted before the call is stored. */
+  async waitForProject(projectId: string): Promise<ReadPoint> {
+    const now = await this.#journal.progress(projectId)
+    return await this.#until(now.appended, now, projectId)
+  }
+
+  /**
+   * Waits until everything up to `position` is stored.
+   * @throws ApiError `unavailable` after 5 s
+   */
+  async waitFor(position: Position): Promise<void> {
+    await this.#waitFor(position, await this.#journal.progress())
+  }
+
+  /**
+   * As `waitFor`, for everything that was accepted before the call.
+   * @returns the position up to which everything is stored
+   */
+  async waitForAll(): Promise<Position> {
+    const now = await this.#journal.progress()
+    return await this.#waitFor(now.appended, now)
+  }
+
+  /** Returns the current state at once, without waking the writer. */
+  async reach(): Promise<Reach> {
+    const { appended, stored } = await this.#journal.progress()
+    return { accepted: appended, stored }
+  }
+
+  async #waitFor(position: Position, now: Progress): Promise<Position> {
+    const { stored } = await this.#until(position, now)
+    if (stored >= position) return stored
+    throw notCaughtUp(this.#where)
+  }
+
+  /** @param now the current progress, so that a reader that need not wait does not read it again */
+  async #until(wanted: Position, now: Progress, projectId?: string): Promise<ReadPoint> {
+    const deadline = Date.now() + this.#limitMs
+    for (let progress = now; ; progress = await this.#journal.progress(projectId)) {
+      const { stored, pending, deletions } = progress
+      if (stored >= wanted) return { stored, pending: 0, deletions }
+      if (Date.now() >= deadline || this.#closing.aborted) return { stored, pending, deletions }
+      const changed = this.#change(Math.min(POLL_MS, deadline - Date.now()))
+      this.#journal.wakeWriter()
+      await changed
+    }
+  }
+
+  #change(limitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        stopListening()
+        resolve()
+      }
+      const timer = setTimeout(done, limitMs)
+      const stopListening = this.#journal.listen({ onStored: done })
+    })
+  }
+}
+
+/** The barrier that reads wait at: a ReadBarrier, or a LevelBarrier over several lanes. */
+export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'waitForAll' | 'reach'>

@@ -1,0 +1,42 @@
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { Admission } from '../http/admission/admission.js'
+import type { StoredKey } from '../keys/keys.js'
+
+export interface SignInOptions {
+  admission: Pick<Admission, 'signIns' | 'guard'>
+}
+
+/** Signing in to the page with a read or secret key, and out. */
+export const signIn: FastifyPluginAsync<SignInOptions> = async (app, { admission }) => {
+  const { signIns } = admission
+  app.addHook('onSend', async (_request, reply) => {
+    reply.header('cache-control', 'no-store')
+  })
+
+  const begin = (request: FastifyRequest, reply: FastifyReply, grant: StoredKey) => {
+    const { cookie, csrfToken, expiresAt } = signIns.begin(grant, request)
+    reply.header('set-cookie', cookie)
+    const { projectId: project, kind: key_kind } = grant
+    return { status: 1, error: null, session: { project, key_kind, csrf_token: csrfToken, expires_at: expiresAt } }
+  }
+
+  // Nobody being signed in is no error. Whoever is begins anew, so that a page in use stays signed in.
+  app.get('/session', async (request, reply) => {
+    const grant = signIns.find(request)
+    return grant ? begin(request, reply, grant) : { status: 1, error: null, session: null }
+  })
+
+  app.register(async (scope) => {
+    admission.guard(scope, ['application/json'])
+
+    scope.post('/session', { config: { access: 'read' } }, async (request, reply) => {
+      if (!request.grant) throw new Error('a request without a key was admitted')
+      return begin(request, reply, request.grant)
+    })
+
+    scope.delete('/session', { config: { access: 'read' } }, async (request, reply) => {
+      reply.header('set-cookie', signIns.end(request))
+      return { status: 1, error: null }
+    })
+  })
+}

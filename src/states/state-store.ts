@@ -1,0 +1,301 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { ApiError, idempotencyConflict } from '../contract/errors.js'
+import type { KeyClass } from '../contract/key-class.js'
+import type { GroupCommit } from '../ingest/group-commit.js'
+import type { IdempotencyKey, Journal } from '../journal/journal.js'
+import { changeId, type SentIds } from '../model/insert-id.js'
+import { stateKeyOf } from '../model/state-key.js'
+import type { StateTable } from '../store/tables.js'
+import type { KnownStates } from './known-states.js'
+import { type Loaded, type StateKey, type StateReadLimits, type StateReadMetrics, StateReads } from './state-reads.js'
+
+export interface StateLimits extends StateReadLimits {
+  /** largest properties of a value, bytes; a value that is already larger may change, but not grow */
+  maxBytes: number
+  known?: Pick<KnownStates, 'isNew' | 'note'>
+}
+
+/** Computes the next value from the current one. Returning the same object changes nothing, null deletes, a throw refuses. */
+export type Change<Value> = (current: Value | null) => Value | null
+
+/** What identifies a repeated change, which is not made again, and whose share of the journal the change takes. */
+export interface Repetition {
+  /** of the key that it came with; default: secret, for what the service does by itself */
+  keyClass?: KeyClass | undefined
+  idempotencyKey?: IdempotencyKey | undefined
+  /** remembers the key where others look for it; called before each attempt to commit, so not for a change that is refused */
+  reserveKey?: (() => Promise<void>) | undefined
+  /** unique among the changes of one value */
+  insertId?: string | undefined
+  /** the name as it was sent, if that is another name of the value: the `insertId` belongs to it */
+  sentTo?: string | undefined
+}
+
+interface Waiting<Value> {
+  change: Change<Value>
+  keyClass: KeyClass
+  idempotencyKey: IdempotencyKey | undefined
+  reserveKey: (() => Promise<void>) | undefined
+  /** null if the change has none */
+  insertId: SentIds | null
+  resolve(): void
+  reject(error: unknown): void
+}
+
+/**
+ * What became of a batch. `done`: what each change threw, of the changes that fit the batch's time. Otherwise nothing was
+ * committed: another process was first, some changes are known (their indexes), or the first `changes` together are too large.
+ */
+type BatchResult =
+  | { status: 'done'; refusals: unknown[] }
+  | { status: 'conflict' }
+  | { status: 'known'; changes: number[] }
+  | { status: 'too large'; changes: number }
+
+/** Counts since the start. */
+export interface StateMetrics extends StateReadMetrics {
+  /** commits that were retried because another process committed first */
+  conflicts: number
+}
+
+/** Conflicts in a row before a change fails as unavailable. */
+const MAX_CONFLICTS = 50
+/** How long the changes of one batch may block the event loop; the rest go into the next batch. */
+const MAX_BATCH_MS = 10
+
+/**
+ * Profiles or sessions, each changed by compare-and-set: read the value, change it, commit it with the version that was
+ * read, retry on a conflict. The changes of one value that wait in this process are committed as one batch.
+ */
+export class StateStore<Value> {
+  readonly #journal: Journal
+  readonly #commits: GroupCommit
+  readonly #table: StateTable<Value>
+  /** by state key: the changes that wait while a batch is in progress */
+  readonly #queues = new Map<string, Waiting<Value>[]>()
+  readonly #limits: StateLimits
+  readonly #reads: StateReads<Value>
+  #conflicts = 0
+
+  constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>, limits: StateLimits) {
+    this.#journal = journal
+    this.#commits = commits
+    this.#table = table
+    this.#limits = limits
+    this.#reads = new StateReads(journal, table, limits)
+  }
+
+  get metrics(): StateMetrics {
+    return { ...this.#reads.metrics, conflicts: this.#conflicts }
+  }
+
+  /** The current value; null if there is none. */
+  async get(projectId: string, name: string): Promise<Value | null> {
+    const { value, bytes } = await this.#reads.load(this.#key(projectId, name))
+    this.#limits.memory.give(bytes)
+    return value
+  }
+
+  /**
+   * Resolves when the changed value is durable. A change whose idempotency key or insert_id is known is not repeated.
+   * @throws what the change throws; this does not affect the other changes of its batch
+   */
+  change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
+    const key = this.#key(projectId, name)
+    const { keyClass = 'secret', idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
+    const sender = { projectId, keyClass }
+    const insertId = id === undefined ? null : changeId(sender, this.#key(projectId, sentTo).stateKey, id)
+    return new Promise((resolve, reject) => {
+      const waiting = { change, keyClass, idempotencyKey, reserveKey, insertId, resolve, reject }
+      const queue = this.#queues.get(key.stateKey)
+      if (queue) {
+        queue.push(waiting)
+      } else {
+        this.#queues.set(key.stateKey, [waiting])
+        this.#runBatches(key)
+      }
+    })
+  }
+
+  async #runBatches(key: StateKey): Promise<void> {
+    for (let queue = this.#queues.get(key.stateKey); queue?.length; ) {
+      const waiting = queue.splice(0, batchLength(queue))
+      try {
+        const refusals = await this.#withoutKnown(waiting, await this.#runBatch(key, waiting))
+        queue.unshift(...waiting.splice(refusals.length))
+        waiting.forEach(({ resolve, reject }, i) => {
+          if (refusals[i] === undefined) resolve()
+          else reject(refusals[i])
+        })
+      } catch (error) {
+        for (const { reject } of waiting) reject(error)
+      }
+    }
+    this.#queues.delete(key.stateKey)
+  }
+
+  /** Removes the refusals of changes that were made before: a repetition may be refused for what its first execution changed. */
+  async #withoutKnown(waiting: Waiting<Value>[], refusals: unknown[]): Promise<unknown[]> {
+    const refused = [...refusals.keys()].filter((i) => refusals[i] !== undefined && waiting[i]?.insertId)
+    const ids = together(refused.map((i) => waiting[i]?.insertId))
+    if (!ids) return refusals
+    const known = new Set((await this.#journal.ids.find(ids)).map((index) => refused[index]))
+    return refusals.map((refusal, i) => (known.has(i) ? undefined : refusal))
+  }
+
+  /** @returns what each change threw, for one or more of the first changes; the rest are still to be executed */
+  async #runBatch(key: StateKey, waiting: Waiting<Value>[]): Promise<unknown[]> {
+    const idempotencyKey = waiting[0]?.idempotencyKey
+    if (idempotencyKey && (await this.#isRepeated(idempotencyKey))) return [undefined]
+    for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
+      const loaded = await this.#reads.load(key)
+      let result: BatchResult
+      try {
+        result = await this.#change(key, waiting, loaded)
+      } finally {
+        this.#limits.memory.give(loaded.bytes)
+      }
+      if (result.status === 'done') return result.refusals
+      if (result.status === 'known') return await this.#runRest(key, waiting, result.changes)
+      if (result.status === 'too large') return await this.#tooLarge(key, waiting.slice(0, result.changes))
+      this.#conflicts++
+      await wait(Math.random() * Math.min(conflicts, 10))
+    }
+    throw new ApiError('unavailable', 'Too many processes are changing this at the same time. Try again in a moment.')
+  }
+
+  /** Executes the changes of a batch that are not known. The known ones were made before, so they succeed. */
+  async #runRest(key: StateKey, waiting: Waiting<Value>[], known: number[]): Promise<unknown[]> {
+    const rest = [...waiting.keys()].filter((i) => !known.includes(i))
+    if (rest.length === 0) return waiting.map(() => undefined)
+    const some = rest.flatMap((i) => waiting[i] ?? [])
+    const refusals = await this.#runBatch(key, some)
+    const end = rest[refusals.length] ?? waiting.length
+    return waiting.slice(0, end).map((_, i) => refusals[rest.indexOf(i)])
+  }
+
+  /** Applies the changes of a batch to the loaded value and commits the result. */
+  async #change(key: StateKey, waiting: Waiting<Value>[], loaded: Loaded<Value>): Promise<BatchResult> {
+    const { readAt, version, value: before } = loaded
+    const idempotencyKey = waiting[0]?.idempotencyKey
+    const { value, refusals } = changeInTime(before, waiting)
+    if (value === before) {
+      // The refusal may be due to this very request, which another process has executed since.
+      const isRepeated = idempotencyKey && refusals[0] !== undefined && (await this.#isRepeated(idempotencyKey))
+      return { status: 'done', refusals: isRepeated ? [undefined] : refusals }
+    }
+    const made = [...refusals.keys()].filter((i) => refusals[i] === undefined && waiting[i]?.insertId)
+    const insertIds = together(made.map((i) => waiting[i]?.insertId))
+    const state = value === null ? '' : this.#table.format(value)
+    if (value !== null && this.#isTooLarge(state, value, before)) {
+      return { status: 'too large', changes: refusals.length }
+    }
+    await waiting[0]?.reserveKey?.()
+    this.#limits.known?.note(key.stateKey)
+    const committed = await this.#commits.commit({
+      type: 'commit',
+      kind: this.#table.kind,
+      projectId: key.projectId,
+      keyClass: waiting[0]?.keyClass ?? 'secret',
+      stateKey: key.stateKey,
+      expected: version,
+      readAt,
+      state,
+      row: this.#table.row(key.projectId, key.name, value),
+      ...(idempotencyKey && { idempotencyKey }),
+      ...(insertIds && { insertIds }),
+    })
+    switch (committed.status) {
+      case 'done':
+        return { status: 'done', refusals }
+      case 'conflict':
+        return { status: 'conflict' }
+      case 'known':
+        return { status: 'known', changes: committed.known.flatMap((index) => made[index] ?? []) }
+    }
+  }
+
+  #isTooLarge(state: string, value: Value, before: Value | null): boolean {
+    const { maxBytes } = this.#limits
+    // The properties are a part of the state, and a UTF-16 unit takes at most 3 bytes of UTF-8.
+    if (3 * state.length <= maxBytes) return false
+    const bytes = this.#table.sizeOf(value)
+    return bytes > maxBytes && (before === null || bytes > this.#table.sizeOf(before))
+  }
+
+  /**
+   * Refuses the change that makes the value too large, and executes the others of its batch one by one. If one fails,
+   * those before it stay committed; those after it go into the next batch.
+   */
+  async #tooLarge(key: StateKey, waiting: Waiting<Value>[]): Promise<unknown[]> {
+    if (waiting.length === 1) {
+      const message = `With this change the properties would be over ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
+      return [new ApiError('payload_too_large', message)]
+    }
+    const refusals: unknown[] = []
+    for (const one of waiting) {
+      try {
+        refusals.push(...(await this.#runBatch(key, [one])))
+      } catch (error) {
+        refusals.push(error)
+        break
+      }
+    }
+    return refusals
+  }
+
+  /** Check it before attempting the change, which may be refused for what its own first execution changed. */
+  async #isRepeated(request: IdempotencyKey): Promise<boolean> {
+    const known = await this.#journal.findRequest(request)
+    if (known?.status === 'mismatch') throw idempotencyConflict()
+    return known !== null
+  }
+
+  #key(projectId: string, name: string): StateKey {
+    return { projectId, name, stateKey: stateKeyOf(this.#table.kind, projectId, name) }
+  }
+}
+
+/** Applies one change after another, until MAX_BATCH_MS have passed. */
+function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
+  const endsAt = performance.now() + MAX_BATCH_MS
+  const refusals: unknown[] = []
+  let value = before
+  for (const { change } of waiting) {
+    try {
+      value = change(value)
+      refusals.push(undefined)
+    } catch (refusal) {
+      refusals.push(refusal)
+    }
+    if (performance.now() > endsAt) break
+  }
+  return { value, refusals }
+}
+
+/** The ids of a batch, all of one sender; null if it has none. */
+function together(ids: (SentIds | null | undefined)[]): SentIds | null {
+  const some = ids.flatMap((id) => id ?? [])
+  const [first] = some
+  return first ? { ...first, digests: Buffer.concat(some.map(({ digests }) => digests)) } : null
+}
+
+/**
+ * How many of the queued changes make the next batch. A change with an idempotency key is a batch of its own, so that the
+ * key stands for this change alone. A batch has no id twice: the second change is only known after the first was committed.
+ * All of it came with one class of keys: it takes one share of the journal, and its ids are of one sender.
+ */
+function batchLength(queue: Pick<Waiting<unknown>, 'keyClass' | 'idempotencyKey' | 'insertId'>[]): number {
+  if (queue[0]?.idempotencyKey) return 1
+  const ids = new Set<string>()
+  const end = queue.findIndex(({ keyClass, idempotencyKey, insertId }) => {
+    const id = insertId?.digests.toString('latin1')
+    if (keyClass !== queue[0]?.keyClass || idempotencyKey || (id !== undefined && ids.has(id))) return true
+    if (id !== undefined) ids.add(id)
+    return false
+  })
+  return end === -1 ? queue.length : end
+}
+
+/** Profiles or sessions, in whichever lane they are. */
+export type States<Value> = Pick<StateStore<Value>, 'get' | 'change'>

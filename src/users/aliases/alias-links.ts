@@ -1,0 +1,351 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { ApiError } from '../../contract/errors.js'
+import type { KeyClass } from '../../contract/key-class.js'
+import type { Log } from '../../lib/log.js'
+import { RecentNames } from '../../lib/recent-names.js'
+import { type Alias, HAS_NAMES, isLink, type LinkStrength, ledTo } from '../../model/alias.js'
+import { type Profile, takeAway } from '../../model/profile.js'
+import { lengthOfProperties } from '../../model/properties.js'
+import { canLink } from '../../model/user-names.js'
+import type { Barrier } from '../../reads/read-barrier.js'
+import type { Repetition, States } from '../../states/state-store.js'
+import type { Toll } from '../../states/toll.js'
+import type { AliasProjects } from './alias-projects.js'
+import type { AliasSettling } from './alias-settling.js'
+import { type Aliases, isSame } from './aliases.js'
+import { giveTo } from './give-properties.js'
+import { takeBack } from './take-back.js'
+
+/** How often at most conflicts are logged, ms. */
+const LOG_MS = 60_000
+/** How often at most a link is tried again as one of its names was linked meanwhile. */
+const MAX_TRIES = 20
+
+/** The first pause before that, ms. */
+const PAUSE_MS = 2
+/** After which a mark is taken for that of a call that was interrupted, ms. */
+const MARK_MS = 10_000
+/** Refused links of which a process remembers that they are listed. */
+const MAX_LISTED = 10_000
+
+/**
+ * Why two names are not linked. `other_user`: the alias names another user; `identified`: it is a user that was identified;
+ * `has_aliases`: it is a user that has other names; `nobody`: one of them means nobody.
+ */
+export type LinkRefusal = 'other_user' | 'identified' | 'has_aliases' | 'nobody'
+
+/** What each refusal says to who made the call. */
+export const REFUSALS: Record<LinkRefusal, string> = {
+  other_user: 'The alias belongs to another user. An alias names one user only.',
+  identified:
+    'The alias is a user who was identified. Only a call with the secret key can merge two such users: POST /public/users/alias.',
+  has_aliases:
+    'The alias is a user who has other names. Only a call with the secret key can merge two such users: POST /public/users/alias.',
+  nobody: 'A reserved name or placeholder cannot be linked to a user.',
+}
+
+export interface AliasLinksOptions {
+  aliases: Aliases
+  states: States<Alias>
+  profiles: States<Profile>
+  projects: Pick<AliasProjects, 'announce'>
+  settling: Pick<AliasSettling, 'note'>
+  barrier: Pick<Barrier, 'waitForAll'>
+  log: Pick<Log, 'warn'>
+}
+
+/** Counts since the start. */
+export interface LinkMetrics {
+  /** aliases that were refused because they name another user, or are a user themselves */
+  conflicts: number
+  /** what SDKs sent about a name that means nobody, and what nothing came of */
+  placeholders: { event: number; link: number; change: number }
+}
+
+/** A call that links two names. */
+export interface Link {
+  distinctId: string
+  alias: string
+  link: LinkStrength
+  /** who asks for it; default: the service itself */
+  caller?: LinkCaller
+}
+
+/** Who links two names: what that costs is counted, and takes their share of the journal. */
+export interface LinkCaller {
+  keyClass: KeyClass
+  toll: Toll | null
+}
+
+const SERVICE: LinkCaller = { keyClass: 'secret', toll: null }
+
+/** An alias to make. */
+interface Making {
+  user: string
+  /** the name of the user that the call had */
+  said: string
+  alias: string
+  isMerge: boolean
+  caller: LinkCaller
+}
+
+/** Makes names other names of users and takes them back, and changes profiles by any name of their users. */
+export class AliasLinks {
+  readonly metrics: LinkMetrics = {
+    conflicts: 0,
+    placeholders: { event: 0, link: 0, change: 0 },
+  }
+  /** links of SDKs that were refused and listed lately */
+  readonly listed = new RecentNames(MAX_LISTED)
+  readonly #parts: AliasLinksOptions
+  #loggedAt = Number.NEGATIVE_INFINITY
+  #unlogged = 0
+  #lastAt = 0
+
+  constructor(parts: AliasLinksOptions) {
+    this.#parts = parts
+  }
+
+  /**
+   * Makes `alias` another name of the user of `distinctId`, as far as the call may. Does nothing if it is one already, but
+   * completes what an interrupted call has left.
+   * @returns why it was refused; null if both name one user now
+   */
+  async link(projectId: string, asked: Link): Promise<LinkRefusal | null> {
+    const { distinctId, alias } = asked
+    if (!canLink(distinctId) || !canLink(alias)) return 'nobody'
+    if (distinctId === alias) return null
+    await this.#parts.projects.announce(projectId)
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const result = await this.#try(projectId, asked)
+      if (result === 'again') {
+        await wait(Math.random() * PAUSE_MS * (tries + 1))
+        continue
+      }
+      if (result !== null) this.metrics.conflicts++
+      return result
+    }
+    throw new ApiError('unavailable', 'Too many calls are linking these names at the same time. Try again in a moment.')
+  }
+
+  /** As `link`. @throws ApiError `alias_conflict` if it is refused, `invalid_request` if a name means nobody */
+  async add(projectId: string, link: Link): Promise<void> {
+    const refusal = await this.link(projectId, link)
+    if (refusal !== null)
+      throw new ApiError(refusal === 'nobody' ? 'invalid_request' : 'alias_conflict', REFUSALS[refusal])
+  }
+
+  /**
+   * Takes an alias back: everything is as if it had never been made, as far as nobody has changed it since.
+   * @param user any name of the user
+   * @returns whether it was an alias of the user
+   */
+  async takeBack(projectId: string, user: string, alias: string): Promise<boolean> {
+    const { aliases } = this.#parts
+    if (!(await aliases.hasAny(projectId))) return false
+    const { links } = await aliases.chainOf(projectId, alias)
+    if (links.size === 0 || !(await aliases.areSameUser(projectId, user, alias))) return false
+    await takeBack(this.#parts, projectId, alias)
+    return true
+  }
+
+  /**
+   * Changes the profile of the user of a name, which may become an alias meanwhile.
+   * @param user whom the name resolves to, if the caller knows
+   */
+  async changeProfile(
+    projectId: string,
+    { name, user }: { name: string; user?: string },
+    change: (profile: Profile | null) => Profile | null,
+    repetition: Repetition = {},
+  ): Promise<void> {
+    const { aliases, profiles, states } = this.#parts
+    const found = user ?? (await aliases.resolve(projectId, name))
+    await profiles.change(projectId, found, change, { ...repetition, ...(found !== name && { sentTo: name }) })
+    try {
+      const isAlias = (await aliases.hasAny(projectId)) && isLink(await states.get(projectId, found))
+      if (isAlias) await this.#absorb(projectId, found)
+    } catch (err) {
+      // The change is durable, so an outage now is no reason to have the client repeat it.
+      this.#parts.log.warn({ project: projectId, err }, 'could not check whether a changed profile has become an alias')
+    }
+  }
+
+  /** Counts and logs a link of an SDK that was refused. */
+  logRefusal(project: string): void {
+    this.#unlogged++
+    if (performance.now() - this.#loggedAt < LOG_MS) return
+    this.#parts.log.warn(
+      { project, conflicts: this.#unlogged },
+      'an SDK sent an alias that belongs to another user; the alias was not changed',
+    )
+    this.#loggedAt = performance.now()
+    this.#unlogged = 0
+  }
+
+  async #try(
+    projectId: string,
+    { distinctId, alias, link, caller = SERVICE }: Link,
+  ): Promise<'again' | Exclude<LinkRefusal, 'nobody'> | null> {
+    const { aliases } = this.#parts
+    const [one, other] = await Promise.all([aliases.chainOf(projectId, distinctId), aliases.chainOf(projectId, alias)])
+    for (const { closing, links } of [one, other]) {
+      const made = closing === null ? undefined : links.get(closing)
+      if (closing === null || !made) continue
+      await this.#break(projectId, closing, made)
+      return 'again'
+    }
+    if (one.user === other.user) {
+      for (const [name, { links }] of [[alias, other] as const, [distinctId, one] as const]) {
+        const made = links.get(name)
+        if (made?.isPending) await this.#give(projectId, name, made, caller)
+      }
+      return null
+    }
+    if (other.user !== alias) return 'other_user'
+    if (link !== 'merge') {
+      const refusal = await this.#somebody(projectId, alias, other.hasNames, caller)
+      if (refusal !== null) {
+        const isNobody = one.user === distinctId && !(await this.#somebody(projectId, distinctId, one.hasNames, caller))
+        if (link === 'inferred' || refusal !== 'identified' || !isNobody) return refusal
+        return await this.#make(projectId, { user: alias, said: alias, alias: distinctId, isMerge: false, caller })
+      }
+    }
+    return await this.#make(projectId, { user: one.user, said: distinctId, alias, isMerge: link === 'merge', caller })
+  }
+
+  /** Whether a name that is no alias is a user for sure. */
+  async #somebody(
+    projectId: string,
+    name: string,
+    hasNames: boolean,
+    { toll }: LinkCaller,
+  ): Promise<'identified' | 'has_aliases' | null> {
+    const profile = await this.#parts.profiles.get(projectId, name)
+    if (profile) toll?.touch(lengthOfProperties(profile.properties))
+    if (profile?.isIdentified) return 'identified'
+    return hasNames ? 'has_aliases' : null
+  }
+
+  /**
+   * The user is marked before its alias is made, so that of two calls, one that makes the alias and one that makes the user
+   * an alias itself, the later one sees the other. Then the alias is made, and only then gives its properties.
+   */
+  async #make(projectId: string, { user, said, alias, isMerge, caller }: Making): Promise<'again' | null> {
+    const { states, profiles, aliases, settling } = this.#parts
+    caller.toll?.newUser()
+    const mark = { ...HAS_NAMES, createdAt: this.#now(), isPending: true }
+    if (!(await this.#mark(projectId, user, (current) => current ?? mark))) return 'again'
+    const own = await profiles.get(projectId, alias)
+    const made: Alias = {
+      distinctId: user,
+      said,
+      createdAt: this.#now(),
+      givenTo: own ? user : '',
+      given: [],
+      isPending: own !== null,
+      stepAt: 0,
+    }
+    let isMade = false
+    let isStep = false
+    await states.change(projectId, alias, (current) => {
+      isMade = !isLink(current) && (isMerge || current === null || isYielding(current, { user, alias }))
+      isStep = current !== null
+      if (!isMade) return current
+      return isStep ? ledTo(made, made.createdAt) : made
+    })
+    if (!isMade) {
+      const isMine = (current: Alias | null) => current?.isPending === true && current.createdAt === mark.createdAt
+      await this.#mark(projectId, user, (current) => (isMine(current) ? null : current))
+      return 'again'
+    }
+    await states.change(projectId, user, (current) => {
+      isStep ||= isLink(current)
+      return ledTo(current, Date.now())
+    })
+    if (isStep) settling.note(projectId)
+    if (own) await this.#give(projectId, alias, made, caller)
+    const { closing, links } = await aliases.chainOf(projectId, alias)
+    const link = closing === null ? undefined : links.get(closing)
+    // Two calls at once have made a cycle. The later one sees it, and undoes the alias that was made last.
+    if (closing !== null && link) await this.#break(projectId, closing, link)
+    return null
+  }
+
+  /** The clock, but never the same twice: it says which of two links was made first. */
+  #now(): number {
+    this.#lastAt = Math.max(Date.now(), this.#lastAt + 1)
+    return this.#lastAt
+  }
+
+  /** Changes the mark of a user that has other names. @returns false if it has become an alias itself */
+  async #mark(projectId: string, user: string, to: (current: Alias | null) => Alias | null): Promise<boolean> {
+    let isUser = true
+    await this.#parts.states.change(projectId, user, (current) => {
+      isUser = !isLink(current)
+      return isUser ? to(current) : current
+    })
+    return isUser
+  }
+
+  /** Removes the alias that closes a cycle, with what it gave. Its name is a user again, which has the others. */
+  async #break(projectId: string, closing: string, made: Alias): Promise<void> {
+    await this.#takeGiven(projectId, closing, made)
+    let late: Alias | null = null
+    await this.#parts.states.change(projectId, closing, (current) => {
+      if (!isLink(current) || !isSame(current, made)) return current
+      late = { ...current, given: current.given.filter((name) => !made.given.includes(name)) }
+      return HAS_NAMES
+    })
+    // What another call has given since `made` was read.
+    if (late) await this.#takeGiven(projectId, closing, late)
+  }
+
+  /** Takes away what an alias gave. */
+  async #takeGiven(projectId: string, alias: string, { givenTo, given: names }: Alias): Promise<void> {
+    const { profiles } = this.#parts
+    const own = givenTo === '' || names.length === 0 ? null : await profiles.get(projectId, alias)
+    if (!own) return
+    const given = new Map([...own.properties].filter(([name]) => names.includes(name)))
+    await profiles.change(projectId, givenTo, (profile) => {
+      const left = profile && takeAway(profile, { ...own, properties: given }, Date.now())
+      return left?.isDerived && left.properties.size === 0 ? null : left
+    })
+  }
+
+  /** Gives the properties of the alias's own profile to the user, where the user has none of that name. */
+  async #give(projectId: string, alias: string, made: Alias, caller = SERVICE): Promise<void> {
+    const { profiles, states } = this.#parts
+    const own = await profiles.get(projectId, alias)
+    const user = made.givenTo || made.distinctId
+    const given = own ? await giveTo(profiles, projectId, { user, other: own, ...caller }) : []
+    let isMade = false
+    await states.change(projectId, alias, (current) => {
+      isMade = isLink(current) && isSame(current, made)
+      if (!current || !isMade) return current
+      return { ...current, givenTo: user, given: [...new Set([...current.given, ...given])], isPending: false }
+    })
+    if (!isMade && given.length > 0) {
+      // The alias was removed meanwhile; who removed it did not know what it has given. It may have been made again.
+      await this.#takeGiven(projectId, alias, { ...made, givenTo: user, given })
+      await this.#absorb(projectId, alias)
+      return
+    }
+    // The user may have become an alias meanwhile.
+    if (given.length > 0 && isLink(await states.get(projectId, user))) await this.#absorb(projectId, user)
+  }
+
+  /** Gives the user what the profile of an alias got after it had become one. */
+  async #absorb(projectId: string, alias: string): Promise<void> {
+    const made = await this.#parts.states.get(projectId, alias)
+    if (isLink(made)) await this.#give(projectId, alias, made)
+  }
+}
+
+/**
+ * Whether a user that is only about to have another name may become an alias nevertheless: of two calls at once that say the
+ * opposite of each other, the one for the lesser name wins.
+ */
+function isYielding({ isPending, createdAt }: Alias, { user, alias }: { user: string; alias: string }): boolean {
+  return isPending && (user < alias || Date.now() - createdAt > MARK_MS)
+}

@@ -1,0 +1,152 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { StoreUnreachableError } from '../../clickhouse/errors.js'
+import type { Shards } from '../../clickhouse/shards.js'
+import { ApiError } from '../../contract/errors.js'
+import { inTurns } from '../../lib/in-turns.js'
+import type { Log } from '../../lib/log.js'
+import { type Alias, isLink } from '../../model/alias.js'
+import type { Barrier } from '../../reads/read-barrier.js'
+import type { States } from '../../states/state-store.js'
+import { projectsWithSteps, type Step } from '../../store/aliases.js'
+import type { Aliases } from './aliases.js'
+
+/** How long it waits for further users of the project that become aliases, ms: one pass is for all of them. */
+const GATHER_MS = 1_000
+/** How often the store is asked for steps that a process which ended has left, ms. */
+const SWEEP_MS = 60_000
+/** Names that are made to lead to their users at a time. */
+const AT_ONCE = 500
+/** The pause after that, as a multiple of the time it took: requests go first. */
+const PAUSE_SHARE = 1
+
+export interface AliasSettlingOptions {
+  aliases: Pick<Aliases, 'stepsOf' | 'aliasesOf' | 'settle'>
+  states: States<Alias>
+  barrier: Pick<Barrier, 'waitForAll'>
+  shards: Shards
+  log: Pick<Log, 'warn'>
+  /** default: `GATHER_MS` */
+  gatherMs?: number
+}
+
+/**
+ * Makes names lead to their users in one step after users have become aliases. Nobody waits for it: until it is done, names are
+ * followed step by step. The call that makes a user an alias costs the same however many names the user has, and however often
+ * it happens, each name is rewritten once per pass.
+ *
+ * Everything is by compare-and-set and may be repeated, so any number of processes may do it at once, and end at any point:
+ * a step says in the store that it is one until nothing leads to it any more.
+ */
+export class AliasSettling {
+  readonly #options: AliasSettlingOptions
+  readonly #stop = new AbortController()
+  readonly #due = new Set<string>()
+  #running: Promise<void> | null = null
+  #sweeping: Promise<void> | null = null
+
+  constructor(options: AliasSettlingOptions) {
+    this.#options = options
+  }
+
+  /** From now on, also finishes what other processes have left. Call it in those that write. */
+  start(): void {
+    this.#sweeping ??= this.#sweep()
+  }
+
+  /** Call it when names lead through an alias: they are settled within seconds, if the store is available. */
+  note(projectId: string): void {
+    this.#due.add(projectId)
+    this.#running ??= this.#run().finally(() => {
+      this.#running = null
+    })
+  }
+
+  /**
+   * Settles the names of a project until none of them takes a second step.
+   * @throws ApiError `unavailable`, StoreUnreachableError if the store is behind or down; what is left is found again
+   */
+  async settle(projectId: string): Promise<void> {
+    const { aliases, barrier } = this.#options
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      await barrier.waitForAll()
+      const steps = await aliases.stepsOf(projectId)
+      if (steps.length === 0) return
+      // So that of the names which led to a step before it was read, none is missing.
+      await barrier.waitForAll()
+      const names = await aliases.aliasesOf(
+        projectId,
+        steps.map(({ alias }) => alias),
+      )
+      for (let start = 0; start < names.length && !signal.aborted; start += AT_ONCE) {
+        const began = performance.now()
+        const some = names.slice(start, start + AT_ONCE).map(({ alias }) => alias)
+        await aliases.settle(projectId, some)
+        await this.#pause(PAUSE_SHARE * (performance.now() - began))
+      }
+      const led = new Set(names.map(({ distinctId }) => distinctId))
+      const ended = await this.#end(
+        projectId,
+        steps.filter(({ alias }) => !led.has(alias)),
+      )
+      if (names.length === 0 && ended < steps.length) return
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await Promise.all([this.#running, this.#sweeping])
+  }
+
+  /** Notes of steps that nothing leads to them, unless something does again. @returns of how many */
+  async #end(projectId: string, steps: readonly Step[]): Promise<number> {
+    let ended = 0
+    await inTurns(steps, async ({ alias, stepAt }) => {
+      await this.#options.states.change(projectId, alias, (current) => {
+        // One that is pending may be about to be taken back, which leads its names to it again.
+        if (!isLink(current) || current.isPending || current.stepAt !== stepAt) return current
+        ended++
+        return { ...current, stepAt: 0 }
+      })
+    })
+    return ended
+  }
+
+  async #run(): Promise<void> {
+    while (this.#due.size > 0 && !this.#stop.signal.aborted) {
+      await this.#pause(this.#options.gatherMs ?? GATHER_MS)
+      const projects = [...this.#due]
+      this.#due.clear()
+      for (const project of projects) await this.#attempt(project)
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      try {
+        for (const project of await projectsWithSteps(this.#options.shards)) this.note(project)
+      } catch (err) {
+        this.#warn(err, {})
+      }
+      await this.#pause(SWEEP_MS, { ref: false })
+    }
+  }
+
+  async #attempt(project: string): Promise<void> {
+    try {
+      await this.settle(project)
+    } catch (err) {
+      this.#warn(err, { project })
+    }
+  }
+
+  #warn(err: unknown, fields: object): void {
+    // The writer logs that the store is unavailable, and the next sweep finds what is left.
+    if (this.#stop.signal.aborted || err instanceof StoreUnreachableError || err instanceof ApiError) return
+    this.#options.log.warn({ ...fields, err }, 'could not point aliases directly at their users; retrying')
+  }
+
+  async #pause(ms: number, options: { ref?: false } = {}): Promise<void> {
+    await wait(ms, undefined, { signal: this.#stop.signal, ...options }).catch(() => undefined)
+  }
+}

@@ -1,0 +1,248 @@
+import type { Shards } from '../../clickhouse/shards.js'
+import { inTurns } from '../../lib/in-turns.js'
+import { type Alias, isLink } from '../../model/alias.js'
+import { isReserved } from '../../model/user-names.js'
+import type { Barrier } from '../../reads/read-barrier.js'
+import type { States } from '../../states/state-store.js'
+import { aliasesOf, type NamedAlias, type Step, stepsOf } from '../../store/aliases.js'
+import type { AliasProjects } from './alias-projects.js'
+
+/** Names in one query. */
+const MAX_NAMES = 1000
+/** How often at most a name is followed again as its chain has changed meanwhile. */
+const MAX_ROUNDS = 5
+
+export interface AliasesOptions {
+  states: States<Alias>
+  projects: Pick<AliasProjects, 'look'>
+  shards: Shards
+}
+
+/** The aliases that lead from a name to its user. */
+export interface Chain {
+  user: string
+  /** by name: its alias */
+  links: Map<string, Alias>
+  /** whether the user is known to have other names */
+  hasNames: boolean
+  /** if the chain is a cycle: the name whose alias was made last, which is ignored; else null */
+  closing: string | null
+}
+
+/**
+ * The other names of users. An alias points at its user. A user may become an alias itself: until its names have been made to
+ * point at the new user (`AliasSettling`), it is a step, and chains of steps are followed to their end, however long they are.
+ * What is stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
+ */
+export class Aliases {
+  readonly #states: States<Alias>
+  readonly #projects: AliasesOptions['projects']
+  readonly #shards: Shards
+
+  constructor({ states, projects, shards }: AliasesOptions) {
+    this.#states = states
+    this.#projects = projects
+    this.#shards = shards
+  }
+
+  /** The user that a name stands for: the name itself, unless it is an alias. */
+  async resolve(projectId: string, name: string): Promise<string> {
+    if (isReserved(name)) return name
+    const aliases = await this.#projects.look(projectId)
+    if (aliases === 'none') return name
+    try {
+      return (await this.chainOf(projectId, name)).user
+    } catch (error) {
+      // Most projects have no aliases, so a store that is down does not stop them.
+      if (aliases === 'unknown') return name
+      throw error
+    }
+  }
+
+  /** Whether a project may have aliases: false only if it certainly has none. */
+  async hasAny(projectId: string): Promise<boolean> {
+    return (await this.#projects.look(projectId)) !== 'none'
+  }
+
+  /** Whether two names stand for the same user. */
+  async areSameUser(projectId: string, a: string, b: string): Promise<boolean> {
+    const [one, other] = await Promise.all([this.resolve(projectId, a), this.resolve(projectId, b)])
+    return one === other
+  }
+
+  /**
+   * The users' names that are in ClickHouse, level by level: the user, its aliases, their aliases, and so on. Wait at the
+   * read barrier first: aliases that are only in a journal are missing.
+   */
+  async namesOf(projectId: string, users: readonly string[]): Promise<Map<string, string[][]>> {
+    const names = new Map(users.map((user) => [user, [[user]]]))
+    if ((await this.#projects.look(projectId)) === 'none') return names
+    const places = stepsBehind(users, await this.stepsOf(projectId))
+    for (const { alias, distinctId } of await this.aliasesOf(projectId, [...places.keys()])) {
+      const place = places.get(distinctId)
+      if (!place || alias === place.user) continue
+      const levels = names.get(place.user) ?? []
+      while (levels.length <= place.level + 1) levels.push([])
+      levels[place.level + 1]?.push(alias)
+    }
+    return names
+  }
+
+  /** As `namesOf`, of one user; waits at the read barrier itself, but only if the project may have aliases. */
+  async storedNamesOf(projectId: string, user: string, barrier: Pick<Barrier, 'waitForAll'>): Promise<string[][]> {
+    if ((await this.#projects.look(projectId)) !== 'none') await barrier.waitForAll()
+    return (await this.namesOf(projectId, [user])).get(user) ?? [[user]]
+  }
+
+  /**
+   * Removes the aliases between the names of a user.
+   * @param levels as `namesOf` returns them. The last level is removed first, so that after an interruption the remaining
+   *   names are still connected, and a repetition finds them.
+   */
+  async remove(projectId: string, levels: readonly string[][]): Promise<void> {
+    if (!(await this.hasAny(projectId))) return
+    const own = new Set(levels.flat())
+    for (const level of levels.toReversed()) {
+      // An alias that was removed and made again meanwhile may belong to another user.
+      await inTurns(level, async (name) => {
+        await this.#states.change(projectId, name, (alias) =>
+          isLink(alias) && !own.has(alias.distinctId) ? alias : null,
+        )
+      })
+    }
+  }
+
+  /** Removes these aliases, whichever user they belong to. @returns how many there were */
+  async removeAny(projectId: string, names: readonly string[]): Promise<number> {
+    const removed = new Set<string>()
+    await inTurns(names, async (name) => {
+      await this.#states.change(projectId, name, (alias) => {
+        if (isLink(alias)) removed.add(name)
+        return null
+      })
+    })
+    return removed.size
+  }
+
+  /** Follows a name to its user. */
+  async chainOf(projectId: string, name: string): Promise<Chain> {
+    const links = new Map<string, Alias>()
+    let at = name
+    let hasNames = false
+    for (;;) {
+      const alias = await this.#states.get(projectId, at)
+      hasNames = alias?.distinctId === '' && !alias.isPending
+      if (!isLink(alias) || isReserved(alias.distinctId) || isReserved(at)) break
+      if (links.has(at)) {
+        const closing = latestOf(links, at)
+        return { user: closing, links, hasNames: true, closing }
+      }
+      links.set(at, alias)
+      at = alias.distinctId
+    }
+    return { user: at, links, hasNames, closing: null }
+  }
+
+  /**
+   * Makes names lead to their users in one step, by what was said of them. Each is followed again after it was changed: an
+   * alias that was made or taken back meanwhile is seen by one of the two calls.
+   */
+  async settle(projectId: string, names: readonly string[]): Promise<void> {
+    let left = names
+    for (let round = 0; left.length > 0 && round < MAX_ROUNDS; round++) {
+      const changed: string[] = []
+      const known = new Map<string, Promise<Alias | null>>()
+      const read = (name: string) => {
+        const reading = known.get(name) ?? this.#states.get(projectId, name)
+        known.set(name, reading)
+        return reading
+      }
+      // All at once, rather than one after another along each chain.
+      await inTurns(left, async (name) => void (await read(name)))
+      const endOf = endFinder(read)
+      await inTurns(left, async (name) => {
+        const user = await endOf(name)
+        const alias = await read(name)
+        if (user === null || !isLink(alias) || alias.distinctId === user) return
+        changed.push(name)
+        await this.#states.change(projectId, name, (current) => {
+          return isLink(current) && isSame(current, alias) ? { ...current, distinctId: user } : current
+        })
+      })
+      left = changed
+    }
+  }
+
+  /** The aliases in ClickHouse that others may lead to. */
+  stepsOf(projectId: string): Promise<Step[]> {
+    return stepsOf(this.#shards, projectId)
+  }
+
+  /** The aliases in ClickHouse that point at one of these names. */
+  async aliasesOf(projectId: string, names: readonly string[]): Promise<NamedAlias[]> {
+    const found: NamedAlias[][] = []
+    for (let start = 0; start < names.length; start += MAX_NAMES) {
+      found.push(await aliasesOf(this.#shards, projectId, names.slice(start, start + MAX_NAMES)))
+    }
+    return found.flat()
+  }
+}
+
+/** Where the names of each user are to be sought: at the user, and at each step that leads to it, by the number of steps. */
+function stepsBehind(
+  users: readonly string[],
+  steps: readonly NamedAlias[],
+): Map<string, { user: string; level: number }> {
+  const behind = new Map<string, string[]>()
+  for (const { alias, distinctId } of steps) {
+    const its = behind.get(distinctId)
+    if (its) its.push(alias)
+    else behind.set(distinctId, [alias])
+  }
+  const places = new Map(users.map((user) => [user, { user, level: 0 }]))
+  for (const [name, { user, level }] of places) {
+    for (const alias of behind.get(name) ?? []) if (!places.has(alias)) places.set(alias, { user, level: level + 1 })
+  }
+  return places
+}
+
+/**
+ * Finds the user of a name by what was said of it and of the names behind it; null if these make a cycle. What was found is
+ * remembered, so that many names of one user are followed in as many steps as there are names.
+ */
+export function endFinder(read: (name: string) => Promise<Alias | null>): (name: string) => Promise<string | null> {
+  const ends = new Map<string, string | null>()
+  return async (name) => {
+    const path = new Set<string>()
+    let at = name
+    let end: string | null | undefined
+    for (;;) {
+      end = path.has(at) ? null : ends.get(at)
+      if (end !== undefined) break
+      path.add(at)
+      const alias = await read(at)
+      if (!isLink(alias) || isReserved(alias.said)) {
+        end = at
+        break
+      }
+      at = alias.said
+    }
+    for (const passed of path) ends.set(passed, end)
+    return end
+  }
+}
+
+/** Whether both are the alias of one call. */
+export function isSame(a: Alias, b: Alias): boolean {
+  return a.said === b.said && a.createdAt === b.createdAt
+}
+
+/** The name whose alias was made last in the cycle that `start` is in; at the same millisecond, the greatest name. */
+function latestOf(links: Map<string, Alias>, start: string): string {
+  let latest = start
+  for (let at = links.get(start)?.distinctId ?? start; at !== start; at = links.get(at)?.distinctId ?? start) {
+    const [a, b] = [links.get(at)?.createdAt ?? 0, links.get(latest)?.createdAt ?? 0]
+    if (a > b || (a === b && at > latest)) latest = at
+  }
+  return latest
+}

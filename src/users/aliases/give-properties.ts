@@ -1,0 +1,34 @@
+import { ApiError } from '../../contract/errors.js'
+import type { KeyClass } from '../../contract/key-class.js'
+import { type Given, give, type Profile } from '../../model/profile.js'
+import type { States } from '../../states/state-store.js'
+import { type Toll, tolled } from '../../states/toll.js'
+
+/** What a user is given: the properties of another name, and whose share of the journal that takes. */
+export interface Gift {
+  user: string
+  other: Given
+  /** default: the service itself gives it */
+  keyClass?: KeyClass
+  toll?: Toll | null
+}
+
+/** @returns the names of the properties that the user has got; none if its profile would be too large with them */
+export async function giveTo(
+  profiles: States<Profile>,
+  projectId: string,
+  { user, other, keyClass = 'secret', toll = null }: Gift,
+): Promise<string[]> {
+  let given: string[] = []
+  const take = (profile: Profile | null) => {
+    given = [...other.properties.keys()].filter((name) => !profile?.properties.has(name))
+    return give(profile, other, Date.now())
+  }
+  try {
+    await profiles.change(projectId, user, tolled(take, toll), { keyClass })
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'payload_too_large') throw error
+    given = []
+  }
+  return given
+}

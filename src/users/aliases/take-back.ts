@@ -1,0 +1,227 @@
+import { ApiError } from '../../contract/errors.js'
+import { inTurns } from '../../lib/in-turns.js'
+import { type Alias, HAS_NAMES, isLink, ledTo } from '../../model/alias.js'
+import { type Profile, takeAway } from '../../model/profile.js'
+import type { Properties } from '../../model/properties.js'
+import type { Barrier } from '../../reads/read-barrier.js'
+import type { States } from '../../states/state-store.js'
+import { type Aliases, endFinder, isSame } from './aliases.js'
+import { giveTo } from './give-properties.js'
+
+/** How often at most it is begun again as the alias gave something meanwhile. */
+const MAX_ROUNDS = 10
+
+interface TakeBackParts {
+  aliases: Aliases
+  states: States<Alias>
+  profiles: States<Profile>
+  barrier: Pick<Barrier, 'waitForAll'>
+}
+
+/** The names of a user, some of which leave it together with the alias that is taken back. */
+interface Parting {
+  projectId: string
+  user: string
+  /** by name, of all names of the user but its own */
+  links: Map<string, Alias>
+  /** those that the user has only by the alias, and the alias itself */
+  leaving: Set<string>
+}
+
+/**
+ * Takes an alias back, with the names that were said to be names of it. Profiles come first, so that an interrupted call can
+ * be repeated; until the alias is gone, it counts as pending, so a call that makes it again restores the user's profile.
+ * @throws ApiError `unavailable` if the store does not have everything yet; then nothing was changed
+ */
+export async function takeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<void> {
+  for (let round = 0; round < MAX_ROUNDS; round++) if (await tryToTakeBack(parts, projectId, alias)) return
+  throw new ApiError('unavailable', 'Too many calls are changing these names at the same time. Try again in a moment.')
+}
+
+/** @returns false if the alias gave something meanwhile, so that all is to be done again */
+async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<boolean> {
+  const { aliases, states, barrier } = parts
+  await barrier.waitForAll()
+  const user = await aliases.resolve(projectId, alias)
+  const parting = await partingOf(parts, projectId, user, alias)
+  const known = parting.links.get(alias)
+  if (!known) return true
+  const others = [...parting.leaving].filter((name) => name !== alias)
+  await states.change(projectId, alias, (current) => {
+    if (!isLink(current)) return current
+    return { ...(others.length > 0 ? ledTo(current, Date.now()) : current), isPending: true }
+  })
+  const taken = await takeGiven(parts, parting)
+  await giveAgain(parts, parting, taken)
+  await giveToAlias(parts, parting, alias)
+  await dropDerived(parts, parting)
+  // Until the alias is gone, a name that leads to it leads to the user.
+  await inTurns(others, (name) => lead(parts, projectId, name, alias))
+  let isGone = false
+  await states.change(projectId, alias, (current) => {
+    isGone = !isLink(current) || (isSame(current, known) && gaveTheSame(current, known))
+    if (!isGone || !isLink(current)) return current
+    return others.length > 0 ? HAS_NAMES : null
+  })
+  if (isGone) await unmark(parts, parting)
+  return isGone
+}
+
+function gaveTheSame(a: Alias, b: Alias): boolean {
+  return a.givenTo === b.givenTo && a.given.length === b.given.length
+}
+
+async function partingOf(
+  { aliases, states }: TakeBackParts,
+  projectId: string,
+  user: string,
+  alias: string,
+): Promise<Parting> {
+  const names = (await aliases.namesOf(projectId, [user])).get(user)?.flat() ?? []
+  const links = new Map<string, Alias>()
+  await inTurns([...new Set([...names, alias])], async (name) => {
+    const link = await states.get(projectId, name)
+    if (isLink(link)) links.set(name, link)
+  })
+  const leaving = new Set<string>([alias])
+  const endOf = endFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
+  for (const name of links.keys()) if ((await endOf(name)) === alias) leaving.add(name)
+  return { projectId, user, links, leaving }
+}
+
+/**
+ * Takes away what the leaving names gave to the profiles of the others, and what those gave on.
+ * @returns by profile: the names of the properties that it lost
+ */
+async function takeGiven({ profiles, states }: TakeBackParts, parting: Parting): Promise<Map<string, Set<string>>> {
+  const { projectId, links, leaving } = parting
+  const taken = new Map<string, Set<string>>()
+  for (const name of byTime(leaving, links)) {
+    const link = links.get(name)
+    if (!link || link.givenTo === '' || leaving.has(link.givenTo)) continue
+    const own = await profiles.get(projectId, name)
+    if (!own) continue
+    let going = pick(own.properties, link.given)
+    const seen = new Set<string>()
+    for (let to = link.givenTo; going.size > 0 && !seen.has(to); ) {
+      const given = { ...own, properties: going }
+      seen.add(to)
+      let lost: string[] = []
+      await profiles.change(projectId, to, (profile) => {
+        if (!profile) return null
+        const left = takeAway(profile, given, Date.now())
+        lost = [...given.properties.keys()].filter(
+          (property) => profile.properties.has(property) && !left.properties.has(property),
+        )
+        return left
+      })
+      taken.set(to, new Set([...(taken.get(to) ?? []), ...lost]))
+      const next = links.get(to)
+      if (!next || next.givenTo === '') break
+      going = pick(pick(going, lost), next.given)
+      const kept = next.given.filter((property) => !going.has(property))
+      links.set(to, { ...next, given: kept })
+      await states.change(projectId, to, (current) => (isLink(current) ? { ...current, given: kept } : current))
+      to = next.givenTo
+    }
+  }
+  return taken
+}
+
+/** Fills what profiles lost from the names that stay, in the order in which these were linked. */
+async function giveAgain(
+  { profiles, states }: TakeBackParts,
+  { projectId, links, leaving }: Parting,
+  taken: Map<string, Set<string>>,
+): Promise<void> {
+  for (const [to, lost] of taken) {
+    for (const name of byTime(links.keys(), links)) {
+      const link = links.get(name)
+      if (!link || leaving.has(name) || link.givenTo !== to || lost.size === 0) continue
+      const own = await profiles.get(projectId, name)
+      const part = own && { ...own, properties: pick(own.properties, lost) }
+      const given = part ? await giveTo(profiles, projectId, { user: to, other: part }) : []
+      if (given.length === 0) continue
+      for (const property of given) lost.delete(property)
+      const all = [...new Set([...link.given, ...given])]
+      links.set(name, { ...link, given: all })
+      await states.change(projectId, name, (current) => (isLink(current) ? { ...current, given: all } : current))
+    }
+  }
+}
+
+/** What the names that leave with the alias gave to the user is the alias's now. */
+async function giveToAlias(
+  { profiles, states }: TakeBackParts,
+  { projectId, links, leaving }: Parting,
+  alias: string,
+): Promise<void> {
+  for (const name of byTime(leaving, links)) {
+    const link = links.get(name)
+    if (!link || name === alias || link.givenTo === '' || leaving.has(link.givenTo)) continue
+    const own = await profiles.get(projectId, name)
+    const given = own ? await giveTo(profiles, projectId, { user: alias, other: own }) : []
+    await states.change(projectId, name, (current) => {
+      return isLink(current) ? { ...current, givenTo: alias, given, isPending: false } : current
+    })
+  }
+}
+
+/** Deletes empty profiles that only other names had made, if none of these has a profile any more. */
+async function dropDerived({ profiles }: TakeBackParts, { projectId, links, leaving }: Parting): Promise<void> {
+  const staying = [...links].filter(([name]) => !leaving.has(name))
+  for (const user of receivers(links, leaving)) {
+    const profile = await profiles.get(projectId, user)
+    if (!profile?.isDerived || profile.properties.size > 0) continue
+    const givers = staying.flatMap(([name, { givenTo }]) => (givenTo === user ? name : []))
+    const given = await Promise.all(givers.map((name) => profiles.get(projectId, name)))
+    if (given.some((one) => one !== null)) continue
+    await profiles.change(projectId, user, (current) => {
+      return current?.isDerived && current.properties.size === 0 ? null : current
+    })
+  }
+}
+
+/** The names whose profiles got something from those that leave, and those that these gave on to, in this order. */
+function receivers(links: ReadonlyMap<string, Alias>, leaving: ReadonlySet<string>): Set<string> {
+  const found = new Set<string>()
+  for (const name of leaving) {
+    for (let to = links.get(name)?.givenTo; to && !leaving.has(to); to = links.get(to)?.givenTo) {
+      // Behind those that led to it before.
+      found.delete(to)
+      found.add(to)
+    }
+  }
+  return found
+}
+
+async function lead({ states }: TakeBackParts, projectId: string, name: string, alias: string): Promise<void> {
+  await states.change(projectId, name, (current) => (isLink(current) ? { ...current, distinctId: alias } : current))
+}
+
+/**
+ * Follows the names again that were linked meanwhile, and has a user that has no other names any more be as if it never had
+ * one.
+ */
+async function unmark({ aliases, states, barrier }: TakeBackParts, { projectId, user }: Parting): Promise<void> {
+  const namesNow = async () => {
+    await barrier.waitForAll()
+    return ((await aliases.namesOf(projectId, [user])).get(user) ?? []).slice(1).flat()
+  }
+  const left = await namesNow()
+  await aliases.settle(projectId, left)
+  if (left.length > 0) return
+  await states.change(projectId, user, (current) => (isLink(current) ? current : null))
+  if ((await namesNow()).length > 0) await states.change(projectId, user, (current) => ledTo(current, Date.now()))
+}
+
+function pick(properties: Properties, names: Iterable<string>): Properties {
+  const wanted = new Set(names)
+  return new Map([...properties].filter(([name]) => wanted.has(name)))
+}
+
+/** Names in the order in which they were linked. */
+function byTime(names: Iterable<string>, links: ReadonlyMap<string, Alias>): string[] {
+  const at = (name: string) => links.get(name)?.createdAt ?? 0
+  return [...names].sort((a, b) => at(a) - at(b) || (a < b ? -1 : 1))
+}

@@ -1,0 +1,36 @@
+import { inTurns } from '../lib/in-turns.js'
+import type { Profile } from '../model/profile.js'
+import type { Barrier } from '../reads/read-barrier.js'
+import type { States } from '../states/state-store.js'
+import type { Aliases } from './aliases/aliases.js'
+
+export interface DeleteParts {
+  profiles: States<Profile>
+  aliases: Aliases
+  barrier: Pick<Barrier, 'waitForAll'>
+}
+
+/**
+ * Deletes a user's profile and aliases, and the profiles that the aliases had before they became aliases. Waits for
+ * ClickHouse only if the project may have aliases.
+ * @returns whether anything was deleted
+ */
+export async function deleteProfile(
+  { profiles, aliases, barrier }: DeleteParts,
+  projectId: string,
+  name: string,
+): Promise<boolean> {
+  const user = await aliases.resolve(projectId, name)
+  const levels = await aliases.storedNamesOf(projectId, user, barrier)
+  const deleted = new Set<string>()
+  await inTurns(levels.flat(), async (distinctId) => {
+    const remove = (profile: Profile | null) => {
+      if (profile) deleted.add(distinctId)
+      else deleted.delete(distinctId)
+      return null
+    }
+    await profiles.change(projectId, distinctId, remove, { keyClass: 'secret' })
+  })
+  await aliases.remove(projectId, levels)
+  return deleted.size > 0 || levels.length > 1
+}

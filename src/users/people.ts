@@ -1,0 +1,279 @@
+import { ApiError } from '../contract/errors.js'
+import type { KeyClass } from '../contract/key-class.js'
+import { isName } from '../contract/limits.js'
+import { given } from '../lib/given.js'
+import { inTurns } from '../lib/in-turns.js'
+import { applyOperations, clear, ensure, identify, type Profile } from '../model/profile.js'
+import { parseOperations } from '../model/profile-operations.js'
+import { isPlaceholder, isReserved } from '../model/user-names.js'
+import { type Toll, tolledUser } from '../states/toll.js'
+import type { SdkMessage } from '../vendors/message.js'
+import { type AliasLinks, REFUSALS } from './aliases/alias-links.js'
+import { type DeleteParts, deleteProfile } from './delete-profile.js'
+
+export interface PeopleParts extends DeleteParts {
+  links: AliasLinks
+}
+
+export type Fault = Extract<SdkMessage, { type: 'fault' }>
+type Alias = Extract<SdkMessage, { type: 'alias' }>
+type Change = Extract<SdkMessage, { type: 'change' }>
+type Delete = Extract<SdkMessage, { type: 'delete' }>
+
+/** What says who somebody is, or changes a profile. */
+export type PersonMessage = Alias | Change | Delete
+
+/** What the key of a request allows its messages, and how they are taken. */
+export interface PeopleOptions {
+  /** of the request's key: whose share of the journal they take, and among whose ids theirs are looked for */
+  keyClass: KeyClass
+  mayDelete?: boolean
+  mayMerge?: boolean
+  /** counts what the messages make the service handle */
+  toll?: Toll | null
+  /** whether changes hold as of their times, if they have one: they come late, as those of an import do */
+  byTime?: boolean
+  /** whether an alias that was asked for, and names another user, is refused rather than only counted */
+  tellsConflicts?: boolean
+}
+
+const NO_NAME = 'distinct_id must be a string of 1 to 255 characters.'
+const UNREADABLE = 'The change of the profile cannot be read.'
+
+/** Why a change of the profile of a name that means nobody is refused. */
+function nobody(name: string): string {
+  const why = isReserved(name) ? 'is reserved' : 'is what clients send if they have no id'
+  return `${JSON.stringify(name)} ${why}, so it has no profile.`
+}
+
+/** Sorts the messages about people; those whose names mean nobody are left out. */
+export class PeoplePlan {
+  /** in the order of the request */
+  readonly messages: PersonMessage[] = []
+  readonly faults: Fault[] = []
+  readonly refused: Fault[] = []
+  readonly placeholders = { event: 0, link: 0, change: 0 }
+  /** elements of the request that are stored as events */
+  readonly #events: ReadonlySet<number | undefined>
+  /** by element, name and id: how many changes there were */
+  readonly #counts = new Map<string, number>()
+
+  constructor(messages: readonly SdkMessage[]) {
+    this.#events = new Set(
+      messages.flatMap(({ type, index }) => (type === 'event' && index !== undefined ? index : [])),
+    )
+  }
+
+  add(message: PersonMessage): void {
+    if (message.type === 'change') this.#addChange(message)
+    else if (message.type === 'alias') this.#addAlias(message)
+    else this.#addDelete(message)
+  }
+
+  #addAlias(message: Alias): void {
+    const names = [message.distinctId, message.alias]
+    // The event that says so is stored, and tells nothing more.
+    if (!names.every((name) => isName(name)) || names.some((name) => isReserved(name))) return
+    if (names.some((name) => isPlaceholder(name))) this.placeholders.link++
+    else if (message.distinctId !== message.alias) this.messages.push(message)
+  }
+
+  #addDelete(message: Delete): void {
+    const { distinctId, isGroup = false, index } = message
+    if (isName(distinctId) && isReserved(distinctId) === isGroup) {
+      this.messages.push(message)
+      return
+    }
+    const reason = isName(distinctId) ? nobody(distinctId) : NO_NAME
+    const text = `{"distinct_id":${JSON.stringify(distinctId)},"delete":true}`
+    this.refused.push({ type: 'fault', text, reason, ...given({ index }) })
+  }
+
+  #addChange(message: Change): void {
+    const { distinctId, isGroup = false, index } = message
+    if (!isName(distinctId)) {
+      this.faults.push(faultOf(message, NO_NAME))
+      return
+    }
+    if (isGroup ? isReserved(distinctId) : !isReserved(distinctId) && !isPlaceholder(distinctId)) {
+      this.messages.push(this.#withOwnId(message))
+      return
+    }
+    if (!isReserved(distinctId)) this.placeholders.change++
+    // An event of the same element holds what the change says.
+    if (!this.#events.has(index)) this.refused.push(faultOf(message, nobody(distinctId)))
+  }
+
+  /** An element may be several changes of one profile, whose ids have to differ. */
+  #withOwnId(change: Change): Change {
+    const { insertId, distinctId, index = 0 } = change
+    if (insertId === undefined) return change
+    const key = JSON.stringify([index, distinctId, insertId])
+    const before = this.#counts.get(key) ?? 0
+    this.#counts.set(key, before + 1)
+    return before === 0 ? change : { ...change, insertId: `${before}:${insertId}` }
+  }
+}
+
+/**
+ * Applies what messages say about people: for each person in the order of the request, whichever of its names they use, and
+ * for different ones side by side.
+ * @returns `faults`: changes that their profiles refuse; `refused`: links between two users that the key may not make one
+ */
+export async function takePeople(
+  parts: PeopleParts,
+  projectId: string,
+  messages: readonly PersonMessage[],
+  options: PeopleOptions,
+): Promise<{ faults: Fault[]; refused: Fault[] }> {
+  const result: { faults: Fault[]; refused: Fault[] } = { faults: [], refused: [] }
+  if (messages.length === 0) return result
+  const changes = messages.filter((message) => message.type === 'change')
+  if (changes.length === messages.length) {
+    result.faults.push(...(await applyAll(parts, projectId, changes, options)))
+    return result
+  }
+  const groups = await groupsOf(parts, projectId, messages)
+  await inTurns(groups, (group) => takeGroup(parts, projectId, group, options, result))
+  return result
+}
+
+/** The messages of each person, as far as the names in them and those in the store are connected. */
+async function groupsOf(
+  { aliases }: PeopleParts,
+  projectId: string,
+  messages: readonly PersonMessage[],
+): Promise<PersonMessage[][]> {
+  const leaders = new Map<string, string>()
+  const find = (name: string): string => {
+    let at = name
+    for (let next = leaders.get(at); next !== undefined && next !== at; next = leaders.get(at)) at = next
+    leaders.set(name, at)
+    return at
+  }
+  const join = (a: string, b: string) => leaders.set(find(a), find(b))
+  for (const message of messages) if (message.type === 'alias') join(message.distinctId, message.alias)
+  const names = new Set(
+    messages.flatMap((one) => (one.type === 'alias' ? [one.distinctId, one.alias] : one.distinctId)),
+  )
+  await inTurns([...names], async (name) => {
+    join(name, await aliases.resolve(projectId, name))
+  })
+  const groups = new Map<string, PersonMessage[]>()
+  for (const message of messages) {
+    const leader = find(message.distinctId)
+    const group = groups.get(leader)
+    if (group) group.push(message)
+    else groups.set(leader, [message])
+  }
+  return [...groups.values()]
+}
+
+async function takeGroup(
+  parts: PeopleParts,
+  projectId: string,
+  messages: readonly PersonMessage[],
+  options: PeopleOptions,
+  { faults, refused }: { faults: Fault[]; refused: Fault[] },
+): Promise<void> {
+  const { mayDelete = false, mayMerge = false } = options
+  let waiting: Change[] = []
+  // SDKs repeat a link with each event. By link: why it was refused, or null.
+  const done = new Map<string, Fault | null>()
+  const flush = async () => {
+    const changes = waiting
+    waiting = []
+    faults.push(...(await applyAll(parts, projectId, changes, options)))
+  }
+  for (const message of messages) {
+    if (message.type === 'change') {
+      waiting.push(message)
+    } else if (message.type === 'alias') {
+      const link = message.link === 'merge' && !mayMerge ? { ...message, link: 'said' as const } : message
+      const key = JSON.stringify([link.distinctId, link.alias, link.link])
+      if (!done.has(key)) {
+        await flush()
+        done.set(key, await takeLink(parts, projectId, link, options))
+      }
+      const fault = done.get(key)
+      if (fault) refused.push({ ...fault, ...given({ index: message.index }) })
+    } else if (mayDelete) {
+      await flush()
+      await deleteProfile(parts, projectId, message.distinctId)
+      done.clear()
+    }
+  }
+  await flush()
+}
+
+/** @returns the fault of a link between two users; one of a device that belongs to another user is only counted */
+async function takeLink(
+  { links }: PeopleParts,
+  projectId: string,
+  message: Alias,
+  { tellsConflicts = false, keyClass, toll = null }: PeopleOptions,
+): Promise<Fault | null> {
+  const refusal = await links.link(projectId, { ...message, caller: { keyClass, toll } })
+  if (refusal === null || refusal === 'nobody') return null
+  links.logRefusal(projectId)
+  if (refusal === 'other_user' && !(tellsConflicts && message.link !== 'inferred')) return null
+  const { distinctId, alias, index } = message
+  const text = JSON.stringify({ distinct_id: distinctId, alias })
+  return { type: 'fault', text, reason: REFUSALS[refusal], ...given({ index }) }
+}
+
+/** Applies changes of any profiles, those of one user in their order. @returns the faults of those that are refused */
+async function applyAll(
+  parts: PeopleParts,
+  projectId: string,
+  changes: readonly Change[],
+  options: PeopleOptions,
+): Promise<Fault[]> {
+  // All at first, so that the changes of one user keep their order, whichever of its names they came under.
+  const users = await Promise.all(changes.map(({ distinctId }) => parts.aliases.resolve(projectId, distinctId)))
+  const faults = await Promise.all(
+    changes.map((change, i) => apply(parts, projectId, { change, user: users[i] }, options)),
+  )
+  return faults.filter((fault) => fault !== null)
+}
+
+/** @returns the fault of a change that the profile refuses */
+async function apply(
+  { links }: PeopleParts,
+  projectId: string,
+  { change, user }: { change: Change; user: string | undefined },
+  { byTime = false, keyClass, toll = null }: PeopleOptions,
+): Promise<Fault | null> {
+  const { distinctId: name, operations: texts, clears = false, identifies = false, insertId, time } = change
+  try {
+    const operations = readable(() => texts.flatMap(parseOperations))
+    const revise = (profile: Profile | null) => {
+      const now = Date.now()
+      const at = byTime ? time : undefined
+      const before = clears ? clear(profile, now, at) : profile
+      const after = operations.length > 0 ? applyOperations(before, operations, now, at) : before
+      return identifies ? identify(after, null, now) : ensure(after, now)
+    }
+    const change = tolledUser<Profile>((profile) => readable(() => revise(profile)), toll)
+    await links.changeProfile(projectId, { name, ...given({ user }) }, change, { keyClass, insertId })
+    return null
+  } catch (error) {
+    // What is over a limit is no fault of the message: it is stored when the request comes again.
+    if (!(error instanceof ApiError) || error.status >= 500 || error.limit !== undefined) throw error
+    return faultOf(change, error.message)
+  }
+}
+
+/** An error of reading one message is that message's fault, whatever it is. */
+function readable<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw error instanceof ApiError ? error : new ApiError('invalid_request', UNREADABLE, { cause: error })
+  }
+}
+
+function faultOf({ distinctId, operations, insertId, index }: Change, reason: string): Fault {
+  const text = `{"distinct_id":${JSON.stringify(distinctId)},"operations":[${operations.join(',')}]}`
+  return { type: 'fault', text, reason, insertId, ...given({ index }) }
+}

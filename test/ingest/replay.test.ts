@@ -1,0 +1,221 @@
+import t, { type Test } from 'tap'
+import { replayDeadLetter } from '../../src/ingest/replay.js'
+import type { EntryKind } from '../../src/journal/journal.js'
+import { formatPosition, type Position } from '../../src/model/position.js'
+import { countDeadLetters, insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
+import { eraseFromDeadLetters } from '../../src/store/erased-letters.js'
+import { insertEvents } from '../../src/store/events.js'
+import { openStore } from '../../src/store/open.js'
+import { PROFILES } from '../../src/store/profiles.js'
+import { SESSIONS } from '../../src/store/sessions.js'
+import { clickHouseError, TcpProxy } from '../delivery/tcp-proxy.js'
+import { SECRET_KEY, settingsFor, startApp, startClickHouse, until } from '../helper.js'
+
+const JOURNAL = 7
+
+/** A service whose requests to ClickHouse can be held. */
+async function start(t: Test) {
+  const engine = await startClickHouse(t)
+  const proxy = await TcpProxy.open(t, engine.url)
+  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), CLICKHOUSE_URL: proxy.url })
+  const { clickhouse, shards, close } = await openStore(client.config)
+  t.teardown(close)
+  let at = 1_760_000_000_000
+  /** A dead letter, as the writer leaves it. */
+  const leave = async (kind: EntryKind, body: string): Promise<Position> => {
+    const position = BigInt(++at) << 16n
+    const projectId = kind === 'events' ? 'default' : ''
+    const entry = { position, kind, projectId, count: 1, receivedAt: at, body: Buffer.from(body) }
+    await insertDeadLetter(clickhouse, JOURNAL, entry, 'ClickHouse error 27', `${at}`)
+    return position
+  }
+  const erase = (user: string) => client.call('POST', '/public/users/erase', { distinct_ids: [user] })
+  return { client, proxy, clickhouse, shards, leave, erase }
+}
+
+t.test('a user who is erased while a letter with events is replayed', async (t) => {
+  const { client, proxy, leave, erase } = await start(t)
+  const { call, events } = client
+  const leaveEvents = async (...users: string[]) => {
+    const body = JSON.stringify({ events: users.map((distinct_id) => ({ event: 'old', distinct_id })) })
+    return formatPosition(await leave('events', body))
+  }
+  const replay = (id: string) => call('POST', '/public/dead-letters/replay', { ids: [id] })
+  const owners = async () => (await events()).map(({ distinct_id }) => distinct_id).sort()
+  const steps = {
+    'before its letters are looked for': 'DISTINCT position, journal_id, kind FROM dead_letters',
+    'before its events are counted': 'distinct_id, count() AS count FROM events',
+  }
+  for (const [when, text] of Object.entries(steps)) {
+    const id = await leaveEvents('zoe', `after ${when}`)
+    const { held, release } = proxy.hold(text)
+    const erased = erase('zoe')
+    await held
+    await replay(id)
+    await release()
+    t.equal((await erased).statusCode, 200)
+    t.notOk((await owners()).includes('zoe'), when)
+  }
+
+  for (const users of [['zoe', 'yves'], ['zoe']]) {
+    const id = await leaveEvents(...users)
+    const { held, release } = proxy.hold('INSERT+INTO+events')
+    const replayed = replay(id)
+    await held
+    t.match((await erase('zoe')).json(), { erased: [{ dead_letters: 1 }] })
+    await call('POST', '/public/users/identify', { distinct_id: 'zoe' })
+    await release()
+    t.match((await replayed).json(), { replayed: 1 })
+    t.notOk((await owners()).includes('zoe'), `an INSERT of ${users}`)
+  }
+  t.ok((await owners()).includes('yves'), 'the others of the letter stay')
+
+  await t.test('and the client that asked for the replay hangs up', async (t) => {
+    const url = await client.app.listen({ port: 0, host: '127.0.0.1' })
+    const id = await leaveEvents('zoe')
+    const { held, release } = proxy.hold('INSERT+INTO+events')
+    const hangUp = new AbortController()
+    const replayed = fetch(`${url}/public/dead-letters/replay`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': SECRET_KEY },
+      body: JSON.stringify({ ids: [id] }),
+      signal: hangUp.signal,
+    })
+    await held
+    hangUp.abort()
+    await t.rejects(replayed, { name: 'AbortError' })
+    t.match((await erase('zoe')).json(), { erased: [{ dead_letters: 1 }] })
+    await release()
+    await until('the second look', async () => !(await owners()).includes('zoe'), 10_000)
+  })
+})
+
+t.test('pages begin where they should after a replay has deleted what an interrupted one had left', async (t) => {
+  const { client, clickhouse, shards, leave } = await start(t)
+  const events = ['zoe', 'yves', 'xeno', 'will'].map((distinct_id) => ({ event: 'old', distinct_id }))
+  const body = JSON.stringify({ events })
+  const position = await leave('events', body)
+  const entry = { position, kind: 'events' as const, projectId: 'default', count: 4, receivedAt: 1 }
+  await eraseFromDeadLetters(shards, 'default', new Set(['zoe']))
+  await insertEvents(clickhouse, JOURNAL, [{ ...entry, body: Buffer.from(body) }], 'late', AbortSignal.timeout(60_000))
+  const page = async (number: number) => {
+    const { events } = (await client.call('GET', `/public/events?limit=1&page=${number}`)).json()
+    return events[0]?.distinct_id
+  }
+  t.strictSame([await page(1), await page(2), await page(3)], ['zoe', 'yves', 'xeno'])
+  const replayed = await client.call('POST', '/public/dead-letters/replay', { ids: [formatPosition(position)] })
+  t.match(replayed.json(), { replayed: 1 })
+  t.strictSame([await page(3), await page(2), await page(1)], ['will', 'xeno', 'yves'])
+})
+
+const ROWS = {
+  profiles: (user: string) => {
+    return PROFILES.row('default', user, { properties: new Map(), createdAt: 1, updatedAt: 1 })
+  },
+  sessions: (user: string) => {
+    const times = { duration: null, startedAt: 1, updatedAt: 1, endedAt: null }
+    return SESSIONS.row('default', `of ${user}`, {
+      distinctId: user,
+      state: 'active',
+      properties: new Map(),
+      ...times,
+    })
+  },
+}
+
+for (const kind of ['profiles', 'sessions'] as const) {
+  t.test(`a user who is erased while a letter with ${kind} is replayed`, async (t) => {
+    const { proxy, clickhouse, shards, leave, erase } = await start(t)
+    const leaveRows = async (...users: string[]) => {
+      const position = await leave(kind, users.map(ROWS[kind]).join(','))
+      const [letter] = await readDeadLetters(shards, { limit: 1, at: [position] })
+      if (!letter) throw new Error('it is there')
+      return () => replayDeadLetter(shards, letter, Date.now())
+    }
+    const stored = async () => {
+      const rows = await clickhouse.rows<{ user: string }>(
+        `SELECT distinct_id AS user FROM ${kind} FINAL ORDER BY user`,
+      )
+      return rows.map(({ user }) => user)
+    }
+
+    await t.test('before its letters are looked for', async (t) => {
+      const replay = await leaveRows('zoe', 'yves')
+      const { held, release } = proxy.hold('DISTINCT position, journal_id, kind FROM dead_letters')
+      const erased = erase('zoe')
+      await held
+      t.strictSame(await replay(), { isStored: true })
+      await release()
+      t.match((await erased).json(), { erased: [{ dead_letters: 1 }] })
+      t.strictSame(await stored(), ['yves'])
+    })
+
+    for (const users of [['ada', 'xeno'], ['bob']]) {
+      await t.test(`before the INSERT of ${users}`, async (t) => {
+        const replay = await leaveRows(...users)
+        const { held, release } = proxy.hold(`INSERT+INTO+${kind}`)
+        const replayed = replay()
+        await held
+        t.match((await erase(users[0] ?? '')).json(), { erased: [{ dead_letters: 1 }] })
+        await release()
+        t.strictSame(await replayed, { isStored: true })
+        t.strictSame(await stored(), ['xeno', 'yves'])
+      })
+    }
+  })
+}
+
+t.test('a session and a profile that are nowhere but in letters and the journal', async (t) => {
+  const { client, proxy, shards, erase } = await start(t)
+  const { call, browser } = client
+  const refusal = clickHouseError(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 'Cannot parse input')
+  /** Has one of them refused, in its block and then alone. */
+  const leave = async (kind: 'sessions' | 'profiles', letters: number) => {
+    void proxy.answer(`INSERT+INTO+${kind}`, refusal, 2)
+    const zoe = { distinct_id: 'zoe', properties: { of: 'zoe' } }
+    if (kind === 'profiles') await call('POST', '/public/users/identify', zoe)
+    else await browser('/public/sessions/start', { ...zoe, session_id: 's' })
+    await until('the letter', async () => (await countDeadLetters(shards)) === letters)
+  }
+  const leaveBoth = async () => {
+    await leave('profiles', 1)
+    await leave('sessions', 2)
+    t.strictSame(await found(), [200, 200])
+  }
+  const found = async () => {
+    const answers = await Promise.all(['sessions/s', 'users/zoe'].map((path) => call('GET', `/public/${path}`)))
+    return answers.map(({ statusCode }) => statusCode)
+  }
+  await leaveBoth()
+  t.match((await erase('zoe')).json(), { erased: [{ profile: true, sessions: 1, dead_letters: 2 }] })
+  t.strictSame(await found(), [404, 404])
+  await leaveBoth()
+  t.match((await call('DELETE', '/public/projects/default')).json(), { erased: { dead_letters: 2 }, complete: true })
+  t.strictSame(await found(), [404, 404])
+})
+
+t.test('a letter that lost many of many events', async (t) => {
+  const { client, clickhouse, shards, leave } = await start(t)
+  const events = Array.from({ length: 60_000 }, (_, i) => ({ event: 'old', distinct_id: i % 2 === 0 ? 'zoe' : 'yves' }))
+  const body = JSON.stringify({ events })
+  const stored = () => clickhouse.rows('SELECT distinct_id AS user, count() AS events FROM events GROUP BY user')
+  const replay = async (position: Position) => {
+    return (await client.call('POST', '/public/dead-letters/replay', { ids: [formatPosition(position)] })).json()
+  }
+
+  await t.test('is replayed after all of them were stored', async (t) => {
+    const position = await leave('events', body)
+    const whole = { position, projectId: 'default', count: events.length, receivedAt: 1, body: Buffer.from(body) }
+    await eraseFromDeadLetters(shards, 'default', new Set(['zoe']))
+    await insertEvents(clickhouse, JOURNAL, [{ ...whole, kind: 'events' }], 'late', AbortSignal.timeout(60_000))
+    t.match(await replay(position), { replayed: 1, refused: [] })
+    t.strictSame(await stored(), [{ user: 'yves', events: '30000' }])
+  })
+
+  await t.test('is replayed before any was stored', async (t) => {
+    const position = await leave('events', body)
+    await eraseFromDeadLetters(shards, 'default', new Set(['zoe']))
+    t.match(await replay(position), { replayed: 1, refused: [] })
+    t.strictSame(await stored(), [{ user: 'yves', events: '60000' }])
+  })
+})

@@ -1,0 +1,106 @@
+import t from 'tap'
+import { ApiError } from '../../src/contract/errors.js'
+import type { Lane } from '../../src/lanes/lane.js'
+import { LaneRouter } from '../../src/lanes/lane-router.js'
+import { BufferPool } from '../../src/lib/buffer-pool.js'
+import { insertIdsOfParsed } from '../../src/model/identified-events.js'
+import { fromServer } from '../helper.js'
+
+const MIB = 1024 * 1024
+
+/** Lanes that take everything, and count it. */
+function threeLanes() {
+  const taken = [0, 0, 0]
+  const states = taken.map(() => ({ queuedBytes: 0, refusedAt: Number.NEGATIVE_INFINITY, isUp: true }))
+  const lanes = states.map((state, number) => ({
+    number,
+    journal: state,
+    commits: Object.assign(state, {
+      appendBatch: async (_sender: unknown, body: Buffer) => {
+        taken[number] = (taken[number] ?? 0) + 1
+        state.queuedBytes += body.length
+      },
+    }),
+  }))
+  const router = new LaneRouter(lanes as unknown as Lane[], 1, new BufferPool())
+  const append = (bytes: number) => router.appendBatch(fromServer('default'), Buffer.alloc(bytes), 1)
+  return { taken, states, append }
+}
+
+t.test('the home lane takes what several clients send at once, as its bodies need not be read again', async (t) => {
+  const { taken, append } = threeLanes()
+  for (let i = 0; i < 10; i++) await append(200_000)
+  t.same(taken, [0, 10, 0])
+})
+
+t.test(
+  'a lane that falls behind, is down or has refused a write leaves events to the least busy other one',
+  async (t) => {
+    const { taken, states, append } = threeLanes()
+    const [first, home, last] = states as [(typeof states)[0], (typeof states)[0], (typeof states)[0]]
+    home.queuedBytes = 5 * MIB
+    first.queuedBytes = 2 * MIB
+    await append(1)
+    t.same(taken, [0, 0, 1], 'behind')
+    Object.assign(home, { queuedBytes: 0, isUp: false })
+    last.queuedBytes = 3 * MIB
+    await append(1)
+    t.same(taken, [1, 0, 1], 'down')
+    Object.assign(home, { isUp: true, refusedAt: performance.now() })
+    last.refusedAt = performance.now()
+    await append(1)
+    t.same(taken, [2, 0, 1], 'refused')
+    home.refusedAt = performance.now() - 1_001
+    await append(1)
+    t.same(taken, [2, 1, 1], 'a second later it is home again')
+  },
+)
+
+type Settled = 'stored' | 'refused' | 'in doubt'
+
+/**
+ * The message that a batch with ids fails with.
+ * @param outcomes of its part in each lane
+ * @param plain the outcome of its events without ids
+ */
+async function failureOf(outcomes: [Settled, Settled, Settled], plain: Settled | null = null): Promise<string> {
+  const settle = async (outcome: Settled | null | undefined) => {
+    if (outcome === 'refused') throw new ApiError('unavailable', 'The journal is down. Nothing was stored.')
+    if (outcome === 'in doubt') throw new ApiError('internal', 'The journal did not say.')
+  }
+  const lanes = outcomes.map((outcome, number) => ({
+    number,
+    journal: { isUp: true },
+    commits: {
+      queuedBytes: 0,
+      refusedAt: Number.NEGATIVE_INFINITY,
+      appendBatch: (_project: string, _body: Buffer, _count: number, { insertIds = null } = {}) =>
+        settle(insertIds ? outcome : plain),
+    },
+  }))
+  const users = Array.from({ length: 50 }, (_, i) => `u${i}`)
+  const events = users.map((distinct_id) => ({ event: 'e', distinct_id, insert_id: 'i' as string | null }))
+  if (plain) events.push({ event: 'e', distinct_id: 'u', insert_id: null })
+  const router = new LaneRouter(lanes as unknown as Lane[], 0, new BufferPool())
+  const insertIds = insertIdsOfParsed(fromServer('p'), events)
+  return await router
+    .appendBatch(fromServer('p'), Buffer.from(JSON.stringify({ events })), events.length, { insertIds })
+    .then(
+      () => 'none',
+      (error: Error) => error.message,
+    )
+}
+
+t.test('a batch that is refused says what is stored of it', async (t) => {
+  const again = 'Send the whole batch again: events with an insert_id are not stored twice.'
+  const [refused, stored, inDoubt] = ['refused', 'stored', 'in doubt'] as const
+  t.equal(await failureOf([refused, refused, refused]), 'The journal is down. Nothing was stored.')
+  t.equal(await failureOf([refused, refused, stored]), `The journal is down. A part of the batch is stored. ${again}`)
+  const mayBe = `The journal is down. A part of the batch may be stored. ${again}`
+  t.equal(await failureOf([refused, refused, inDoubt]), mayBe)
+  t.equal(await failureOf([inDoubt, refused, refused]), mayBe)
+  t.equal(await failureOf([inDoubt, inDoubt, inDoubt]), 'The journal did not say.')
+  const isStored = `The journal is down. A part of the batch is stored. ${again}`
+  t.equal(await failureOf([stored, stored, stored], refused), isStored, 'those without ids come last')
+  t.equal(await failureOf([stored, stored, stored], inDoubt), 'The journal did not say.')
+})

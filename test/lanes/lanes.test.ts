@@ -1,0 +1,134 @@
+import t, { type Test } from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { loadConfig } from '../../src/config.js'
+import type { Lane } from '../../src/lanes/lane.js'
+import { openLanes } from '../../src/lanes/lanes.js'
+import { openLog } from '../../src/lib/log.js'
+import { fromServer, startRedis, temporaryFolder, until } from '../helper.js'
+
+const MIB = 1024 * 1024
+const closing = new AbortController().signal
+/** Nothing asks it: the writers are not started. */
+const NOWHERE = 'http://127.0.0.1:1'
+
+async function lanesOf(t: Test, env: Record<string, string>) {
+  const clickhouse = new ClickHouse({ url: NOWHERE })
+  t.teardown(() => clickhouse.close())
+  const config = loadConfig({ ...env, CLICKHOUSE_URL: NOWHERE })
+  const layout = { version: 1, lanes: config.LANES, shards: 1 }
+  const lanes = await openLanes(config, Shards.of(clickhouse), { layout, log: await openLog('silent'), closing })
+  t.teardown(() => lanes.close())
+  const numberOf = (appended: { journalId: number } | null) => lanes.ofJournal(appended?.journalId ?? 0)?.number
+  return { ...lanes, numberOf }
+}
+
+const event = (bytes: number) =>
+  Buffer.from(JSON.stringify({ event: 'e', distinct_id: 'u', properties: { a: 'x'.repeat(bytes) } }))
+const batch = (bytes: number) => Buffer.from(`{"events":[${event(bytes)}]}`)
+
+/** Fills the journal of a lane, by projects of which none has more than its share. */
+async function fill({ journal }: Pick<Lane, 'journal'>): Promise<void> {
+  for (let i = 0; (await journal.depth()).bytes <= MIB; i++) {
+    await journal.write([{ type: 'append', ...fromServer(`filler ${i}`), count: 1, body: batch(400 * 1024) }])
+  }
+}
+
+for (const journal of ['LMDB', 'Redis']) {
+  t.test(`lanes with ${journal}`, async (t) => {
+    const place: Record<string, string> =
+      journal === 'Redis' ? { REDIS_URL: (await startRedis(t)).url } : { DATA_DIR: await temporaryFolder(t) }
+    const { all, commits, numberOf } = await lanesOf(t, {
+      ...place,
+      LANES: '3',
+      HOME_LANE: '1',
+      JOURNAL_MAX_BYTES: String(MIB),
+    })
+
+    t.test('events without a key go to the home lane', async (t) => {
+      for (let i = 0; i < 5; i++) t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1)
+    })
+
+    t.test('positions rise over the lanes for one after the other', async (t) => {
+      let before = 0n
+      for (let i = 0; i < 30; i++) {
+        const lane = all[i % 3]
+        const { position } = (await lane?.commits.appendEvent(fromServer('p'), event(1))) ?? { position: 0n }
+        t.ok(position > before)
+        before = position
+      }
+    })
+
+    t.test('what a full lane refuses goes to another one, all of it, and is counted there', async (t) => {
+      const home = all[1]
+      if (!home) return t.fail('there are three')
+      await fill(home)
+      const full = await home.journal.depth()
+      const taken = await Promise.all([
+        ...Array.from({ length: 5 }, () => commits.appendEvent(fromServer('p'), event(1))),
+        commits.appendBatch(fromServer('p'), batch(10), 1).then(([first]) => first ?? null),
+      ])
+      for (const appended of taken) t.not(numberOf(appended), 1)
+      t.strictSame(
+        taken.slice(0, 5).map((appended) => appended?.index),
+        [0, 1, 2, 3, 4],
+        'each has its place in the entry',
+      )
+      t.equal((await home.journal.depth()).entries, full.entries)
+      t.strictSame(home.commits.metrics.refused, { overloaded: 0, unavailable: 0, internal: 0 })
+      t.not(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'and it is left alone for a while')
+      const key = { sender: fromServer('p'), key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
+      await t.rejects(commits.appendBatch(fromServer('p'), batch(1), 1, { idempotencyKey: key }), {
+        code: 'overloaded',
+        message: /^In lane 1\b/,
+      })
+    })
+
+    t.test('if all are full, the last one says so', async (t) => {
+      for (const lane of all) await fill(lane)
+      await t.rejects(commits.appendEvent(fromServer('p'), event(1)), { code: 'overloaded', message: /^In lane \d/ })
+    })
+  })
+}
+
+t.test('a lane that is down is left out, until it is back', async (t) => {
+  const [first, second] = await Promise.all([startRedis(t), startRedis(t)])
+  const { all, commits, numberOf } = await lanesOf(t, { REDIS_URL: `${first.url},${second.url}`, HOME_LANE: '0' })
+  await first.kill()
+  await until('the journal to notice', () => all[0]?.journal.isUp === false)
+  t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1)
+  t.equal(numberOf((await commits.appendBatch(fromServer('p'), batch(1), 1))[0] ?? null), 1)
+  await first.restart()
+  await until('the lane to be used', async () => numberOf(await commits.appendEvent(fromServer('p'), event(1))) === 0)
+})
+
+t.test('while a lane hangs, what waits behind its write is taken by another one, once', async (t) => {
+  const [first, second] = await Promise.all([startRedis(t), startRedis(t)])
+  const { all, commits, numberOf } = await lanesOf(t, { REDIS_URL: `${first.url},${second.url}`, HOME_LANE: '0' })
+  const [home, other] = all
+  if (!home || !other) return t.fail('there are two')
+  first.process.kill('SIGSTOP')
+  t.teardown(() => first.process.kill('SIGCONT'))
+  let isAnswered = false
+  const inFlight = commits.appendEvent(fromServer('p'), event(1)).finally(() => {
+    isAnswered = true
+  })
+  await new Promise((sent) => setImmediate(() => setImmediate(sent)))
+  const taken = await Promise.all([
+    ...Array.from({ length: 5 }, () => commits.appendEvent(fromServer('p'), event(1))),
+    commits.appendBatch(fromServer('p'), batch(10), 1).then(([first]) => first ?? null),
+  ])
+  for (const appended of taken) t.equal(numberOf(appended), 1)
+  t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'new ones go there at once')
+  t.notOk(isAnswered, 'what was sent is not given away, and nothing waits for it')
+  first.process.kill('SIGCONT')
+  t.equal(numberOf(await inFlight), 0)
+  t.strictSame([home.commits.metrics.accepted, other.commits.metrics.accepted], [1, 7])
+  const depths = await Promise.all(all.map(({ journal }) => journal.depth()))
+  t.strictSame(
+    depths.map(({ entries }) => entries),
+    [1, 3],
+  )
+  t.strictSame(home.commits.metrics.refused, { overloaded: 0, unavailable: 0, internal: 0 })
+  t.equal(home.commits.queuedBytes, 0)
+})

@@ -1,0 +1,187 @@
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import type { Journal } from '../../src/journal/journal.js'
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
+import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import { LevelBarrier } from '../../src/lanes/level-barrier.js'
+import { laterOf, millisecondsOf, type Position, START } from '../../src/model/position.js'
+import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
+
+const ALL = 1024 * 1024 * 1024
+const never = new AbortController().signal
+
+interface TestLane {
+  name: string
+  place: string
+  journal: Journal
+}
+
+/** What a store of these lanes would have: the positions of what was stored. */
+class Store {
+  readonly positions = new Set<Position>()
+  #isOver = false
+
+  /** Stores what waits in a lane, block by block, each after a while. */
+  async drain({ journal }: TestLane, pauseMs: number): Promise<void> {
+    while (!this.#isOver) {
+      const block = await journal.claim(1)
+      await wait(pauseMs)
+      if (!block) continue
+      for (const { position } of block.entries) this.positions.add(position)
+      await journal.acknowledge(block, [])
+    }
+  }
+
+  stop(): void {
+    this.#isOver = true
+  }
+}
+
+async function append({ journal }: TestLane, projectId = 'p'): Promise<Position> {
+  const [outcome] = await journal.write([
+    { type: 'append', keyClass: 'secret', projectId, count: 1, body: Buffer.from('{"events":[1]}') },
+  ])
+  if (outcome?.status !== 'done') throw new Error(`an append was ${outcome?.status}`)
+  return outcome.position
+}
+
+/** Three lanes that write at these moments while a reader walks; the last one is slow. */
+async function walk(t: Test, lanes: TestLane[], moments: number[][]): Promise<void> {
+  const store = new Store()
+  const draining = lanes.map((lane, i) => store.drain(lane, i === 2 ? 15 : 1))
+  const written = new Set<Position>()
+  let isOver = false
+  const writing = Promise.all(
+    moments.map(async (pauses, i) => {
+      for (const pause of pauses) {
+        await wait(pause)
+        const lane = lanes[i]
+        if (!lane) throw new Error('there are three lanes')
+        const position = await append(lane)
+        written.add(position)
+        for (const other of lanes) if (other !== lane) other.journal.raiseFloor(position)
+      }
+    }),
+  ).then(() => {
+    isOver = true
+  })
+  const barrier = new LevelBarrier(lanes, { log: silent, closing: never })
+  let end = START
+  const seen: Position[] = []
+  for (let isLast = false; !isLast; ) {
+    await wait(1)
+    isLast = isOver
+    const before = [...written]
+    const { stored, pending } = await barrier.waitForProject('p')
+    t.equal(pending, 0)
+    const page = [...store.positions].filter((position) => position > end && position <= stored)
+    seen.push(...page)
+    end = laterOf(end, stored)
+    for (const position of before) if (!seen.includes(position)) t.fail('own writes are read')
+  }
+  await writing
+  store.stop()
+  await Promise.all(draining)
+  t.equal(seen.length, written.size, 'every entry once')
+  t.strictSame(new Set(seen), written)
+}
+
+const pauses = (maxLength: number) => fc.array(fc.integer({ min: 0, max: 8 }), { minLength: 1, maxLength })
+
+t.test('embedded journals whose clocks differ, one slow and one nearly idle', async (t) => {
+  const clocks = fc.array(fc.integer({ min: -20_000, max: 20_000 }), { minLength: 3, maxLength: 3 })
+  await fc.assert(
+    fc.asyncProperty(clocks, fc.tuple(pauses(25), pauses(2), pauses(15)), async (offsets, moments) => {
+      const folder = await temporaryFolder(t)
+      const lanes = await Promise.all(
+        offsets.map(async (offset, i) => {
+          const path = join(folder, String(i))
+          const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => Date.now() + offset })
+          return { name: `lane ${i}`, place: `lane ${i}`, journal }
+        }),
+      )
+      await walk(t, lanes, moments)
+      await Promise.all(lanes.map(({ journal }) => journal.close()))
+    }),
+    { numRuns: 8 },
+  )
+})
+
+t.test('journals in Redis, one slow and one nearly idle', async (t) => {
+  const { url } = await startRedis(t)
+  await fc.assert(
+    fc.asyncProperty(fc.tuple(pauses(25), pauses(2), pauses(15)), async (moments) => {
+      const prefix = randomName('lanes')
+      const lanes = await Promise.all(
+        moments.map(async (_, i) => {
+          const journal = await openRedisJournal({ url, maxBytes: ALL, prefix: `{${prefix}:${i}}`, log: silent })
+          return { name: `lane ${i}`, place: `lane ${i}`, journal }
+        }),
+      )
+      await walk(t, lanes, moments)
+      await Promise.all(lanes.map(({ journal }) => journal.close()))
+    }),
+    { numRuns: 4 },
+  )
+})
+
+t.test('a lane that stores nothing ends the pages, and is named', async (t) => {
+  const folder = await temporaryFolder(t)
+  const lanes = await Promise.all(
+    [0, 1].map(async (i) => {
+      const journal = await openLmdbJournal({ path: join(folder, String(i)), maxBytes: ALL })
+      t.teardown(() => journal.close())
+      return { name: `lane ${i}`, place: `lane ${i}`, journal }
+    }),
+  )
+  const [first, second] = lanes
+  if (!first || !second) return t.fail('there are two')
+  const store = new Store()
+  t.teardown(() => store.stop())
+  const stuck = await append(second)
+  const later = await append(first)
+  first.journal.raiseFloor(stuck)
+  const draining = store.drain(first, 1)
+  await until('the first lane to be stored', () => store.positions.has(later))
+  const barrier = new LevelBarrier(lanes, { log: silent, closing: never, limitMs: 100 })
+  t.strictSame(await barrier.waitForProject('p'), { stored: stuck - 1n, pending: 1, deletions: 0 })
+  await t.rejects(barrier.waitForAll(), { code: 'unavailable', message: /caught up with lane 1 yet/ })
+  const third = await append(first, 'q')
+  await until('it to be stored, too', () => store.positions.has(third))
+  t.equal((await barrier.waitForProject('q')).pending, 1, 'stored, but behind the end of the pages')
+  await second.journal.noteDeletion('p')
+  await first.journal.noteDeletion('p')
+  t.equal((await barrier.waitForProject('p')).deletions, 2, 'counts are sums')
+  store.stop()
+  await draining
+})
+
+t.test('a clock that is more than a minute off lifts the others no further, and is reported', async (t) => {
+  const folder = await temporaryFolder(t)
+  const lanes = await Promise.all(
+    [0, 10 * 60_000].map(async (offset, i) => {
+      const path = join(folder, String(i))
+      const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => Date.now() + offset })
+      t.teardown(() => journal.close())
+      return { name: `lane ${i}`, place: `lane ${i}`, journal }
+    }),
+  )
+  const store = new Store()
+  const draining = lanes.map((lane) => store.drain(lane, 1))
+  const [right, wrong] = lanes
+  if (!right || !wrong) return t.fail('there are two')
+  await append(wrong)
+  const logged: object[] = []
+  const log = { warn: (data: object) => logged.push(data) }
+  const barrier = new LevelBarrier(lanes, { log, closing: never, limitMs: 200 })
+  await barrier.waitForProject('p')
+  t.ok(millisecondsOf((await right.journal.progress()).appended) < Date.now() + 70_000)
+  t.match(logged, [{ lanes: ['lane 0'] }])
+  await barrier.waitForProject('p')
+  t.strictSame([logged.length, barrier.lateClockReads], [1, [2, 0]], 'every read is counted, and some are logged')
+  t.ok(millisecondsOf(await append(right)) < Date.now() + 70_000, 'its own events keep a time near the right one')
+  store.stop()
+  await Promise.all(draining)
+})

@@ -1,0 +1,96 @@
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { lockDataFolder } from '../../src/clickhouse/embedded/data-dir.js'
+import { startEmbeddedClickHouse } from '../../src/clickhouse/embedded/engine.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import type { StoredKey } from '../../src/keys/keys.js'
+import { insertKeys, readKeys } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
+import { settingsFor, silent, startApp, startClickHouse, startService, temporaryFolder } from '../helper.js'
+
+const KEY: StoredKey = {
+  id: 'sk_aaaaaaaa',
+  hash: 'a'.repeat(64),
+  projectId: 'p',
+  kind: 'secret',
+  origins: [],
+  eventsOnly: false,
+}
+
+t.test('without a service: an engine of its own, and the folder is free afterwards', async (t) => {
+  const config = { DATA_DIR: await temporaryFolder(t) }
+  const engine = await startEmbeddedClickHouse({ path: join(config.DATA_DIR, 'clickhouse'), log: silent })
+  await engine.close()
+  const first = await openStore(config)
+  await insertKeys(first.clickhouse, [KEY], Date.now())
+  const second = openStore(config)
+  await t.rejects(lockDataFolder(config.DATA_DIR), { name: 'FolderInUseError' })
+  await first.close()
+  const { clickhouse, close } = await second
+  t.strictSame(await readKeys(clickhouse), [KEY], 'one that comes at the same time waits, and finds what was stored')
+  await close()
+  t.notOk((await readdir(config.DATA_DIR)).some((name) => name.startsWith('owner.lock')))
+})
+
+t.test('a folder that ClickHouse cannot use is named', async (t) => {
+  const path = join(await temporaryFolder(t), 'back\\slash', 'clickhouse')
+  await t.rejects(startEmbeddedClickHouse({ path, log: silent }), {
+    message: `ClickHouse cannot use ${path}, because it has`,
+  })
+})
+
+t.test('beside a service: its engine, which stays', async (t) => {
+  const env = await settingsFor(t, 'embedded')
+  const { app, config, call } = await startApp(t, env)
+  const lock = join(config.DATA_DIR, 'owner.lock')
+  t.equal((await stat(lock)).mode & 0o777, 0o600, 'the password is for this user alone')
+  const { clickhouse, close } = await openStore(config)
+  await insertKeys(clickhouse, [KEY], Date.now())
+  await close()
+  t.equal((await call('GET', '/public/events')).statusCode, 200)
+  const again = await openStore(config)
+  t.strictSame(await readKeys(again.clickhouse), [KEY])
+  await again.close()
+  await app.close()
+  t.notOk((await readdir(config.DATA_DIR)).includes('owner.lock'))
+})
+
+t.test('after a service was killed: what it left is recognised as stale', async (t) => {
+  const config = { DATA_DIR: await temporaryFolder(t) }
+  const service = await startService(t, config)
+  const lock = join(config.DATA_DIR, 'owner.lock')
+  t.match(JSON.parse(await readFile(lock, 'utf8')), { clickhouse: /^http:/ })
+  service.process.kill('SIGKILL')
+  await service.ended
+  const { clickhouse, close } = await openStore(config)
+  t.equal((await readKeys(clickhouse)).length, 2, 'the pair of the first start')
+  t.match(JSON.parse(await readFile(lock, 'utf8')), { pid: process.pid })
+  await close()
+})
+
+t.test('an owner that has no engine, or whose engine does not answer, is named', async (t) => {
+  const config = { DATA_DIR: await temporaryFolder(t) }
+  const folder = await lockDataFolder(config.DATA_DIR)
+  await t.rejects(openStore(config, { ownerLimitMs: 0 }), { message: /process \d+\..* set CLICKHOUSE_URL/ })
+  await folder.announce('http://127.0.0.1:1/analytics')
+  await t.rejects(openStore(config, { ownerLimitMs: 0 }), { message: /process \d+\..* does not respond/ })
+  await folder.release()
+})
+
+t.test('with CLICKHOUSE_URL: that server, and no folder', async (t) => {
+  const { url } = await startClickHouse(t)
+  const server = new ClickHouse({ url })
+  await migrate(server)
+  await server.close()
+  const parent = await temporaryFolder(t)
+  const { clickhouse, place, close } = await openStore({ CLICKHOUSE_URL: url, DATA_DIR: join(parent, 'data') })
+  t.equal(place, `database analytics of ${new URL(url).origin}`, 'without the password')
+  t.strictSame(await readKeys(clickhouse), [])
+  await close()
+  t.strictSame(await readdir(parent), [])
+  await t.rejects(openStore({ CLICKHOUSE_URL: 'http://127.0.0.1:1/x', DATA_DIR: parent }), {
+    name: 'StoreUnreachableError',
+  })
+})

@@ -1,0 +1,262 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { Shards } from '../../../src/clickhouse/shards.js'
+import { type Alias, isLink } from '../../../src/model/alias.js'
+import { identify, type Profile } from '../../../src/model/profile.js'
+import { formatProperties, parseProperties } from '../../../src/model/properties.js'
+import type { States } from '../../../src/states/state-store.js'
+import type { NamedAlias, Step } from '../../../src/store/aliases.js'
+import { AliasLinks } from '../../../src/users/aliases/alias-links.js'
+import { AliasSettling } from '../../../src/users/aliases/alias-settling.js'
+import { Aliases } from '../../../src/users/aliases/aliases.js'
+import { AliasModel, type LinkStep, linkSteps } from '../../alias-model.js'
+
+/** States in memory; each call takes a turn of the event loop, so that concurrent ones interleave. */
+class MemoryStates<Value> implements States<Value> {
+  readonly all = new Map<string, Value>()
+
+  async get(_project: string, name: string): Promise<Value | null> {
+    await turn()
+    return this.all.get(name) ?? null
+  }
+
+  async change(_project: string, name: string, change: (current: Value | null) => Value | null): Promise<void> {
+    await turn()
+    const next = change(this.all.get(name) ?? null)
+    if (next === null) this.all.delete(name)
+    else this.all.set(name, next)
+    await turn()
+  }
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/** As the store knows the names. */
+class MemoryAliases extends Aliases {
+  readonly #states: MemoryStates<Alias>
+
+  constructor(states: MemoryStates<Alias>) {
+    super({ states, projects: { look: async () => 'some' }, shards: new Shards([]) })
+    this.#states = states
+  }
+
+  override async stepsOf(): Promise<Step[]> {
+    await turn()
+    return this.#links(({ stepAt }) => stepAt > 0)
+  }
+
+  override async aliasesOf(_project: string, names: readonly string[]): Promise<NamedAlias[]> {
+    await turn()
+    return this.#links(({ distinctId }) => names.includes(distinctId))
+  }
+
+  #links(isWanted: (alias: Alias) => boolean): Step[] {
+    return [...this.#states.all].flatMap(([alias, link]) => {
+      if (!isLink(link) || !isWanted(link)) return []
+      return { alias, distinctId: link.distinctId, stepAt: link.stepAt }
+    })
+  }
+}
+
+function open() {
+  const states = new MemoryStates<Alias>()
+  const profiles = new MemoryStates<Profile>()
+  const aliases = new MemoryAliases(states)
+  const common = { aliases, states, barrier: { waitForAll: async () => 0n }, log: { warn: () => undefined } }
+  const settling = new AliasSettling({ ...common, shards: new Shards([]) })
+  const links = new AliasLinks({
+    ...common,
+    profiles,
+    projects: { announce: async () => undefined },
+    settling: { note: () => undefined },
+  })
+  const shown = (name: string) => {
+    const profile = profiles.all.get(name)
+    return profile && (JSON.parse(formatProperties(profile.properties)) as object)
+  }
+  /** Names that lead to an alias which is no step, so that questions would not follow them to their users. */
+  const hidden = () => {
+    const stored = [...states.all].filter(([, link]) => isLink(link))
+    const of = new Map(stored)
+    return stored.flatMap(([name, { distinctId }]) => (of.get(distinctId)?.stepAt === 0 ? name : []))
+  }
+  return { states, profiles, aliases, links, settling, shown, hidden }
+}
+
+const NAMES = ['a', 'b', 'c', 'd', 'e', 'f']
+const OWN = fc.array(fc.option(fc.dictionary(fc.constantFrom('x', 'y', 'z'), fc.nat({ max: 2 })), { freq: 4 }), {
+  minLength: NAMES.length,
+  maxLength: NAMES.length,
+})
+
+async function likeModel(steps: LinkStep[], own: (Record<string, number> | null)[], settles: boolean[]): Promise<void> {
+  const { states, profiles, aliases, links, settling, shown, hidden } = open()
+  const given = new Map(NAMES.flatMap((name, i) => (own[i] ? [[name, own[i] as object] as const] : [])))
+  for (const [name, properties] of given) {
+    profiles.all.set(name, identify(null, parseProperties(JSON.stringify(properties)), 1))
+  }
+  const model = new AliasModel(given as Map<string, Record<string, unknown>>)
+  for (const [i, { call, a, b }] of steps.entries()) {
+    const [x = '', y = ''] = [NAMES[a], NAMES[b]]
+    if (call === 'takeBack') {
+      t.equal(await links.takeBack('p', x, y), model.takeBack(x, y))
+    } else if (x !== y) {
+      const refusal = await links.link('p', { distinctId: x, alias: y, link: 'merge' })
+      t.equal(refusal === null, model.link(x, y))
+    }
+    if (hidden().length > 0) throw new Error(`${hidden()} are hidden`)
+    if (settles[i]) {
+      await settling.settle('p')
+      const far = [...states.all].flatMap(([name, link]) =>
+        isLink(link) && link.distinctId !== model.userOf(name) ? name : [],
+      )
+      const pending = [...states.all.values()].filter((link) => link.isPending)
+      t.same([far, await aliases.stepsOf()], [[], []], `${pending.length} are pending`)
+    }
+    const shows = model.profiles()
+    for (const name of NAMES) {
+      const user = model.userOf(name)
+      if ((await aliases.resolve('p', name)) !== user) throw new Error(`${name} is not one of ${user}`)
+      if (name !== user) continue
+      const [found, wanted] = [shown(name), shows.get(name)]
+      const isSame =
+        found && wanted
+          ? t.strictSame(new Map(Object.entries(found)), new Map(Object.entries(wanted)))
+          : found === wanted
+      if (!isSame) throw new Error(`${name} has ${JSON.stringify(found)} instead of ${JSON.stringify(wanted)}`)
+    }
+  }
+}
+
+t.test('links that are taken back leave what the others alone would have made', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      linkSteps(NAMES.length, 16),
+      OWN,
+      fc.array(fc.boolean(), { minLength: 16, maxLength: 16 }),
+      likeModel,
+    ),
+    { numRuns: 1200, seed: 39 },
+  )
+})
+
+t.test('links of any strength at once hide no name', async (t) => {
+  const strength = fc.constantFrom('inferred' as const, 'said' as const, 'merge' as const)
+  await fc.assert(
+    fc.asyncProperty(
+      linkSteps(4, 12),
+      fc.array(strength, { minLength: 12, maxLength: 12 }),
+      async (steps, strengths) => {
+        const { states, profiles, aliases, links, settling, hidden } = open()
+        const some = NAMES.slice(0, 4)
+        for (const name of some) profiles.all.set(name, identify(null, new Map([[name, '1']]), 1))
+        for (const name of ['b', 'd'])
+          profiles.all.set(name, { properties: new Map([[name, '1']]), createdAt: 1, updatedAt: 1 })
+        await Promise.all(
+          steps.map(async ({ call, a, b }, i) => {
+            const [x = '', y = ''] = [some[a], some[b]]
+            if (i % 3 === 0) await settling.settle('p')
+            if (call === 'takeBack') await links.takeBack('p', x, y)
+            else await links.link('p', { distinctId: x, alias: y, link: strengths[i] ?? 'said' })
+          }),
+        )
+        t.same(hidden(), [], 'questions follow each name to its user')
+        const before = await Promise.all(some.map((name) => aliases.resolve('p', name)))
+        await settling.settle('p')
+        t.same(await Promise.all(some.map((name) => aliases.resolve('p', name))), before, 'settling changes nothing')
+        for (const name of some) {
+          const user = await aliases.resolve('p', name)
+          t.notOk(isLink(states.all.get(user) ?? null), 'a user is no alias')
+          t.ok(profiles.all.has(user), `${name} is known`)
+        }
+      },
+    ),
+    { numRuns: 300, seed: 39 },
+  )
+})
+
+t.test('what opposite links at once gave is gone once the one that is left is taken back', async (t) => {
+  const call = fc.record({ isReverse: fc.boolean(), turns: fc.nat({ max: 12 }) })
+  await fc.assert(
+    fc.asyncProperty(fc.array(call, { minLength: 2, maxLength: 8 }), async (calls) => {
+      const { profiles, aliases, links, shown } = open()
+      for (const name of ['a', 'b']) {
+        profiles.all.set(name, { properties: new Map([[name, '1']]), createdAt: 1, updatedAt: 1 })
+      }
+      await Promise.all(
+        calls.map(async ({ isReverse, turns }) => {
+          for (let i = 0; i < turns; i++) await turn()
+          const [distinctId, alias] = isReverse ? ['b', 'a'] : ['a', 'b']
+          await links.link('p', { distinctId, alias, link: 'merge' })
+        }),
+      )
+      const user = await aliases.resolve('p', 'a')
+      t.same(shown(user), { a: 1, b: 1 })
+      t.ok(await links.takeBack('p', user, user === 'a' ? 'b' : 'a'))
+      if (!t.same([shown('a'), shown('b')], [{ a: 1 }, { b: 1 }])) throw new Error('a profile keeps what it was given')
+    }),
+    { numRuns: 500, seed: 39 },
+  )
+})
+
+t.test('an alias that is taken back while it is made leaves nothing with its user', async (t) => {
+  for (let turns = 0; turns < 40; turns++) {
+    const { aliases, links, shown, profiles } = open()
+    profiles.all.set('device', identify(null, parseProperties('{"a":1}'), 1))
+    profiles.all.set('user', identify(null, parseProperties('{"b":2}'), 1))
+    const later = async () => {
+      for (let i = 0; i < turns; i++) await turn()
+      await links.takeBack('p', 'user', 'device')
+    }
+    await Promise.all([links.link('p', { distinctId: 'user', alias: 'device', link: 'merge' }), later()])
+    const isLinked = (await aliases.resolve('p', 'device')) === 'user'
+    t.strictSame(shown('user'), isLinked ? { b: 2, a: 1 } : { b: 2 }, `after ${turns} turns`)
+    await links.takeBack('p', 'user', 'device')
+    t.strictSame([shown('user'), shown('device')], [{ b: 2 }, { a: 1 }])
+  }
+})
+
+t.test('an interrupted link is completed by the next call, a completed one is left alone', async (t) => {
+  const { states, profiles, links, shown } = open()
+  profiles.all.set('device', identify(null, parseProperties('{"first":1}'), 1))
+  const change = profiles.change.bind(profiles)
+  profiles.change = async () => {
+    throw new Error('the process ends here')
+  }
+  const link = { distinctId: 'user', alias: 'device', link: 'inferred' } as const
+  profiles.all.set('device', { ...identify(null, parseProperties('{"first":1}'), 1), isIdentified: false })
+  await t.rejects(links.link('p', link))
+  t.ok(states.all.get('device')?.isPending)
+  profiles.change = change
+  t.equal(await links.link('p', link), null)
+  t.same(shown('user'), { first: 1 })
+  profiles.all.set('user', identify(null, new Map(), 2))
+  t.equal(await links.link('p', link), null)
+  t.same(shown('user'), {})
+})
+
+t.test('a name that is nobody’s leads to no user, and no user to it, wherever it was stored', async (t) => {
+  const { states, profiles, aliases, links } = open()
+  profiles.all.set('ada', identify(null, new Map(), 1))
+  const link = { said: '', createdAt: 1, givenTo: '', given: [], isPending: false, stepAt: 0 }
+  states.all.set('ada', { ...link, distinctId: '$anonymous', said: '$anonymous' })
+  states.all.set('$anonymous', { ...link, distinctId: 'bob', said: 'bob' })
+  t.equal(await aliases.resolve('p', 'ada'), 'ada')
+  t.equal(await aliases.resolve('p', '$anonymous'), '$anonymous')
+  for (const name of ['$anonymous', '$group:a', '$visitor:b', 'null', ' ']) {
+    t.equal(await links.link('p', { distinctId: 'ada', alias: name, link: 'merge' }), 'nobody')
+    t.equal(await links.link('p', { distinctId: name, alias: 'ada', link: 'merge' }), 'nobody')
+    await t.rejects(links.add('p', { distinctId: 'ada', alias: name, link: 'merge' }), { code: 'invalid_request' })
+  }
+})
+
+t.test('a change that came while its name became an alias is the user’s', async (t) => {
+  for (let i = 0; i < 20; i++) {
+    const { links, shown } = open()
+    await Promise.all([
+      links.changeProfile('p', { name: 'device' }, (profile) => identify(profile, parseProperties('{"a":1}'), 1)),
+      turn().then(() => links.link('p', { distinctId: 'user', alias: 'device', link: 'merge' })),
+    ])
+    t.same(shown('user'), { a: 1 })
+  }
+})
