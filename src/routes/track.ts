@@ -83,12 +83,12 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const sender = senderOf(request)
     const body: typeof request.body | ScannedBody = request.body
     const idempotencyKey = idempotencyKeyOf(request)
-    const insertIds = insertIdsOf(senderOf(request), rawBody, body instanceof ScannedBody ? body : [body])
+    const insertIds = insertIdsOf(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey
-      ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds)
-      : await commits.appendEvent(sender, event, insertIds)
+      ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds?.digests)
+      : await commits.appendEvent(sender, event, insertIds?.digests)
     // An event that was known has the id of its first request, which is not remembered.
     if (appended) reply.header('x-event-id', idOf(appended))
     return { status: 1, error: null } as const
@@ -109,7 +109,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     if (storedBefore !== undefined) requireSecretKey(request)
     const idempotencyKey = idempotencyKeyOf(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
-    const found = insertIdsOf(senderOf(request), rawBody, body instanceof ScannedBody ? body : body.events)
+    const found = insertIdsOf(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)
     const warned = withWarnings(batchWarnings(request))
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found

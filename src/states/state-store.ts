@@ -3,7 +3,7 @@ import { ApiError, idempotencyConflict } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
 import type { GroupCommit } from '../ingest/group-commit.js'
 import type { IdempotencyKey, Journal } from '../journal/journal.js'
-import { changeId, type SentIds } from '../model/insert-id.js'
+import { changeId } from '../model/insert-id.js'
 import { stateKeyOf } from '../model/state-key.js'
 import type { StateTable } from '../store/tables.js'
 import type { KnownStates } from './known-states.js'
@@ -37,7 +37,7 @@ interface Waiting<Value> {
   idempotencyKey: IdempotencyKey | undefined
   reserveKey: (() => Promise<void>) | undefined
   /** null if the change has none */
-  insertId: SentIds | null
+  insertId: Buffer | null
   resolve(): void
   reject(error: unknown): void
 }
@@ -103,8 +103,7 @@ export class StateStore<Value> {
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
     const { keyClass = 'secret', idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
-    const sender = { projectId, keyClass }
-    const insertId = id === undefined ? null : changeId(sender, this.#key(projectId, sentTo).stateKey, id)
+    const insertId = id === undefined ? null : changeId(this.#key(projectId, sentTo).stateKey, id)
     return new Promise((resolve, reject) => {
       const waiting = { change, keyClass, idempotencyKey, reserveKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
@@ -121,7 +120,7 @@ export class StateStore<Value> {
     for (let queue = this.#queues.get(key.stateKey); queue?.length; ) {
       const waiting = queue.splice(0, batchLength(queue))
       try {
-        const refusals = await this.#withoutKnown(waiting, await this.#runBatch(key, waiting))
+        const refusals = await this.#withoutKnown(key.projectId, waiting, await this.#runBatch(key, waiting))
         queue.unshift(...waiting.splice(refusals.length))
         waiting.forEach(({ resolve, reject }, i) => {
           if (refusals[i] === undefined) resolve()
@@ -135,11 +134,12 @@ export class StateStore<Value> {
   }
 
   /** Removes the refusals of changes that were made before: a repetition may be refused for what its first execution changed. */
-  async #withoutKnown(waiting: Waiting<Value>[], refusals: unknown[]): Promise<unknown[]> {
+  async #withoutKnown(projectId: string, waiting: Waiting<Value>[], refusals: unknown[]): Promise<unknown[]> {
     const refused = [...refusals.keys()].filter((i) => refusals[i] !== undefined && waiting[i]?.insertId)
     const ids = together(refused.map((i) => waiting[i]?.insertId))
     if (!ids) return refusals
-    const known = new Set((await this.#journal.ids.find(ids)).map((index) => refused[index]))
+    const sender = { projectId, keyClass: waiting[0]?.keyClass ?? 'secret' }
+    const known = new Set((await this.#journal.ids.find({ sender, digests: ids })).map((index) => refused[index]))
     return refusals.map((refusal, i) => (known.has(i) ? undefined : refusal))
   }
 
@@ -274,10 +274,9 @@ function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
 }
 
 /** The ids of a batch, all of one sender; null if it has none. */
-function together(ids: (SentIds | null | undefined)[]): SentIds | null {
+function together(ids: (Buffer | null | undefined)[]): Buffer | null {
   const some = ids.flatMap((id) => id ?? [])
-  const [first] = some
-  return first ? { ...first, digests: Buffer.concat(some.map(({ digests }) => digests)) } : null
+  return some.length > 0 ? Buffer.concat(some) : null
 }
 
 /**
@@ -289,7 +288,7 @@ function batchLength(queue: Pick<Waiting<unknown>, 'keyClass' | 'idempotencyKey'
   if (queue[0]?.idempotencyKey) return 1
   const ids = new Set<string>()
   const end = queue.findIndex(({ keyClass, idempotencyKey, insertId }) => {
-    const id = insertId?.digests.toString('latin1')
+    const id = insertId?.toString('latin1')
     if (keyClass !== queue[0]?.keyClass || idempotencyKey || (id !== undefined && ids.has(id))) return true
     if (id !== undefined) ids.add(id)
     return false

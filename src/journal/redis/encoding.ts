@@ -28,7 +28,8 @@ import { SHARD_BYTES } from './scripts/requests.js'
  */
 export function writeArguments(write: Write, at: string | null): (string | Buffer)[] {
   const request = write.idempotencyKey ? requestArguments(write.idempotencyKey) : ['', '', '', '']
-  const ids = write.type !== 'reserve' && write.insertIds ? idArguments(write.insertIds) : ['', '']
+  const ids =
+    write.type !== 'reserve' && write.insertIds ? idArguments({ sender: write, digests: write.insertIds }) : ['', '']
   if (write.type === 'append') {
     const { kind = 'events', count, body, eventKeys = [] } = write
     const held = at === null ? ['body', body] : ['at', at]
