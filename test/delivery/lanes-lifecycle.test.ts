@@ -45,12 +45,12 @@ t.test('what lives on three lanes and two shards', async (t) => {
       [0, 0],
     )
     t.equal((await call('GET', '/public/users/user-1/export')).statusCode, 404)
+    // When it is gone from the disk is not known yet: the purge of a second call waits for its turn.
     t.match(
       await erase('user-1'),
       {
         ...{ status: 1, error: null, unreadable_dead_letters: 0, purge_error: null },
         erased: [{ distinct_id: 'user-1', profile: false, events: 0, sessions: 0, dead_letters: 0 }],
-        gone_at: Number,
       },
       'nothing is left',
     )
