@@ -37,7 +37,7 @@ t.test('decompresses what lz-string compressed', async (t) => {
     fc.property(texts, (text) => decompress(compressToBase64(text)) === text),
     { numRuns: 200 },
   )
-  const words = Array.from({ length: 60_000 }, (_, i) => createHash('md5').update(String(i)).digest('base64'))
+  const words = Array.from({ length: 30_000 }, (_, i) => createHash('md5').update(String(i)).digest('base64'))
   const long = words.join('') + 'x'.repeat(20_000)
   t.ok(decompress(compressToBase64(long)) === long, 'a long one, in turns')
 })
