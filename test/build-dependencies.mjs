@@ -31,6 +31,11 @@ const COMMONJS = `import { createRequire as requireOf } from 'node:module'
 import { fileURLToPath as pathOf } from 'node:url'
 const require = requireOf(import.meta.url), __filename = pathOf(import.meta.url), __dirname = pathOf(new URL('.', import.meta.url))`
 
+/** What configures a package for all tests. Properties check the same cases in each run, unless `--seed` asks for others. */
+const CONFIGURATIONS = {
+  'fast-check': 'all.configureGlobal({ seed: Number(process.env.PROPERTY_SEED ?? 20_261_126) })',
+}
+
 /** @param {string} name of a package */
 const outputOf = (name) => name.replaceAll('/', '-')
 
@@ -110,6 +115,7 @@ function reexport(name, exports) {
     `import * as all from ${source}`,
     `export const { ${named.join(', ')} } = all`,
     ...(exports.includes('default') ? [`export { default } from ${source}`] : []),
+    CONFIGURATIONS[name],
   ].join('\n')
 }
 

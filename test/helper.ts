@@ -149,6 +149,8 @@ export async function startClickHouse(t: Scope, path?: string) {
 
 /** The two kinds of storage; every promise holds on both. */
 export const STORAGES = ['embedded', 'servers'] as const
+/** One of them, for what is decided before a request reaches its storage. */
+export const ANY_STORAGE = [STORAGES[0]] as const
 /** Both kinds of storage, and both one lane and several, for promises that lanes could break. */
 export const LAYOUTS = ['embedded', 'lanes'] as const
 /** With three journals, `lanes` is as `servers`, and `embedded lanes` as `embedded`. */

@@ -2,6 +2,7 @@
 // of its own: tap's runner would load hooks into each, which cost as much CPU time as the service. node:test's runner holds
 // back what files print until all before them have ended. What a file prints is shown if it fails.
 import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { freemem, tmpdir } from 'node:os'
@@ -14,6 +15,7 @@ const USAGE = `usage: node test/run.mjs [file or folder …] [options]
 
   --jobs N      files at a time (6)
   --grep TEXT   only the tests whose names have this text, or match it if it is /a regular expression/
+  --seed N      other cases for the property tests; "random" for others in each run
   --save FILE   writes the names of the files that failed, a line each`
 
 /** What waits longest goes first, or it is what all wait for at the end. */
@@ -35,12 +37,14 @@ const { values, positionals } = parseArgs({
     // Many tests wait, so four leave a quarter of two cores idle.
     jobs: { type: 'string', default: '6' },
     grep: { type: 'string' },
+    seed: { type: 'string' },
     save: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 })
 const jobs = Number(values.jobs)
-if (values.help || !(jobs >= 1)) {
+const seed = values.seed === 'random' ? randomInt(2 ** 31) : values.seed && Number(values.seed)
+if (values.help || !(jobs >= 1) || Number.isNaN(seed)) {
   console.log(USAGE)
   process.exit(values.help ? 0 : 2)
 }
@@ -114,6 +118,7 @@ async function runAll(files) {
   const waiting = files.values()
   let done = 0
   console.log(`TAP version 14\n1..${files.length}`)
+  if (seed !== undefined) console.log(`# properties have the seed ${seed}`)
   const runner = async () => {
     for (const file of waiting) {
       const { output, end, seconds } = await runFile(file)
@@ -147,6 +152,7 @@ async function runFile(file) {
       TMPDIR: OF_DISK.some((room) => file.startsWith(room)) ? onDisk : inMemory,
       ...(!file.startsWith('test/delivery/') && { TEST_PROGRAMS: 'build/src' }),
       TAP_TIMEOUT: String(LIMIT_SECONDS),
+      ...(seed !== undefined && { PROPERTY_SEED: String(seed) }),
       ...(values.grep !== undefined && { TAP_GREP: values.grep }),
     },
   })

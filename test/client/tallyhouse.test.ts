@@ -2,7 +2,16 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { type StoredEvent, Tallyhouse, TallyhouseError, type TallyhouseOptions } from '../../src/client/index.js'
-import { dataFolder, PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, startService, until } from '../helper.js'
+import {
+  ANY_STORAGE,
+  dataFolder,
+  PUBLIC_KEY,
+  SECRET_KEY,
+  settingsFor,
+  startApp,
+  startService,
+  until,
+} from '../helper.js'
 
 const AT_ONCE = { baseDelayMs: 10, maxDelayMs: 100 }
 
@@ -21,7 +30,7 @@ function connect(t: Test, url: string, options: Partial<TallyhouseOptions> = {})
   return tallyhouse
 }
 
-for (const storage of STORAGES) {
+for (const storage of ANY_STORAGE) {
   t.test(`on ${storage}`, async (t) => {
     const client = await startApp(t, await settingsFor(t, storage))
     const url = await client.app.listen({ port: 0 })

@@ -4,7 +4,17 @@ import t, { type Test } from 'tap'
 import { StoreTimeoutError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
 import { PartsWatch } from '../../src/damage/parts-watch.js'
-import { type Client, dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, startClickHouse, until } from '../helper.js'
+import {
+  type Client,
+  dataFolder,
+  PUBLIC_KEY,
+  SECRET_KEY,
+  silent,
+  startApp,
+  startClickHouse,
+  temporaryFolder,
+  until,
+} from '../helper.js'
 import { ACCIDENTS, damage, keepLog, onEngine, type PartFolder, partsOf } from './damaged-store.js'
 
 const EVENTS = 50
@@ -21,12 +31,23 @@ async function track(client: Client, count: number): Promise<void> {
 
 const settings = (folder: string) => ({ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: folder })
 
-/** A stopped service with some parts of events. */
-async function stopped(t: Test, count = 3): Promise<{ folder: string; parts: PartFolder[] }> {
+const folders = new Map<number, Promise<string>>()
+
+/** The folder of a stopped service with some parts of events, to copy. */
+async function fill(count: number): Promise<string> {
   const folder = await dataFolder(t)
   const client = await startApp(t, { ...settings(folder), LOG_LEVEL: 'silent' })
   await track(client, count)
   await client.app.close()
+  return folder
+}
+
+/** A stopped service with some parts of events. */
+async function stopped(t: Test, count = 3): Promise<{ folder: string; parts: PartFolder[] }> {
+  const filled = folders.get(count) ?? fill(count)
+  folders.set(count, filled)
+  const folder = await temporaryFolder(t)
+  await cp(await filled, folder, { recursive: true, verbatimSymlinks: true })
   return { folder, parts: await partsOf(join(folder, 'clickhouse')) }
 }
 

@@ -1,9 +1,9 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
 import { KeyRefresh } from '../../src/keys/key-refresh.js'
 import { KeyRing } from '../../src/keys/key-ring.js'
 import { environmentKeys, makeKey, type StoredKey, storedKey } from '../../src/keys/keys.js'
+import { until } from '../helper.js'
 
 t.test('a new key has 256 random bits and a prefix for its kind', async (t) => {
   const keys = new Set(Array.from({ length: 1000 }, () => makeKey('secret')))
@@ -97,11 +97,15 @@ t.test('a key that is created while the keys are being read works at once, too',
   t.teardown(() => closing.abort())
   const stored: StoredKey[] = []
   let reads = 0
+  let answer: (() => void) | undefined
+  const answered = new Promise<void>((resolve) => {
+    answer = resolve
+  })
   const table = {
     read: async () => {
       const found = [...stored]
       reads++
-      await wait(50)
+      if (reads === 2) await answered
       return found
     },
     isEmpty: async () => false,
@@ -110,11 +114,12 @@ t.test('a key that is created while the keys are being read works at once, too',
   const ring = new KeyRing([])
   await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')
   const running = ring.findNew(makeKey('secret'))
-  await wait(1)
-  t.equal(reads, 2, 'it reads')
+  await until('a read', () => reads === 2)
   const fresh = makeKey('secret')
   stored.push(storedKey(fresh, { projectId: 'p', kind: 'secret' }))
-  const found = await Promise.all(Array.from({ length: 100 }, () => ring.findNew(fresh)))
+  const finding = Array.from({ length: 100 }, () => ring.findNew(fresh))
+  answer?.()
+  const found = await Promise.all(finding)
   t.ok(found.every((grant) => grant?.projectId === 'p'))
   t.equal(await running, null)
   t.equal(reads, 3, 'all of them share the next read')

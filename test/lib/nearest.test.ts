@@ -2,8 +2,6 @@ import fc from 'fast-check'
 import t from 'tap'
 import { editDistance, nearestOf } from '../../src/lib/nearest.js'
 
-fc.configureGlobal({ seed: 20_260_424 })
-
 const NAMES = ['purchased', 'page viewed', 'signed up', 'Signed In', 'cart: item added', 'plan']
 
 t.test('a mistyped name leads to the one that was meant', (t) => {

@@ -121,7 +121,7 @@ t.test('changes end the same in whichever order they come', (t) => {
       const other = after(order.map((i) => made(all[i] ?? { set: {}, unset: [] }, 10 * (i + 1))))
       return JSON.stringify(propertiesOf(inTime)) === JSON.stringify(propertiesOf(other))
     }),
-    { seed: 39, numRuns: 2000 },
+    { numRuns: 2000 },
   )
   t.end()
 })

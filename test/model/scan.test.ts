@@ -402,7 +402,7 @@ for (const kind of KINDS) {
         const found = scanned(kind, text)
         return found !== null && isDeepStrictEqual(found, parsed(kind, text))
       }),
-      { numRuns: 1000 },
+      { numRuns: 300 },
     )
   })
 
@@ -438,7 +438,7 @@ for (const kind of KINDS) {
         return isSafe(kind, raw)
       }),
       // Shrinking edits takes minutes.
-      { numRuns: 5000, endOnFailure: true },
+      { numRuns: 1500, endOnFailure: true },
     )
     t.ok(known > 100, `${known} were known nevertheless`)
   })

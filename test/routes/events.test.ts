@@ -141,7 +141,7 @@ for (const storage of STORAGES) {
       const writers = Promise.all(
         Array.from({ length: 8 }, async () => {
           // Fewer than one page of stored() holds.
-          while (isWriting && sent.length < 5000)
+          while (isWriting && sent.length < 1000)
             sent.push(await track(distinct_id, 'e', { timestamp: 1e12 + Math.round(Math.random() * 1e12) }))
         }),
       )

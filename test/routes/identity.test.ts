@@ -344,7 +344,7 @@ for (const storage of LAYOUTS) {
             )
           }
         }),
-        { numRuns: 10, seed: 39 },
+        { numRuns: 10 },
       )
     })
 

@@ -1,7 +1,7 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/keys/keys.js'
-import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, startClickHouse } from '../helper.js'
+import { ANY_STORAGE, PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, startClickHouse } from '../helper.js'
 
 const ID = '018f0000-0000-7000-8000-000000000000'
 
@@ -32,7 +32,7 @@ function isRefused(t: Test, response: LightMyRequestResponse, status: number, co
   t.notMatch(response.body, /sk_|pk_/, 'no key in an answer')
 }
 
-for (const storage of STORAGES) {
+for (const storage of ANY_STORAGE) {
   t.test(storage, async (t) => {
     const { app } = await startApp(t, await settingsFor(t, storage))
     /** adds no header of its own */

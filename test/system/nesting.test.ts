@@ -1,12 +1,12 @@
 import t from 'tap'
 import { MAX_BATCH_WEIGHT, MAX_STATE_WEIGHT, MAX_WEIGHT } from '../../src/json/complexity.js'
-import { PUBLIC_KEY, STORAGES, settingsFor, startApp } from '../helper.js'
+import { ANY_STORAGE, PUBLIC_KEY, settingsFor, startApp } from '../helper.js'
 
 const MAX = 256
 /** `levels` objects or arrays around a number */
 const nested = (levels: number, open = '{"a":', close = '}') => open.repeat(levels) + 1 + close.repeat(levels)
 
-for (const storage of STORAGES) {
+for (const storage of ANY_STORAGE) {
   t.test(storage, async (t) => {
     const { call, app } = await startApp(t, await settingsFor(t, storage))
     const text = (fields: string) => `{"distinct_id":"u","session_id":"s","event":"e",${fields}}`

@@ -35,9 +35,9 @@ const texts = fc
 t.test('decompresses what lz-string compressed', async (t) => {
   fc.assert(
     fc.property(texts, (text) => decompress(compressToBase64(text)) === text),
-    { seed: 39, numRuns: 500 },
+    { numRuns: 200 },
   )
-  const words = Array.from({ length: 60_000 }, (_, i) => createHash('md5').update(String(i)).digest('base64'))
+  const words = Array.from({ length: 30_000 }, (_, i) => createHash('md5').update(String(i)).digest('base64'))
   const long = words.join('') + 'x'.repeat(20_000)
   t.ok(decompress(compressToBase64(long)) === long, 'a long one, in turns')
 })
@@ -59,7 +59,7 @@ t.test('reads or refuses whatever else it gets, as lz-string does', async () => 
       // The package takes the end of the text for one of several ends, so only what both read is compared.
       return own === null || own === decompressFromBase64(`${base64}AAAA`) || own === decompressFromBase64(base64)
     }),
-    { seed: 39, numRuns: 3_000 },
+    { numRuns: 1_000 },
   )
 })
 

@@ -98,7 +98,7 @@ t.test('hostile events are shown as text and keep the layout intact', async (t) 
   const name = fc.oneof(nasty, fc.string({ minLength: 1, maxLength: 60, unit: 'grapheme' }))
   const events = fc.sample(
     fc.record({ event: name, distinct_id: name, properties: fc.dictionary(name, fc.oneof(name, fc.jsonValue())) }),
-    { numRuns: 45, seed: 17 },
+    { numRuns: 45 },
   )
   const { statusCode, body } = await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
   t.equal(statusCode, 200, body)

@@ -27,7 +27,6 @@ function readTable(text: string | Buffer, { sizes = [1 << 20], hasStrays = false
   return { cells, strays: reader.strays }
 }
 
-const SEED = 20_261_125
 const HEADER = 'a,b,c,d\n'
 
 t.test('a cell that begins with an inch mark costs nothing', (t) => {
@@ -109,7 +108,7 @@ t.test('a table as RFC 4180 has it comes out as it went in, wherever its chunks 
       assert.deepEqual(cells, rows)
       assert.equal(strays, 0)
     }),
-    { numRuns: 2000, seed: SEED },
+    { numRuns: 2000 },
   )
   t.end()
 })
@@ -139,7 +138,7 @@ t.test('stray quotes anywhere: at most their own rows are lost, and every line i
         assert.deepEqual(readTable(lines, { sizes, hasStrays: true }), whole)
       },
     ),
-    { numRuns: 2000, seed: SEED },
+    { numRuns: 2000 },
   )
   t.end()
 })

@@ -5,7 +5,7 @@ import { isRedisCluster } from '../../../src/journal/redis/cluster.js'
 import { openRedisJournal } from '../../../src/journal/redis/journal.js'
 import type { RedisJournalOptions } from '../../../src/journal/redis/options.js'
 import type { Position } from '../../../src/model/position.js'
-import { silent, startRedis } from '../../helper.js'
+import { silent, startRedis, until } from '../../helper.js'
 import { RedisCluster } from '../../redis-cluster.js'
 
 // Lanes on a real Redis Cluster: each is in one slot, which may move to another node, or whose master may die.
@@ -109,7 +109,7 @@ t.test('a lane goes on where its slot has moved to', async (t) => {
   const { id } = journal
   await cluster.moveSlot(prefix, 0, 2)
   const writing = keepWriting(journal, 'after')
-  while (writing.written.length === 0) await wait(10)
+  await until('a write', () => writing.written.length > 0)
   await writing.stop()
   t.equal(await cluster.node(2).admin.exists(`${prefix}:meta`), 1)
   t.equal(journal.id, id)
@@ -122,10 +122,10 @@ t.test('while its slot moves, a busy lane refuses and loses nothing', async (t) 
   const [journal, other] = [await open(t, prefix), await open(t, prefix)]
   const writings = [keepWriting(journal, 'a'), keepWriting(other, 'b')]
   const count = () => writings.reduce((sum, { written }) => sum + written.length, 0)
-  while (count() < 50) await wait(5)
+  await until('50 writes', () => count() >= 50)
   await cluster.moveSlot(prefix, 0, 1, () => wait(2))
   const moved = count()
-  while (count() < moved + 50) await wait(5)
+  await until('50 more', () => count() >= moved + 50)
   for (const { stop } of writings) await stop()
   for (const { refused } of writings) t.ok(refused() > 0, 'some were refused')
   t.equal((await insist(() => journal.progress('p'))).pending, count())
@@ -145,10 +145,10 @@ t.test('a replica takes the place of a master that dies', async (t) => {
   await cluster.addReplicas(1, 2)
   const journal = await open(t, prefix, { replicas: 1 })
   const writing = keepWriting(journal, 'w')
-  while (writing.written.length < 20) await wait(5)
+  await until('20 writes', () => writing.written.length >= 20)
   await cluster.node(1).server.kill()
   const before = writing.written.length
-  while (writing.written.length < before + 20) await wait(20)
+  await until('20 more', () => writing.written.length >= before + 20)
   await writing.stop().catch(() => undefined)
   const drained = await drain(journal)
   t.same(drained.slice(0, before), writing.written.slice(0, before))
