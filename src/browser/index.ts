@@ -275,7 +275,7 @@ export class TallyhouseSession {
     try {
       const body = this.#body()
       // As text/plain, the request needs no preflight.
-      const response = await fetch(this.#urlOf(name), {
+      const response = await fetch(this.#toUrl(name), {
         method: 'POST',
         body,
         keepalive: body.length <= MAX_KEPT_ALIVE,
@@ -306,10 +306,10 @@ export class TallyhouseSession {
   }
 
   #beacon(name: CallName): void {
-    if (this.#visit) navigator.sendBeacon(this.#urlOf(name), this.#body())
+    if (this.#visit) navigator.sendBeacon(this.#toUrl(name), this.#body())
   }
 
-  #urlOf(name: CallName): string {
+  #toUrl(name: CallName): string {
     return `${this.#options.url}/public/sessions/${name}`
   }
 

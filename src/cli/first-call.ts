@@ -40,7 +40,7 @@ export async function checkService(
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
       if (error.code === 'not_found') throw new Error(wrongPath(url), { cause: error })
-      throw reasonOf(error) === null ? error : new Error(callFailure(url, error), { cause: error })
+      throw findReason(error) === null ? error : new Error(callFailure(url, error), { cause: error })
     }
   }
   await retry(attempt, IMPORT_RETRY, signal)
@@ -57,15 +57,15 @@ function wrongPath(url: string): string {
 
 /** Why a call to a service failed, for its user. */
 export function callFailure(url: string, error: TallyhouseError): string {
-  const reason = reasonOf(error)
+  const reason = findReason(error)
   return reason === null ? error.message : sentence(url, error, reason)
 }
 
 /** @returns null if the service itself reported the error, or the signal ended the call */
-function reasonOf(error: TallyhouseError): string | null {
+function findReason(error: TallyhouseError): string | null {
   switch (error.code) {
     case 'network': {
-      const detail = detailOf(error.cause)
+      const detail = findDetail(error.cause)
       return `${REASONS.find(([pattern]) => pattern.test(detail))?.[1] ?? 'the connection failed'} (${detail})`
     }
     case 'timeout':
@@ -86,8 +86,8 @@ function sentence(url: string, { code }: TallyhouseError, reason: string): strin
 }
 
 /** The code of the connection's error, which is the `cause` of the one that `fetch` throws; its message if it has no code. */
-function detailOf(error: unknown): string {
+function findDetail(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if ('code' in error) return String(error.code)
-  return error.cause === undefined ? error.message : detailOf(error.cause)
+  return error.cause === undefined ? error.message : findDetail(error.cause)
 }

@@ -44,7 +44,7 @@ export const command: Command = {
     if (name !== 'list' && name !== 'forget') throw new UsageError('Say what to do with the ids: list or forget.')
     const { values, positionals } = parseOptions({ args, options: ACTIONS[name], allowPositionals: true })
     const options = values as Options & { url?: string; 'key-file'?: string }
-    const kind = kindOf(options)
+    const kind = parseKind(options)
     const [project, more] = positionals
     if (name === 'forget' && project === undefined) throw new UsageError('Say whose ids: forget PROJECT.')
     const extra = name === 'list' ? project : more
@@ -93,7 +93,7 @@ function table(ids: readonly RememberedIds[]): string {
     .join('')
 }
 
-function kindOf({ kind }: Options): KeyClass | undefined {
+function parseKind({ kind }: Options): KeyClass | undefined {
   const known = KEY_CLASSES.find((one) => one === kind)
   if (kind !== undefined && !known) throw new UsageError(`--kind must be page or secret, not "${kind}".`)
   return known

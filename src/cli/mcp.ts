@@ -1,6 +1,6 @@
 import { type Call, Connection } from '../client/connection.js'
 import { TallyhouseError } from '../client/errors.js'
-import { queryOf } from '../client/export.js'
+import { toSearchParams } from '../client/export.js'
 import { QUESTION_TIMEOUT_MS } from '../client/tallyhouse.js'
 import { ApiError, type ErrorCode, STATUS_OF } from '../contract/errors.js'
 import { failureText } from '../lib/failure-text.js'
@@ -35,7 +35,7 @@ export const command: Command = {
     const target = await readTarget(parse(args), io)
     const { serveStreams } = await import('../mcp/stdio.js')
     await serveStreams({
-      data: dataOf(target),
+      data: toProjectData(target),
       onFailure: (error) => io.stderr.write(`${failureText(error)}\n`),
       ...io,
     })
@@ -44,7 +44,7 @@ export const command: Command = {
 }
 
 /** The data of a project of a service, over its API. */
-function dataOf({ url, secretKey }: Target): ProjectData {
+function toProjectData({ url, secretKey }: Target): ProjectData {
   const connection = new Connection({ url, secretKey, retry: RETRY })
   const call = async (call: Call, signal: AbortSignal) => {
     try {
@@ -54,7 +54,7 @@ function dataOf({ url, secretKey }: Target): ProjectData {
     }
   }
   const read = (path: string, query: object, signal: AbortSignal) => {
-    return call({ method: 'GET', path: `/public/${path}?${queryOf(query)}` }, signal)
+    return call({ method: 'GET', path: `/public/${path}?${toSearchParams(query)}` }, signal)
   }
   return {
     ask: (question, signal) => {

@@ -25,7 +25,7 @@ export const READ_TARGET_USAGE = `${TARGET_USAGE}. A
  * @throws ConfigError if a setting is needed and one is not valid
  */
 export async function readTarget(values: { url?: string; 'key-file'?: string }, io: CommandIo): Promise<Target> {
-  const url = urlOf(values.url ?? (await defaultUrl(io.env)))
+  const url = normalizeUrl(values.url ?? (await defaultUrl(io.env)))
   const file = values['key-file']
   // With an address, no other setting matters, and the service checks the key.
   const given = values.url === undefined ? undefined : io.env.SECRET_KEY
@@ -53,7 +53,7 @@ export async function readSettings(env: NodeJS.ProcessEnv): Promise<Config> {
  * @returns the URL without slashes at its end
  * @throws UsageError
  */
-export function urlOf(given: string): string {
+export function normalizeUrl(given: string): string {
   const url = given.replace(/\/+$/, '')
   if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--url must be like http://127.0.0.1:3000.`)
   const { username, password } = new URL(url)
@@ -66,11 +66,11 @@ export function urlOf(given: string): string {
  * @throws ConfigError if a setting is not valid
  */
 export async function defaultUrl(env: NodeJS.ProcessEnv): Promise<string> {
-  return addressOf(await readSettings(env))
+  return formatAddress(await readSettings(env))
 }
 
 /** A service that listens on all addresses is reached on the loopback one. */
-function addressOf({ HOST, PORT }: Config): string {
+function formatAddress({ HOST, PORT }: Config): string {
   const host = HOST === '0.0.0.0' || HOST === '::' ? '127.0.0.1' : HOST.includes(':') ? `[${HOST}]` : HOST
   return `http://${host}:${PORT}`
 }

@@ -156,7 +156,7 @@ export class Connection {
     const end = new AbortController()
     const { body, headers } = await this.#attempt(call, signal, readRows, end)
     const silentMs = Math.max(this.#timeoutMs, call.timeoutMs ?? 0)
-    return { headers, chunks: chunksOf(body, { end, signal, silentMs }) }
+    return { headers, chunks: readChunks(body, { end, signal, silentMs }) }
   }
 
   /**
@@ -181,7 +181,7 @@ export class Connection {
   async #open(call: Call, signal: AbortSignal | undefined, type: string, silentMs: number): Promise<OpenStream> {
     const end = new AbortController()
     const { body, headers } = await this.#attempt(call, signal, (response) => readStream(response, type), end)
-    return { headers, lines: linesOf(body, { end, signal, silentMs }) }
+    return { headers, lines: readLines(body, { end, signal, silentMs }) }
   }
 
   async #attempt<T>(
@@ -270,10 +270,10 @@ interface Reading {
   silentMs: number
 }
 
-async function* linesOf(body: FetchBody, reading: Reading): AsyncGenerator<string, void, undefined> {
+async function* readLines(body: FetchBody, reading: Reading): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder()
   let rest = ''
-  for await (const chunk of chunksOf(body, reading)) {
+  for await (const chunk of readChunks(body, reading)) {
     const parts = `${rest}${decoder.decode(chunk, { stream: true })}`.split('\n')
     rest = parts.pop() ?? ''
     yield* parts
@@ -281,7 +281,7 @@ async function* linesOf(body: FetchBody, reading: Reading): AsyncGenerator<strin
 }
 
 /** @param body null for a response without one, as to a HEAD */
-async function* chunksOf(
+async function* readChunks(
   body: FetchBody | null,
   { end, signal, silentMs }: Reading,
 ): AsyncGenerator<Uint8Array, void, undefined> {

@@ -39,7 +39,7 @@ export async function* exportEvents(
   connection: Connection,
   { pageSize = 1000, raw = false, signal, ...filter }: ExportOptions,
 ): AsyncGenerator<StoredEvent<Properties | JsonText>, void, undefined> {
-  const query = queryOf({ limit: pageSize, ...filter })
+  const query = toSearchParams({ limit: pageSize, ...filter })
   const isDescending = filter.order === 'desc'
   let cursor = ''
   let lastId = ''
@@ -69,7 +69,7 @@ export async function* exportEvents(
 }
 
 /** The parameters of a read, without undefined ones. */
-export function queryOf(filter: object): URLSearchParams {
+export function toSearchParams(filter: object): URLSearchParams {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(filter)) {
     if (value !== undefined) query.set(name, String(value instanceof Date ? value.getTime() : value))

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Properties, StoredEvent } from '../contract/responses.js'
 import type { CallOptions, Connection } from './connection.js'
 import type { JsonText } from './event.js'
-import { type EventFilter, queryOf, rawProperties } from './export.js'
+import { type EventFilter, rawProperties, toSearchParams } from './export.js'
 import { isRetryable, pauseMs, type RetryPolicy } from './retry.js'
 
 export interface LiveOptions extends EventFilter, CallOptions {
@@ -46,7 +46,7 @@ export async function* liveTexts(
   connection: Connection,
   { signal, onReconnect, lastEventId, raw: _, ...filter }: LiveOptions,
 ): AsyncGenerator<LiveText, void, undefined> {
-  const path = `/public/events/live?${queryOf(filter)}`
+  const path = `/public/events/live?${toSearchParams(filter)}`
   let last = lastEventId
   for (let failures = 0; !signal?.aborted; ) {
     let reason: Error | null = null

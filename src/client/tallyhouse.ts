@@ -14,7 +14,7 @@ import { type CallOptions, Connection, type ConnectionOptions, idempotentPost } 
 import { TallyhouseError } from './errors.js'
 import { checkName, formatEvent, formatObject, type GivenProperties, type JsonText, type TrackEvent } from './event.js'
 import { EventQueue, type EventQueueOptions } from './event-queue.js'
-import { type ExportOptions, exportEvents, queryOf, rawProperties } from './export.js'
+import { type ExportOptions, exportEvents, rawProperties, toSearchParams } from './export.js'
 import { type LiveOptions, liveEvents } from './live.js'
 
 export interface TallyhouseOptions extends ConnectionOptions, EventQueueOptions {}
@@ -195,7 +195,7 @@ export class Tallyhouse {
    * excludes it.
    */
   async listSessions({ signal, ...query }: SessionListOptions = {}): Promise<SessionPage> {
-    const path = `/public/sessions?${queryOf(query)}`
+    const path = `/public/sessions?${toSearchParams(query)}`
     const { value } = await this.#connection.call({ method: 'GET', path }, { signal })
     const { sessions, page, limit, hasMore } = value as unknown as SessionPage
     return { sessions, page, limit, hasMore }
@@ -298,7 +298,7 @@ export class Tallyhouse {
   async #names<Names>(of: 'events' | 'properties' | 'values', query: object, options?: CallOptions): Promise<Names> {
     const call = {
       method: 'GET',
-      path: `/public/schema/${of}?${queryOf(query)}`,
+      path: `/public/schema/${of}?${toSearchParams(query)}`,
       timeoutMs: QUESTION_TIMEOUT_MS,
     } as const
     const { value } = await this.#connection.call(call, options)

@@ -24,7 +24,7 @@ export function isBrowserKey(kind: KeyKind): boolean {
 }
 
 /** Whose ids and share of the journal a key uses. */
-export function keyClassOf(kind: KeyKind): KeyClass {
+export function toKeyClass(kind: KeyKind): KeyClass {
   return kind === 'secret' ? 'secret' : 'page'
 }
 

@@ -27,7 +27,7 @@ export function fit(value: Record<string, unknown>, room: number): Fitted {
       members: Math.max(LEAST_MEMBERS, elements),
       characters: Math.max(LEAST_CHARACTERS, elements * CHARACTERS),
     }
-    if (lengthOf(value, most, room) > room) continue
+    if (measureJson(value, most, room) > room) continue
     const cut = shortened(value, most) as Record<string, unknown>
     const text = JSON.stringify(cut)
     if (text.length > room) continue
@@ -40,7 +40,7 @@ export function fit(value: Record<string, unknown>, room: number): Fitted {
 }
 
 /** About how long the JSON of a value is; stops counting beyond the room. */
-function lengthOf(value: unknown, most: Most, room: number): number {
+function measureJson(value: unknown, most: Most, room: number): number {
   if (typeof value === 'string') return 2 + Math.min(value.length, most.characters)
   if (typeof value !== 'object' || value === null) return 5
   let length = 2
@@ -49,7 +49,7 @@ function lengthOf(value: unknown, most: Most, room: number): number {
     : Object.entries(value).slice(0, most.members)
   for (const [name, member] of entries) {
     length += 1 + (name === '' ? 0 : 3 + Math.min(name.length, most.characters))
-    length += lengthOf(member, most, room - length)
+    length += measureJson(member, most, room - length)
     if (length > room) return length
   }
   return length

@@ -18,7 +18,7 @@ const MAY_BE_INEXACT = /\d[\d.]{15}|[eE][+-]?\d{3}|\\u[dD][89a-fA-F]/
  * The body of a response for a model: as text, exact, for clients that show it as it is, and as a value.
  * @param narrower what to ask instead of a result that is too long
  */
-export function resultOf(body: string, narrower: string): CallToolResult {
+export function toResult(body: string, narrower: string): CallToolResult {
   const text = withoutMembers(body, (name) => name === 'status' || name === 'error')
   const value = parsed(text)
   const fitted = text.length <= ROOM ? { value, text, note: '' } : fit(value, ROOM)
@@ -37,7 +37,7 @@ export function resultOf(body: string, narrower: string): CallToolResult {
 }
 
 /** What was wrong and what to do, for the model to correct itself. */
-export function failureOf({ code, message, details = [], retryAfter }: ApiError): CallToolResult {
+export function toFailure({ code, message, details = [], retryAfter }: ApiError): CallToolResult {
   const faults = details.slice(0, MAX_FAULTS).map(({ path, message }) => `${path} ${message}.`)
   const lines = faults.length > 1 ? [`${code}:`, ...faults] : [`${code}: ${message}`]
   if (ADVICE[code]) lines.push(ADVICE[code])
@@ -64,12 +64,12 @@ function harmless(token: string): string {
   if (token.startsWith('"')) return token.includes('\\') ? JSON.stringify(JSON.parse(token).toWellFormed()) : token
   const number = Number(token)
   const isWhole = /^-?\d+$/.test(token)
-  const isExact = isWhole ? Number.isSafeInteger(number) : digitsOf(String(number)) === digitsOf(token)
+  const isExact = isWhole ? Number.isSafeInteger(number) : extractDigits(String(number)) === extractDigits(token)
   return isExact ? token : `"${token}"`
 }
 
 /** The significant digits of a number, without the zeros at its ends, of which there may be a million. */
-function digitsOf(number: string): string {
+function extractDigits(number: string): string {
   const [mantissa = ''] = number.split(/e/i)
   return /[1-9](?:.*[1-9])?/.exec(mantissa.replace(/[-.]/g, ''))?.[0] ?? ''
 }

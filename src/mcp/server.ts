@@ -11,7 +11,7 @@ import { type Check, compileCheck } from '../contract/validation.js'
 import { VERSION } from '../version.js'
 import { INSTRUCTIONS } from './instructions.js'
 import type { ProjectData } from './project-data.js'
-import { failureOf, resultOf } from './results.js'
+import { toFailure, toResult } from './results.js'
 import { TOOLS, type Tool } from './tools.js'
 
 export interface ServerOptions {
@@ -20,7 +20,7 @@ export interface ServerOptions {
   onFailure: (error: unknown) => void
 }
 
-/** Arguments are checked by `argumentsOf`, so that the errors are those of the API. */
+/** Arguments are checked by `checkArguments`, so that the errors are those of the API. */
 const UNCHECKED: jsonSchemaValidator = {
   getValidator<T>() {
     return (input: unknown): JsonSchemaValidatorResult<T> => ({
@@ -57,11 +57,11 @@ export function openMcpServer({ data, onFailure }: ServerOptions): McpServer {
       { title, description, inputSchema, annotations },
       async (given, { mcpReq: { signal } }) => {
         try {
-          return resultOf(await tool.read(data, argumentsOf(tool, check, given), signal), tool.narrower)
+          return toResult(await tool.read(data, checkArguments(tool, check, given), signal), tool.narrower)
         } catch (error) {
-          if (error instanceof ApiError) return failureOf(error)
+          if (error instanceof ApiError) return toFailure(error)
           if (!signal.aborted) onFailure(error)
-          return failureOf(new ApiError('internal', 'Something went wrong, and was logged. Try again.'))
+          return toFailure(new ApiError('internal', 'Something went wrong, and was logged. Try again.'))
         }
       },
     )
@@ -73,7 +73,7 @@ export function openMcpServer({ data, onFailure }: ServerOptions): McpServer {
  * With defaults, and without null, which models write for what they leave out.
  * @throws ApiError `invalid_request`
  */
-function argumentsOf({ schema }: Tool, check: Check, given: Record<string, unknown>): Record<string, unknown> {
+function checkArguments({ schema }: Tool, check: Check, given: Record<string, unknown>): Record<string, unknown> {
   const values: Record<string, unknown> = {}
   for (const [name, property] of Object.entries(schema.properties)) {
     if (property.default !== undefined) values[name] = property.default

@@ -70,7 +70,7 @@ export const TOOLS: readonly Tool[] = [
     description: QUERY_DESCRIPTION,
     schema: args({ question: Question }),
     narrower: 'Ask about a shorter range, with a longer interval, or with fewer breakdown values (limit).',
-    read: (data, given, signal) => data.ask(questionOf(given.question), signal),
+    read: (data, given, signal) => data.ask(unwrapQuestion(given.question), signal),
   },
   {
     name: 'get_user',
@@ -105,7 +105,7 @@ export const TOOLS: readonly Tool[] = [
 ]
 
 /** Some models write an object as a text that contains it. */
-function questionOf(given: unknown): unknown {
+function unwrapQuestion(given: unknown): unknown {
   if (typeof given !== 'string') return given
   try {
     return JSON.parse(given)

@@ -63,7 +63,7 @@ export function* decompressLzString(
       phrases.add(start, 1)
       if (last > 0) count()
     } else if (last > 0 && code < phrases.next) {
-      output.repeat(phrases.startOf(code), phrases.lengthOf(code))
+      output.repeat(phrases.findStart(code), phrases.findLength(code))
     } else if (last > 0 && code === phrases.next) {
       // The phrase that this code is about to add: the one before, and its own first character.
       output.repeat(start - last, last + 1)
@@ -166,11 +166,11 @@ class Phrases {
     this.#take = take
   }
 
-  startOf(code: number): number {
+  findStart(code: number): number {
     return this.#places[2 * code] ?? 0
   }
 
-  lengthOf(code: number): number {
+  findLength(code: number): number {
     return this.#places[2 * code + 1] ?? 0
   }
 

@@ -96,7 +96,7 @@ interface SdkDelete {
 export type Decoded = SdkEvent | SdkChange | SdkAlias | SdkDelete
 
 /** The alias that a message makes; none if it gives no other name, or one of the two is nobody's. */
-export function aliasOf(
+export function makeAlias(
   distinctId: string | undefined,
   alias: string | undefined,
   link: LinkStrength,
@@ -129,7 +129,7 @@ const MAX_ID = 255
  * An id of several parts, all of which make an event the same. A long one is replaced by its digest, and so is one with a
  * colon behind the first part, which other parts would give as well.
  */
-export function insertIdOf(...parts: string[]): string {
+export function makeInsertId(...parts: string[]): string {
   const isUnique = parts.slice(1).every((part) => !part.includes(':'))
   const id = isUnique ? parts.join(':') : JSON.stringify(parts)
   return isUnique && id.length <= MAX_ID ? id : createHash('sha256').update(id).digest('hex')
@@ -168,7 +168,7 @@ const UNREADABLE = 'The message cannot be read.'
  * The messages in each of these values; one that is at fault becomes a fault, and costs the others nothing.
  * @throws TooManyMessagesError
  */
-export function messagesOfEach(
+export function decodeEach(
   values: readonly JsonValue[],
   { key }: SdkRequest,
   read: (row: JsonRow) => SdkMessage[],
@@ -203,7 +203,7 @@ export function messagesOfEach(
 }
 
 function idIn(row: JsonRow): string | undefined {
-  return row.filled('uuid') ?? row.filled('messageId') ?? row.filled('insert_id')
+  return row.readNonEmpty('uuid') ?? row.readNonEmpty('messageId') ?? row.readNonEmpty('insert_id')
 }
 
 /** Backslashes before an escape: a string inside a string doubles them. */

@@ -1,6 +1,6 @@
 import { isNumber } from '../json/texts.js'
 import { type JsonValue, readJson } from '../json/value.js'
-import { decimalOf, type TimeFormat, toMilliseconds } from './time.js'
+import { parseDecimal, type TimeFormat, toMilliseconds } from './time.js'
 
 /** The row is not an event; the message says why. */
 export class RowFault extends Error {
@@ -51,27 +51,27 @@ export class JsonRow {
   }
 
   /** The exact text of a member's value; undefined if it is missing or null. */
-  textOf(name: string): string | undefined {
+  readText(name: string): string | undefined {
     const text = this.#object.member(name)?.text
     return text === 'null' || (this.isTable && text === '""') ? undefined : text
   }
 
   /** @throws RowFault if the member is missing or null */
   requiredText(name: string): string {
-    const text = this.textOf(name)
+    const text = this.readText(name)
     if (text === undefined) throw new RowFault(`The row has no ${name}.`)
     return text
   }
 
   /** A string, or a number as the input spells it; undefined if it is missing or null. */
-  nameOf(name: string): unknown {
+  readName(name: string): unknown {
     const value = this.value(name) ?? undefined
-    return typeof value === 'number' ? this.textOf(name) : value
+    return typeof value === 'number' ? this.readText(name) : value
   }
 
-  /** As `nameOf`, for what may also be empty: undefined then, and for any other type. */
-  filled(name: string): string | undefined {
-    const value = this.nameOf(name)
+  /** Like `readName`, but undefined if the value is empty or of another type. */
+  readNonEmpty(name: string): string | undefined {
+    const value = this.readName(name)
     return typeof value === 'string' && value !== '' ? value : undefined
   }
 
@@ -81,7 +81,7 @@ export class JsonRow {
    * @param isQuoted whether a string may hold the object, as in tables and some exports
    * @throws FieldFault if the member is anything else
    */
-  objectIn(name: string, isQuoted = this.isTable): string | undefined {
+  readObject(name: string, isQuoted = this.isTable): string | undefined {
     const member = this.#object.member(name)
     if (!member || member.isNull) return undefined
     const text = isQuoted ? unquoted(member.text) : member.text
@@ -95,15 +95,15 @@ export class JsonRow {
    * As `objectIn`, for the object's own members.
    * @throws FieldFault as `objectIn` does
    */
-  rowIn(name: string, isQuoted = this.isTable): JsonRow | undefined {
+  readNestedRow(name: string, isQuoted = this.isTable): JsonRow | undefined {
     const member = this.#object.member(name)
     if (member?.isObject) return new JsonRow(member)
-    const text = this.objectIn(name, isQuoted)
+    const text = this.readObject(name, isQuoted)
     return text === undefined ? undefined : readRow(Buffer.from(text))
   }
 
   /** The elements of the array in a member; undefined if it is missing or null, null if it is anything else. */
-  elementsOf(name: string): JsonValue[] | null | undefined {
+  readElements(name: string): JsonValue[] | null | undefined {
     const member = this.#object.member(name)
     if (!member || member.isNull) return undefined
     return member.isArray ? member.elements() : null
@@ -146,7 +146,7 @@ export function withRest(row: JsonRow, properties = '{}', name: string, used: re
 }
 
 /** The operations that set the members of an object; none if it has none. */
-export function setOf(object = '{}'): string[] {
+export function toSetOperations(object = '{}'): string[] {
   return isEmpty(object) ? [] : [objectText([['$set', object]])]
 }
 
@@ -154,7 +154,7 @@ export function setOf(object = '{}'): string[] {
  * A name that is a string, or a number as the input spells it; undefined for any other value.
  * @param text of a JSON value
  */
-export function nameIn(text: string): string | undefined {
+export function parseName(text: string): string | undefined {
   if (isNumber(text)) return text
   const value: unknown = text.startsWith('"') ? JSON.parse(text) : undefined
   return typeof value === 'string' ? value : undefined
@@ -180,7 +180,7 @@ export function timestampText(text: string | undefined, format: TimeFormat): str
   const isString = text.startsWith('"')
   if (format === 'ms' && !isString) return text
   const content = (isString ? (JSON.parse(text) as string) : text).trim()
-  const ms = format === 'ms' ? decimalOf(content) : toMilliseconds(content, format)
+  const ms = format === 'ms' ? parseDecimal(content) : toMilliseconds(content, format)
   if (ms !== null && (format !== 'iso' || isString)) return String(ms)
   throw new RowFault(`The timestamp ${text.slice(0, 100)} is not ${TIME_WORDS[format]}.`)
 }

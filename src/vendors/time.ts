@@ -22,7 +22,7 @@ const DIGITS_BELOW_MS = { us: 3, ns: 6 }
  */
 export function toMilliseconds(text: string, format: TimeFormat): number | null {
   if (format === 'iso') return fromIso(text)
-  const number = decimalOf(text) ?? Number.NaN
+  const number = parseDecimal(text) ?? Number.NaN
   // Nanoseconds have more digits than a number keeps.
   if (format === 'us' || format === 'ns') return wholeMilliseconds(text, number, DIGITS_BELOW_MS[format])
   const ms = format === 's' ? Math.round(number * 1000) : Math.trunc(number)
@@ -36,7 +36,7 @@ function wholeMilliseconds(text: string, number: number, digits: number): number
 }
 
 /** The number that a decimal spells; null for any other text, and for what is beyond all numbers. */
-export function decimalOf(text: string): number | null {
+export function parseDecimal(text: string): number | null {
   const number = DECIMAL.test(text) ? Number(text) : Number.NaN
   return Number.isFinite(number) ? number : null
 }

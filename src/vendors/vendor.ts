@@ -1,7 +1,7 @@
 import { isLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
 import type { Decoded, SdkRequest } from './message.js'
 import { FieldFault, type JsonRow } from './row.js'
-import { correctedTime, decimalOf, type TimeFormat, toMilliseconds } from './time.js'
+import { correctedTime, parseDecimal, type TimeFormat, toMilliseconds } from './time.js'
 
 /** How the rows of another product's export become what the product's SDKs say live. */
 export interface Vendor {
@@ -47,7 +47,7 @@ const SECONDS_BELOW = 1e11
  * @param text of a JSON value; undefined if the message has no time
  * @throws FieldFault if the text is not a time, or not one that can be stored: it is never taken for another one
  */
-export function timestampOf(text: string | undefined, { request, sentAt = null, time }: Origin, unit: Unit): number {
+export function readTimestamp(text: string | undefined, { request, sentAt = null, time }: Origin, unit: Unit): number {
   if (text === undefined) {
     if (request) return request.receivedAt
     throw new FieldFault('The row has no time.', 'timestamp', true)
@@ -78,21 +78,21 @@ const FORMAT_WORDS: Record<TimeFormat, string> = {
 }
 
 /** The content of a string; null for any other JSON value. */
-function contentOf(text: string): string | null {
+function readString(text: string): string | null {
   if (!text.startsWith('"')) return null
   return (text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1)).trim()
 }
 
 function timeIn(text: string, format: TimeFormat): number | null {
-  const content = contentOf(text)
+  const content = readString(text)
   return content === null && format === 'iso' ? null : toMilliseconds(content ?? text, format)
 }
 
 function anyTime(text: string, unit: Unit): number | 'seconds' | null {
-  const content = contentOf(text)
+  const content = readString(text)
   const iso = content === null ? null : toMilliseconds(content, 'iso')
   if (iso !== null) return iso
-  const number = decimalOf(content ?? text)
+  const number = parseDecimal(content ?? text)
   if (number === null) return null
   if (unit === 's or ms') return number < SECONDS_BELOW ? Math.round(number * 1000) : Math.trunc(number)
   if (isLikeSeconds(number)) return 'seconds'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { fit } from '../../src/mcp/fit.js'
-import { resultOf } from '../../src/mcp/results.js'
+import { toResult } from '../../src/mcp/results.js'
 
 const objects = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 6, stringUnit: 'binary' }))
 
@@ -40,7 +40,7 @@ t.test('a short result is whole: the text is exact, and neither part can break a
   })
   fc.assert(
     fc.property(bodies, (body) => {
-      const { content, structuredContent } = resultOf(JSON.stringify(body), 'narrower')
+      const { content, structuredContent } = toResult(JSON.stringify(body), 'narrower')
       const json = content[1]?.type === 'text' ? content[1].text : ''
       const { results } = JSON.parse(json)
       const message = JSON.stringify(structuredContent)
@@ -71,7 +71,7 @@ t.test('a number of the value is the number of the text, or a string with all it
     '-1.50': -1.5,
   }
   for (const [text, expected] of Object.entries(numbers)) {
-    const { structuredContent } = resultOf(`{"status":1,"error":null,"n":${text}}`, 'narrower')
+    const { structuredContent } = toResult(`{"status":1,"error":null,"n":${text}}`, 'narrower')
     t.same(structuredContent, { n: expected }, text)
   }
 })
@@ -79,7 +79,7 @@ t.test('a number of the value is the number of the text, or a string with all it
 t.test('a number of a million zeros takes no longer than its length', (t) => {
   const number = `1.${'0'.repeat(1_000_000)}1`
   const before = performance.now()
-  const { structuredContent } = resultOf(`{"status":1,"error":null,"n":${number}}`, 'narrower')
+  const { structuredContent } = toResult(`{"status":1,"error":null,"n":${number}}`, 'narrower')
   const ms = performance.now() - before
   t.ok(ms < 2_000, `${ms.toFixed()} ms`)
   t.match(structuredContent, { n: /^1\.0/ })

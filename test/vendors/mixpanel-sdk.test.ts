@@ -1,6 +1,6 @@
 import t from 'tap'
 import { formatEvent } from '../../src/contract/event-text.js'
-import { arrayOfLines, mixpanelEvents, mixpanelUpdates } from '../../src/vendors/mixpanel.js'
+import { linesToArray, mixpanelEvents, mixpanelUpdates } from '../../src/vendors/mixpanel.js'
 import { readCapture } from './replay.js'
 import { aliasesOf, changesOf, eventsOf, json, KEY, NOW, reasonsOf, request } from './sdk-messages.js'
 
@@ -246,10 +246,10 @@ t.test('one at fault costs the others nothing', async (t) => {
 })
 
 t.test('one event on each line', async (t) => {
-  t.equal(arrayOfLines('[{"a":1},\n{"b":2}]'), '[{"a":1},\n{"b":2}]')
-  t.equal(arrayOfLines('{\n "a": 1\n}\n'), '{\n "a": 1\n}\n')
-  t.equal(arrayOfLines('{"a":1.0}\r\n\n{"b":2}\n'), '[{"a":1.0}\r,{"b":2}]')
-  t.equal(arrayOfLines('{"a":1}\n{"b"\n'), '[{"a":1},"{\\"b\\""]')
-  t.equal(arrayOfLines('{"a"\n{"b"'), '{"a"\n{"b"')
-  t.throws(() => arrayOfLines(`{}\n${'x\n'.repeat(20_000)}`), { message: /over 20000 messages/ })
+  t.equal(linesToArray('[{"a":1},\n{"b":2}]'), '[{"a":1},\n{"b":2}]')
+  t.equal(linesToArray('{\n "a": 1\n}\n'), '{\n "a": 1\n}\n')
+  t.equal(linesToArray('{"a":1.0}\r\n\n{"b":2}\n'), '[{"a":1.0}\r,{"b":2}]')
+  t.equal(linesToArray('{"a":1}\n{"b"\n'), '[{"a":1},"{\\"b\\""]')
+  t.equal(linesToArray('{"a"\n{"b"'), '{"a"\n{"b"')
+  t.throws(() => linesToArray(`{}\n${'x\n'.repeat(20_000)}`), { message: /over 20000 messages/ })
 })

@@ -9,7 +9,7 @@ import {
   amplitudeMessages,
   amplitudeUserMappings,
 } from '../../src/vendors/amplitude.js'
-import { messagesOfEach, type SdkMessage, type SdkRequest } from '../../src/vendors/message.js'
+import { decodeEach, type SdkMessage, type SdkRequest } from '../../src/vendors/message.js'
 import { mixpanelEvents, mixpanelUpdates } from '../../src/vendors/mixpanel.js'
 import { openpanelMessages } from '../../src/vendors/openpanel.js'
 import { posthogMessages } from '../../src/vendors/posthog.js'
@@ -236,7 +236,7 @@ t.test('values that break what converts them', async (t) => {
 
 t.test('an error that nobody foresaw is the fault of its message', async (t) => {
   const values = json('[{"a":1},{"a":2,"token":"wk_k\\u0065y"},{"a":3}]').elements()
-  const messages = messagesOfEach(values, request, (row) => {
+  const messages = decodeEach(values, request, (row) => {
     if (row.value('a') === 2) throw new RangeError('Maximum call stack size exceeded')
     return [{ type: 'delete', distinctId: 'u' }]
   })
@@ -267,7 +267,7 @@ t.test('no spelling of a key is in a dead letter', async () => {
       fc.property(spellings, fc.boolean(), (text, isNested) => {
         const token = isNested ? JSON.stringify(`{"token":"${text}"}`) : `"${text}"`
         const values = [json(`{"properties":5,"token":${token}}`)]
-        const [fault] = messagesOfEach(values, { ...request, key }, () => {
+        const [fault] = decodeEach(values, { ...request, key }, () => {
           throw new RowFault('no')
         })
         const left = fault?.type === 'fault' ? JSON.parse(fault.text).token : null

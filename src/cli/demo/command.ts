@@ -8,7 +8,7 @@ import { checkService } from '../first-call.js'
 import { HttpTransport } from '../http/keep-alive-fetch.js'
 import { IMPORT_RETRY } from '../import/send.js'
 import { counted, ProgressLine } from '../progress.js'
-import { defaultUrl, urlOf } from '../target.js'
+import { defaultUrl, normalizeUrl } from '../target.js'
 import { openProject, PROJECT } from './keys.js'
 import { removeDemo } from './remove.js'
 import { type Sent, shopYear } from './shop.js'
@@ -66,7 +66,7 @@ export const command: Command = {
       if (begun === undefined) await requireOther(connection, secretKey, io.signal)
       const progress = new ProgressLine(io.stderr, 'sent', () => ({ events: sent, part: sent / events }))
       try {
-        await sendAll(connection, callsOf(shopYear({ events, seed, until, begun })), io.signal, (count) => {
+        await sendAll(connection, toCalls(shopYear({ events, seed, until, begun })), io.signal, (count) => {
           sent += count
         })
         isDone = !io.signal.aborted
@@ -104,7 +104,7 @@ interface Planned {
   count: number
 }
 
-function* callsOf(shop: Iterable<Sent>): Generator<Planned, void, undefined> {
+function* toCalls(shop: Iterable<Sent>): Generator<Planned, void, undefined> {
   let batch: object[] = []
   const flush = () => {
     const planned = { call: post('/public/track/batch', { events: batch }), count: batch.length }
@@ -177,7 +177,7 @@ async function parse(args: string[], io: CommandIo) {
     events: integer('events', 1, MAX_EVENTS),
     seed: integer('seed', 0, 2 ** 32 - 1),
     until,
-    url: urlOf(values.url ?? (await defaultUrl(io.env))),
+    url: normalizeUrl(values.url ?? (await defaultUrl(io.env))),
     keyFile,
     remove,
   }

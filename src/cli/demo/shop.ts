@@ -52,7 +52,7 @@ export function* shopYear({ events, seed, until, begun }: ShopOptions): Generato
   const random = new Random(seed)
   const shop = [seed, events, ...(begun === undefined ? [] : [begun])].join('-')
   let n = 0
-  for (const visit of visitsOf(events, until, random)) {
+  for (const visit of planVisits(events, until, random)) {
     for (const sent of visited(visit, random)) {
       if (sent.type === 'event') {
         // The same event again is the same one to the service.
@@ -63,7 +63,7 @@ export function* shopYear({ events, seed, until, begun }: ShopOptions): Generato
 }
 
 /** As many as have that many events, in the order of time. */
-function visitsOf(events: number, until: number, random: Random): Visit[] {
+function planVisits(events: number, until: number, random: Random): Visit[] {
   const start = Math.floor(until / DAY_MS) * DAY_MS - DAYS * DAY_MS
   const days = Math.ceil((until - start) / DAY_MS)
   const first = firstDays(start, days)

@@ -68,7 +68,7 @@ export class Runs {
     if (rows === 0 || rows > MAX_EXPORT) return true
     const after = await this.retried(() => this.#send('HEAD', { cursor: since, limit: rows }))
     // Ids sort in the order of acceptance.
-    return !after.hasMore || idOf(after.next) >= idOf(next)
+    return !after.hasMore || decodeCursor(after.next) >= decodeCursor(next)
   }
 
   /** Ends what is being read. */
@@ -89,6 +89,6 @@ export class Runs {
   }
 }
 
-function idOf(cursor: string): string {
+function decodeCursor(cursor: string): string {
   return parseCursor(cursor)?.id ?? ''
 }

@@ -1,7 +1,7 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Fetch, FetchResponse } from '../../client/connection.js'
 import type { Blocks } from './blocks.js'
-import { type Framing, framingOf } from './framing.js'
+import { chooseFraming, type Framing } from './framing.js'
 import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
 
 /** Blocks that are read before the reader asks for them. */
@@ -131,7 +131,7 @@ class BlockCall {
       if (rest > 0) this.#takeHead(rest)
       return
     }
-    this.#framing = framingOf(this.#method, head.status, head.headers)
+    this.#framing = chooseFraming(this.#method, head.status, head.headers)
     this.#at = this.#framing.take(this.#block, 0, rest)
     this.#onHead(head)
   }

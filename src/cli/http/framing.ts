@@ -20,7 +20,7 @@ export interface Framing {
 }
 
 /** The framing of a response with these headers (RFC 9112, 6.3). */
-export function framingOf(method: string, status: number, headers: FetchHeaders): Framing {
+export function chooseFraming(method: string, status: number, headers: FetchHeaders): Framing {
   if (method === 'HEAD' || status === 204 || status === 304) return new LengthFraming(0)
   const encoding = headers.get('transfer-encoding')
   if (encoding?.toLowerCase() === 'chunked') return new ChunkedFraming()

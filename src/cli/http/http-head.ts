@@ -29,11 +29,11 @@ export function openSocket(url: URL, options: Partial<NetConnectOpts> = {}): Soc
   const { hostname, port } = urlToHttpOptions(url)
   const isSecure = url.protocol === 'https:'
   const address = { ...options, host: hostname ?? '', port: Number(port || (isSecure ? 443 : 80)) }
-  return isSecure ? connectTls({ ...address, servername: nameOf(hostname) }) : connect(address)
+  return isSecure ? connectTls({ ...address, servername: toServerName(hostname) }) : connect(address)
 }
 
 /** What a TLS server is asked for; an address is not a name. */
-function nameOf(hostname: string | null | undefined): string {
+function toServerName(hostname: string | null | undefined): string {
   return hostname && !/^[\d.]+$|:/.test(hostname) ? hostname : ''
 }
 

@@ -7,7 +7,7 @@
 
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Fetch, FetchHeaders, FetchResponse } from '../../client/connection.js'
-import { type Framing, framingOf, notHttp } from './framing.js'
+import { chooseFraming, type Framing, notHttp } from './framing.js'
 import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
 
 /** What a connection reads at a time. Node would make a buffer of this size for each read. */
@@ -135,7 +135,7 @@ class Wire {
     // An interim response comes before the response.
     if (head.status < 200) return rest.length > 0 ? this.#takeHead(rest, method) : rest
     this.#head = head
-    this.#framing = framingOf(method, head.status, head.headers)
+    this.#framing = chooseFraming(method, head.status, head.headers)
     return rest
   }
 

@@ -185,7 +185,7 @@ async function readOptions(values: Values, io: CommandIo): Promise<ImportOptions
     ...readInputOptions(values),
     target: await readTarget(values, io),
     parallel: readParallel(values.parallel),
-    unacknowledged: oneOf('--unanswered', values.unanswered, UNACKNOWLEDGED) ?? 'check',
+    unacknowledged: parseChoice('--unanswered', values.unanswered, UNACKNOWLEDGED) ?? 'check',
     stateFile: values.state,
     rejectsFile: values.rejects,
   }
@@ -194,12 +194,12 @@ async function readOptions(values: Values, io: CommandIo): Promise<ImportOptions
 function readInputOptions(values: Values): InputOptions {
   const options: InputOptions = {
     names: readNames(values.map),
-    time: oneOf('--time', values.time, TIME_FORMATS),
+    time: parseChoice('--time', values.time, TIME_FORMATS),
     zone: values['time-zone'],
     event: values.event,
     types: readTypes(values.types),
-    from: oneOf('--from', values.from, Object.keys(VENDORS) as VendorName[]),
-    format: oneOf('--format', values.format, INPUT_FORMATS),
+    from: parseChoice('--from', values.from, Object.keys(VENDORS) as VendorName[]),
+    format: parseChoice('--format', values.format, INPUT_FORMATS),
     delimiter: values.delimiter === 'tab' ? '\t' : values.delimiter,
   }
   for (const name of ['event', 'types', 'time-zone'] as const) {
@@ -251,7 +251,11 @@ function parse(args: string[]) {
   })
 }
 
-function oneOf<Word extends string>(name: string, word: string | undefined, words: readonly Word[]): Word | undefined {
+function parseChoice<Word extends string>(
+  name: string,
+  word: string | undefined,
+  words: readonly Word[],
+): Word | undefined {
   const found = words.find((candidate) => candidate === word)
   if (word !== undefined && !found) throw new UsageError(`${name} must be one of ${words.join(', ')}.`)
   return found

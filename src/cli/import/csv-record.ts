@@ -52,22 +52,22 @@ export function readRecord(raw: Buffer, start: number, dialect: CsvDialect, isEn
   const found = raw.indexOf(LINE_FEED, start)
   if (found === -1 && !isEnd) return null
   const next = found === -1 ? raw.length : found + 1
-  const line = textOf(raw, start, contentEnd(raw, start, next))
+  const line = decodeText(raw, start, contentEnd(raw, start, next))
   const alone = { end: next, lines: 1 }
   if (!line.includes('"')) {
-    return { ...alone, cells: fitted(line.split(String.fromCharCode(delimiter)), columns), isStray: false }
+    return { ...alone, cells: trimCells(line.split(String.fromCharCode(delimiter)), columns), isStray: false }
   }
   const strict = strictRecord(raw, start, delimiter, isEnd)
   if (strict === 'unknown') return null
   if (strict && columns === null) return strict
   const isRight = strict !== null && fits(strict.cells, columns)
   if (strict && isRight && !(strict.lines > 1 && areRows(raw, start, strict, dialect))) {
-    return { ...strict, cells: fitted(strict.cells, columns) }
+    return { ...strict, cells: trimCells(strict.cells, columns) }
   }
-  const cells = cellsOfLine(line, delimiter, columns)
+  const cells = splitLine(line, delimiter, columns)
   const isRow = fits(cells, columns)
   if (strict && !isRight && (strict.lines === 1 ? !isRow : !hasRows(raw, start, strict, dialect))) return strict
-  return { ...alone, cells: isRow || strict ? fitted(cells, columns) : null, isStray: true }
+  return { ...alone, cells: isRow || strict ? trimCells(cells, columns) : null, isStray: true }
 }
 
 type Strict = CsvRecord & { cells: string[]; hasEscapes: boolean }
@@ -85,7 +85,7 @@ function strictRecord(raw: Buffer, start: number, delimiter: number, isEnd: bool
       const closed = closingQuote(raw, at, start, isEnd)
       if (closed === null || closed === 'unknown') return closed
       end = closed.at + 1
-      const text = textOf(raw, at + 1, closed.at)
+      const text = decodeText(raw, at + 1, closed.at)
       cells.push(closed.hasDoubled ? text.replaceAll('""', '"') : text)
       for (let i = at; i < end; i++) if (raw[i] === LINE_FEED) lines++
       hasEscapes ||= closed.hasEscapes
@@ -97,7 +97,7 @@ function strictRecord(raw: Buffer, start: number, delimiter: number, isEnd: bool
         if (raw[end] === QUOTE) isStray = true
       }
       if (end === raw.length && !isEnd) return 'unknown'
-      cells.push(textOf(raw, at, contentEnd(raw, at, end)))
+      cells.push(decodeText(raw, at, contentEnd(raw, at, end)))
     }
     if (raw[end] === delimiter) at = end + 1
     else {
@@ -154,9 +154,9 @@ function rowsIn(raw: Buffer, start: number, { end }: Strict, { delimiter, column
   for (let at = start; at < end; ) {
     const found = raw.indexOf(LINE_FEED, at)
     const next = found === -1 || found >= end ? end : found + 1
-    const text = textOf(raw, at, contentEnd(raw, at, next))
+    const text = decodeText(raw, at, contentEnd(raw, at, next))
     if (text.trim() !== '') {
-      const isRow = fits(cellsOfLine(text, delimiter, columns), columns)
+      const isRow = fits(splitLine(text, delimiter, columns), columns)
       if (at === start) isFirst = isRow
       lines++
       if (!isRow) misses++
@@ -167,7 +167,7 @@ function rowsIn(raw: Buffer, start: number, { end }: Strict, { delimiter, column
 }
 
 /** The cells of one line. Quotes that do not match are characters; if that gives the wrong number of cells, all of them are. */
-function cellsOfLine(text: string, delimiter: number, columns: number | null): string[] {
+function splitLine(text: string, delimiter: number, columns: number | null): string[] {
   const separator = String.fromCharCode(delimiter)
   const cells: string[] = []
   for (let at = 0; at <= text.length; ) {
@@ -199,11 +199,11 @@ function fits(cells: readonly string[], columns: number | null): boolean {
 }
 
 /** Without the empty cells that there are beyond the columns. */
-function fitted(cells: string[], columns: number | null): string[] {
+function trimCells(cells: string[], columns: number | null): string[] {
   return columns !== null && cells.length > columns && fits(cells, columns) ? cells.slice(0, columns) : cells
 }
 
-function textOf(raw: Buffer, start: number, end: number): string {
+function decodeText(raw: Buffer, start: number, end: number): string {
   return raw.toString('utf8', start, end)
 }
 

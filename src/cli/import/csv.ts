@@ -100,7 +100,7 @@ export class CsvReader implements RowReader {
 
   #found({ cells }: CsvRecord, place: Pick<Row, 'raw' | 'start' | 'end' | 'line' | 'next'>): Row {
     const row = Object.assign(this.#row, place, { table: null, isUtf8: false, isEmpty: false, misfits: [] as string[] })
-    row.fault = this.#faultOf(cells)
+    row.fault = this.#findFault(cells)
     if (cells?.every((cell) => cell === '')) Object.assign(row, { fault: null, isEmpty: true })
     else if (cells && row.fault === null) this.#fill(row, cells)
     return row
@@ -132,7 +132,7 @@ export class CsvReader implements RowReader {
     throw new Error(`Line ${line} of the CSV is another header line, in another order. Import its tables one by one.`)
   }
 
-  #faultOf(cells: string[] | null): string | null {
+  #findFault(cells: string[] | null): string | null {
     if (!cells) return 'The row is not valid CSV: its quotes do not match.'
     const wanted = this.#columns?.length ?? 0
     return cells.length === wanted ? null : `The row has ${cells.length} cells, but there are ${wanted} columns.`

@@ -63,16 +63,16 @@ export class EventSource {
 
   #parts(row: JsonRow, format: TimeFormat): EventParts {
     const { names, zone, needsTime } = this.#options
-    const written = row.textOf(names.timestamp)
+    const written = row.readText(names.timestamp)
     if (written !== undefined) this.#firstTime.see(written)
     else if (needsTime)
       throw new RowFault(`The row has no time, in ${JSON.stringify(names.timestamp)}, though others have one.`)
-    const properties = row.textOf(names.properties)
+    const properties = row.readText(names.properties)
     return {
       event: this.#event(row),
       distinct_id: this.#name(row, names.distinct_id, OWN_NAMES.distinct_id),
       timestamp: written === undefined ? undefined : timeText(written, format, zone, row.isTable),
-      insert_id: row.nameOf(INSERT_ID),
+      insert_id: row.readName(INSERT_ID),
       properties: row.has(names.properties)
         ? row.isTable
           ? unquoted(properties)
@@ -90,6 +90,6 @@ export class EventSource {
 
   /** A field that the command maps may hold a number, as ids do; one with the API's own name must be a string. */
   #name(row: JsonRow, name: string, own: string): unknown {
-    return name === own ? row.value(name) : row.nameOf(name)
+    return name === own ? row.value(name) : row.readName(name)
   }
 }

@@ -27,7 +27,7 @@ export async function findStored(
   batch: Batch,
   signal: AbortSignal,
 ): Promise<BatchPlace | null> {
-  const events = eventsOf(batch)
+  const events = readEventTexts(batch)
   const seen = new Set<bigint>()
   for (const index of new Set([0, events.length - 1])) {
     for (const place of await findLike(connection, events[index] ?? '', index, signal)) {
@@ -89,7 +89,7 @@ async function read(connection: Connection, query: URLSearchParams, signal: Abor
   return { ids, next: value.next as string | null }
 }
 
-function eventsOf({ body }: Batch): string[] {
+function readEventTexts({ body }: Batch): string[] {
   return (readJson(body)?.member('events')?.elements() ?? []).map(({ text }) => text)
 }
 

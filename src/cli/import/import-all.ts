@@ -124,7 +124,7 @@ async function insertChunks(
   io: CommandIo,
 ): Promise<boolean> {
   const all = manifest.chunks.length
-  const places = placesOf(manifest, shards.all.length)
+  const places = assignShards(manifest, shards.all.length)
   const line = new ProgressLine(io.stderr, 'imported', () => ({
     events: manifest.chunks
       .slice(0, state.done)
@@ -136,7 +136,10 @@ async function insertChunks(
       if (io.signal.aborted) return false
       const chunk = manifest.chunks[state.done] as Chunk
       await checkFile(folder, chunk)
-      const target = { ...targetOf(shards, tableOf(manifest, chunk), places[state.done] ?? 0), lanes: lanes.length }
+      const target = {
+        ...chooseTarget(shards, findTable(manifest, chunk), places[state.done] ?? 0),
+        lanes: lanes.length,
+      }
       await storeChunk(target, chunk, folder, `${manifest.source.ids[0]}:${chunk.file}`, io.signal)
       state.done++
       await file.write(state)
@@ -159,17 +162,17 @@ interface Target {
 }
 
 /** @param place the shard of a chunk that may be on any */
-function targetOf(shards: Shards, table: DumpTable, place: number): Omit<Target, 'lanes'> {
+function chooseTarget(shards: Shards, table: DumpTable, place: number): Omit<Target, 'lanes'> {
   if (table.place === 'lane') return { table, shards }
   return { table, shards: shards.only(table.place === 'any' ? place : 0) }
 }
 
 /** For each chunk the shard that has the fewest bytes of those before it; the same each time. */
-function placesOf(manifest: Manifest, shards: number): number[] {
+function assignShards(manifest: Manifest, shards: number): number[] {
   const filled = Array.from({ length: shards }, () => 0)
   return manifest.chunks.map((chunk) => {
     const place = filled.indexOf(Math.min(...filled))
-    if (tableOf(manifest, chunk).place === 'any') filled[place] = (filled[place] ?? 0) + chunk.bytes
+    if (findTable(manifest, chunk).place === 'any') filled[place] = (filled[place] ?? 0) + chunk.bytes
     return place
   })
 }
@@ -245,7 +248,7 @@ function tablesIn({ columns }: Manifest): DumpTable[] {
   return DUMP_TABLES.map((table) => ({ ...table, columns: columns?.[table.name] }))
 }
 
-function tableOf(manifest: Manifest, { table: name, file }: Chunk): DumpTable {
+function findTable(manifest: Manifest, { table: name, file }: Chunk): DumpTable {
   const table = tablesIn(manifest).find((table) => table.name === name)
   if (!table) throw new Error(`${file} holds the table ${name}, which this version does not know.`)
   return table

@@ -70,13 +70,13 @@ export async function openFile(path: string): Promise<Input> {
   const info = await stat(path)
   if (!info.isFile()) throw new Error(`${path} is not a file.`)
   const start = await firstBytes(path)
-  const isPlain = compressionOf(start, path) === null
+  const isPlain = detectCompression(start, path) === null
   const mark = isPlain && start.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0
   const input = {
     name: path,
     size: info.size,
     bytesRead: 0,
-    head: () => headOf(input.read(0)),
+    head: () => readHead(input.read(0)),
     async *read(offset: number, isBrief = false): Chunks {
       const counted = (chunk: Buffer): Buffer => {
         input.bytesRead += chunk.length
@@ -87,7 +87,7 @@ export async function openFile(path: string): Promise<Input> {
         yield* isBrief ? blocks(path, mark + offset, counted) : file(path, mark + offset, counted)
       } else {
         input.bytesRead = 0
-        yield* skip(named(text(path, start, counted), path), offset)
+        yield* skip(withInputName(text(path, start, counted), path), offset)
       }
     },
   }
@@ -101,7 +101,7 @@ export function openStream(stream: Readable, signal?: AbortSignal): Input {
   if (signal) addAbortSignal(signal, stream)
   let opened: ReturnType<typeof peek> | undefined
   const open = () => {
-    opened ??= peek(skip(named(decompress(counted(), ''), input.name), 0), HEAD_BYTES, hasRow)
+    opened ??= peek(skip(withInputName(decompress(counted(), ''), input.name), 0), HEAD_BYTES, hasRow)
     return opened
   }
   const input = {
@@ -149,7 +149,7 @@ async function* blocks(path: string, start: number, counted: (chunk: Buffer) => 
 }
 
 async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Buffer): Chunks {
-  if (compressionOf(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
+  if (detectCompression(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
   const { unzip } = await import('./zip.js')
   for await (const { name, content } of unzip(path)) {
     // As in a folder; macOS adds such files to its archives.
@@ -175,7 +175,7 @@ async function firstBytes(path: string): Promise<Buffer> {
 }
 
 /** Decides by the format's first bytes, which no text begins with. Brotli has none, so its file name decides. */
-function compressionOf(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | 'brotli' | null {
+function detectCompression(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | 'brotli' | null {
   if (/\.br$/i.test(name)) return 'brotli'
   if (start.length >= 2 && start.readUInt16BE() === 0x1f8b) return 'gzip'
   if (start.length < 4) return null
@@ -186,7 +186,7 @@ function compressionOf(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | '
 /** @param name of the file; empty if there is none */
 async function* decompress(chunks: Chunks, name: string): Chunks {
   const { head, all } = await peek(chunks)
-  switch (compressionOf(head.bytes, name)) {
+  switch (detectCompression(head.bytes, name)) {
     case null:
       return yield* all
     case 'gzip':
@@ -258,7 +258,7 @@ function hasRow(first: Buffer[]): boolean {
 }
 
 /** As `peek`, if nothing else is wanted. */
-async function headOf(chunks: Chunks): Promise<Head> {
+async function readHead(chunks: Chunks): Promise<Head> {
   const first: Buffer[] = []
   let length = 0
   try {
@@ -313,7 +313,7 @@ async function* unzstd(chunks: Chunks): Chunks {
 }
 
 /** Turns the errors of zlib, Brotli and fzstd about bad data into one that names the input. */
-async function* named(chunks: Chunks, input: string): Chunks {
+async function* withInputName(chunks: Chunks, input: string): Chunks {
   try {
     yield* chunks
   } catch (error) {

@@ -96,7 +96,7 @@ interface Sample {
 function takeSample(head: Head, reader: RowReader, timestamp: string): Sample {
   const sample: Sample = { lines: [], times: [], cells: new Map(), read: 0, failure: null }
   try {
-    for (const row of rowsOf(head, reader)) {
+    for (const row of readRows(head, reader)) {
       const bytes = row.raw.subarray(row.start, row.end)
       if (sample.lines.length === 0 && reader instanceof CsvReader) sample.lines.push(row.raw.subarray(0, row.start))
       sample.lines.push(bytes)
@@ -112,7 +112,7 @@ function noteFields(sample: Sample, row: Row, bytes: Buffer, timestamp: string):
   try {
     const isTable = row.table !== null
     const json = readRow(row.table === null ? bytes : Buffer.from(row.table), isTable)
-    const time = json.textOf(timestamp)
+    const time = json.readText(timestamp)
     if (time !== undefined) sample.times.push({ text: time, line: row.line })
     for (const [name, value] of Object.entries(JSON.parse(json.text) as Record<string, unknown>)) {
       const cells = sample.cells.get(name) ?? []
@@ -126,7 +126,7 @@ function noteFields(sample: Sample, row: Row, bytes: Buffer, timestamp: string):
   }
 }
 
-function* rowsOf({ bytes, isWhole }: Head, reader: RowReader): Generator<Row> {
+function* readRows({ bytes, isWhole }: Head, reader: RowReader): Generator<Row> {
   let left = SAMPLE_ROWS
   for (const row of reader.read(bytes)) {
     yield row
@@ -169,7 +169,7 @@ function tried(head: Head, format: InputFormat, options: InputOptions, guesses: 
   const source = new EventSource(all, new FirstTime(all, true))
   const found = { rows: 0, events: [] as string[], faults: [] as Inspected['faults'], skipped: 0, profiles: 0, good: 0 }
   try {
-    for (const row of rowsOf(head, reader)) {
+    for (const row of readRows(head, reader)) {
       found.rows++
       note(found, row, source.take(row))
     }

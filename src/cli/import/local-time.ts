@@ -36,15 +36,15 @@ export function localMilliseconds(text: string, zone: string): number | null {
   const quarter = Math.floor(local / QUARTER_MS)
   const known = offsets.get(quarter)
   if (known !== undefined) return local - known
-  const offset = offsetOf(quarter * QUARTER_MS, zone)
-  if (offset !== offsetOf((quarter + 1) * QUARTER_MS, zone)) return local - offsetOf(local, zone)
+  const offset = findOffset(quarter * QUARTER_MS, zone)
+  if (offset !== findOffset((quarter + 1) * QUARTER_MS, zone)) return local - findOffset(local, zone)
   if (offsets.size === MAX_REMEMBERED) offsets.clear()
   offsets.set(quarter, offset)
   return local - offset
 }
 
 /** @param local a local time, as if it were UTC @returns its offset in ms */
-function offsetOf(local: number, zone: string): number {
+function findOffset(local: number, zone: string): number {
   const [before, after] = [offsetAt(local - DAY_MS, zone), offsetAt(local + DAY_MS, zone)]
   const isRight = (offset: number) => offsetAt(local - offset, zone) === offset
   // Of two times the first; of none, that with the offset from before.

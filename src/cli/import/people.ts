@@ -50,7 +50,7 @@ export class People {
 
   async #send(people: Batch['people'], key: string): Promise<SentPeople> {
     const faults = new Map<Change, string>()
-    for (const part of partsOf(withIds(people, key), this.#maxBytes)) await this.#sendPart(part, faults)
+    for (const part of splitChanges(withIds(people, key), this.#maxBytes)) await this.#sendPart(part, faults)
     const all = [...faults].map(([{ line, text, hasEvent }, reason]) => {
       return { hasEvent, reject: { line, reason, row: text.slice(0, SHOWN_ROW_CHARACTERS) } }
     })
@@ -98,7 +98,7 @@ function withIds(people: Batch['people'], key: string): Change[] {
   })
 }
 
-function* partsOf(changes: Change[], maxBytes: number): Generator<Change[]> {
+function* splitChanges(changes: Change[], maxBytes: number): Generator<Change[]> {
   let part: Change[] = []
   let bytes = 0
   for (const change of changes) {

@@ -34,7 +34,7 @@ export async function rememberInsertIds(store: WholeStore, now = Date.now()): Pr
         const bucket = idBucketAt(receivedAt)
         const name = `${bucket}:${projectId}`
         const some = waiting.get(name) ?? { projectId, bucket, ids: [] }
-        if (some.ids.push(idOf(event)) === 1) waiting.set(name, some)
+        if (some.ids.push(encodeInsertId(event)) === 1) waiting.set(name, some)
         if (++count < PIECE) continue
         count = 0
         await rememberAll(journals, waiting)
@@ -46,7 +46,7 @@ export async function rememberInsertIds(store: WholeStore, now = Date.now()): Pr
   }
 }
 
-function idOf(event: { project_id: string; distinct_id: string; insert_id: string }): Buffer {
+function encodeInsertId(event: { project_id: string; distinct_id: string; insert_id: string }): Buffer {
   const id = Buffer.alloc(INSERT_ID_BYTES)
   const { project_id: projectId, distinct_id: distinctId, insert_id: insertId } = event
   writeInsertId(id, 0, { projectId, distinctId, insertId })

@@ -176,7 +176,7 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
  * Next to the input if that directory is writable, otherwise in the current directory, with names that tell it from inputs
  * of the same name in other directories.
  */
-export async function pathsOf(
+export async function chooseImportPaths(
   input: string,
   options: Pick<ImportOptions, 'stateFile' | 'rejectsFile'>,
   { stderr }: CommandIo,

@@ -1,5 +1,5 @@
 import { RowFault, timestampText } from '../../vendors/row.js'
-import { decimalOf, type TimeFormat, toMilliseconds } from '../../vendors/time.js'
+import { parseDecimal, type TimeFormat, toMilliseconds } from '../../vendors/time.js'
 import { localMilliseconds } from './local-time.js'
 
 /** A time as an input writes it. */
@@ -39,29 +39,29 @@ export const TIME_NAMES: Record<TimeFormat, string> = {
 export function guessTimeFormat(times: readonly WrittenTime[]): TimeFormat | undefined {
   const found = new Map<TimeFormat, WrittenTime[]>()
   for (const time of times) {
-    const format = formatOf(contentOf(time.text))
+    const format = detectFormat(readContent(time.text))
     if (format) found.set(format, [...(found.get(format) ?? []), time])
   }
   const [most, second] = [...found].sort(([, some], [, others]) => others.length - some.length)
   if (most && second && second[1].length * MAJORITY > most[1].length) {
     const words = [most, second].map(
-      ([format, [first]]) => `${shown(first?.text)} in line ${first?.line} is in ${TIME_NAMES[format]}`,
+      ([format, [first]]) => `${truncate(first?.text)} in line ${first?.line} is in ${TIME_NAMES[format]}`,
     )
     throw new Error(
       `The times are written in several ways: ${words.join(', ')}. Choose one with --time; the other rows are rejected.`,
     )
   }
   if (most) return most[0]
-  const small = times.find(({ text }) => decimalOf(contentOf(text)) !== null && !SHORTENED.test(contentOf(text)))
+  const small = times.find(({ text }) => parseDecimal(readContent(text)) !== null && !SHORTENED.test(readContent(text)))
   if (!small) return undefined
   throw new Error(
-    `The first timestamp of the input is ${shown(small.text)}, which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.`,
+    `The first timestamp of the input is ${truncate(small.text)}, which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.`,
   )
 }
 
 /** How a time is written, if it tells. */
-function formatOf(content: string): TimeFormat | null {
-  const number = SHORTENED.test(content) ? null : decimalOf(content)
+function detectFormat(content: string): TimeFormat | null {
+  const number = SHORTENED.test(content) ? null : parseDecimal(content)
   if (number === null) return toMilliseconds(content, 'iso') === null ? null : 'iso'
   const isIn = (scale: number) => number >= FIRST_SECOND * scale && number <= LAST_SECOND * scale
   if (isIn(1)) return 's'
@@ -81,7 +81,7 @@ export function timeText(
   zone: string | undefined,
   isTable: boolean,
 ): string | undefined {
-  const content = contentOf(text)
+  const content = readContent(text)
   if (isTable) checkDigits(content)
   if (format !== 'iso' || zone === undefined || !text.startsWith('"')) return timestampText(text, format)
   const ms = localMilliseconds(content, zone)
@@ -97,10 +97,10 @@ function checkDigits(content: string): void {
   )
 }
 
-function contentOf(text: string): string {
+function readContent(text: string): string {
   return (text.startsWith('"') ? (JSON.parse(text) as string) : text).trim()
 }
 
-function shown(text = ''): string {
+function truncate(text = ''): string {
   return text.slice(0, SHOWN)
 }

@@ -201,7 +201,7 @@ class BatchSender {
         rejected: done.rejected + next.rejects.length,
         skipped: done.skipped + next.skipped,
         profiles: done.profiles + next.profiles,
-        misfits: sumOf(done.misfits, next.misfits),
+        misfits: addCounts(done.misfits, next.misfits),
         known: done.known + next.known,
         refused: done.refused + next.refused.length,
         uncertain: done.uncertain + next.uncertain,
@@ -212,7 +212,7 @@ class BatchSender {
   }
 }
 
-function sumOf(some: Record<string, number>, others: Record<string, number>): Record<string, number> {
+function addCounts(some: Record<string, number>, others: Record<string, number>): Record<string, number> {
   const sum = { ...some }
   for (const [name, count] of Object.entries(others)) sum[name] = (sum[name] ?? 0) + count
   return sum

@@ -3,7 +3,7 @@ import { TallyhouseError } from '../../client/errors.js'
 import type { RetryPolicy } from '../../client/retry.js'
 import { readJson } from '../../json/value.js'
 import type { Batch, Reject } from './batches.js'
-import { type StoredIds, storedIdsOf } from './stored-ids.js'
+import { readStoredIds, type StoredIds } from './stored-ids.js'
 
 /** About six minutes of pauses: enough for a restart of the service or of its machine. */
 export const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
@@ -51,15 +51,15 @@ export async function sendBatch(
       } as const
       const result = await connection.call(call, { signal }, IMPORT_RETRY)
       const known = requireAll(result, lines.length)
-      const { ids, uncertain } = storedIdsOf(result, lines.length - known)
+      const { ids, uncertain } = readStoredIds(result, lines.length - known)
       total.known += known
       total.ids.push(...ids)
       total.uncertain += uncertain
       return []
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
-      const events = isTooMuch(error) || error.status === 400 ? eventsOf(body) : []
-      const faults = faultsOf(error, events.length)
+      const events = isTooMuch(error) || error.status === 400 ? readEventTexts(body) : []
+      const faults = readFaults(error, events.length)
       if (faults.size > 0) {
         const refused = [...faults].map(([i, reason]) => ({ line: lines[i] ?? 0, reason, row: events[i] ?? '' }))
         return [...refused, ...(await sendSome((i) => !faults.has(i), `${key}-rest`))]
@@ -90,7 +90,7 @@ export function requireAll({ value: { accepted, skipped } }: CallResult, count: 
 }
 
 /** The texts of the events in a body. */
-function eventsOf(body: Buffer): string[] {
+function readEventTexts(body: Buffer): string[] {
   return (readJson(body)?.member('events')?.elements() ?? []).map(({ text }) => text)
 }
 
@@ -100,7 +100,7 @@ function isTooMuch({ status, code, details }: TallyhouseError): boolean {
 }
 
 /** The events that are refused, by index, and why. */
-function faultsOf(error: TallyhouseError, count: number): Map<number, string> {
+function readFaults(error: TallyhouseError, count: number): Map<number, string> {
   const { details, message } = error
   if (isTooMuch(error)) return new Map(count === 1 ? [[0, message]] : [])
   const faults = new Map<number, string>()

@@ -83,12 +83,12 @@ export class StoredBatches {
 }
 
 /** @param statePath of the import's state */
-export function storedBatchesOf(statePath: string, { done }: ImportState): StoredBatches {
+export function openStoredBatches(statePath: string, { done }: ImportState): StoredBatches {
   return new StoredBatches(`${statePath}.ids`, done.storedBytes ?? 0)
 }
 
 /** A file for the state of an import that never knows of more batches than the file of their ids has on disk. */
-export function behind(
+export function syncIdsFirst(
   stored: StoredBatches,
   file: StateFile<ImportState> | null,
 ): Pick<StateFile<ImportState>, 'write'> | null {

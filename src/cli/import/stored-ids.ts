@@ -10,7 +10,7 @@ export interface StoredIds {
 }
 
 /** The ids in the response to a batch. They are not known if a proxy removes the header. @param accepted events */
-export function storedIdsOf({ headers }: CallResult, accepted: number): StoredIds {
+export function readStoredIds({ headers }: CallResult, accepted: number): StoredIds {
   const text = headers.get('x-batch-ids')
   if (text === null) return { ids: [], uncertain: accepted }
   return { ids: text === NO_BATCH ? [] : text.split(','), uncertain: 0 }

@@ -8,9 +8,9 @@ import { checkService } from '../first-call.js'
 import { counted, number, ProgressLine } from '../progress.js'
 import { type ImportState, readImport } from './checkpoint.js'
 import type { ImportOptions } from './options.js'
-import { pathsOf } from './resume.js'
+import { chooseImportPaths } from './resume.js'
 import { IMPORT_RETRY } from './send.js'
-import { type StoredBatches, storedBatchesOf } from './stored-batches.js'
+import { openStoredBatches, type StoredBatches } from './stored-batches.js'
 
 export interface UndoOptions extends Pick<ImportOptions, 'target' | 'stateFile' | 'rejectsFile'> {
   /** does not ask */
@@ -54,13 +54,13 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
   const imports: Recorded[] = []
   try {
     for (const path of paths) {
-      const { state: statePath } = await pathsOf(path, options, io)
+      const { state: statePath } = await chooseImportPaths(path, options, io)
       const lock = await lockFile(`${statePath}.lock`)
       if (!lock) throw new Error(`Another process is importing ${path}. Interrupt it, or wait until it has ended.`)
       locks.push(lock)
       const { state, file } = await readRecord(path, statePath, url)
       if (imports.length === 0) await checkService(connection, url, 'read', io.signal)
-      const stored = storedBatchesOf(statePath, state)
+      const stored = openStoredBatches(statePath, state)
       const found = await count(connection, stored, io.signal)
       if (found.events === 0 && state.done.accepted > 0 && state.key !== options.target.keyDigest) {
         throw new Error(

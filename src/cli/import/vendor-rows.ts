@@ -68,11 +68,11 @@ function changesIn(message: Decoded, hasEvent: boolean): PeopleChange[] {
       return []
     case 'change': {
       const isNobody = !message.isGroup && isName(message.distinctId) && !canLink(message.distinctId)
-      return isNobody && hasEvent ? [] : [changeOf(message)]
+      return isNobody && hasEvent ? [] : [toChange(message)]
     }
     case 'alias':
       return [message.distinctId, message.alias].every((name) => isName(name) && canLink(name))
-        ? [aliasOf(message)]
+        ? [toAlias(message)]
         : []
     case 'delete': {
       const members = `"distinct_id":${JSON.stringify(message.distinctId)},"delete":true`
@@ -81,7 +81,7 @@ function changesIn(message: Decoded, hasEvent: boolean): PeopleChange[] {
   }
 }
 
-function changeOf({ distinctId, identifies, operations, clears, insertId, time }: SdkChange): PeopleChange {
+function toChange({ distinctId, identifies, operations, clears, insertId, time }: SdkChange): PeopleChange {
   const isNamed = identifies || (operations.length === 0 && !clears)
   const members = [
     `"distinct_id":${JSON.stringify(distinctId)}`,
@@ -94,7 +94,7 @@ function changeOf({ distinctId, identifies, operations, clears, insertId, time }
   return { kind: 'change', members: members.join(','), insertId: isName(insertId) ? insertId : undefined }
 }
 
-function aliasOf({ distinctId, alias, link }: SdkAlias): PeopleChange {
+function toAlias({ distinctId, alias, link }: SdkAlias): PeopleChange {
   const names = `"distinct_id":${JSON.stringify(distinctId)},"alias":${JSON.stringify(alias)}`
   const strength = { inferred: '', said: ',"said":true', merge: ',"merge":true' }[link]
   return { kind: 'alias', members: names + strength, insertId: undefined }

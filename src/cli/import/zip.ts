@@ -24,14 +24,14 @@ export async function* unzip(path: string): AsyncGenerator<Member> {
       const next = await entries.next().catch(refuse)
       if (next.done) return
       const { fileName: name } = next.value
-      if (!name.endsWith('/')) yield { name, content: contentOf(archive, next.value) }
+      if (!name.endsWith('/')) yield { name, content: readContent(archive, next.value) }
     }
   } finally {
     archive.close()
   }
 }
 
-async function* contentOf(archive: ZipFile, entry: Entry): AsyncGenerator<Buffer> {
+async function* readContent(archive: ZipFile, entry: Entry): AsyncGenerator<Buffer> {
   const stream = await archive.openReadStreamPromise(entry).catch(refuse)
   let sum = 0
   let bytes = 0

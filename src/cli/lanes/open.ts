@@ -10,7 +10,7 @@ import { prepareShards } from '../../store/prepare-shards.js'
  * stopped; with Redis, a service may be running.
  * @throws FolderInUseError, or as `openStore`
  */
-export async function openStoreOfLanes(config: Config): Promise<OpenStore> {
+export async function openLaneStore(config: Config): Promise<OpenStore> {
   const { REDIS_URL, CLICKHOUSE_URL, DATA_DIR } = config
   if (REDIS_URL !== undefined) return await openStore(config)
   const parts = new CloseStack()

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { text as textOf } from 'node:stream/consumers'
+import { text as readAll } from 'node:stream/consumers'
 import { Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import { QUESTION_TIMEOUT_MS } from '../../client/tallyhouse.js'
@@ -84,7 +84,7 @@ async function readQuestion(
   const [part] = Object.keys(parts)
   if (part !== undefined) throw new UsageError(`--${part} belongs in the question: use either JSON or options.`)
   if (given.trimStart().startsWith('{')) return json('The question', given)
-  return json('The question', given === '-' ? await textOf(stdin) : await readFile(given, 'utf8'))
+  return json('The question', given === '-' ? await readAll(stdin) : await readFile(given, 'utf8'))
 }
 
 /** @throws Error that says all that is wrong with a question */

@@ -127,7 +127,7 @@ export class LineBatches {
   /** Looks for a time in the line that the body ends with. */
   #askForTime(): void {
     try {
-      const written = readRow(this.#body.subarray(this.#whole, this.#length)).textOf(OWN_NAMES.timestamp)
+      const written = readRow(this.#body.subarray(this.#whole, this.#length)).readText(OWN_NAMES.timestamp)
       if (written !== undefined) this.#firstTime.see(written)
     } catch (error) {
       // The service refuses the line.

@@ -1,7 +1,7 @@
 import type { Connection } from '../../../client/connection.js'
 import { TallyhouseError } from '../../../client/errors.js'
 import { IMPORT_RETRY, requireAll, type Sending } from '../send.js'
-import { type StoredIds, storedIdsOf } from '../stored-ids.js'
+import { readStoredIds, type StoredIds } from '../stored-ids.js'
 import type { LineBatch } from './line-batches.js'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
@@ -26,7 +26,7 @@ export async function sendLines(
     } as const
     const result = await connection.call(call, { signal }, IMPORT_RETRY)
     const known = requireAll(result, count)
-    return { known, ...storedIdsOf(result, count - known) }
+    return { known, ...readStoredIds(result, count - known) }
   } catch (error) {
     if (error instanceof TallyhouseError && (error.status === 400 || error.status === 413)) return null
     throw error
