@@ -5,7 +5,10 @@ import { type CommandIo, UsageError } from './command.js'
 
 type Transfer = (folder: string, config: Config, io: CommandIo) => Promise<boolean>
 
-/** Runs `export --all FOLDER` or `import --all FOLDER`, which work on the store itself and not through a service. */
+/**
+ * Runs `export --all FOLDER` or `import --all FOLDER`, which open the store directly instead of going through a
+ * service.
+ */
 export async function runAll(transfer: Transfer, args: string[], io: CommandIo): Promise<number> {
   const folder = parseFolder(args)
   const isWhole = await transfer(folder, loadConfig(io.env), io).catch((error: unknown) => {

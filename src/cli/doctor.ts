@@ -42,7 +42,7 @@ export const command: Command = {
   },
 }
 
-/** Sends an event as an SDK does. @returns whether it arrived, as far as that can be read */
+/** Sends an event as an SDK does. @returns whether it arrived, or was at least accepted if it cannot be read back */
 async function check(vendor: VendorHelp, place: Place, io: CommandIo): Promise<boolean> {
   const id = randomUUID()
   const { path, headers, body } = vendor.request(place, id)
