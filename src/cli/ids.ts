@@ -23,7 +23,7 @@ ${TARGET_USAGE}
 
 The exit code is 0 if the list was printed or the ids are forgotten.`
 
-/** Millions of ids take some seconds. */
+/** Counting millions of ids takes seconds. */
 const TIMEOUT_MS = 120_000
 
 interface Options {
@@ -71,7 +71,7 @@ async function forget(
   { signal, stderr }: CommandIo,
 ): Promise<void> {
   const { value: described } = await connection.call({ method: 'GET', path: '/public/key' }, { signal })
-  // So that no other one's are forgotten by mistake.
+  // Prevents forgetting another project's ids by mistake.
   const { project: own } = described.key as { project: string }
   if (own !== project) throw new Error(`The key belongs to project ${own}. Use a secret key of ${project}.`)
   const path = kind === undefined ? '/public/ids' : `/public/ids?kind=${kind}`

@@ -144,7 +144,7 @@ function described({ accepted, rejected, skipped, profiles, known, refused }: Im
   return `${counted(accepted, 'event')} stored${before}${changes}, ${number(rejected)} rejected${others}${links}`
 }
 
-/** Whether it is the error of an aborted stream or call. */
+/** Whether this is the error of an aborted stream or call. */
 function isAbort(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ABORT_ERR' || error.code === 'aborted')
 }
@@ -161,7 +161,10 @@ async function undo(paths: string[], values: Values, io: CommandIo): Promise<num
   )
 }
 
-/** Shows what would become of the inputs, and talks to no service. @returns the exit code */
+/**
+ * Shows what the inputs would become, without contacting a service.
+ * @returns the exit code
+ */
 async function dryRun(paths: string[], options: InputOptions, io: CommandIo): Promise<number> {
   const { describeDryRun } = await import('./describe-input.js')
   let hasAll = true
