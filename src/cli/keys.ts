@@ -35,9 +35,9 @@ The keys are in the store that the service's settings name: CLICKHOUSE_URL, or D
 must exist: start the service once before. Its address is printed to standard error.`
 
 const KINDS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(KEY_KINDS)
-/** What `create` makes unless it is told the kind. */
+/** Kinds that `create` makes by default. */
 const PAIR: KeyKind[] = ['public', 'secret']
-/** As in a settings file. Only the first two are settings of the service. */
+/** Variable names for a settings file. Only the first two are settings of the service. */
 const VARIABLE: Record<KeyKind, string> = {
   public: 'PUBLIC_API_KEY',
   secret: 'SECRET_KEY',
@@ -62,7 +62,7 @@ type Limits = Pick<Grant, 'origins' | 'eventsOnly'>
 
 interface Action {
   run(clickhouse: ClickHouse, options: Options, ids: string[], io: CommandIo): Promise<number>
-  /** the others are refused: they would be ignored */
+  /** options of this action; others are refused, because they would have no effect */
   takes: NonNullable<ParseArgsConfig['options']>
 }
 
@@ -164,7 +164,7 @@ async function make(clickhouse: ClickHouse, grants: Grant[], io: CommandIo): Pro
   io.stderr.write(`New in project ${grants[0]?.projectId}, shown only this once: ${names.join(', ')}.\n`)
 }
 
-/** The keys without those that may do the same as one before them. */
+/** Removes keys with the same rights as an earlier one. */
 function distinct(keys: StoredKey[]): StoredKey[] {
   const seen = new Set<string>()
   return keys.filter((key) => {
@@ -173,7 +173,7 @@ function distinct(keys: StoredKey[]): StoredKey[] {
   })
 }
 
-/** Empty for a key that has none. */
+/** Formats the limits of a key; empty if it has none. */
 function formatLimits({ origins, eventsOnly }: Limits): string {
   return [...origins, ...(eventsOnly ? ['events only'] : [])].join(', ')
 }
@@ -213,7 +213,7 @@ function parseKinds({ kind }: Options): KeyKind[] {
   return kinds
 }
 
-/** @throws UsageError if the kind of key takes no such limits */
+/** @throws UsageError if this kind of key cannot have these limits */
 function parseLimits({ kind, origin, 'events-only': eventsOnly }: Options): Limits {
   if (eventsOnly && kind !== 'write') throw new UsageError('--events-only is for write keys: add --kind write.')
   if (origin.length > 0 && kind !== 'write' && kind !== 'public') {
@@ -228,7 +228,7 @@ function parseLimits({ kind, origin, 'events-only': eventsOnly }: Options): Limi
   return { origins: [...new Set(origin)].sort(), eventsOnly }
 }
 
-/** in ms */
+/** Parses the grace period to ms. */
 function parseGrace({ grace }: Options): number {
   const [, count, unit = 's'] = /^(\d{1,6})([smhd])$|^0$/.exec(grace) ?? []
   if (count === undefined && grace !== '0')

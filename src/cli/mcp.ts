@@ -25,7 +25,10 @@ ${READ_TARGET_USAGE}
 It ends when the assistant has closed its input and every call is answered, or on Ctrl-C. It can
 start before the service does. The exit code is 0, or 2 for a usage error.`
 
-/** Somebody waits for the answer, and can ask again. Clients of MCP wait for a minute, and a silent store is told of after half of it. */
+/**
+ * Someone is waiting for the answer and can ask again. MCP clients time out after 60 s, and an unresponsive store is
+ * reported after 30.
+ */
 const RETRY = { attempts: 3, withinMs: 15_000 }
 
 export const command: Command = {
@@ -43,7 +46,7 @@ export const command: Command = {
   },
 }
 
-/** The data of a project of a service, over its API. */
+/** Reads a project's data over the API of a service. */
 function toProjectData({ url, secretKey }: Target): ProjectData {
   const connection = new Connection({ url, secretKey, retry: RETRY })
   const call = async (call: Call, signal: AbortSignal) => {
@@ -68,7 +71,7 @@ function toProjectData({ url, secretKey }: Target): ProjectData {
   }
 }
 
-/** Why there is no answer, with the address of the service. */
+/** Explains why there is no answer, with the address of the service. */
 function asApiError(url: string, error: TallyhouseError): ApiError {
   const { code, details, retryAfterMs } = error
   const known = Object.hasOwn(STATUS_OF, code) ? (code as ErrorCode) : 'unavailable'

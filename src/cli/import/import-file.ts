@@ -21,9 +21,9 @@ import { beginOrResume, chooseImportPaths, type ImportPaths, resumeHint } from '
 import { importInput } from './send-batches.js'
 import { openStoredBatches, syncIdsFirst } from './stored-batches.js'
 
-/** Bodies are smaller than the service allows, so that those in flight fit into memory. */
+/** Smaller than the service allows, so that the bodies in flight fit into memory. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024
-/** Before the same reason of a retry is said again. */
+/** Minimum time between two identical retry messages. */
 const REASON_MS = 30_000
 
 export interface Imported extends Done {
@@ -36,7 +36,7 @@ export interface Imported extends Done {
 /**
  * Imports a file. Resumes an earlier import of the same file that was interrupted.
  * @param path `-` for standard input
- * @returns the totals, those of earlier runs included
+ * @returns the totals, including those of earlier runs
  * @throws Error with a sentence for the user
  */
 export async function importFile(path: string, options: ImportOptions, io: CommandIo): Promise<Imported> {
@@ -58,7 +58,7 @@ interface Source {
   paths: ImportPaths
 }
 
-/** Imports one input. The caller holds its lock, because two imports at once would store the events twice. */
+/** Imports one input. The caller holds its lock, because two concurrent imports would store the events twice. */
 async function importAlone({ path, input, paths }: Source, options: ImportOptions, io: CommandIo): Promise<Imported> {
   const isStream = path === '-'
   const inspected = await inspect(input, options)
@@ -109,7 +109,10 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   }
 }
 
-/** Says why calls are retried: the batches in flight usually fail for the same reason, which is said once in a while. */
+/**
+ * Reports why calls are retried. Batches in flight usually fail for the same reason, which is only repeated once in a
+ * while.
+ */
 function reasons(line: ProgressLine, url: string): (error: TallyhouseError) => void {
   let [said, saidAt] = ['', Number.NEGATIVE_INFINITY]
   return (error) => {
@@ -121,7 +124,10 @@ function reasons(line: ProgressLine, url: string): (error: TallyhouseError) => v
   }
 }
 
-/** What reads rows is loaded only where it is needed, as that takes longer than a small import. */
+/**
+ * Opens the batches of an input. The readers of rows are loaded on demand, because loading them takes longer than a
+ * small import.
+ */
 async function openBatches(
   input: Input,
   { lines, done }: ImportState,
@@ -143,7 +149,10 @@ function readProgress({ state }: Checkpoint, { size, bytesRead }: Input) {
   return { events: state.done.accepted, part: size === null ? null : Math.min(bytesRead / Math.max(size, 1), 1) }
 }
 
-/** Notes that the input is truncated, if it is: the whole file can then resume the import. */
+/**
+ * Turns unreadable compressed data into an error for the user. If the input is truncated, the state records it, so
+ * that the whole file can resume the import.
+ */
 async function toInputError(
   error: CompressedDataError,
   checkpoint: Checkpoint,

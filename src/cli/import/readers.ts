@@ -6,7 +6,7 @@ import { type InputOffset, LineReader, type RowReader } from './lines.js'
 
 /**
  * Opens a reader for the text of an input.
- * @param start the beginning, or a place where an earlier reader of the same input stopped
+ * @param start the beginning, or a position where an earlier reader of the same input stopped
  */
 export async function openReader(
   input: Input,

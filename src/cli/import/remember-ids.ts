@@ -5,10 +5,10 @@ import { INSERT_ID_BYTES, insertIdsOfLane, writeInsertId } from '../../model/ins
 import { namedEvents } from '../../store/dump.js'
 import type { WholeStore } from '../whole-store.js'
 
-/** Ids that are given to the journals at once. */
+/** Ids passed to the journals in one call. */
 const PIECE = 10_000
 
-/** Ids of one project that came in one bucket of time. */
+/** Ids of one project in one time bucket. */
 interface Some {
   projectId: string
   bucket: number
@@ -16,9 +16,9 @@ interface Some {
 }
 
 /**
- * Has the journals remember the `insert_id`s of the stored events for the rest of their time, as the journals of the store
- * that these come from did: so a client that sends one again does not store it twice. With which class of key an event came is
- * not stored, so it is known with either. It can be repeated.
+ * Adds the `insert_id`s of the stored events to the journals for the rest of their lifetime, so that a client that
+ * resends an event does not store it twice. The class of key that sent an event is not stored, so the id is added for
+ * both. Running it again has no effect.
  * @param now epoch milliseconds
  */
 export async function rememberInsertIds(store: WholeStore, now = Date.now()): Promise<void> {

@@ -2,7 +2,7 @@ import { RowFault, timestampText } from '../../vendors/row.js'
 import { parseDecimal, type TimeFormat, toMilliseconds } from '../../vendors/time.js'
 import { localMilliseconds } from './local-time.js'
 
-/** A time as an input writes it. */
+/** A time as it is written in an input. */
 export interface WrittenTime {
   /** of a JSON value */
   text: string
@@ -12,13 +12,13 @@ export interface WrittenTime {
 /** From 1990 to 2100, in seconds. */
 const FIRST_SECOND = 631_152_000
 const LAST_SECOND = 4_102_444_800
-/** As milliseconds a time in 1973; as seconds one in the year 5138. */
+/** In milliseconds this is a time in 1973; in seconds, one in the year 5138. */
 const FIRST_PLAUSIBLE_MS = 1e11
 const LAST_MS = 1e13
-/** Excel shows long numbers so, and saves what it shows. */
+/** Excel displays long numbers like this, and saves what it displays. */
 const SHORTENED = /^(-?\d(?:[.,]\d*)?)e\+(\d{1,2})$/i
 const SHOWN = 100
-/** How many times more of the times one format must explain than any other. */
+/** A format must match this many times more values than any other format. */
 const MAJORITY = 9
 
 export const TIME_NAMES: Record<TimeFormat, string> = {
@@ -30,11 +30,11 @@ export const TIME_NAMES: Record<TimeFormat, string> = {
 }
 
 /**
- * Finds out how an input writes its times. Values that no format explains do not count, nor does one in ten that another
- * format explains: their rows are rejected later.
- * @param times those of the input's head
+ * Guesses the format of an input's times. Values that no format matches do not count, and up to one in ten may match
+ * another format; such rows are rejected later.
+ * @param times times in the input's head
  * @returns undefined if there are none
- * @throws Error with a sentence for the user if they are of several formats, or may be of several
+ * @throws Error with a sentence for the user if they have several formats, or the format is ambiguous
  */
 export function guessTimeFormat(times: readonly WrittenTime[]): TimeFormat | undefined {
   const found = new Map<TimeFormat, WrittenTime[]>()
@@ -59,7 +59,7 @@ export function guessTimeFormat(times: readonly WrittenTime[]): TimeFormat | und
   )
 }
 
-/** How a time is written, if it tells. */
+/** Detects the format of a time; null if it cannot be told. */
 function detectFormat(content: string): TimeFormat | null {
   const number = SHORTENED.test(content) ? null : parseDecimal(content)
   if (number === null) return toMilliseconds(content, 'iso') === null ? null : 'iso'
@@ -72,7 +72,7 @@ function detectFormat(content: string): TimeFormat | null {
 /**
  * Converts a time to milliseconds, as the text of a JSON number.
  * @param text of a JSON value
- * @param zone of times that name none; undefined for UTC
+ * @param zone zone of times without one; undefined for UTC
  * @throws RowFault if it is not a time in this format
  */
 export function timeText(

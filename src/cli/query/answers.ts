@@ -11,11 +11,11 @@ const UNITS: [ms: number, unit: string][] = [
 
 export interface Shown {
   tables: Table[]
-  /** what the tables do not say */
+  /** remarks that do not fit into the tables */
   note: string
 }
 
-/** What a person reads. */
+/** Formats an answer for people. */
 export function showAnswer(answer: AnyAnswer): Shown {
   switch (answer.kind) {
     case 'series':
@@ -37,7 +37,7 @@ export function showAnswer(answer: AnyAnswer): Shown {
   }
 }
 
-/** What a program reads: one table, a number per row. */
+/** Formats an answer for programs: one table with one number per row. */
 export function flatTable(answer: AnyAnswer): Table {
   switch (answer.kind) {
     case 'series': {
@@ -84,7 +84,7 @@ export function flatTable(answer: AnyAnswer): Table {
   }
 }
 
-/** A column per line, a row per bucket; without buckets a row per line. */
+/** Formats a series: a column per line and a row per bucket, or without buckets a row per line. */
 function seriesTable(answer: AnswerTo<'series'>): Table {
   const { results, query } = answer
   const name = (series: number) => {
@@ -156,7 +156,7 @@ function nameFields({ query }: AnswerTo<'series'> | AnswerTo<'funnel'>): string[
   return query.breakdown.map((field: FieldName) => (typeof field === 'string' ? field : JSON.stringify(field)))
 }
 
-/** The rest has one value for all fields. */
+/** Lists the values of a breakdown. The remainder, `$other`, has one value for all fields. */
 function listValues(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: unknown[]): Cell[] {
   return answer.query.breakdown.map((_, i) => {
     const value = breakdown[i] ?? (breakdown[0] === '$other' && breakdown.length === 1 ? '$other' : null)

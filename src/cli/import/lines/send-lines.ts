@@ -7,9 +7,10 @@ import type { LineBatch } from './line-batches.js'
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
 /**
- * Sends the lines of a batch as they are, until they are acknowledged.
- * @returns how many of them the service had before, and where the others are; null if the service refuses some of them, and has stored none
- * @throws TallyhouseError if the batch fails for good
+ * Sends the lines of a batch unchanged until they are acknowledged.
+ * @returns how many of them the service already had, and where the others are stored; null if the service refused
+ * some and stored none
+ * @throws TallyhouseError if the batch fails permanently
  */
 export async function sendLines(
   connection: Connection,
