@@ -16,7 +16,7 @@ import { TOOLS, type Tool } from './tools.js'
 
 export interface ServerOptions {
   data: ProjectData
-  /** called with what is no ApiError, which the asker is not shown */
+  /** called with errors other than ApiErrors, which the client does not see */
   onFailure: (error: unknown) => void
 }
 
@@ -37,7 +37,7 @@ const OFFERED = TOOLS.map((tool) => ({
   inputSchema: fromJsonSchema<Record<string, unknown>>(plain(tool.schema), UNCHECKED),
 }))
 
-/** A server of one project's tools, for one connection or request. */
+/** Opens a server with the tools of one project, for one connection or request. */
 export function openMcpServer({ data, onFailure }: ServerOptions): McpServer {
   const server = new McpServer(
     { name: 'tallyhouse', title: 'Tallyhouse', version: VERSION },
@@ -70,7 +70,7 @@ export function openMcpServer({ data, onFailure }: ServerOptions): McpServer {
 }
 
 /**
- * With defaults, and without null, which models write for what they leave out.
+ * Checks arguments and adds defaults. A null counts as absent, because models write it for arguments that they omit.
  * @throws ApiError `invalid_request`
  */
 function checkArguments({ schema }: Tool, check: Check, given: Record<string, unknown>): Record<string, unknown> {
@@ -84,7 +84,7 @@ function checkArguments({ schema }: Tool, check: Check, given: Record<string, un
   return values
 }
 
-/** JSON Schema, without what only our checks have, and without null, which is as good as absent. */
+/** Converts a schema to plain JSON Schema: without our own keywords, and without null, which counts as absent. */
 function plain(schema: TObject): JsonSchemaType {
   const { required = [], ...rest } = JSON.parse(JSON.stringify(schema), (name, value) => {
     if (name === 'message' || (name === 'default' && value === null)) return undefined

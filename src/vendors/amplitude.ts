@@ -23,12 +23,13 @@ export const amplitude: Vendor = {
   messages: (row, options) => decode(row, { ...options }),
 }
 
-/** Libraries that repeat a request long after its upload time: their clocks are not corrected by it. */
+/** Libraries that may repeat a request long after its upload time, so it must not correct their clocks. */
 const SERVER_LIBRARY = /^amplitude-node/
 
 /**
- * The messages of a request of Amplitude's SDKs, or of its HTTP API.
- * @param json an envelope with events; from amplitude-js 8 the events alone, from the first HTTP API also one alone
+ * Decodes a request of Amplitude's SDKs or of its HTTP API.
+ * @param json an envelope with events; amplitude-js 8 sends only the events, and the first HTTP API may send a single
+ * one
  * @throws RowFault if it is neither
  */
 export function amplitudeMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
@@ -46,12 +47,12 @@ export function amplitudeMessages(json: JsonValue, request: SdkRequest): SdkMess
   return withoutRepeatedAliases(messages)
 }
 
-/** The messages of a call to `/identify`: what one user is, or an array of that. */
+/** Decodes a call to `/identify`: the properties of one user, or an array of these. */
 export function amplitudeIdentifications(json: JsonValue, request: SdkRequest): SdkMessage[] {
   return withoutRepeatedAliases(decodeEach(listElements(json), request, (row) => decode(row, { request }, '$identify')))
 }
 
-/** The messages of a call to `/groupidentify`: what one group is, or an array of that. */
+/** Decodes a call to `/groupidentify`: the properties of one group, or an array of these. */
 export function amplitudeGroupIdentifications(json: JsonValue, request: SdkRequest): SdkMessage[] {
   return decodeEach(listElements(json), request, (row) => {
     const [type, names] = [row.readNonEmpty('group_type'), row.readText('group_value')]
@@ -63,7 +64,7 @@ export function amplitudeGroupIdentifications(json: JsonValue, request: SdkReque
 }
 
 /**
- * The messages of a call to `/usermap`: that one user is another, or an array of that.
+ * Decodes a call to `/usermap`: one mapping of a user to another, or an array of these.
  * https://amplitude.com/docs/apis/analytics/user-mapping
  */
 export function amplitudeUserMappings(json: JsonValue, request: SdkRequest): SdkMessage[] {
@@ -82,7 +83,7 @@ function listElements(json: JsonValue): JsonValue[] {
   return json.isArray ? json.elements() : [json]
 }
 
-/** What belongs to a change besides its operations. */
+/** The fields of a change other than its operations. */
 interface Occasion {
   insertId: string | undefined
   time: number
@@ -91,7 +92,7 @@ interface Occasion {
 function decode(row: JsonRow, origin: Origin, type = row.value('event_type')): Decoded[] {
   const { request } = origin
   const [userId, deviceId] = [row.readNonEmpty('user_id'), row.readNonEmpty('device_id')]
-  // An export has one that Amplitude gave.
+  // An export also has an id that Amplitude assigned.
   const distinctId = userId ?? deviceId ?? (request ? undefined : row.readNonEmpty('amplitude_id'))
   const insertId = findInsertId(row)
   const time = readTimestamp(timeIn(row, origin), origin, 'ms')
@@ -116,7 +117,7 @@ function decode(row: JsonRow, origin: Origin, type = row.value('event_type')): D
   return messages
 }
 
-/** An export calls the id that the SDK gave `$insert_id`, and has one of Amplitude's own as `uuid`. */
+/** In an export, the SDK's id is `$insert_id`, and `uuid` is one that Amplitude assigned. */
 function findInsertId(row: JsonRow): string | undefined {
   const id = row.readNonEmpty('insert_id') ?? row.readNonEmpty('$insert_id') ?? row.readNonEmpty('uuid')
   return id === undefined ? undefined : makeInsertId(id)
@@ -127,7 +128,7 @@ function timeIn(row: JsonRow, { request }: Origin): string | undefined {
   return exported ?? row.readText('time') ?? row.readText('timestamp')
 }
 
-/** The groups that a message names: type → text of the name, or of a list of names. */
+/** Reads the groups of a message: pairs of a type and the JSON text of a name, or of a list of names. */
 function groupsIn(row: JsonRow): (readonly [type: string, names: string])[] {
   const groups = row.readObject('groups')
   if (groups === undefined || isEmpty(groups)) {
@@ -136,7 +137,7 @@ function groupsIn(row: JsonRow): (readonly [type: string, names: string])[] {
   return [...memberTexts(groups)]
 }
 
-/** A change of the profile of each of these groups. */
+/** Makes a change of the profile of each of these groups. */
 function groupChanges(
   row: JsonRow,
   origin: Origin,
@@ -153,14 +154,14 @@ function groupChanges(
   })
 }
 
-/** Amplitude's operators in terms of ours. Each value of a list is one operation, in its order. */
+/** Translates Amplitude's operators into ours. Each value of a list becomes one operation, in order. */
 function readChange(row: JsonRow, field: string, { request }: Origin): { operations: string[]; clears: boolean } {
   const text = row.readObject(field) ?? '{}'
   const operations: string[] = []
   const plain: [string, string][] = []
   let clears = false
   for (const [operator, operand] of memberTexts(text)) {
-    // An export has the properties that came of the operators, whatever they are called.
+    // An export has the resulting properties instead of operators, even if their names begin with a dollar sign.
     const isOwn = !operator.startsWith('$') || (!request && !OPERATORS.has(operator))
     if (isOwn) plain.push([operator, operand])
     else if (operator === '$clearAll') clears = true
@@ -170,7 +171,7 @@ function readChange(row: JsonRow, field: string, { request }: Origin): { operati
   return { operations, clears }
 }
 
-/** Characters of what a reason quotes. */
+/** Characters of an operator that a reason quotes. */
 const MAX_QUOTED = 100
 
 const OPERATORS = new Set([
@@ -196,7 +197,7 @@ function toOperations(operator: string, operand: string, field: string): string[
     case '$set':
       return [operation(operator, entries)]
     case '$add':
-      // amplitude-js 8 also takes a number in a string.
+      // amplitude-js 8 also accepts a number in a string.
       return [
         operation(
           operator,
@@ -219,7 +220,7 @@ function toOperations(operator: string, operand: string, field: string): string[
     case '$remove':
       return entries.flatMap(([name, value]) => listValues(value).map((one) => operation(operator, [[name, one]])))
     case '$prepend':
-      // The first of a list is to be the first.
+      // Prepended in reverse, so that the list keeps its order.
       return entries.flatMap(([name, value]) => {
         return listValues(value)
           .toReversed()

@@ -18,8 +18,9 @@ import { EMPTY_ROW, FieldFault, type JsonRow, objectText, parseName, RowFault, t
 import { lastKnown, type Origin, readTimestamp, type Vendor } from './vendor.js'
 
 /**
- * Mixpanel. Events come from the raw export, as `{"event":…,"properties":{"time":…,"distinct_id":…,…}}`, so all that it
- * says is in the properties. People come from the profile query (`/engage`), as `{"$distinct_id":…,"$properties":{…}}`.
+ * Mixpanel. Events come from the raw export, as `{"event":…,"properties":{"time":…,"distinct_id":…,…}}`, so
+ * everything is in the properties. People come from the profile query (`/engage`), as
+ * `{"$distinct_id":…,"$properties":{…}}`.
  * https://developer.mixpanel.com/reference/raw-event-export and https://developer.mixpanel.com/reference/engage-query
  */
 export const mixpanel: Vendor = {
@@ -32,12 +33,12 @@ export const mixpanel: Vendor = {
   },
 }
 
-/** The operators of an update, which are those of `/users/profile`. */
+/** The operators of an update, which are the same as in `/users/profile`. */
 const OPERATORS = ['$set', '$set_once', '$add', '$append', '$union', '$remove', '$unset']
-/** What Mixpanel puts before the id of a device to make the name of somebody who is not known yet. */
+/** Prefix that Mixpanel puts before a device id to name an anonymous user. */
 const DEVICE = '$device:'
 
-/** The messages of a call to `/track` or `/import`: one event, or an array of them. */
+/** Decodes a call to `/track` or `/import`: one event, or an array of them. */
 export function mixpanelEvents(json: JsonValue, request: SdkRequest): SdkMessage[] {
   return withoutRepeatedAliases(decodeEach(listElements(json), request, (row) => decode(row, { request })))
 }
@@ -75,8 +76,8 @@ function decode(row: JsonRow, origin: Origin): Decoded[] {
 }
 
 /**
- * Whose event it is. In an export, `distinct_id` may be the user that Mixpanel found out later; what the event came with is
- * beside it then. A merge is nobody's.
+ * Finds the user of an event. In an export, `distinct_id` may be a user that Mixpanel linked later; then the original
+ * id is in another field. A merge has no user.
  */
 function findUser(event: unknown, inner: JsonRow, { request }: Origin): string {
   if (event === '$merge') return ANONYMOUS
@@ -86,7 +87,7 @@ function findUser(event: unknown, inner: JsonRow, { request }: Origin): string {
   return given ?? identified ?? inner.readNonEmpty('$user_id') ?? inner.readNonEmpty('$device_id') ?? ANONYMOUS
 }
 
-/** The names that an event puts beside each other: those of its device and its user, and of the user before and after. */
+/** Makes the aliases that an event implies: its device and its user, and the user before and after identification. */
 function inferred(inner: JsonRow): SdkAlias[] {
   const [userId, deviceId] = [inner.readNonEmpty('$user_id'), inner.readNonEmpty('$device_id')]
   const devices = deviceId === undefined || deviceId.startsWith(DEVICE) ? [deviceId] : [DEVICE + deviceId, deviceId]
@@ -96,7 +97,7 @@ function inferred(inner: JsonRow): SdkAlias[] {
   ]
 }
 
-/** `$distinct_ids` are two users who are one. */
+/** Makes the aliases of a merge: `$distinct_ids` are users who are the same. */
 function merged(inner: JsonRow): SdkAlias[] {
   const text = inner.readText('$distinct_ids')
   const names = text !== undefined && isArray(text) ? elementTexts(text).map(parseName) : []
@@ -107,7 +108,7 @@ function merged(inner: JsonRow): SdkAlias[] {
   return others.flatMap((other) => makeAlias(user, other, 'merge'))
 }
 
-/** Somebody's profile as it was when they were last seen. */
+/** Converts a profile, as of the time when the user was last seen. */
 function toProfile(row: JsonRow): Decoded {
   const distinctId = row.readNonEmpty('$distinct_id')
   if (distinctId === undefined) throw new RowFault('The row names no user.')
@@ -116,7 +117,7 @@ function toProfile(row: JsonRow): Decoded {
   return { type: 'change', distinctId, operations: toSetOperations(properties?.text), insertId: undefined, time }
 }
 
-/** The messages of a call to `/engage` or `/groups`: one update of a profile, or an array of them. */
+/** Decodes a call to `/engage` or `/groups`: one update of a profile, or an array of them. */
 export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessage[] {
   return decodeEach(listElements(json), request, (row) => {
     checkedToken(row.value('$token'), request)
@@ -125,7 +126,7 @@ export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessag
     const distinctId = group ?? findUpdatedUser(row)
     if (row.has('$delete')) return [{ type: 'delete', distinctId, isGroup }]
     const given = OPERATORS.flatMap((name) => {
-      // What `$unset` names is a list.
+      // The operand of `$unset` is a list.
       const operand = name === '$unset' ? row.readText(name) : row.readObject(name)
       return operand === undefined ? [] : [[name, operand] as const]
     })
@@ -147,8 +148,8 @@ function findUpdatedUser(row: JsonRow): string {
 }
 
 /**
- * The events of a body that holds one on each line, as an array: a line that is not valid JSON is one of its strings, and
- * so becomes a fault of its own. A text that has no line that is valid JSON is returned as it is.
+ * Converts a body with one event per line to a JSON array. A line that is not valid JSON becomes a string in it,
+ * which is then a fault of its own. A text without a valid line is returned unchanged.
  * @throws TooManyMessagesError
  */
 export function linesToArray(text: string): string {
@@ -173,7 +174,7 @@ function listElements(json: JsonValue): JsonValue[] {
 }
 
 /**
- * Each event may bring a token of its own, and a request that is made with a secret has both.
+ * Checks an event's token. Each event may have its own, and a request made with a secret has both.
  * @returns the token, or the request's key if there is none
  */
 function checkedToken(token: unknown, { key, isOwnKey = () => false }: SdkRequest): string {

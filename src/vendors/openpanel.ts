@@ -5,10 +5,10 @@ import { decodeEach, type SdkChange, type SdkMessage, type SdkRequest } from './
 import { isEmpty, type JsonRow, objectText, RowFault, withRest } from './row.js'
 import { readTimestamp } from './vendor.js'
 
-/** What of an event has a place of its own. */
+/** Fields of an event that are stored separately. */
 const EVENT_FIELDS = ['name', 'profileId', 'properties']
 
-/** The messages of a request of OpenPanel's SDKs, which send each call by itself and give no ids. */
+/** Decodes a request of OpenPanel's SDKs, which send one call per request and no ids. */
 export function openpanelMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
   return decodeEach([json], request, (row) => {
     const payload = row.readNestedRow('payload')
@@ -37,11 +37,11 @@ function messagesIn(type: unknown, payload: JsonRow, request: SdkRequest): SdkMe
     case 'assign_group': {
       const groups = payload.readText('groupIds')
       if (!groups?.startsWith('[')) throw new RowFault('The message names no groups.')
-      // Of a visitor without a profile, the events name the groups.
+      // A visitor without a profile is not changed; the events name the groups.
       if (payload.readNonEmpty('profileId') === undefined) return []
       return [toChange(requireUser(payload), '$union', objectText([['$groups', groups]]), time)]
     }
-    // Recordings of sessions are not kept, and an alias says nothing by itself.
+    // Session recordings are not stored, and an alias has no effect of its own.
     case 'replay':
     case 'alias':
       return []
@@ -72,7 +72,7 @@ function toChange(distinctId: string, operator: string, operands: string, time: 
   return { type: 'change', distinctId, operations, insertId: undefined, time }
 }
 
-/** The text of an object with the members of another, and of its `properties`. */
+/** Joins the members of an object and of its `properties` into one object. */
 function joinTraits(payload: JsonRow, own = payload.without(['profileId', 'properties'])): string {
   const properties = payload.readObject('properties') ?? '{}'
   if (isEmpty(properties)) return own

@@ -28,7 +28,7 @@ function isPerson(row: JsonRow): boolean {
   return row.has('distinct_id') && !row.has('event') && (row.has('properties') || row.has('is_deleted'))
 }
 
-/** Somebody's profile; the export says only since when it is there. */
+/** Converts a profile; the export only has the time of its creation. */
 function toProfile(row: JsonRow): Decoded {
   const distinctId = row.readNonEmpty('distinct_id')
   if (distinctId === undefined) throw new RowFault('The row names no user.')
@@ -37,18 +37,18 @@ function toProfile(row: JsonRow): Decoded {
   return { type: 'change', distinctId, operations, insertId: undefined, time: lastKnown(row.readText('created_at')) }
 }
 
-/** How exports spell that something is true. */
+/** Spellings of true in exports. */
 const DELETED = new Set(['true', '1', '"true"', '"True"', '"TRUE"', '"t"', '"1"'])
 
-/** Libraries that repeat a request with its first `sent_at`, however late: their clocks are not corrected by it. */
+/** Libraries that repeat a request with its original `sent_at`, so it must not correct their clocks. */
 const SERVER_LIBRARY = /^posthog-(?:node|edge|python|ruby|php|go|java|dotnet|elixir|rust)(?:\/|$)/
-/** What a key of this service looks like. */
+/** Pattern of a key of this service. */
 const KEY = /^[a-z]{2}_[\w-]{43}$/
-/** Fields of a captured event that have a place of their own, or hold the key. */
+/** Fields of a captured event that are stored separately, or contain the key. */
 const PLACED = ['event', 'distinct_id', 'properties', 'api_key', 'token']
 
 /**
- * The messages of a request of PostHog's SDKs: an envelope with a batch, an array of events, or one event.
+ * Decodes a request of PostHog's SDKs: an envelope with a batch, an array of events, or one event.
  * @throws RowFault if it is none of them
  */
 export function posthogMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
@@ -56,7 +56,7 @@ export function posthogMessages(json: JsonValue, request: SdkRequest): SdkMessag
   const batch = envelope ? envelope.readElements('batch') : json.elements()
   if (batch === null) throw new RowFault('The batch is not an array.')
   const sentAt = readSentAt(envelope, request)
-  // Beside a key of the request's own, an event may have a property of its own that is called token.
+  // If the request has its own key, an event may have an ordinary property called token.
   const hasOwnKey = envelope !== undefined && (batch !== undefined || envelope.has('api_key'))
   return decodeEach(batch ?? [json], request, (row) => {
     const inner = row.readNestedRow('properties') ?? EMPTY_ROW
@@ -67,7 +67,7 @@ export function posthogMessages(json: JsonValue, request: SdkRequest): SdkMessag
   })
 }
 
-/** Without the request's key, and without another one of the same project. */
+/** Removes the request's key, and any other key of the same project. */
 function withoutKeys(inner: JsonRow, token: unknown, { key, isOwnKey }: SdkRequest): string {
   return withoutKey(inner.text, typeof token === 'string' && isOwnKey?.(token) ? token : key)
 }
@@ -104,15 +104,15 @@ function decode(row: JsonRow, origin: Origin): Decoded[] {
 }
 
 /**
- * The id that the SDK gave: posthog-js up to 1.63 has it among the properties only, and posthog-python 1 and posthog-ruby
- * up to 2.10 name it as Segment does. All others give a `uuid`, which PostHog keeps.
+ * Finds the id that the SDK assigned. posthog-js up to 1.63 only has it in the properties, and posthog-python 1 and
+ * posthog-ruby up to 2.10 use Segment's name for it. All others send a `uuid`, which PostHog keeps.
  */
 function findInsertId(row: JsonRow, inner: JsonRow): string | undefined {
   const id = row.readNonEmpty('uuid') ?? inner.readNonEmpty('$insert_id') ?? row.readNonEmpty('messageId')
   return id === undefined ? undefined : makeInsertId(id)
 }
 
-/** What an event sets in the profile of the group that it names. */
+/** Makes the changes of an event to the profile of its group. */
 function groupChanges(inner: JsonRow, insertId: string | undefined, time: number): Decoded[] {
   const [type, key] = [inner.readNonEmpty('$group_type'), inner.readNonEmpty('$group_key')]
   if (type === undefined || key === undefined) return []
@@ -120,7 +120,7 @@ function groupChanges(inner: JsonRow, insertId: string | undefined, time: number
   return [{ type: 'change', distinctId: groupName(type, key), isGroup: true, operations, insertId, time }]
 }
 
-/** What an event sets in the profile; a member among its properties wins over one beside them. */
+/** Reads an event's operations on the profile. A member of its properties takes precedence over one next to them. */
 function readOperations(row: JsonRow, inner: JsonRow, { request }: Origin): string[] {
   const operations: [string, string][] = []
   for (const name of ['$set', '$set_once']) {
@@ -135,7 +135,7 @@ function readOperations(row: JsonRow, inner: JsonRow, { request }: Origin): stri
   return operations.length === 0 ? [] : [objectText(operations)]
 }
 
-/** The text of a list of names, which may also be those of an object's members; undefined if there are none. */
+/** Returns the text of a list of names, which may also be given as an object's members; undefined if there are none. */
 function namesIn(text = '[]'): string | undefined {
   if (isArray(text)) return elementTexts(text).length === 0 ? undefined : text
   if (text.startsWith('{')) return JSON.stringify([...memberTexts(text).keys()])
@@ -146,13 +146,13 @@ function hasProfile(row: JsonRow, inner: JsonRow): boolean {
   return inner.value('$process_person_profile') !== false && readOption(row, 'process_person_profile') !== false
 }
 
-/** PostHog's newer SDK for Node lifts some properties out into the options of an event. */
+/** Reads an option of an event. PostHog's newer SDK for Node moves some properties to these. */
 function readOption(row: JsonRow, name: string): unknown {
   return row.readNestedRow('options')?.value(name)
 }
 
 /**
- * The text of the event's time. `offset` says how long before the request the event happened, in ms.
+ * Returns the text of the event's time. `offset` is how long before the request the event happened, in ms.
  * @throws FieldFault if the offset is needed and not a number
  */
 function timeIn(row: JsonRow, { request, sentAt }: Origin): string | undefined {
@@ -165,7 +165,7 @@ function timeIn(row: JsonRow, { request, sentAt }: Origin): string | undefined {
   throw new FieldFault(`The offset ${offset.slice(0, 100)} is not a number of milliseconds.`, 'offset')
 }
 
-/** Whether the clock that gave the event its time is not corrected by that of the request. */
+/** Whether the time of the request must not correct the event's clock. */
 function isUncorrected(row: JsonRow, inner: JsonRow, { header }: SdkRequest): boolean {
   return (
     inner.value('$is_server') === true ||
@@ -178,7 +178,7 @@ function isUncorrected(row: JsonRow, inner: JsonRow, { header }: SdkRequest): bo
   )
 }
 
-/** When the SDK says that it sent the request: in the envelope, in a header, or in the query, in ms. */
+/** Reads when the SDK sent the request, in epoch ms: from the envelope, a header, or the query. */
 function readSentAt(envelope: JsonRow | undefined, { header, fields }: SdkRequest): number | null {
   const text = envelope?.value('sent_at') ?? header('posthog-request-timestamp')
   if (typeof text === 'string') return toMilliseconds(text, 'iso')

@@ -6,17 +6,16 @@ import { toMilliseconds } from './time.js'
 import { type Origin, readTimestamp, type Vendor } from './vendor.js'
 
 /**
- * Segment's messages as it stores them in a bucket, as JSON lines: those that its SDKs send, with the times that Segment
- * corrected.
+ * Segment's messages in a bucket, as JSON lines: what its SDKs send, with times corrected by Segment.
  * https://segment.com/docs/connections/storage/catalog/aws-s3/ and https://segment.com/docs/connections/spec/
  */
 export const segment: Vendor = {
   messages: (row, options) => decode(row, { ...options }, row.value('type')),
 }
 
-/** Libraries that repeat a request with its first `sentAt`, however late: their clocks are not corrected by it. */
+/** Libraries that repeat a request with its original `sentAt`, so it must not correct their clocks. */
 const SERVER_LIBRARY = /node|ruby|python|java$|php|go$|\.net|server/i
-/** Events that stand for messages which are no `track`. */
+/** Names of the events for messages other than `track`. */
 const EVENT_NAMES: ReadonlyMap<unknown, string> = new Map([
   ['page', 'page'],
   ['screen', 'screen'],
@@ -25,17 +24,17 @@ const EVENT_NAMES: ReadonlyMap<unknown, string> = new Map([
   ['alias', '$alias'],
 ])
 
-/** Fields that have a place of their own, or hold the key. */
+/** Fields that are stored separately, or contain the key. */
 const PLACED = ['event', 'properties']
 const PLACED_LIVE = [...PLACED, 'writeKey']
 
-/** Jitsu's SDK masks what follows the colon of its key. */
+/** Jitsu's SDK masks the part of its key after the colon. */
 const MASKED = ':***'
 
 /**
- * The messages of a request of Segment's protocol, as the SDKs of Segment, RudderStack and Jitsu send them.
+ * Decodes a request of Segment's protocol, which the SDKs of Segment, RudderStack and Jitsu use.
  * @param json one message, or a batch
- * @param type of the only message, where the path says it; without it, there is a batch
+ * @param type of the single message, if the path has it; otherwise there is a batch
  * @throws RowFault if it is neither
  */
 export function segmentMessages(json: JsonValue, request: SdkRequest, type?: string): SdkMessage[] {
@@ -58,8 +57,8 @@ function isForeign(writeKey: unknown, { key, isOwnKey }: SdkRequest): boolean {
 }
 
 /**
- * Every message is an event; `identify`, `group` and `alias` also change profiles and names. If one of these has no time in
- * an export, it does only that.
+ * Every message is an event; `identify`, `group` and `alias` also change profiles and names. In an export, one of
+ * these without a time makes only the change.
  */
 function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
   const event = type === 'track' ? row.value('event') : EVENT_NAMES.get(type)
@@ -95,7 +94,10 @@ function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
   return messages
 }
 
-/** In a bucket, `timestamp` and `receivedAt` are by Segment's clock, and `originalTimestamp` is not. */
+/**
+ * Reads the time of a message. In a bucket, `timestamp` and `receivedAt` are by Segment's clock, but
+ * `originalTimestamp` is not.
+ */
 function readTime(row: JsonRow, origin: Origin, type: unknown): number | undefined {
   const received = origin.request ? undefined : row.readText('receivedAt')
   const text = row.readText('timestamp') ?? received ?? row.readText('originalTimestamp')
@@ -103,7 +105,7 @@ function readTime(row: JsonRow, origin: Origin, type: unknown): number | undefin
   return text === undefined && !isNeeded ? undefined : readTimestamp(text, origin, 'none')
 }
 
-/** A time of sending that cannot be read corrects nothing. */
+/** Reads when the request was sent. A time that cannot be parsed is ignored. */
 function readSentAt(row: JsonRow): number | null {
   const value = row.value('sentAt')
   return typeof value === 'string' ? toMilliseconds(value, 'iso') : null
