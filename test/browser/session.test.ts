@@ -225,7 +225,7 @@ t.test('in a browser', async (t) => {
     t.strictSame(await failuresOf(page), [])
   })
 
-  t.test('properties that a hidden page sets are sent at once, and its time out of sight does not count', async (t) => {
+  t.test('properties set on a hidden page are sent immediately, and its hidden time does not count', async (t) => {
     const page = await open(t, 'hidden', { heartbeatMs: 3_600_000 })
     const id = await idOf(page)
     const visible = await active(id, 'hidden')
@@ -253,7 +253,7 @@ t.test('in a browser', async (t) => {
     t.match(await active(await idOf(page, id), 'bob'), { distinct_id: 'bob' })
   })
 
-  t.test('it works on a page that must not use storage', async (t) => {
+  t.test('a session works on a page that may not use storage', async (t) => {
     const page = await open(t, 'sandbox')
     await active(await idOf(page), 'sandbox')
     t.strictSame(await failuresOf(page), [])

@@ -102,7 +102,7 @@ for (const storage of STORAGES) {
       await answers(t, clients, last.secretKey, 200)
     })
 
-    t.test('a revoked key stops working on every instance, the others of its project go on', async (t) => {
+    t.test("a revoked key stops working on every instance, and the project's other keys still work", async (t) => {
       const [one, two] = [
         await run(keys, ['create', '--project', 'a'], env),
         await run(keys, ['create', '--project', 'a'], env),
@@ -207,7 +207,7 @@ for (const storage of STORAGES) {
       await t.rejects(run(keys, ['rotate', '--project', 'q'], env), { message: /no such key to rotate/ })
     })
 
-    t.test('no key is kept', async (t) => {
+    t.test('no key is stored in plain text', async (t) => {
       const { clickhouse, close } = await openStore(clients[0]?.config ?? { DATA_DIR: '' })
       const rows = JSON.stringify(await clickhouse.rows('SELECT * FROM api_keys'))
       await close()
@@ -217,7 +217,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('a key that was made just now is good at once, on every instance', async (t) => {
+t.test('a new key works immediately on every instance', async (t) => {
   const env = await settingsFor(t, 'servers')
   const clients = [await startApp(t, env), await startApp(t, env)]
   for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is asked for')
@@ -227,7 +227,7 @@ t.test('a key that was made just now is good at once, on every instance', async 
     await until('a look-up', async () => (await answer(client, printedKeys(out).secretKey)) === 200)
 })
 
-t.test('without a service, keys are made in a store that a start has made, and nowhere else', async (t) => {
+t.test('without a service, keys can only be created in an existing store', async (t) => {
   const env = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent' }
   const command = (...args: string[]) => run(keys, args, env)
   await t.rejects(command('create', '--project', 'p'), { message: /no store in .*DATA_DIR/ })
@@ -256,7 +256,7 @@ t.test('without a service, keys are made in a store that a start has made, and n
   )
 })
 
-t.test('a database without the tables is no store for a command', async (t) => {
+t.test('commands refuse a database without the tables', async (t) => {
   const { url } = await startClickHouse(t)
   const other = new URL(url)
   other.pathname = '/mistyped'

@@ -37,7 +37,7 @@ async function fill({ call }: Client): Promise<void> {
   await call('GET', '/public/events')
 }
 
-t.test('queries on the store of a running service, and of one that was stopped', async (t) => {
+t.test('sql queries the store of a running or stopped service', async (t) => {
   const env = await settingsFor(t, 'embedded')
   const client = await startApp(t, env)
   await fill(client)
@@ -79,7 +79,7 @@ t.test('the queries in the manuals run as they are printed', async (t) => {
   )
 })
 
-t.test('on a server too, queries cannot change anything', async (t) => {
+t.test('sql cannot change anything on a server either', async (t) => {
   const { url } = await startClickHouse(t)
   const clickhouse = new ClickHouse({ url })
   await migrate(clickhouse)

@@ -16,7 +16,7 @@ function isPartOf(part: unknown, whole: unknown): boolean {
   return Object.entries(part).every(([, member], i) => isPartOf(member, members[i]?.[1]))
 }
 
-t.test('whatever is cut fits and is a part of the whole', async () => {
+t.test('fit returns a part of the value that fits', async () => {
   fc.assert(
     fc.property(objects, fc.integer({ min: 2, max: 2000 }), (value, room) => {
       const whole = JSON.parse(JSON.stringify(value))
@@ -32,7 +32,7 @@ t.test('whatever is cut fits and is a part of the whole', async () => {
   )
 })
 
-t.test('a short result is whole: the text is exact, and neither part can break a client', async () => {
+t.test('toResult keeps a short result complete, exact and safe for clients', async () => {
   const bodies = fc.record({
     status: fc.constant(1),
     error: fc.constant(null),
@@ -55,7 +55,7 @@ t.test('a short result is whole: the text is exact, and neither part can break a
   )
 })
 
-t.test('a number of the value is the number of the text, or a string with all its digits', async (t) => {
+t.test('toResult keeps numbers exact, as numbers or as strings', async (t) => {
   const numbers = {
     '9007199254740993': '9007199254740993',
     '12345678901234567.5': '12345678901234567.5',
@@ -76,7 +76,7 @@ t.test('a number of the value is the number of the text, or a string with all it
   }
 })
 
-t.test('a number of a million zeros takes no longer than its length', (t) => {
+t.test('toResult reads a number with a million zeros in linear time', (t) => {
   const number = `1.${'0'.repeat(1_000_000)}1`
   const before = performance.now()
   const { structuredContent } = toResult(`{"status":1,"error":null,"n":${number}}`, 'narrower')

@@ -15,7 +15,7 @@ const values = fc.jsonValue({ maxDepth: 3, stringUnit: 'binary' })
 const nearly = <T>(value: T) => fc.oneof({ weight: 4, arbitrary: fc.constant<unknown>(value) }, values)
 const names = fc.constantFrom(...TOOLS.map(({ name }) => name))
 
-t.test('no message is answered by an error of the service', async (t) => {
+t.test('no message causes an internal error', async (t) => {
   const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
   const methods = fc.constantFrom('initialize', 'server/discover', 'tools/list', 'tools/call', 'ping', 'toString')
   const messages = fc.record(
@@ -38,7 +38,7 @@ t.test('no message is answered by an error of the service', async (t) => {
   t.equal((await post({ jsonrpc: '2.0', id: 1, method: 'ping' })).statusCode, 200)
 })
 
-t.test('whatever a tool is given, it answers, or says what is wrong', async () => {
+t.test('a tool answers any arguments, or explains what is wrong', async () => {
   const fields = fc.oneof(fc.constantFrom('properties.n', 'event', 'user.a'), values)
   const questions = fc.record(
     {

@@ -27,7 +27,7 @@ async function send(messages: object[], answer: ProjectData['eventNames'], optio
   return lines.map((line) => JSON.parse(line).id)
 }
 
-t.test('calls in flight are answered when the input has ended', async (t) => {
+t.test('calls in flight are answered after the input has ended', async (t) => {
   const slowly = async () => {
     await wait(100)
     return '{"status":1,"error":null,"events":[]}'
@@ -37,7 +37,7 @@ t.test('calls in flight are answered when the input has ended', async (t) => {
   t.strictSame(await send([], slowly), [])
 })
 
-t.test('a call that is cancelled, or dropped by the signal, holds nothing up', async (t) => {
+t.test('a call that is cancelled or aborted does not block the end', async (t) => {
   const never = async (signal: AbortSignal) => {
     await once(signal, 'abort')
     throw signal.reason

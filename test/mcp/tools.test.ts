@@ -120,7 +120,7 @@ for (const over of TRANSPORTS) {
   })
 }
 
-t.test('cuts what is too long, and says so', async (t) => {
+t.test('a long result is cut, with a note', async (t) => {
   const assistant = await connect(t, url, { over: 'http' })
   const question = { kind: 'series', series: [{ event: '*' }], interval: 'hour', from: '2026-01-01', to: '2026-05-01' }
   const { value, note, json } = await callTool(assistant, 'query', { question })
@@ -131,7 +131,7 @@ t.test('cuts what is too long, and says so', async (t) => {
   t.equal(line?.points.length, 500)
 })
 
-t.test('a name that nothing has is told with the answer', async (t) => {
+t.test('an unknown name is reported with the answer', async (t) => {
   const assistant = await connect(t, url, { over: 'http' })
   const question = { kind: 'series', series: [{ event: 'veiw' }], ...RANGE }
   // On a slow machine the first answer may come before its warnings.

@@ -17,7 +17,7 @@ function only(properties: object | string, event = 'e') {
 
 const update = (value: object) => mixpanelUpdates(json(JSON.stringify(value)), request())
 
-t.test('all events and updates that were captured', async (t) => {
+t.test('mixpanel decodes all captured events and updates', async (t) => {
   let count = 0
   const operators = new Set<string>()
   for (const name of ['mixpanel', 'mixpanel-browser', 'mixpanel-unload', 'minimum']) {
@@ -59,7 +59,7 @@ t.test('all events and updates that were captured', async (t) => {
   t.strictSame([...operators].sort(), ['$add', '$append', '$remove', '$set', '$set_once', '$union', '$unset'])
 })
 
-t.test('whose event it is', async (t) => {
+t.test('mixpanelEvents finds the user of an event', async (t) => {
   const ids = { $device_id: 'd', $user_id: 'u', distinct_id: 'ada' }
   t.equal(only(ids).distinct_id, 'ada')
   t.equal(only({ ...ids, distinct_id: '' }).distinct_id, 'u')
@@ -68,7 +68,7 @@ t.test('whose event it is', async (t) => {
   t.equal(only('{"distinct_id":12345678901234567890}').distinct_id, '12345678901234567890', 'as it is spelled')
 })
 
-t.test('properties stay byte for byte, but for the token', async (t) => {
+t.test('mixpanelEvents keeps properties byte for byte, without the token', async (t) => {
   const rest = '"price": 9.90,"big":123456789012345678901234567890,"a":{"token":"wk_key"},"e":"\\u00e9"'
   t.equal(only(`{"token":"wk_key",${rest}}`).properties, `{${rest}}`)
   t.equal(only(`{${rest}, "token" : "wk_key" }`).properties, `{${rest} }`)
@@ -76,7 +76,7 @@ t.test('properties stay byte for byte, but for the token', async (t) => {
   t.equal(only('{"n":1}').properties, '{"n":1}', 'an event need not bring a token')
 })
 
-t.test('a token of its own', async (t) => {
+t.test('mixpanelEvents checks the token of each event', async (t) => {
   const text = JSON.stringify([
     { event: 'a', properties: { token: KEY } },
     { event: 'b', properties: { token: 'pk_second', x: 1 } },
@@ -95,7 +95,7 @@ t.test('a token of its own', async (t) => {
   t.match(reasonsOf(update({ $token: 'foreign', $distinct_id: 'a', $set: {} })), [[0, /another project/, 'token']])
 })
 
-t.test('times', async (t) => {
+t.test('mixpanelEvents reads and corrects times', async (t) => {
   const timeOf = (time: unknown) => Number(only({ time }).timestamp ?? NOW)
   t.equal(timeOf(1_700_000_000), 1_700_000_000_000, 's')
   t.equal(timeOf(1_795_291_912.646), 1_795_291_912_646, 's with decimals')
@@ -114,7 +114,7 @@ t.test('times', async (t) => {
   }
 })
 
-t.test('ids', async (t) => {
+t.test('mixpanelEvents reads insert_ids', async (t) => {
   t.equal(only({ $insert_id: 'i' }, 'a').insertId, only({ $insert_id: 'i', time: 5 }, 'a').insertId, 'without the time')
   t.not(only({ $insert_id: 'i' }, 'a').insertId, only({ $insert_id: 'i' }, 'b').insertId, 'equal ones of other events')
   t.not(only({ $insert_id: 'b:c' }, 'a').insertId, only({ $insert_id: 'c' }, 'a:b').insertId, 'wherever a colon is')
@@ -123,7 +123,7 @@ t.test('ids', async (t) => {
   t.ok((only({ $insert_id: 'i'.repeat(10_000) }).insertId?.length ?? 999) <= 255)
 })
 
-t.test('aliases', async (t) => {
+t.test('mixpanelEvents makes aliases', async (t) => {
   t.strictSame(only({ distinct_id: 'ada', $anon_distinct_id: '$device:1' }, '$identify').aliases, [
     ['ada', '$device:1'],
   ])
@@ -139,7 +139,7 @@ function rest(event: string, properties: object) {
   return messages.slice(1).map(({ index: _, ...message }) => message)
 }
 
-t.test('identify, as browsers and as servers say it', async (t) => {
+t.test('mixpanelEvents decodes $identify of browsers and servers', async (t) => {
   const change = { type: 'change', identifies: true, operations: [], insertId: undefined, time: NOW }
   const link = (distinctId: string, alias: string) => ({ type: 'alias', distinctId, alias, link: 'inferred' })
   t.strictSame(rest('$identify', { distinct_id: 'ada', $anon_distinct_id: 'd' }), [
@@ -155,7 +155,7 @@ t.test('identify, as browsers and as servers say it', async (t) => {
   t.strictSame(rest('$identify', { $identified_id: '$anonymous', $anon_id: 'd' }), [])
 })
 
-t.test('a device and its user on one event', async (t) => {
+t.test('mixpanelEvents links a device and a user on one event', async (t) => {
   const ids = { $device_id: 'd', $user_id: 'ada' }
   // Events of the device may have either name: that of browsers has the prefix.
   const links = ['$device:d', 'd'].map((alias) => ({ type: 'alias', distinctId: 'ada', alias, link: 'inferred' }))
@@ -170,7 +170,7 @@ t.test('a device and its user on one event', async (t) => {
   t.equal(aliasesOf(twice).length, 2, 'said once in a request')
 })
 
-t.test('a merge of two users is nobody’s event', async (t) => {
+t.test('mixpanelEvents stores a merge of two users without a user', async (t) => {
   const ids = { $distinct_ids: ['ada', 'a@b.c'] }
   t.strictSame(rest('$merge', ids), [{ type: 'alias', distinctId: 'ada', alias: 'a@b.c', link: 'merge' }])
   t.equal(only({ ...ids, distinct_id: 'ada', $user_id: 'ada', $device_id: 'd' }, '$merge').distinct_id, '$anonymous')
@@ -184,7 +184,7 @@ t.test('a merge of two users is nobody’s event', async (t) => {
   }
 })
 
-t.test('updates of profiles and groups', async (t) => {
+t.test('mixpanelUpdates decodes updates of profiles and groups', async (t) => {
   const user = { $token: KEY, $distinct_id: 'ada' }
   const operations = {
     $set: { a: 1 },
@@ -224,7 +224,7 @@ t.test('updates of profiles and groups', async (t) => {
   t.match(update({ $token: KEY, $group_key: 'c', $group_id: 7, $delete: '' }), [{ distinctId: '$group:c:7' }])
 })
 
-t.test('one at fault costs the others nothing', async (t) => {
+t.test('an invalid message does not affect the others', async (t) => {
   const good = { event: 'good', properties: { token: KEY } }
   const messages = mixpanelEvents(json(JSON.stringify([good, 1, { event: 'x', properties: [1] }, good])), request())
   t.equal(eventsOf(messages).length, 2)
@@ -245,7 +245,7 @@ t.test('one at fault costs the others nothing', async (t) => {
   t.notMatch(JSON.stringify(updates), KEY, 'no key in a dead letter')
 })
 
-t.test('one event on each line', async (t) => {
+t.test('linesToArray reads one event per line', async (t) => {
   t.equal(linesToArray('[{"a":1},\n{"b":2}]'), '[{"a":1},\n{"b":2}]')
   t.equal(linesToArray('{\n "a": 1\n}\n'), '{\n "a": 1\n}\n')
   t.equal(linesToArray('{"a":1.0}\r\n\n{"b":2}\n'), '[{"a":1.0}\r,{"b":2}]')

@@ -120,7 +120,7 @@ const DECODERS: Record<string, Door> = {
   },
 }
 
-t.test('JSON comes out as it went in, in whatever it is wrapped', async () => {
+t.test('unwrapSdkBody returns the JSON unchanged from any wrapping', async () => {
   const wrap = fc.constantFrom<(text: string) => string>(
     (json) => json,
     (json) => Buffer.from(json).toString('base64'),
@@ -140,7 +140,7 @@ t.test('JSON comes out as it went in, in whatever it is wrapped', async () => {
   )
 })
 
-t.test('any bytes are taken or refused in words', async () => {
+t.test('unwrapSdkBody reads any bytes or refuses them with a message', async () => {
   const bytes = fc.oneof(
     fc.uint8Array(),
     fc.string().map((each) => Buffer.from(each)),
@@ -156,7 +156,7 @@ t.test('any bytes are taken or refused in words', async () => {
   )
 })
 
-t.test('no message takes another with it, and none is lost without a reason', async () => {
+t.test('an invalid message does not affect others and becomes a fault with a reason', async () => {
   for (const [name, { decode, good, wrap }] of Object.entries(DECODERS)) {
     const goodText = JSON.stringify(good)
     fc.assert(
@@ -190,7 +190,7 @@ function checkTexts(message: SdkMessage): void {
   }
 }
 
-t.test('any request is decoded or refused in words', async () => {
+t.test('any request is decoded or refused with a message', async () => {
   const decoders = Object.values(DECODERS).map(({ decode }) => decode)
   fc.assert(
     fc.property(fc.oneof(jsonText, messageText), fc.constantFrom(...decoders), (body, decode) => {
@@ -204,7 +204,7 @@ t.test('any request is decoded or refused in words', async () => {
   )
 })
 
-t.test('any row of an export is decoded or refused in words', async () => {
+t.test('any row of an export is decoded or refused with a message', async () => {
   fc.assert(
     fc.property(messageText, fc.constantFrom(...Object.values(VENDORS)), fc.boolean(), (row, vendor, isTable) => {
       try {
@@ -218,7 +218,7 @@ t.test('any row of an export is decoded or refused in words', async () => {
   )
 })
 
-t.test('values that break what converts them', async (t) => {
+t.test('values whose conversion throws become faults', async (t) => {
   const names = NAMES.split(' ')
   for (const [name, { decode, good, wrap }] of Object.entries(DECODERS)) {
     const goodText = JSON.stringify(good)
@@ -234,7 +234,7 @@ t.test('values that break what converts them', async (t) => {
   }
 })
 
-t.test('an error that nobody foresaw is the fault of its message', async (t) => {
+t.test('decodeEach turns an unexpected error into a fault of its message', async (t) => {
   const values = json('[{"a":1},{"a":2,"token":"wk_k\\u0065y"},{"a":3}]').elements()
   const messages = decodeEach(values, request, (row) => {
     if (row.value('a') === 2) throw new RangeError('Maximum call stack size exceeded')
@@ -247,7 +247,7 @@ t.test('an error that nobody foresaw is the fault of its message', async (t) => 
   ])
 })
 
-t.test('no reason quotes the key', async (t) => {
+t.test('the reason of a fault never quotes the key', async (t) => {
   const event = (more: object) => ({ event_type: '$identify', user_id: 'u', ...more })
   const events = [event({ time: KEY }), event({ user_properties: { [`$${KEY}`]: { a: 1 } } })]
   const messages = amplitudeMessages(json(JSON.stringify({ events })), request)
@@ -255,7 +255,7 @@ t.test('no reason quotes the key', async (t) => {
   t.notMatch(JSON.stringify(messages), KEY)
 })
 
-t.test('no spelling of a key is in a dead letter', async () => {
+t.test('a dead letter contains no spelling of the key', async () => {
   const spelled = (character: string) => {
     const digits = character.charCodeAt(0).toString(16).padStart(4, '0')
     const itself = JSON.stringify(character).slice(1, -1)

@@ -151,7 +151,7 @@ for (const [name, [content, reason, ...args]] of Object.entries(FAULTS)) {
   })
 }
 
-t.test('a head that is right is not refused', async (t) => {
+t.test('a valid head is accepted', async (t) => {
   const right: Record<string, string | Buffer> = {
     'a line': good.trimEnd(),
     'a line that ends with CR': good.replace('\n', '\r'),
@@ -203,7 +203,7 @@ buy,u5,soon,1,1,true,2024-01-03,x
   t.equal((await run(['--dry-run', '-'], good)).stdout.includes(good), true)
 })
 
-t.test('a stream that pauses is looked at as far as it has come', async (t) => {
+t.test('a stream that pauses is inspected as far as it has arrived', async (t) => {
   const stdin = new PassThrough()
   const stderr = new PassThrough()
   const signal = new AbortController().signal
@@ -214,7 +214,7 @@ t.test('a stream that pauses is looked at as far as it has come', async (t) => {
   await t.rejects(ended, /HTML/)
 })
 
-t.test('a folder: the first file that cannot be right stops the import', async (t) => {
+t.test('the first impossible file in a folder stops the import', async (t) => {
   const folder = join(await temporaryFolder(t), 'all')
   await mkdir(folder)
   await writeFile(join(folder, 'a.csv'), 'event;distinct_id\na;u\n')

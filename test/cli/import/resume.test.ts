@@ -5,7 +5,7 @@ import type { CommandIo } from '../../../src/cli/command.js'
 import type { ImportOptions } from '../../../src/cli/import/options.js'
 import { chooseImportPaths } from '../../../src/cli/import/resume.js'
 
-t.test('inputs of one name in directories that are not writable do not share their progress', async (t) => {
+t.test('inputs of the same name in read-only directories do not share their progress', async (t) => {
   const stderr = new PassThrough()
   const pathsIn = (folder: string) => {
     return chooseImportPaths(`${folder}/events.ndjson`, {} as ImportOptions, { stderr } as unknown as CommandIo)

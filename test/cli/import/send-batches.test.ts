@@ -76,7 +76,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('lines that are no events as they are: what can be rewritten is stored, the others are rejected', async (t) => {
+t.test('lines that are not valid events are rewritten if possible, or rejected', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const path = join(await temporaryFolder(t), 'events.ndjson')
   const good = (n: number, more = '') =>
@@ -133,7 +133,7 @@ t.test('lines that are no events as they are: what can be rewritten is stored, t
   t.equal(await readFile(`${path}.rejects.ndjson`, 'utf8'), rejects)
 })
 
-t.test('an import that has to wait says why, and once', async (t) => {
+t.test('an import that waits says why, once', async (t) => {
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
   const accepted = answer(200, '{"status":1,"error":null,"accepted":1}')

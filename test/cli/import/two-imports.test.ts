@@ -11,7 +11,7 @@ import { runCommand } from '../command-line.js'
 /** What the service says of a key before anything is sent. */
 const KEY = '{"status":1,"error":null,"key":{"kind":"secret","project":"default"}}'
 
-t.test('of two imports of a file at once, one ends with a sentence', async (t) => {
+t.test('of two concurrent imports of a file, one ends with an explanation', async (t) => {
   let stored = 0
   let release = () => {}
   const isRefused = new Promise<void>((resolve) => {

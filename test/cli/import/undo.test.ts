@@ -89,7 +89,7 @@ for (const storage of [...STORAGES, 'embedded lanes'] as const) {
       t.strictSame(await counts(), {})
     })
 
-    t.test('one that was killed, and resumed', async (t) => {
+    t.test('an import that was killed and resumed is undone', async (t) => {
       const rows = rowsOf(40_000, (n) => (n % 3 === 0 ? { insert_id: `killed ${n}` } : {}))
       const file = await fileOf(folder, 'killed', rows)
       const importer = startCommand(['import', '--url', service.url, file])
@@ -136,7 +136,7 @@ t.test('an undo that was killed is completed, and nothing is imported before', a
   t.strictSame(await counts(), { other: 10 })
 })
 
-t.test('at a terminal, it asks', async (t) => {
+t.test('undo asks for confirmation on a terminal', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const { succeed, counts } = commandsOf(service)
   const file = await fileOf(await temporaryFolder(t), 'file', rowsOf(10))
@@ -164,7 +164,7 @@ t.test('at a terminal, it asks', async (t) => {
   t.strictSame(await counts(), {})
 })
 
-t.test('what cannot be undone', async (t) => {
+t.test('undo refuses imports that cannot be undone', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const { run, succeed, counts } = commandsOf(service)
   const folder = await temporaryFolder(t)

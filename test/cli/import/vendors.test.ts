@@ -89,7 +89,7 @@ const STORIES: Record<string, (tag: string) => Story> = {
   },
 }
 
-t.test('what a vendor exports gives what the same messages give live', async (t) => {
+t.test("a vendor's export imports the same data as its live messages", async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const folder = await temporaryFolder(t)
   const call = async (path: string, body?: unknown, headers: object = { ...json, 'x-api-key': SECRET_KEY }) => {
@@ -176,7 +176,7 @@ t.test('what a vendor exports gives what the same messages give live', async (t)
     t.same((await user('here')).properties, { plan: 'y' })
   })
 
-  t.test('what is refused is listed by its line, and costs the others nothing', async (t) => {
+  t.test('refused changes are listed by line and do not affect others', async (t) => {
     const rows = [
       { distinct_id: 'r-1', properties: '{"n":1}' },
       { distinct_id: '$anonymous', properties: '{"n":1}' },
