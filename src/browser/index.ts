@@ -1,7 +1,7 @@
 export interface SessionOptions {
   /** address of the service, such as `https://tallyhouse.example.com` */
   url: string
-  /** the project's public key; a secret key is refused, as every visitor could read it */
+  /** the project's public key; a secret key is refused, because every visitor could read it */
   publicKey: string
   /** the visitor: 1 to 255 characters */
   distinct_id: string
@@ -17,8 +17,8 @@ export interface SessionOptions {
    */
   timeoutMs?: number
   /**
-   * whether a page that unloads without a navigation ends the session, as the tab was probably
-   * closed; default true
+   * whether a page that unloads without a navigation ends the session, because the tab was probably closed; default
+   * true
    */
   endOnClose?: boolean
   /** called for each call that failed; the next heartbeat retries unless the failure is permanent */

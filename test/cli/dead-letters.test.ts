@@ -19,7 +19,7 @@ const shards = Shards.of(clickhouse)
 
 let clock = 1_760_000_000_000n
 
-/** A letter of this body, as the writer leaves it. */
+/** A dead letter with this body, as the writer stores it. */
 async function letter(
   body: string | Buffer,
   kind: 'events' | 'profiles' = 'events',
@@ -129,7 +129,7 @@ t.test('a replay that was interrupted, or runs twice concurrently, stores nothin
   await Promise.all([1, 2, 3].map((now) => replayDeadLetter(shards, found, now)))
   const count = async () => (await stored()).filter(({ event }) => event === 'once').length
   t.equal(await count(), 1)
-  // As if it had never been noted, and the token were forgotten.
+  // Simulates a replay that was not recorded, with a forgotten token.
   await clickhouse.command('TRUNCATE TABLE dead_letter_replays')
   await clickhouse.command(`ALTER TABLE events MODIFY SETTING non_replicated_deduplication_window = 0`)
   t.teardown(() => clickhouse.command('ALTER TABLE events RESET SETTING non_replicated_deduplication_window'))

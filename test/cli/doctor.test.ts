@@ -7,7 +7,7 @@ import { startSdkApp } from '../routes/vendors/sdk-app.js'
 
 const NAMES = ['segment', 'rudder', 'jitsu', 'posthog', 'mixpanel', 'amplitude', 'openpanel']
 
-/** What the command printed, and how it ended. */
+/** Runs the command and returns its output and exit code. */
 async function doctor(args: string[], env: NodeJS.ProcessEnv = {}) {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
   const printed = Promise.all([text(stdout), text(stderr)])

@@ -97,7 +97,7 @@ for (const storage of STORAGES) {
       t.match(await tallyhouse.getUser('tablet/2'), { distinct_id: 'tablet/2', properties: { name: 'Tablet' } })
       t.match(await tallyhouse.getUser('uma'), { distinct_id: 'uma', properties: { name: 'Uma' } })
       await t.rejects(tallyhouse.removeAlias('uma', 'tablet/2'), { code: 'not_found', status: 404 })
-      // A URL would lead to the user itself.
+      // A URL with this id would refer to the user itself.
       for (const name of ['', '.', '..'])
         await t.rejects(tallyhouse.removeAlias('uma', name), { code: 'invalid_request' })
       t.match(await tallyhouse.getUser('uma'), { distinct_id: 'uma' })

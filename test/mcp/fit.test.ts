@@ -5,7 +5,7 @@ import { toResult } from '../../src/mcp/results.js'
 
 const objects = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 6, stringUnit: 'binary' }))
 
-/** Whether a value is another one with ends of lists, members and texts left out. */
+/** Whether a value is another one with cut lists, members and texts. */
 function isPartOf(part: unknown, whole: unknown): boolean {
   if (typeof part === 'string' && typeof whole === 'string') {
     return part === whole || (part.endsWith('…') && whole.startsWith(part.slice(0, -1)))

@@ -22,7 +22,7 @@ async function makeKeyOf(kind: string): Promise<string> {
   const { stdout, stderr } = await runCommand(['keys', 'create', '--project', 'p', '--kind', kind], '', settings)
   const key = /=([a-z]k_[\w-]{43})/.exec(stdout)?.[1]
   if (key === undefined) throw new Error(stderr)
-  // Unknown keys are looked for once a second.
+  // Unknown keys are looked up once per second.
   await until('the key', async () => (await post(LIST, { 'x-api-key': key })).statusCode !== 401)
   return key
 }
@@ -145,7 +145,7 @@ t.test('a question is aborted when the client hangs up or cancels it', async (t)
     )
   }
   const begun = () => until('the question', async () => (await running()).length > 0)
-  // By itself, it would take the 30 s of QUERY_TIMEOUT.
+  // Without the abort, it would take the 30 s of QUERY_TIMEOUT.
   const ended = () => until('its end', async () => (await running()).length === 0, 20_000)
 
   const { port } = client.app.server.address() as AddressInfo

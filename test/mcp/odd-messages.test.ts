@@ -57,7 +57,7 @@ t.test('a tool answers any arguments, or explains what is wrong', async () => {
   const schemas = new Map(TOOLS.map(({ name, schema }) => [name, schema.properties]))
   await fc.assert(
     fc.asyncProperty(names, given, async (name, all) => {
-      // What a tool does not know is refused before the rest is looked at.
+      // Unknown arguments are refused before the others are checked.
       const known = Object.entries(all).filter(([argument]) => Object.hasOwn(schemas.get(name) ?? {}, argument))
       const params = { name, arguments: Object.fromEntries(known) }
       const { result } = (await post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })).json()

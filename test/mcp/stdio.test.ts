@@ -14,7 +14,10 @@ const initialize = {
 const call = { id: 2, method: 'tools/call', params: { name: 'list_events', arguments: {} } }
 const cancel = { method: 'notifications/cancelled', params: { requestId: 2 } }
 
-/** Sends messages and closes the input at once. @param answer of the tool */
+/**
+ * Sends messages and closes the input immediately.
+ * @param answer of the tool
+ */
 async function send(messages: object[], answer: ProjectData['eventNames'], options: { signal?: AbortSignal } = {}) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()]
   const data = { eventNames: answer } as ProjectData

@@ -26,7 +26,7 @@ t.test('amplitudeMessages decodes all captured events', async (t) => {
   let count = 0
   for (const name of ['amplitude-node', 'amplitude-browser', 'minimum']) {
     for (const { method, call, sdk, unwrapped } of readCapture(name)) {
-      // Amplitude refuses that, too.
+      // Amplitude refuses this, too.
       if (call === 'track without ids') continue
       if (method !== 'POST' || !sdk.includes('amplitude') || !unwrapped.startsWith('{')) continue
       const sent: Record<string, unknown>[] = JSON.parse(unwrapped).events

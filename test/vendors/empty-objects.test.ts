@@ -10,7 +10,7 @@ import { segmentMessages } from '../../src/vendors/segment.js'
 import { VENDORS, type VendorName } from '../../src/vendors/vendors.js'
 import { json, request } from './sdk-messages.js'
 
-/** A value to be put in place of an object, in a message that is right without it. */
+/** A value to replace an object in an otherwise valid message. */
 type Messages = (value: unknown) => object
 
 const ISO = '2024-01-01T00:00:00Z'
@@ -95,7 +95,7 @@ const DOORS: [name: string, decode: (text: string) => SdkMessage[], fields: Reco
   ],
 ]
 
-/** What a message says, but for what is kept of it as it was sent. */
+/** The decoded message, without the parts that are stored as they were sent. */
 function said(messages: SdkMessage[], index: number): unknown[] {
   return messages
     .filter((message) => message.index === index)

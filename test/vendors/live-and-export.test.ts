@@ -19,7 +19,7 @@ const LIVE: Record<VendorName, Decoder> = {
   mixpanel: mixpanelEvents,
   amplitude: amplitudeMessages,
 }
-/** What a request puts around its messages. */
+/** Wraps messages like a request. */
 const ENVELOPES: Record<VendorName, (messages: object[]) => object> = {
   segment: (batch) => ({ batch }),
   posthog: (batch) => ({ api_key: 'wk_key', batch }),
@@ -35,7 +35,7 @@ function live(vendor: VendorName, ...messages: object[]): SdkMessage[] {
   return LIVE[vendor](json(JSON.stringify(ENVELOPES[vendor](messages))), request())
 }
 
-/** Without what the vendor's own columns say, and the place in the request. */
+/** Removes the vendor's own columns and the index in the request. */
 function essence(vendor: VendorName, messages: readonly SdkMessage[]): unknown[] {
   return messages.map(({ index: _, ...message }) => {
     if (message.type !== 'event') return message
@@ -45,7 +45,7 @@ function essence(vendor: VendorName, messages: readonly SdkMessage[]): unknown[]
   })
 }
 
-/** The same messages as an SDK sends them, and as the vendor exports them. */
+/** The same messages, from an SDK and from an export. */
 const SAME: Record<VendorName, [what: string, live: object, exported: object][]> = {
   segment: [
     ...[

@@ -56,7 +56,7 @@ t.test('decompressLzString reads or refuses any other text like lz-string', asyn
       } catch {
         own = null
       }
-      // The package takes the end of the text for one of several ends, so only what both read is compared.
+      // The package accepts several endings of the text, so only what both read is compared.
       return own === null || own === decompressFromBase64(`${base64}AAAA`) || own === decompressFromBase64(base64)
     }),
     { seed: 39, numRuns: 3_000 },

@@ -6,7 +6,7 @@ import { aliasesOf, changesOf, eventsOf, json, KEY, NOW, reasonsOf, request } fr
 
 const UPDATE = /^\$(set|set_once|add|append|union|remove|unset)$/
 
-/** The event with these properties, its token among them. */
+/** The event with these properties, including its token. */
 function only(properties: object | string, event = 'e') {
   const text = typeof properties === 'string' ? properties : JSON.stringify({ token: KEY, ...properties })
   const messages = mixpanelEvents(json(`{"event":${JSON.stringify(event)},"properties":${text}}`), request())
@@ -105,7 +105,7 @@ t.test('mixpanelEvents reads and corrects times', async (t) => {
   t.equal(timeOf('2023-11-14T22:13:20.000Z'), 1_700_000_000_000)
   t.equal(timeOf('1700000000123'), 1_700_000_000_123)
   for (const time of [undefined, null]) t.equal(timeOf(time), NOW, JSON.stringify(time))
-  // The last is beyond what can be stored.
+  // The last one is out of the storable range.
   for (const time of ['soon', '', -1, [1], {}, true, 1e300, 99_999_999_999]) {
     const [fault] = mixpanelEvents(json(JSON.stringify({ event: 'e', properties: { time } })), request())
     t.match(fault, { type: 'fault', field: 'timestamp', reason: `The time ${JSON.stringify(time)} ` })
@@ -133,7 +133,7 @@ t.test('mixpanelEvents makes aliases', async (t) => {
   t.strictSame(only({ distinct_id: 'ada', alias: 'a@b.c' }, 'renamed').aliases, [])
 })
 
-/** What an event says besides that it happened. */
+/** The messages of an event other than the event itself. */
 function rest(event: string, properties: object) {
   const messages = mixpanelEvents(json(JSON.stringify({ event, properties })), request())
   return messages.slice(1).map(({ index: _, ...message }) => message)
@@ -157,7 +157,7 @@ t.test('mixpanelEvents decodes $identify of browsers and servers', async (t) => 
 
 t.test('mixpanelEvents links a device and a user on one event', async (t) => {
   const ids = { $device_id: 'd', $user_id: 'ada' }
-  // Events of the device may have either name: that of browsers has the prefix.
+  // Events of the device may have either name; browsers use the prefix.
   const links = ['$device:d', 'd'].map((alias) => ({ type: 'alias', distinctId: 'ada', alias, link: 'inferred' }))
   t.strictSame(rest('e', ids), links)
   t.strictSame(rest('e', { ...ids, distinct_id: 'grace' }), links)

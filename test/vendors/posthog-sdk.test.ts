@@ -47,7 +47,7 @@ t.test('posthogMessages decodes all captured events', (t) => {
         t.equal(stored.event, sent[i].event)
         t.equal(stored.distinct_id, sent[i].distinct_id ?? properties.distinct_id)
         t.equal($posthog.timestamp, sent[i].timestamp)
-        // An exception quotes the lines of the program, whatever is in them.
+        // An exception quotes lines of the program, which may contain anything.
         t.ok(stored.event === '$exception' || !text.includes(key), 'no key')
         count++
       }

@@ -12,7 +12,7 @@ async function unwrap(body: Buffer | string, query = '') {
   return [json.toString(), Object.fromEntries(fields)]
 }
 
-/** As `encodeURIComponent`, but of the bytes that a browser's `escape` makes of each half of a pair. */
+/** Like `encodeURIComponent`, but encodes each half of a surrogate pair separately, as old SDKs do. */
 function cesu8(text: string): Buffer {
   const unit = (code: number) =>
     code < 0x80
@@ -28,7 +28,7 @@ t.test('unwrapSdkBody reads every captured request', async (t) => {
   for (const name of CAPTURES.split(' ')) {
     for (const { body, query, headers, unwrapped, path } of readCapture(name)) {
       if (body.length === 0 && !query.includes('data=')) continue
-      // Without its Content-Encoding, which is gzip wherever there is one, the bytes say what it is.
+      // The Content-Encoding, which is always gzip, is not passed, so the bytes must show it.
       const [json] = await unwrap(body, query.slice(1))
       // The recorder could not read CESU-8.
       const wanted = JSON.parse(unwrapped.replaceAll('\uFFFD'.repeat(6), '😀'))

@@ -22,10 +22,10 @@ import { json } from './sdk-messages.js'
 const KEY = 'wk_key'
 const LIMIT = 1_000_000
 const request: SdkRequest = { key: KEY, receivedAt: 1e12, header: () => undefined, fields: new Map() }
-/** A fixed seed, so that a failure is there again. */
+/** A fixed seed, so that failures are reproducible. */
 const runs = { numRuns: 1000, seed: 39 }
 
-/** Texts of values whose members stand in for methods, or that are at a limit. */
+/** Values whose members shadow methods, or that are at a limit. */
 const HOSTILE = [
   '{"toString":""}',
   '{"valueOf":5,"toString":null}',
@@ -109,7 +109,7 @@ const DECODERS: Record<string, Door> = {
     wrap: array,
   },
   openpanel: {
-    // One message a request.
+    // One message per request.
     decode: (body, request) => {
       return body.elements().flatMap((each, index) => {
         return openpanelMessages(each, request).map((message) => ({ ...message, index }))
@@ -172,12 +172,12 @@ t.test('an invalid message does not affect others and becomes a fault with a rea
   }
 })
 
-/** Whether a message may say nothing that is kept. */
+/** Whether a message may have nothing to store. */
 function isQuiet(name: string, text: string): boolean {
   return name === 'amplitude mappings' || /replay|alias|assign_group/.test(text)
 }
 
-/** All that is stored of a message is JSON. */
+/** Everything stored of a message is JSON. */
 function checkTexts(message: SdkMessage): void {
   if (message.type === 'change') message.operations.map((operations) => JSON.parse(operations))
   if (message.type === 'fault') JSON.parse(message.text)

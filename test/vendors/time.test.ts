@@ -1,7 +1,7 @@
 import t from 'tap'
 import { toMilliseconds } from '../../src/vendors/time.js'
 
-/** With a zone, which the short way does not read. */
+/** With a zone, which the fast path does not read. */
 const slowly = (text: string) => toMilliseconds(text.replace('Z', '+00:00'), 'iso')
 
 t.test('toMilliseconds reads the format of toISOString like any other', async (t) => {

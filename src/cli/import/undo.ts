@@ -21,7 +21,7 @@ export interface UndoOptions extends Pick<ImportOptions, 'target' | 'stateFile' 
 
 /** Batches per call: up to 200 000 events. */
 const BATCHES = 200
-/** Deletion takes time, and the service responds after it. */
+/** The service responds only after the deletion. */
 const TIMEOUT_MS = 120_000
 const ID_MEMORY_MS = (OLD_ID_BUCKETS + 1) * INSERT_ID_BUCKET_MS
 

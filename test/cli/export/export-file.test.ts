@@ -37,7 +37,7 @@ async function track(service: Service, event: object): Promise<void> {
   t.equal(response.status, 200)
 }
 
-/** A way to the service on which an export stalls after so many bytes, so that its reader is killed in the middle. */
+/** A proxy that stalls an export after this many bytes, so that it is killed in the middle. */
 async function stallingWay(t: Test, url: string) {
   const way = { url: '', mostBytes: Number.POSITIVE_INFINITY }
   const server = createServer((asked, reply) => {
@@ -96,7 +96,7 @@ t.test('export writes what was imported', async (t) => {
     }
     way.mostBytes = Number.POSITIVE_INFINITY
     t.ok((await readFile(path)).length < whole.stdout.length, 'it was killed in the middle')
-    // As if it had been killed between a page and the note of it.
+    // Simulates a kill between writing a page and recording it.
     await writeFile(path, 'half a page', { flag: 'a' })
     const last = await runCommand(to('--output', path))
     t.equal(last.code, 0, last.stderr)

@@ -30,8 +30,8 @@ const headers = (pending = 0) => ({
 })
 
 /**
- * A response of these chunks, each sent when the one before was read; then it breaks off if it is to. A real connection
- * that breaks drops what was not read, so that it is not known how far a reader gets.
+ * A response of these chunks, each sent once the previous one was read; then it breaks off if requested. A real
+ * broken connection would drop unread bytes, so the reader's progress would be random.
  */
 function chunked(chunks: Uint8Array[], breaks: boolean): Response {
   let sent = 0

@@ -9,7 +9,7 @@ import type { FetchResponse } from '../../../src/client/connection.js'
 
 const HEAD = 'HTTP/1.1 200 OK\r\nX-Many: a\r\nx-many: b\r\n'
 
-/** A server that answers each connection as told, and what it was asked. */
+/** A server that answers each connection as given, and records the requests. */
 async function serverOf(t: Test, answer: (socket: Socket) => Promise<void> | void) {
   const asked: string[] = []
   const sockets = new Set<Socket>()
@@ -72,7 +72,7 @@ t.test('blockFetch returns a body as it was sent, however it is split', async (t
   const lengths = fc.oneof(fc.integer({ min: 0, max: 3000 }), fc.integer({ min: 0, max: 4 * BLOCK_BYTES }))
   await fc.assert(
     fc.asyncProperty(lengths, sizes, sizes, fc.boolean(), async (length, chunks, cuts, isChunked) => {
-      // What looks like the framing is in the body, too.
+      // The body contains bytes that look like framing.
       const body = Buffer.alloc(length, '0\r\n\r\nHTTP/1.1 5\r\n')
       const large = (size: number) => Math.max(size, Math.ceil(length / 300))
       writes = cuts.map(large)

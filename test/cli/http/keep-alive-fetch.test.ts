@@ -42,7 +42,7 @@ t.test('an abort ends the call', async (t) => {
   await t.rejects(get(200, AbortSignal.abort()), { name: 'AbortError' })
 })
 
-/** A server that answers each request on a connection in the same way, and how many connections it had. */
+/** A server that answers each request in the same way, and counts its connections. */
 async function rawServer(t: Test, answer: (socket: Socket, request: string) => void) {
   const sockets: Socket[] = []
   const raw = createRawServer((socket) => {

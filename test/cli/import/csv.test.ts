@@ -144,7 +144,7 @@ t.test('stray quotes anywhere: at most their own rows are lost, and every line i
   t.end()
 })
 
-/** The bytes that are searched or turned into text while something runs. */
+/** Counts the bytes that are searched or decoded while a function runs. */
 function workOf(run: () => void): number {
   const { indexOf, toString: textOf } = Buffer.prototype
   let bytes = 0

@@ -12,7 +12,7 @@ interface Ended {
   stderr: string
 }
 
-/** The command with a service that is not there: it is an error to call it. */
+/** Runs the command with an unreachable service, so any call is an error. */
 async function run(args: string[], stdin: string | Buffer = ''): Promise<Ended> {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()]
   const io = {
@@ -44,7 +44,7 @@ t.before(async () => {
 const utf16 = (text: string) => Buffer.from(text, 'utf16le')
 const good = '{"event":"a","distinct_id":"u","timestamp":1700000000000}\n'
 
-/** Inputs that cannot be right, with options, and what is said about them. */
+/** Impossible inputs, with options and the expected message. */
 const FAULTS: Record<string, [content: string | Buffer, reason: RegExp, ...args: string[]]> = {
   'a web page': ['<!DOCTYPE html><html><body>Sign in</body></html>', /HTML or XML.*begins with "<!DOCTYPE html>/],
   XML: ['<?xml version="1.0"?><events/>', /HTML or XML/],

@@ -218,7 +218,7 @@ t.test('compressed files are read as the text in them', async (t) => {
   t.strictSame(eventsOf(await batchesOf(pieces(await readFile(zstd), [999]))), lines, 'from a stream, too')
 })
 
-/** An archive of one file, as APPNOTE 6.3.9 of PKWARE lays it out. */
+/** A zip archive with one file, as in PKWARE's APPNOTE 6.3.9. */
 function zipOf(name: string, content: Buffer, isDeflated: boolean): Buffer {
   const data = isDeflated ? deflateRawSync(content) : content
   const common = Buffer.alloc(26)
@@ -249,7 +249,7 @@ t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
     await writeFile(path, whole)
     t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
     const damaged = Buffer.from(whole)
-    // A digit of an event in a stored file, so that everything but the sum is right.
+    // Changes a digit of an event in a stored file, so that only the checksum is wrong.
     const at = isDeflated ? 600 : whole.indexOf('timestamp":1') + 11
     damaged[at] = (damaged[at] ?? 0) ^ 1
     await writeFile(path, damaged)

@@ -7,7 +7,10 @@ import { temporaryFolder } from '../../helper.js'
 const reject = (line: number) => ({ line, reason: 'why', row: '{}' })
 const text = (...lines: number[]) => lines.map((line) => `${JSON.stringify(reject(line))}\n`).join('')
 
-/** Writes a reject as an import does that resumes behind so many bytes. @returns the recorded bytes */
+/**
+ * Writes a reject like an import that resumes after this many bytes.
+ * @returns the recorded bytes
+ */
 async function write(path: string, bytes: number, line: number): Promise<number> {
   const file = new RejectsFile(path, bytes)
   const recorded = await file.write([reject(line)])

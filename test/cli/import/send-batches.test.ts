@@ -39,7 +39,7 @@ for (const storage of STORAGES) {
     const proxy = await TcpProxy.open(t, service.url)
     proxy.delayMs = 50
     const folder = await temporaryFolder(t)
-    // All events differ, so that a batch that is stored twice is noticed.
+    // All events differ, so that a batch stored twice is noticed.
     const copies = Array.from({ length: 12 }, (_, copy) => `, "copy":${copy}.0 }`)
     const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
     const path = join(folder, 'events.ndjson')
@@ -114,7 +114,7 @@ t.test('lines that are not valid events are rewritten if possible, or rejected',
   ])
   t.equal(found.length, 3)
 
-  // As if the command had been killed before it noted what was acknowledged.
+  // Simulates a kill before the acknowledgements were recorded.
   const state = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
   const done = {
     ...state.done,

@@ -66,7 +66,7 @@ t.test('imports of tables', async (t) => {
     const path = join(folder, 'again.csv')
     const state = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
     t.match(state.guesses, { time: 's', types: [['n', { name: 'number', isGiven: false }]] })
-    // As if it was killed after its first batch, by a version that guessed otherwise.
+    // Simulates a kill after the first batch, with other guesses in the state.
     const offset = Buffer.byteLength(head + rows.slice(0, 1000).join(''))
     const done = { ...state.done, batches: 1, offset, line: 1001, accepted: 1000 }
     const sent = [{ upTo: 64, at: new Date().toISOString() }]

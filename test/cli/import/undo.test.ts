@@ -9,7 +9,7 @@ import { runCommand, startCommand } from '../command-line.js'
 
 type Row = Record<string, unknown>
 
-/** A file of events of one name, and what a user does with it. */
+/** A file of events with one name, and commands on it. */
 async function fileOf(folder: string, event: string, rows: Row[]) {
   const path = join(folder, `${event}.ndjson`)
   await writeFile(path, rows.map((row) => `${JSON.stringify({ event, distinct_id: 'u', ...row })}\n`).join(''))
@@ -23,7 +23,7 @@ function commandsOf(service: Service) {
     if (ended.code !== 0) throw new Error(ended.stderr)
     return ended.stderr
   }
-  /** How many events there are of each name. */
+  /** Counts the events of each name. */
   const counts = async () => {
     const { stdout } = await runCommand(['export', '--url', service.url])
     const found: Record<string, number> = {}

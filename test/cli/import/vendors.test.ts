@@ -8,7 +8,7 @@ const AT = Date.UTC(2024, 0, 1)
 const iso = (minute: number) => new Date(AT + 60_000 * minute).toISOString()
 const seconds = (minute: number) => AT / 1000 + 60 * minute
 
-/** A visitor who becomes a user and buys something, as a vendor has it. */
+/** A visitor who signs up and buys something, in a vendor's format. */
 interface Story {
   /** rows of an export */
   rows: object[]
@@ -122,7 +122,7 @@ t.test("a vendor's export imports the same data as its live messages", async (t)
     await rm(`${path}.import.json`, { force: true })
     return await runCommand(['import', '--url', service.url, '--from', vendor, path])
   }
-  /** Without the tag, and without the times of the profile. */
+  /** Removes the tag, and the times of the profile. */
   const essence = ({ distinct_id, properties }: { distinct_id: string; properties: object }, tag: string) => {
     return { distinct_id: distinct_id.replace(tag, ''), properties }
   }
