@@ -1,11 +1,11 @@
 /** An SDK, and the change in a team's code that makes it send to this service. */
 interface Line {
   sdk: string
-  code(place: Place): string
+  code(place: SdkTarget): string
 }
 
 /** The service that an SDK should send to. */
-export interface Place {
+export interface SdkTarget {
   /** of the service, without a trailing slash */
   url: string
   /** as `url`, without the scheme */
@@ -25,7 +25,7 @@ interface TestRequest {
 export interface VendorHelp {
   lines: Line[]
   /** @param id of the event; its property `check` */
-  request(place: Place, id: string): TestRequest
+  request(place: SdkTarget, id: string): TestRequest
   /** whether the vendor's SDKs treat this response as a success */
   isTaken(status: number, body: string): boolean
 }

@@ -259,7 +259,7 @@ async function readStream(response: FetchResponse, type: string): Promise<{ body
   throw refusal(response, parseObject(await response.text()))
 }
 
-interface Reading {
+interface BodyReading {
   /** ends the request */
   end: AbortController
   signal: AbortSignal | undefined
@@ -267,7 +267,7 @@ interface Reading {
   silentMs: number
 }
 
-async function* readLines(body: FetchBody, reading: Reading): AsyncGenerator<string, void, undefined> {
+async function* readLines(body: FetchBody, reading: BodyReading): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of readChunks(body, reading)) {
@@ -280,7 +280,7 @@ async function* readLines(body: FetchBody, reading: Reading): AsyncGenerator<str
 /** @param body null for a response without one, such as to a HEAD */
 async function* readChunks(
   body: FetchBody | null,
-  { end, signal, silentMs }: Reading,
+  { end, signal, silentMs }: BodyReading,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   if (body === null) return
   const abort = () => end.abort(aborted(signal))

@@ -51,7 +51,7 @@ interface Request {
 }
 
 /** A request whose response is not complete yet. */
-interface Waiting extends Request {
+interface WaitingRequest extends Request {
   resolve(response: FetchResponse): void
   reject(error: unknown): void
 }
@@ -60,7 +60,7 @@ interface Waiting extends Request {
 class Wire {
   readonly origin: string
   readonly #socket: Socket
-  #waiting: Waiting | null = null
+  #waiting: WaitingRequest | null = null
   /** of the response so far */
   #text = ''
   #head: Head | null = null
@@ -166,7 +166,7 @@ class Wire {
    * Frees the connection for the next request.
    * @returns the request that it was busy with
    */
-  #takeWaiting(): Waiting | null {
+  #takeWaiting(): WaitingRequest | null {
     const waiting = this.#waiting
     waiting?.signal.removeEventListener('abort', this.#abort)
     this.#waiting = null
