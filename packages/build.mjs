@@ -1,5 +1,5 @@
-// Builds the two client packages from src/client and src/browser: each as an ES module and as
-// CommonJS, with its own types for either, in dist/esm and dist/cjs.
+// Builds the two client packages from src/client and src/browser. Each gets an ES module and a CommonJS build, with
+// their own types, in dist/esm and dist/cjs.
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -3,12 +3,12 @@ import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
 const QUESTIONS = fileURLToPath(new URL('../src/contract/questions.ts', import.meta.url))
-/** What the types of questions are derived from. */
+/** Modules from which the types of questions are derived. */
 const SCHEMAS = /^@sinclair\/typebox$|\/(?:fields|question-schemas|answer-schemas)\.js$/
 const { NoTruncation, InTypeAlias, UseSingleQuotesForStringLiteralType } = ts.TypeFormatFlags
 
 /**
- * Compiles a client. The types of questions are written out, because those who install it have no TypeBox.
+ * Compiles a client. The types of questions are written out, because users of the package do not have TypeBox.
  * @param {string} config path of its tsconfig.json
  * @param {ts.CompilerOptions} options in addition to those
  * @throws Error if it has faults

@@ -3,7 +3,7 @@ import { type Command, UsageError } from './cli/command.js'
 import { failureText } from './lib/failure-text.js'
 import { VERSION } from './version.js'
 
-/** Each command is loaded when it runs, so that none pays for the imports of another. */
+/** Loaded on demand, so that no command pays for another's imports. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   aliases: () => import('./cli/aliases.js'),
   'dead-letters': () => import('./cli/dead-letters.js'),
@@ -25,14 +25,14 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
 
 let isOutputLost = false
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // A command that listens itself decides what it means.
+  // A command with its own listener decides what to do.
   if (isOutputLost || process.stdout.listenerCount('error') > 1) return
   isOutputLost = true
   if (error.code !== 'EPIPE') process.stderr.write(`The output cannot be written: ${failureText(error)}\n`)
-  // The command may have returned.
+  // The command may have returned already, so its exit code is set here.
   process.exitCode = 1
 })
-// Nobody reads the messages any more. The work goes on.
+// Nobody reads the messages any more, but the work continues.
 process.stderr.on('error', () => undefined)
 
 const exitCode = await main(process.argv.slice(2))
@@ -65,7 +65,7 @@ async function main([name = 'help', ...args]: string[]): Promise<number> {
   }
   try {
     const code = await command.run(args, { env, stdin, stdout, stderr, signal: stop.signal })
-    // What the reader of the output does not take would keep the process.
+    // Output that nobody reads would keep the process alive.
     if (stop.signal.aborted && stdout.writableLength > 0) process.exit(code)
     return code
   } catch (error) {

@@ -1,14 +1,11 @@
 export interface SessionOptions {
   /** address of the service, such as `https://tallyhouse.example.com` */
   url: string
-  /** the project's public key; a secret key is refused, as every visitor could read it */
+  /** the project's public key; a secret key is refused, because every visitor could read it */
   publicKey: string
   /** the visitor: 1 to 255 characters */
   distinct_id: string
-  /**
-   * properties that only the first page of the session sends, such as the referrer; those of later
-   * pages of the same session are ignored
-   */
+  /** properties that only the first page of the session sends, such as the referrer; later pages' are ignored */
   initialProperties?: object
   /** properties of the session; each page may add some, and overwrites those of the same name */
   properties?: object
@@ -20,11 +17,11 @@ export interface SessionOptions {
    */
   timeoutMs?: number
   /**
-   * whether a page that unloads without a navigation ends the session, as the tab was probably
-   * closed; default true
+   * whether a page that unloads without a navigation ends the session, because the tab was probably closed; default
+   * true
    */
   endOnClose?: boolean
-  /** called for each call that failed; the next heartbeat retries what can still succeed */
+  /** called for each call that failed; the next heartbeat retries unless the failure is permanent */
   onError?: (failure: CallFailure) => void
 }
 
@@ -71,7 +68,7 @@ const MAX_KEPT_ALIVE = 10_000
 /** A page that unloads within this time after a navigation began unloads because of it. */
 const NAVIGATION_MS = 30_000
 const STORED_AS = 'tallyhouse'
-/** The status for a session that has ended, or that is another visitor's. */
+/** The status for a session that has ended or belongs to another visitor. */
 const NEEDS_NEW_SESSION = 409
 /** The status for an unknown session: its start was lost. */
 const NEEDS_START = 404
@@ -79,36 +76,33 @@ const NEEDS_START = 404
 const PERMANENT = [400, 401, 403, 413, 415]
 
 /**
- * The session of one visitor in one tab. It starts when the page is first visible, and sends a
- * heartbeat while it is.
+ * The session of one visitor in one tab. It starts when the page is first visible, and sends heartbeats while it is.
  *
- * - **A hidden page** sends its last heartbeat as a beacon. If it is visible again within
- *   `timeoutMs`, the session continues; otherwise the session ends, and a new one starts once the
- *   page is visible again.
- * - **The next page** of the tab continues the session, by `sessionStorage`: after a link, a form,
- *   a reload by a script, and by back and forward. A page that unloads for a navigation, or into
- *   the back/forward cache, does not end it.
- * - **A page that unloads without a navigation** ends the session by a beacon: the tab was closed.
- *   The browser's reload button looks the same, so a new session starts after it. With
- *   `endOnClose: false` the session continues after a reload, and a closed tab leaves its session
- *   to the next point. A browser without the Navigation API behaves likewise.
- * - **A session whose end was not observed** (a crash, a phone that kills the browser, a link to
- *   another site) stays `active`, with the right `duration` and `updated_at`. Consider it ended
- *   once `updated_at` is `timeoutMs` ago.
- * - **A session that has ended on the service** is followed by a new one. This also happens if a
- *   tab is duplicated, so that two tabs share a session, and one of them is closed.
+ * - **A hidden page** sends its last heartbeat as a beacon. If it is visible again within `timeoutMs`, the session
+ *   continues; otherwise the session ends, and a new one starts once the page is visible again.
+ * - **The next page** of the tab continues the session through `sessionStorage`: after a link, a form, a reload by a
+ *   script, or back and forward. A page that unloads for a navigation, or into the back/forward cache, does not end
+ *   it.
+ * - **A page that unloads without a navigation** ends the session with a beacon, because the tab was closed. The
+ *   browser's reload button looks the same, so a new session starts after it. With `endOnClose: false` the session
+ *   continues after a reload, and a closed tab leaves its session to the next point. Browsers without the Navigation
+ *   API behave the same way.
+ * - **A session whose end was not observed** (a crash, a phone that kills the browser, a link to another site) stays
+ *   `active`, with the right `duration` and `updated_at`. Consider it ended once `updated_at` is more than
+ *   `timeoutMs` ago.
+ * - **A session that has ended on the service** is followed by a new one. This also happens if a tab is duplicated,
+ *   so that two tabs share a session, and one of them is closed.
  *
- * `duration` is the time in seconds from the first to the last moment at which the page was
- * visible.
+ * `duration` is the time in seconds from the first to the last moment at which the page was visible.
  */
 export class TallyhouseSession {
   readonly #options: SessionOptions
   #visit: Visit | null = null
-  /** whether the service has acknowledged a start of the visit to this page */
+  /** whether the service has acknowledged this page's start of the visit */
   #isStarted = false
-  /** one heartbeat at a time, so that an end does not overtake a start */
+  /** the heartbeat in flight; only one at a time, so that an end cannot overtake a start */
   #beating: Promise<void> | null = null
-  /** whether the service may lack properties that the call in flight, if there is one, does not have either */
+  /** whether there are properties that the service may lack and that the call in flight, if any, does not send */
   #hasNews = true
   /** ended by `end`, or by a permanent failure */
   #isOver = false
@@ -150,14 +144,12 @@ export class TallyhouseSession {
     this.#beat()
   }
 
-  /**
-   * Ends the session, for instance when the visitor signs out. This object starts no other one.
-   */
+  /** Ends the session, for example when the visitor signs out. This object does not start another one. */
   async end(): Promise<void> {
     this.#isOver = true
     this.#stopTimers()
     await this.#beating
-    // An end has no properties.
+    // The end call cannot send properties.
     if (this.#visit && this.#hasNews) await this.#call(this.#isStarted ? 'update' : 'start')
     this.#report(await this.#finish())
   }
@@ -196,7 +188,7 @@ export class TallyhouseSession {
     this.#heartbeat = undefined
   }
 
-  /** Sends a heartbeat. One that is in flight is followed by another if properties were set meanwhile. */
+  /** Sends a heartbeat. If one is in flight and properties were set since, another follows. */
   #beat(): void {
     if (this.#heartbeat === undefined) return
     this.#beating ??= this.#sendHeartbeats().finally(() => {
@@ -238,11 +230,11 @@ export class TallyhouseSession {
   #report(failure: Failure | null): void {
     if (!failure) return
     const { code, message } = failure
-    // An error that it throws must not interrupt the session.
+    // An error in the callback must not interrupt the session.
     queueMicrotask(() => this.#options.onError?.({ code, message }))
   }
 
-  /** Ends the visit, if there is one. */
+  /** Ends the visit, if any. */
   async #finish(): Promise<Failure | null> {
     const ended = this.#visit && this.#call('end')
     this.#forget()
@@ -274,8 +266,8 @@ export class TallyhouseSession {
     let status = 0
     try {
       const body = this.#body()
-      // As text/plain, the request needs no preflight.
-      const response = await fetch(this.#urlOf(name), {
+      // A text/plain request needs no preflight.
+      const response = await fetch(this.#toUrl(name), {
         method: 'POST',
         body,
         keepalive: body.length <= MAX_KEPT_ALIVE,
@@ -300,16 +292,16 @@ export class TallyhouseSession {
     }
   }
 
-  /** Sends what a heartbeat would, in a way that outlives the page. */
+  /** Sends the same as a heartbeat, by a beacon, which outlives the page. */
   #beaconState(): void {
     this.#beacon(this.#isStarted ? 'update' : 'start')
   }
 
   #beacon(name: CallName): void {
-    if (this.#visit) navigator.sendBeacon(this.#urlOf(name), this.#body())
+    if (this.#visit) navigator.sendBeacon(this.#toUrl(name), this.#body())
   }
 
-  #urlOf(name: CallName): string {
+  #toUrl(name: CallName): string {
     return `${this.#options.url}/public/sessions/${name}`
   }
 
@@ -337,8 +329,7 @@ export class TallyhouseSession {
       const { of, ...visit } = JSON.parse(sessionStorage.getItem(STORED_AS) ?? '') as Visit & { of: string }
       return of === this.#owner() ? visit : null
     } catch {
-      // Nothing is stored, or the page must not use storage; then each page is a session of its
-      // own.
+      // Nothing is stored, or the page may not use storage. Then each page has its own session.
       return null
     }
   }
@@ -347,12 +338,12 @@ export class TallyhouseSession {
     try {
       sessionStorage.setItem(STORED_AS, text)
     } catch {
-      // As in #restore.
+      // The page may not use storage, as in #restore.
     }
   }
 }
 
-/** As long as a timer can take: a longer one, such as `Infinity`, would fire at once. */
+/** Caps a delay at what timers support: a longer one, such as `Infinity`, would fire immediately. */
 function timerMs(ms: number): number {
   return Math.min(ms, 2 ** 31 - 1)
 }

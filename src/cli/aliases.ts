@@ -85,7 +85,7 @@ async function remove(connection: Connection, distinctId: string, options: Optio
   return 0
 }
 
-/** Without control characters, which a terminal would interpret. */
+/** Replaces control characters, which a terminal would interpret. */
 function visible(name: string): string {
   return name.replace(/\p{Cc}/gu, '\uFFFD')
 }

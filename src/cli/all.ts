@@ -5,9 +5,12 @@ import { type CommandIo, UsageError } from './command.js'
 
 type Transfer = (folder: string, config: Config, io: CommandIo) => Promise<boolean>
 
-/** Runs `export --all FOLDER` or `import --all FOLDER`, which work on the store itself and not through a service. */
+/**
+ * Runs `export --all FOLDER` or `import --all FOLDER`, which open the store directly instead of going through a
+ * service.
+ */
 export async function runAll(transfer: Transfer, args: string[], io: CommandIo): Promise<number> {
-  const folder = folderOf(args)
+  const folder = parseFolder(args)
   const isWhole = await transfer(folder, loadConfig(io.env), io).catch((error: unknown) => {
     throw error instanceof StoreError ? new Error(error.reason) : error
   })
@@ -16,7 +19,7 @@ export async function runAll(transfer: Transfer, args: string[], io: CommandIo):
   return 1
 }
 
-function folderOf(args: string[]): string {
+function parseFolder(args: string[]): string {
   try {
     const { values } = parseArgs({ args, options: { all: { type: 'string' } } })
     if (values.all) return values.all

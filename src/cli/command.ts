@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 
-/** The parts of the process that a command may use. */
+/** What a command may use of the process. */
 export interface CommandIo {
   env: NodeJS.ProcessEnv
   stdin: Readable & { isTTY?: boolean }
@@ -15,7 +15,7 @@ export interface CommandIo {
 export interface Command {
   /** one line for the list of commands */
   summary: string
-  /** the help text, without a final line end */
+  /** the help text, without a trailing newline */
   usage: string
   /** whether `run` handles signals itself; `signal` is never aborted then */
   handlesSignals?: true
@@ -32,8 +32,8 @@ export class UsageError extends Error {
 }
 
 /**
- * As `parseArgs` of Node.
- * @throws UsageError if an argument is not known, or lacks its value
+ * Like Node's `parseArgs`.
+ * @throws UsageError if an argument is unknown or lacks its value
  */
 export function parseOptions<const Config extends ParseArgsConfig>(
   config: Config,

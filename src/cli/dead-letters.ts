@@ -28,7 +28,7 @@ The service may be running. The store is the one that its settings name: CLICKHO
 DATA_DIR. Its address is printed to standard error. A dead letter is on the shard of its lane, and
 is replayed there. With several shards, all must be up.`
 
-/** Letters that `replay --all` reads at a time. */
+/** Dead letters that `replay --all` reads at a time. */
 const PAGE = 100
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 10_000
@@ -42,7 +42,7 @@ interface Arguments {
 
 interface Action {
   run(shards: Shards, args: Arguments, io: CommandIo): Promise<number>
-  /** the others are refused: they would be ignored */
+  /** options of this action; others are refused, because they would have no effect */
   takes: NonNullable<ParseArgsConfig['options']>
 }
 
@@ -112,7 +112,8 @@ async function* waiting(shards: Shards): AsyncGenerator<DeadLetter> {
 }
 
 /**
- * Finds all of the named letters. Two journals may have used the same position, so there may be more letters than names.
+ * Finds dead letters by position. Two journals may have used the same position, so there can be more dead letters
+ * than positions.
  * @throws Error if one of them does not exist
  */
 async function find(shards: Shards, positions: Position[]): Promise<DeadLetter[]> {
@@ -160,7 +161,7 @@ function row(received: string, kind: string, bytes: string, project: string): st
   return `${received.padEnd(26)}${kind.padEnd(10)}${bytes.padStart(9)}  ${project}`
 }
 
-/** A reason may quote what the client sent, so only one line is shown, without control characters. */
+/** Shortens a reason to one line without control characters, because it may quote what the client sent. */
 function firstLine(reason: string): string {
   const [line = ''] = reason.split('\n', 1)
   return line.replace(/\p{Cc}/gu, '\uFFFD').slice(0, 300)

@@ -1,12 +1,12 @@
-/** An SDK, and what a team changes in its own code to send to this service. */
+/** An SDK, and the change in a team's code that makes it send to this service. */
 interface Line {
   sdk: string
   code(place: SdkTarget): string
 }
 
-/** Where an SDK is to send. */
+/** The service that an SDK should send to. */
 export interface SdkTarget {
-  /** of the service, without a slash at its end */
+  /** of the service, without a trailing slash */
   url: string
   /** as `url`, without the scheme */
   host: string
@@ -26,11 +26,11 @@ export interface VendorHelp {
   lines: Line[]
   /** @param id of the event; its property `check` */
   request(place: SdkTarget, id: string): TestRequest
-  /** whether the vendor's SDKs take this for a success */
+  /** whether the vendor's SDKs treat this response as a success */
   isTaken(status: number, body: string): boolean
 }
 
-/** Of the test event, and its user. */
+/** Name of the test event and of its user. */
 export const TEST_NAME = 'tallyhouse doctor'
 
 const is2xx = (status: number) => status >= 200 && status < 300
@@ -44,7 +44,7 @@ const segmentBatch = (key: string, id: string): TestRequest => ({
   }),
 })
 
-/** By the name that the command takes. */
+/** Vendors by the name that the command takes. */
 export const VENDORS: Record<string, VendorHelp> = {
   segment: {
     lines: [
@@ -128,7 +128,8 @@ export const VENDORS: Record<string, VendorHelp> = {
         code: ({ url, key }) => `amplitude.init('${key}', { serverUrl: '${url}/amplitude/2/httpapi' })`,
       },
       {
-        // Without the others, it asks Amplitude for its settings with the key, and reports to Amplitude how it does.
+        // Without the other options, the SDK fetches its settings from Amplitude with the key, and reports its own
+        // health there.
         sdk: '@amplitude/analytics-browser',
         code: ({ url, key }) =>
           `amplitude.init('${key}', {\n  serverUrl: '${url}/amplitude/2/httpapi',\n` +

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { type SdkTarget, TEST_NAME, VENDORS, type VendorHelp } from './doctor-sdks.js'
-import { defaultUrl, urlOf } from './target.js'
+import { defaultUrl, normalizeUrl } from './target.js'
 
 const USAGE = `Usage: tallyhouse doctor --sdk NAME [options]
 
@@ -42,7 +42,7 @@ export const command: Command = {
   },
 }
 
-/** Sends an event as an SDK does. @returns whether it arrived, as far as that can be read */
+/** Sends an event as an SDK does. @returns whether it arrived, or was at least accepted if it cannot be read back */
 async function check(vendor: VendorHelp, place: SdkTarget, io: CommandIo): Promise<boolean> {
   const id = randomUUID()
   const { path, headers, body } = vendor.request(place, id)
@@ -104,18 +104,18 @@ async function parse(
   args: string[],
   io: CommandIo,
 ): Promise<{ vendor: VendorHelp; place: SdkTarget; isChecked: boolean }> {
-  const { sdk, url: given, key = io.env.WRITE_KEY || PLACEHOLDER, check } = valuesOf(args)
+  const { sdk, url: given, key = io.env.WRITE_KEY || PLACEHOLDER, check } = parseArguments(args)
   const vendor = sdk !== undefined && Object.hasOwn(VENDORS, sdk) ? VENDORS[sdk] : undefined
   if (!vendor) throw new UsageError(`Say which SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
   if (/^[pr]k_/.test(key)) throw new UsageError('This key cannot send events. A write key begins with wk_.')
   if (!/^[\w.-]+$/.test(key)) throw new UsageError('--key is not a valid key.')
-  const url = urlOf(given ?? (await defaultUrl(io.env)))
+  const url = normalizeUrl(given ?? (await defaultUrl(io.env)))
   const { protocol } = new URL(url)
   const place = { url, host: url.slice(`${protocol}//`.length), protocol: protocol.slice(0, -1), key }
   return { vendor, place, isChecked: check }
 }
 
-function valuesOf(args: string[]) {
+function parseArguments(args: string[]) {
   return parseOptions({
     args,
     options: {

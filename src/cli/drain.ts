@@ -6,12 +6,12 @@ import { openTables } from '../store/tables.js'
 import { counted } from './progress.js'
 import { type BareLane, type WholeStore, waitingIn } from './whole-store.js'
 
-/** How long a journal may stay at the same length before the command gives up. */
+/** How long a journal may make no progress before the command gives up. */
 const STUCK_MS = 30_000
 const POLL_MS = 100
 
 /**
- * Stores the entries in the journals.
+ * Stores the entries that wait in the journals.
  * @throws Error if one is not the journal of this store, or ClickHouse does not accept its entries
  */
 export async function drain(

@@ -24,11 +24,11 @@ remove the data from disk; the command waits until it can say when that is done.
 then changes nothing. Backups are not touched. You can rerun the command at any time. The exit code
 is 0 if everything is erased.`
 
-/** Users of one call. */
+/** Users per call. */
 const BATCH = 100
 /** The service waits for the store and for the purge before it responds. */
 const TIMEOUT_MS = 120_000
-/** How often, and for how long, the service is asked when the data has left the disk. */
+/** How often, and for how long, to ask the service whether the data has left the disk. */
 const PURGE_POLL_MS = 2_000
 const PURGE_LIMIT_MS = 60 * 60 * 1000
 
@@ -84,7 +84,9 @@ export const command: Command = {
   },
 }
 
-/** Waits until the data has left the disk. Erasing again changes nothing, and the response says how far the purge is. */
+/**
+ * Waits until the data has left the disk. Erasing again changes nothing, and its response has the state of the purge.
+ */
 async function whenGone(
   first: ErasedUsers,
   again: () => Promise<ErasedUsers>,
@@ -124,7 +126,7 @@ async function* lines(file: string, { stdin }: CommandIo): AsyncGenerator<string
   const input = file === '-' ? stdin : createReadStream(file)
   let isFirst = true
   for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
-    // Windows programs begin a list with a byte order mark, which is no part of the first name.
+    // Windows programs start files with a byte order mark, which is not part of the first name.
     const name = isFirst ? line.replace(/^\uFEFF/, '') : line
     isFirst = false
     if (name !== '') yield name
@@ -147,7 +149,7 @@ function isUnknown({ profile, events, sessions, dead_letters }: ErasedUser): boo
 }
 
 function described(user: ErasedUser): string {
-  // Without control characters, which a terminal would interpret.
+  // Control characters would be interpreted by a terminal.
   const name = user.distinct_id.replace(/\p{Cc}/gu, '\uFFFD')
   if (isUnknown(user)) return `${name}: unknown`
   const letters = user.dead_letters > 0 ? `, ${counted(user.dead_letters, 'dead letter')}` : ''

@@ -2,7 +2,7 @@ import type { ParseArgsConfig } from 'node:util'
 import { toMilliseconds } from '../vendors/time.js'
 import { parseOptions, UsageError } from './command.js'
 
-/** Of commands that read the events of a service, or those of them that are chosen. */
+/** Options of commands that read a service's events. */
 const EVENT_OPTIONS = {
   url: { type: 'string' },
   'key-file': { type: 'string' },
@@ -13,8 +13,8 @@ const EVENT_OPTIONS = {
 } as const
 
 /**
- * The options of such a command.
- * @param more the others that it has
+ * Parses the options of a command that reads events.
+ * @param more the command's own options
  * @throws UsageError
  */
 export function parseEventOptions<const More extends NonNullable<ParseArgsConfig['options']>>(
@@ -25,8 +25,8 @@ export function parseEventOptions<const More extends NonNullable<ParseArgsConfig
 }
 
 /**
- * A time among the options, in milliseconds since 1970. Digits are milliseconds, as in the API's query; no ISO time
- * consists of digits only.
+ * Parses a time to milliseconds since 1970. Digits are milliseconds, as in the API's query; no ISO time consists of
+ * digits only.
  * @throws UsageError
  */
 export function readTime(name: string, text: string | undefined): string | undefined {

@@ -3,11 +3,11 @@ import { TallyhouseError } from '../client/errors.js'
 import { retry } from '../client/retry.js'
 import { IMPORT_RETRY } from './import/send.js'
 
-/** What a key is. The call stores and reads nothing. */
+/** Describes the key. The call stores and reads no data. */
 const PROBE: Call = { method: 'GET', path: '/public/key' }
 const ONCE = { attempts: 1, baseDelayMs: 0, maxDelayMs: 0 }
 
-/** Descriptions of the errors of Node and OpenSSL. */
+/** Plain words for errors of Node and OpenSSL. */
 const REASONS: [pattern: RegExp, words: string][] = [
   [/^ECONNREFUSED$/, 'nothing listens there'],
   [/^ENOTFOUND$/, 'its host name is not known'],
@@ -20,11 +20,12 @@ const REASONS: [pattern: RegExp, words: string][] = [
 ]
 
 /**
- * Checks that the service responds and accepts the key, before anything is recorded as sent. A service that is unreachable
- * is an error at once, with its address, since the address is probably wrong; later calls of the command are retried. A
- * service that reports to be unavailable is waited for.
+ * Checks that the service responds and accepts the key, before anything is recorded as sent. An unreachable service
+ * is reported immediately, because its address is probably wrong; later calls are retried. A service that says it is
+ * unavailable is waited for.
  * @param kind what the command will do with the key
- * @throws Error with a sentence for the user; TallyhouseError if the service refuses for another reason, or the signal came
+ * @throws Error with a sentence for the user; TallyhouseError if the service refuses for another reason, or the
+ * signal aborted
  */
 export async function checkService(
   connection: Connection,
@@ -40,7 +41,7 @@ export async function checkService(
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
       if (error.code === 'not_found') throw new Error(wrongPath(url), { cause: error })
-      throw reasonOf(error) === null ? error : new Error(callFailure(url, error), { cause: error })
+      throw findReason(error) === null ? error : new Error(callFailure(url, error), { cause: error })
     }
   }
   await retry(attempt, IMPORT_RETRY, signal)
@@ -50,22 +51,22 @@ function readKey(url: string): string {
   return `The service at ${url} refuses the key. It is a read key, and the command stores events: use the project's secret key.`
 }
 
-/** The service responds to every path, but not with its calls. */
+/** Message for a server that responds, but does not have the API under this URL. */
 function wrongPath(url: string): string {
   return `The service responds at ${url}, but has no calls under that path. Leave the path out, as in ${new URL(url).origin}.`
 }
 
-/** Why a call to a service failed, for its user. */
+/** Explains to the user why a call to the service failed. */
 export function callFailure(url: string, error: TallyhouseError): string {
-  const reason = reasonOf(error)
+  const reason = findReason(error)
   return reason === null ? error.message : sentence(url, error, reason)
 }
 
 /** @returns null if the service itself reported the error, or the signal ended the call */
-function reasonOf(error: TallyhouseError): string | null {
+function findReason(error: TallyhouseError): string | null {
   switch (error.code) {
     case 'network': {
-      const detail = detailOf(error.cause)
+      const detail = findDetail(error.cause)
       return `${REASONS.find(([pattern]) => pattern.test(detail))?.[1] ?? 'the connection failed'} (${detail})`
     }
     case 'timeout':
@@ -85,9 +86,9 @@ function sentence(url: string, { code }: TallyhouseError, reason: string): strin
   return `The service cannot be reached at ${url}: ${reason}. Is it running? Set its address with --url, or with HOST and PORT.`
 }
 
-/** The code of the connection's error, which is the `cause` of the one that `fetch` throws; its message if it has no code. */
-function detailOf(error: unknown): string {
+/** Returns the code of the connection error inside an error of `fetch`, or its message if there is no code. */
+function findDetail(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if ('code' in error) return String(error.code)
-  return error.cause === undefined ? error.message : detailOf(error.cause)
+  return error.cause === undefined ? error.message : findDetail(error.cause)
 }

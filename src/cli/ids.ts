@@ -23,7 +23,7 @@ ${TARGET_USAGE}
 
 The exit code is 0 if the list was printed or the ids are forgotten.`
 
-/** Millions of ids take some seconds. */
+/** Counting millions of ids takes seconds. */
 const TIMEOUT_MS = 120_000
 
 interface Options {
@@ -44,7 +44,7 @@ export const command: Command = {
     if (name !== 'list' && name !== 'forget') throw new UsageError('Say what to do with the ids: list or forget.')
     const { values, positionals } = parseOptions({ args, options: ACTIONS[name], allowPositionals: true })
     const options = values as Options & { url?: string; 'key-file'?: string }
-    const kind = kindOf(options)
+    const kind = parseKind(options)
     const [project, more] = positionals
     if (name === 'forget' && project === undefined) throw new UsageError('Say whose ids: forget PROJECT.')
     const extra = name === 'list' ? project : more
@@ -71,7 +71,7 @@ async function forget(
   { signal, stderr }: CommandIo,
 ): Promise<void> {
   const { value: described } = await connection.call({ method: 'GET', path: '/public/key' }, { signal })
-  // So that no other one's are forgotten by mistake.
+  // Prevents forgetting another project's ids by mistake.
   const { project: own } = described.key as { project: string }
   if (own !== project) throw new Error(`The key belongs to project ${own}. Use a secret key of ${project}.`)
   const path = kind === undefined ? '/public/ids' : `/public/ids?kind=${kind}`
@@ -93,7 +93,7 @@ function table(ids: readonly RememberedIds[]): string {
     .join('')
 }
 
-function kindOf({ kind }: Options): KeyClass | undefined {
+function parseKind({ kind }: Options): KeyClass | undefined {
   const known = KEY_CLASSES.find((one) => one === kind)
   if (kind !== undefined && !known) throw new UsageError(`--kind must be page or secret, not "${kind}".`)
   return known

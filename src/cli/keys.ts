@@ -35,9 +35,9 @@ The keys are in the store that the service's settings name: CLICKHOUSE_URL, or D
 must exist: start the service once before. Its address is printed to standard error.`
 
 const KINDS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(KEY_KINDS)
-/** What `create` makes unless it is told the kind. */
+/** Kinds that `create` makes by default. */
 const PAIR: KeyKind[] = ['public', 'secret']
-/** As in a settings file. Only the first two are settings of the service. */
+/** Variable names for a settings file. Only the first two are settings of the service. */
 const VARIABLE: Record<KeyKind, string> = {
   public: 'PUBLIC_API_KEY',
   secret: 'SECRET_KEY',
@@ -62,7 +62,7 @@ type Limits = Pick<Grant, 'origins' | 'eventsOnly'>
 
 interface Action {
   run(clickhouse: ClickHouse, options: Options, ids: string[], io: CommandIo): Promise<number>
-  /** the others are refused: they would be ignored */
+  /** options of this action; others are refused, because they would have no effect */
   takes: NonNullable<ParseArgsConfig['options']>
 }
 
@@ -85,10 +85,10 @@ export const command: Command = {
     if (!action) throw new UsageError('Say what to do with the keys: create, list, rotate or revoke.')
     const { options, ids } = parse(action, args)
     // Check the arguments before anything is opened.
-    if (name === 'create' || name === 'rotate') projectOf(options)
-    kindsOf(options)
-    graceOf(options)
-    limitsOf(options)
+    if (name === 'create' || name === 'rotate') parseProject(options)
+    parseKinds(options)
+    parseGrace(options)
+    parseLimits(options)
     if ((name === 'revoke') !== ids.length > 0) {
       throw new UsageError(name === 'revoke' ? 'Name the keys to revoke.' : `Unexpected argument "${ids[0]}".`)
     }
@@ -97,18 +97,18 @@ export const command: Command = {
 }
 
 async function create(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
-  const kinds = options.kind === undefined ? PAIR : kindsOf(options)
-  const projectId = projectOf(options)
+  const kinds = options.kind === undefined ? PAIR : parseKinds(options)
+  const projectId = parseProject(options)
   await make(
     clickhouse,
-    kinds.map((kind) => ({ projectId, kind, ...limitsOf(options) })),
+    kinds.map((kind) => ({ projectId, kind, ...parseLimits(options) })),
     io,
   )
   return 0
 }
 
 async function list(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
-  const kinds = kindsOf(options)
+  const kinds = parseKinds(options)
   const isWanted = ({ projectId, kind }: KeyRecord) => {
     return kinds.includes(kind) && (options.project === undefined || options.project === projectId)
   }
@@ -118,8 +118,8 @@ async function list(clickhouse: ClickHouse, options: Options, _ids: string[], io
 }
 
 async function rotate(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
-  const project = projectOf(options)
-  const wanted = kindsOf(options)
+  const project = parseProject(options)
+  const wanted = parseKinds(options)
   const earlier = (await readKeys(clickhouse)).filter((key) => key.projectId === project && wanted.includes(key.kind))
   if (earlier.length === 0) throw new Error(`Project ${project} has no such key to rotate. Create one: keys create.`)
   await make(
@@ -127,8 +127,8 @@ async function rotate(clickhouse: ClickHouse, options: Options, _ids: string[], 
     wanted.flatMap((kind) => distinct(earlier.filter((key) => key.kind === kind))),
     io,
   )
-  await revokeKeys(clickhouse, earlier, graceOf(options))
-  const until = graceOf(options) === 0 ? 'Refused within 10 s' : `Valid for another ${options.grace}`
+  await revokeKeys(clickhouse, earlier, parseGrace(options))
+  const until = parseGrace(options) === 0 ? 'Refused within 10 s' : `Valid for another ${options.grace}`
   io.stderr.write(`${until}: ${earlier.map(({ id }) => id).join(', ')}.\n`)
   return 0
 }
@@ -160,30 +160,30 @@ async function make(clickhouse: ClickHouse, grants: Grant[], io: CommandIo): Pro
   }
   await insertKeys(clickhouse, made, Date.now())
   io.stdout.write(lines.join(''))
-  const names = made.map((key) => `${key.id}${limitsText(key) && ` (${limitsText(key)})`}`)
+  const names = made.map((key) => `${key.id}${formatLimits(key) && ` (${formatLimits(key)})`}`)
   io.stderr.write(`New in project ${grants[0]?.projectId}, shown only this once: ${names.join(', ')}.\n`)
 }
 
-/** The keys without those that may do the same as one before them. */
+/** Removes keys with the same rights as an earlier one. */
 function distinct(keys: StoredKey[]): StoredKey[] {
   const seen = new Set<string>()
   return keys.filter((key) => {
-    const limits = limitsText(key)
+    const limits = formatLimits(key)
     return !seen.has(limits) && seen.add(limits)
   })
 }
 
-/** Empty for a key that has none. */
-function limitsText({ origins, eventsOnly }: Limits): string {
+/** Formats the limits of a key; empty if it has none. */
+function formatLimits({ origins, eventsOnly }: Limits): string {
   return [...origins, ...(eventsOnly ? ['events only'] : [])].join(', ')
 }
 
 function table(keys: KeyRecord[]): string {
   const time = (ms: number | null) => (ms === null ? '-' : `${new Date(ms).toISOString().slice(0, 19)}Z`)
   const rows = keys.map((key) => {
-    return [key.id, key.kind, time(key.createdAt), time(key.revokedAt), key.projectId, limitsText(key)]
+    return [key.id, key.kind, time(key.createdAt), time(key.revokedAt), key.projectId, formatLimits(key)]
   })
-  const head = ['ID', 'KIND', 'CREATED', 'REVOKED', 'PROJECT', ...(keys.some(limitsText) ? ['LIMITS'] : [])]
+  const head = ['ID', 'KIND', 'CREATED', 'REVOKED', 'PROJECT', ...(keys.some(formatLimits) ? ['LIMITS'] : [])]
   const width = Math.max(...[head, ...rows].map(([, , , , project = '']) => project.length)) + 2
   return [head, ...rows]
     .map(([id = '', kind = '', created = '', revoked = '', project = '', limits = '']) => {
@@ -199,7 +199,7 @@ function parse({ takes }: Action, args: string[]): { options: Options; ids: stri
   return { options: { ...defaults, ...(values as Partial<Options>) }, ids: positionals }
 }
 
-function projectOf({ project }: Options): string {
+function parseProject({ project }: Options): string {
   if (project === undefined) throw new UsageError('Say which project: --project NAME.')
   if (PROJECT.test(project)) return project
   throw new UsageError(
@@ -207,14 +207,14 @@ function projectOf({ project }: Options): string {
   )
 }
 
-function kindsOf({ kind }: Options): KeyKind[] {
+function parseKinds({ kind }: Options): KeyKind[] {
   const kinds = KEY_KINDS.filter((known) => kind === undefined || kind === known)
   if (kinds.length === 0) throw new UsageError(`--kind must be ${KINDS}, not "${kind}".`)
   return kinds
 }
 
-/** @throws UsageError if the kind of key takes no such limits */
-function limitsOf({ kind, origin, 'events-only': eventsOnly }: Options): Limits {
+/** @throws UsageError if this kind of key cannot have these limits */
+function parseLimits({ kind, origin, 'events-only': eventsOnly }: Options): Limits {
   if (eventsOnly && kind !== 'write') throw new UsageError('--events-only is for write keys: add --kind write.')
   if (origin.length > 0 && kind !== 'write' && kind !== 'public') {
     throw new UsageError('--origin is for keys that are in pages: add --kind write or --kind public.')
@@ -228,8 +228,8 @@ function limitsOf({ kind, origin, 'events-only': eventsOnly }: Options): Limits 
   return { origins: [...new Set(origin)].sort(), eventsOnly }
 }
 
-/** in ms */
-function graceOf({ grace }: Options): number {
+/** Parses the grace period to ms. */
+function parseGrace({ grace }: Options): number {
   const [, count, unit = 's'] = /^(\d{1,6})([smhd])$|^0$/.exec(grace) ?? []
   if (count === undefined && grace !== '0')
     throw new UsageError('--grace must be a duration such as 30m, 24h or 7d, or 0.')

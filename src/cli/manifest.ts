@@ -8,17 +8,17 @@ import type { Digest, JournalRow, Range } from '../store/dump.js'
 /** Describes a folder that `export --all` has written. */
 export interface Manifest {
   version: typeof MANIFEST_VERSION
-  /** columns of each table, in their order; without it, the folder has the columns of the store that imports it */
+  /** columns of each table, in order; if missing, those of the importing store are assumed */
   columns?: Record<string, string[]>
   source: {
-    /** of the database of each shard */
+    /** the id of each shard's database */
     ids: string[]
-    /** the last position that each lane's journal had assigned: if one has assigned another since, the store has changed */
+    /** the last position that each lane's journal had assigned; if it has moved, the store has changed */
     appended: string[]
   }
   journals: JournalRow[]
   chunks: Chunk[]
-  /** of each table, computed after all chunks were written */
+  /** totals of each table, computed after all chunks were written */
   totals: Record<string, Digest>
   /** ISO 8601; null until the export is complete */
   finishedAt: string | null
@@ -29,7 +29,7 @@ export interface Chunk extends Range, Digest {
   table: string
   file: string
   bytes: number
-  /** of the file, hexadecimal */
+  /** of the file, in hexadecimal */
   sha256: string
 }
 

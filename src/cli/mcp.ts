@@ -1,6 +1,6 @@
 import { type Call, Connection } from '../client/connection.js'
 import { TallyhouseError } from '../client/errors.js'
-import { queryOf } from '../client/export.js'
+import { toSearchParams } from '../client/export.js'
 import { QUESTION_TIMEOUT_MS } from '../client/tallyhouse.js'
 import { ApiError, type ErrorCode, STATUS_OF } from '../contract/errors.js'
 import { failureText } from '../lib/failure-text.js'
@@ -25,7 +25,10 @@ ${READ_TARGET_USAGE}
 It ends when the assistant has closed its input and every call is answered, or on Ctrl-C. It can
 start before the service does. The exit code is 0, or 2 for a usage error.`
 
-/** Somebody waits for the answer, and can ask again. Clients of MCP wait for a minute, and a silent store is told of after half of it. */
+/**
+ * Someone is waiting for the answer and can ask again. MCP clients time out after 60 s, and an unresponsive store is
+ * reported after 30.
+ */
 const RETRY = { attempts: 3, withinMs: 15_000 }
 
 export const command: Command = {
@@ -35,7 +38,7 @@ export const command: Command = {
     const target = await readTarget(parse(args), io)
     const { serveStreams } = await import('../mcp/stdio.js')
     await serveStreams({
-      data: dataOf(target),
+      data: toProjectData(target),
       onFailure: (error) => io.stderr.write(`${failureText(error)}\n`),
       ...io,
     })
@@ -43,8 +46,8 @@ export const command: Command = {
   },
 }
 
-/** The data of a project of a service, over its API. */
-function dataOf({ url, secretKey }: Target): ProjectData {
+/** Reads a project's data over the API of a service. */
+function toProjectData({ url, secretKey }: Target): ProjectData {
   const connection = new Connection({ url, secretKey, retry: RETRY })
   const call = async (call: Call, signal: AbortSignal) => {
     try {
@@ -54,7 +57,7 @@ function dataOf({ url, secretKey }: Target): ProjectData {
     }
   }
   const read = (path: string, query: object, signal: AbortSignal) => {
-    return call({ method: 'GET', path: `/public/${path}?${queryOf(query)}` }, signal)
+    return call({ method: 'GET', path: `/public/${path}?${toSearchParams(query)}` }, signal)
   }
   return {
     ask: (question, signal) => {
@@ -68,7 +71,7 @@ function dataOf({ url, secretKey }: Target): ProjectData {
   }
 }
 
-/** Why there is no answer, with the address of the service. */
+/** Explains why there is no answer, with the address of the service. */
 function asApiError(url: string, error: TallyhouseError): ApiError {
   const { code, details, retryAfterMs } = error
   const known = Object.hasOwn(STATUS_OF, code) ? (code as ErrorCode) : 'unavailable'

@@ -1,7 +1,7 @@
 import { onParentEnd } from '../lib/parent.js'
 import { type Command, UsageError } from './command.js'
 
-/** With which `npm start` says what the service is to end with. */
+/** Argument of `npm start` with the process whose end stops the service. */
 const PARENT = /^--parent=\d+$/
 
 export const command: Command = {

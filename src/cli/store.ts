@@ -4,9 +4,9 @@ import { openStore } from '../store/open.js'
 import type { CommandIo } from './command.js'
 
 /**
- * Runs a command on the store that the service's settings name, and names that store on stderr. Of several shards, only the
- * first has to be up: a command that needs another one fails there.
- * @throws Error that says what to do, if there is no store
+ * Runs a command on the store in the service's settings, and prints the store's address to stderr. Only the first
+ * shard has to be up; a command that needs another one fails when it uses it.
+ * @throws Error with advice if there is no store
  */
 export async function withStore<T>(io: CommandIo, use: (shards: Shards) => Promise<T>): Promise<T> {
   const { shards, place, close } = await openStore(loadConfig(io.env), { areAllNeeded: false })

@@ -28,7 +28,7 @@ ${READ_TARGET_USAGE}
 The exit code is 0 after Ctrl-C or if the reader of the output closes it, 1 if the service refuses
 the stream, and 2 for a usage error.`
 
-/** What a terminal might take for a command. */
+/** Control characters, which a terminal would interpret. */
 const CONTROLS = /\p{Cc}/gu
 
 export const command: Command = {
@@ -46,7 +46,7 @@ export const command: Command = {
     const end = () => stop.abort()
     if (io.signal.aborted) end()
     io.signal.addEventListener('abort', end)
-    // Whoever reads the output has seen enough.
+    // The reader of the output, such as `head`, has closed it.
     io.stdout.on('error', end)
     const events = liveTexts(new Connection({ url, secretKey }), {
       ...given({ event: values.event, distinct_id: values['distinct-id'], lastEventId: after }),
@@ -73,7 +73,7 @@ async function print(text: string, { stdout }: CommandIo, signal: AbortSignal): 
   if (!stdout.write(`${text}\n`)) await once(stdout, 'drain', { signal }).catch(() => undefined)
 }
 
-/** Line breaks are between tokens only. */
+/** Puts an event on one line. Line breaks occur only between tokens. */
 function line({ text }: LiveText): string {
   return text.replaceAll('\n', ' ')
 }
@@ -84,7 +84,7 @@ function shortLine({ text }: LiveText, width: number | undefined): string {
   return parts.join('  ').replace(CONTROLS, ' ').slice(0, width)
 }
 
-/** A `timestamp` may be later than any date. */
+/** Formats a time. A `timestamp` may be beyond the range of `Date`. */
 function timeText(ms: number): string {
   const date = new Date(ms)
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString()

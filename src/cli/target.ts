@@ -7,7 +7,7 @@ import { type CommandIo, UsageError } from './command.js'
 export interface Target {
   url: string
   secretKey: string
-  /** tells whether two keys are the same, without revealing them */
+  /** identifies a key without revealing it */
   keyDigest: string
 }
 
@@ -16,7 +16,7 @@ export const TARGET_USAGE = `  --url URL          address of the service (defaul
   --key-file FILE    a file that contains the secret key (default: the variable SECRET_KEY); no
                      option takes the key itself, because other users could read it`
 
-/** The same for a command that only reads. */
+/** The same, for commands that only read. */
 export const READ_TARGET_USAGE = `${TARGET_USAGE}. A
                      read key is enough`
 
@@ -25,9 +25,9 @@ export const READ_TARGET_USAGE = `${TARGET_USAGE}. A
  * @throws ConfigError if a setting is needed and one is not valid
  */
 export async function readTarget(values: { url?: string; 'key-file'?: string }, io: CommandIo): Promise<Target> {
-  const url = urlOf(values.url ?? (await defaultUrl(io.env)))
+  const url = normalizeUrl(values.url ?? (await defaultUrl(io.env)))
   const file = values['key-file']
-  // With an address, no other setting matters, and the service checks the key.
+  // With an explicit URL, no other setting matters, and the service checks the key.
   const given = values.url === undefined ? undefined : io.env.SECRET_KEY
   const secretKey =
     file === undefined ? given || (await readSettings(io.env)).SECRET_KEY : (await readFile(file, 'utf8')).trim()
@@ -41,7 +41,8 @@ export async function readTarget(values: { url?: string; 'key-file'?: string }, 
 }
 
 /**
- * The settings, for a command that may do without them: to load what checks them takes longer than a small command.
+ * Reads the settings. The code that checks them is loaded on demand, because loading it takes longer than a small
+ * command.
  * @throws ConfigError if one is not valid
  */
 export async function readSettings(env: NodeJS.ProcessEnv): Promise<Config> {
@@ -50,10 +51,10 @@ export async function readSettings(env: NodeJS.ProcessEnv): Promise<Config> {
 }
 
 /**
- * @returns the URL without slashes at its end
+ * @returns the URL without trailing slashes
  * @throws UsageError
  */
-export function urlOf(given: string): string {
+export function normalizeUrl(given: string): string {
   const url = given.replace(/\/+$/, '')
   if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--url must be like http://127.0.0.1:3000.`)
   const { username, password } = new URL(url)
@@ -62,15 +63,15 @@ export function urlOf(given: string): string {
 }
 
 /**
- * The address of a service with these settings, on this machine.
+ * Returns the local address of a service with these settings.
  * @throws ConfigError if a setting is not valid
  */
 export async function defaultUrl(env: NodeJS.ProcessEnv): Promise<string> {
-  return addressOf(await readSettings(env))
+  return formatAddress(await readSettings(env))
 }
 
-/** A service that listens on all addresses is reached on the loopback one. */
-function addressOf({ HOST, PORT }: Config): string {
+/** Uses the loopback address for a service that listens on all addresses. */
+function formatAddress({ HOST, PORT }: Config): string {
   const host = HOST === '0.0.0.0' || HOST === '::' ? '127.0.0.1' : HOST.includes(':') ? `[${HOST}]` : HOST
   return `http://${host}:${PORT}`
 }

@@ -11,11 +11,11 @@ import { layoutNumber } from '../model/layout.js'
 import { placeOf, requireTables } from '../store/open.js'
 import { prepareShards } from '../store/prepare-shards.js'
 
-/** A lane without what a service puts around it. */
+/** A lane's journal and shard, without a running service. */
 export interface BareLane {
   /** from 0 */
   number: number
-  /** that its writer stores on */
+  /** the shard that its writer stores on */
   shard: Shard
   journal: Journal
 }
@@ -23,20 +23,21 @@ export interface BareLane {
 /** A store and the journals in front of it, for a command that needs all of them exclusively. */
 export interface WholeStore {
   shards: Shards
-  /** all of them, by their numbers */
+  /** all lanes, ordered by number */
   lanes: readonly BareLane[]
   /** for messages; without a password */
   place: string
-  /** what a lane's journal has besides entries; to be closed by the caller, before `close` */
+  /** opens the parts of a lane's journal besides entries; the caller must close it before `close` */
   relocate(lane: number): Promise<Relocation>
   close(): Promise<void>
 }
 
 /**
- * Opens the store and the journals that the service's settings name, in place of the service, which must be stopped. A data
- * folder is locked until `close`. With servers, the caller must check that no service uses them.
- * @param mustExist if false, what is missing is created, with the layout of the settings
- * @throws FolderInUseError, SchemaError, WrongLayoutError, StoreUnreachableError, or an Error with a sentence for the user
+ * Opens the store and the journals in the service's settings. The service must be stopped. A data folder is locked
+ * until `close`. With servers, the caller must check that no service uses them.
+ * @param mustExist if false, missing tables are created, with the layout of the settings
+ * @throws FolderInUseError, SchemaError, WrongLayoutError, StoreUnreachableError, or an Error with a sentence for the
+ * user
  */
 export async function openWholeStore(config: Config, { mustExist }: { mustExist: boolean }): Promise<WholeStore> {
   const { CLICKHOUSE_URL, DATA_DIR, LANES } = config
@@ -62,12 +63,12 @@ export async function openWholeStore(config: Config, { mustExist }: { mustExist:
   }
 }
 
-/** The last position that each lane has assigned, as texts. */
+/** Returns the last position that each lane has assigned. */
 export async function lastPositions(lanes: readonly BareLane[]): Promise<string[]> {
   return await Promise.all(lanes.map(async ({ journal }) => String((await journal.progress()).appended)))
 }
 
-/** Requests that wait in the journals. */
+/** Counts the requests that wait in the journals. */
 export async function waitingIn(lanes: readonly BareLane[]): Promise<number> {
   const depths = await Promise.all(lanes.map(({ journal }) => journal.depth()))
   return depths.reduce((sum, { entries }) => sum + entries, 0)

@@ -11,13 +11,11 @@ export interface ConnectionOptions {
   url: string
   /** the project's secret key; a read key is enough to read and ask */
   secretKey: string
-  /**
-   * timeout of one attempt, in milliseconds; default 30 000, as a read may wait 5 s for the store
-   */
+  /** timeout of one attempt, in milliseconds; default 30 000, because a read may wait 5 s for the store */
   timeoutMs?: number
   /** how a call is retried; default: 8 attempts within half a minute */
   retry?: Partial<RetryPolicy>
-  /** is told why a call is retried, each time */
+  /** called before each retry, with the reason */
   onRetry?: (error: TallyhouseError) => void
   /** replaces the global `fetch` */
   fetch?: Fetch
@@ -35,16 +33,16 @@ export type Fetch = (
   },
 ) => Promise<FetchResponse>
 
-/** The part of its response. */
+/** The part of a response that the client uses. */
 export interface FetchResponse extends Pick<Response, 'status' | 'text'> {
   headers: FetchHeaders
   body: FetchBody | null
 }
 
-/** The part of `Headers`. */
+/** The part of `Headers` that the client uses. */
 export type FetchHeaders = Pick<Headers, 'get' | 'has'>
 
-/** The part of a `ReadableStream`. */
+/** The part of a `ReadableStream` that the client uses. */
 interface FetchBody {
   getReader(): { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }> }
 }
@@ -58,37 +56,37 @@ export interface Call {
   /** 1 to 255 characters; makes retries of `/track`, `/track/batch`, `/import` and `/users/profile` safe */
   idempotencyKey?: string
   headers?: Record<string, string>
-  /** of one attempt; the connection's own holds where it is longer */
+  /** timeout of one attempt, if it is longer than the connection's */
   timeoutMs?: number
 }
 
 export interface CallOptions {
-  /** aborts the call, also between two attempts */
+  /** aborts the call, even between two attempts */
   signal?: AbortSignal | undefined
 }
 
 export interface CallResult {
   /** the body, parsed */
   value: Record<string, unknown>
-  /** the body as it came, in which numbers keep their exact spelling */
+  /** the unparsed body, in which numbers keep their exact spelling */
   text: string
   headers: FetchHeaders
 }
 
-/** A response of rows only, which is still coming. */
+/** A response without an envelope that is still being received. */
 export interface RowStream {
   headers: FetchHeaders
   chunks: AsyncGenerator<Uint8Array, void, undefined>
 }
 
-/** A response that is still coming. */
+/** A response that is still being received. */
 interface OpenStream {
   headers: FetchHeaders
   lines: AsyncGenerator<string, void, undefined>
 }
 
 const TIMEOUT_MS = 30_000
-/** The service breaks the silence of a live stream every 20 s. */
+/** The service sends something on a live stream at least every 20 s. */
 const SILENCE_MS = 45_000
 
 /** Makes calls with the secret key, and retries transient failures. */
@@ -122,16 +120,16 @@ export class Connection {
 
   /**
    * @param policy overrides the connection's own
-   * @throws TallyhouseError for everything but a success of the service
+   * @throws TallyhouseError for anything but a success of the service
    */
   async call(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<CallResult> {
     return await retry(() => this.#attempt(call, signal, readResult), policy, signal, this.#onRetry)
   }
 
   /**
-   * Deletes the resource at the path. If an earlier attempt may have deleted it and its response
-   * was lost, `not_found` counts as success.
-   * @throws TallyhouseError as `call`
+   * Deletes the resource at the path. If an earlier attempt may have deleted it and its response was lost,
+   * `not_found` counts as success.
+   * @throws TallyhouseError like `call`
    */
   async delete(path: string, { signal }: CallOptions = {}): Promise<void> {
     let mayBeDeleted = false
@@ -148,22 +146,21 @@ export class Connection {
   }
 
   /**
-   * Opens a stream of rows that have no envelope, such as `/export`, in one attempt. Its chunks break
-   * off as those of `lines` do; a response that stalls for the timeout of the call is a `timeout`.
+   * Opens a stream of rows that have no envelope, such as `/export`, in one attempt. Its chunks fail like `lines` if
+   * the response breaks off or stalls.
    * @throws TallyhouseError
    */
   async rows(call: Call, { signal }: CallOptions = {}): Promise<RowStream> {
     const end = new AbortController()
     const { body, headers } = await this.#attempt(call, signal, readRows, end)
     const silentMs = Math.max(this.#timeoutMs, call.timeoutMs ?? 0)
-    return { headers, chunks: chunksOf(body, { end, signal, silentMs }) }
+    return { headers, chunks: readChunks(body, { end, signal, silentMs }) }
   }
 
   /**
-   * Streams the lines of an NDJSON response. It is retried as by `call` until its first byte has
-   * arrived.
-   * @throws TallyhouseError; `network` if the response breaks off, `timeout` if it stalls for the
-   * timeout of an attempt
+   * Streams the lines of an NDJSON response. It is retried like `call` until its first byte has arrived.
+   * @throws TallyhouseError; `network` if the response breaks off, `timeout` if it stalls for the timeout of an
+   * attempt
    */
   async *lines(call: Call, { signal }: CallOptions = {}): AsyncGenerator<string, void, undefined> {
     const open = () => this.#open(call, signal, 'application/x-ndjson', this.#timeoutMs)
@@ -172,7 +169,7 @@ export class Connection {
 
   /**
    * Opens a live stream, in one attempt.
-   * @throws TallyhouseError; the lines as those of `lines`
+   * @throws TallyhouseError; reading the lines throws like `lines`
    */
   async eventStream(call: Call, { signal }: CallOptions = {}): Promise<OpenStream> {
     return await this.#open(call, signal, 'text/event-stream', SILENCE_MS)
@@ -181,7 +178,7 @@ export class Connection {
   async #open(call: Call, signal: AbortSignal | undefined, type: string, silentMs: number): Promise<OpenStream> {
     const end = new AbortController()
     const { body, headers } = await this.#attempt(call, signal, (response) => readStream(response, type), end)
-    return { headers, lines: linesOf(body, { end, signal, silentMs }) }
+    return { headers, lines: readLines(body, { end, signal, silentMs }) }
   }
 
   async #attempt<T>(
@@ -222,12 +219,12 @@ export class Connection {
   }
 }
 
-/** A POST that is safe to retry: its idempotency key makes the service carry it out once. */
+/** Makes a POST that is safe to retry: its idempotency key makes the service carry it out once. */
 export function idempotentPost(path: string, body: string): Call {
   return { method: 'POST', path, body, idempotencyKey: randomUUID() }
 }
 
-/** Accepts only Tallyhouse's own success: a proxy that responds with 200 has stored nothing. */
+/** Accepts only a success of Tallyhouse itself: a proxy that responds with 200 has stored nothing. */
 async function readResult(response: FetchResponse): Promise<CallResult> {
   const { status, headers } = response
   const text = await response.text()
@@ -266,22 +263,22 @@ interface BodyReading {
   /** ends the request */
   end: AbortController
   signal: AbortSignal | undefined
-  /** for how long nothing may come */
+  /** maximum time without data, in milliseconds */
   silentMs: number
 }
 
-async function* linesOf(body: FetchBody, reading: BodyReading): AsyncGenerator<string, void, undefined> {
+async function* readLines(body: FetchBody, reading: BodyReading): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder()
   let rest = ''
-  for await (const chunk of chunksOf(body, reading)) {
+  for await (const chunk of readChunks(body, reading)) {
     const parts = `${rest}${decoder.decode(chunk, { stream: true })}`.split('\n')
     rest = parts.pop() ?? ''
     yield* parts
   }
 }
 
-/** @param body null for a response without one, as to a HEAD */
-async function* chunksOf(
+/** @param body null for a response without one, such as to a HEAD */
+async function* readChunks(
   body: FetchBody | null,
   { end, signal, silentMs }: BodyReading,
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -323,7 +320,7 @@ function parseObject(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Seconds or a date (RFC 9110, 10.2.3). */
+/** Reads `Retry-After`: seconds or a date (RFC 9110, 10.2.3). */
 function retryAfterMs(headers: FetchHeaders): number | null {
   const text = headers.get('retry-after')
   if (text === null) return null

@@ -4,8 +4,7 @@ import type { ErrorCode, ErrorDetail } from '../contract/errors.js'
  * Errors that the client itself detects:
  * - `network`: the service is unavailable, or the connection broke; `cause` says how
  * - `timeout`: no response came in time
- * - `aborted`: by the caller's signal; `cause` is the failure that was being retried, otherwise
- *   the signal's reason
+ * - `aborted`: by the caller's signal; `cause` is the failure that was being retried, or the signal's reason
  * - `unexpected_answer`: the response does not come from Tallyhouse
  * - `queue_full`: there was no room for the event in the queue
  * - `closed`: the client was closed
@@ -20,7 +19,7 @@ export type ClientErrorCode =
   | 'closed'
   | 'incomplete'
 
-/** Details of an error, besides the code and the message. */
+/** Details of an error, in addition to the code and the message. */
 export interface ErrorContext {
   status?: number
   details?: ErrorDetail[]

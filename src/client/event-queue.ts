@@ -8,25 +8,24 @@ import { startTimer } from './timer.js'
 const MIB = 1024 * 1024
 
 export interface EventQueueOptions {
-  /** sends a batch as soon as so many events wait; default 100 */
+  /** number of waiting events that triggers a batch; default 100 */
   flushAt?: number
-  /** the longest that an event waits for others, in milliseconds; default 1000 */
+  /** maximum time that an event waits for others, in milliseconds; default 1000 */
   flushIntervalMs?: number
-  /** the most events that are queued or in flight; default 100 000. Further ones are dropped */
+  /** maximum number of events that are queued or in flight; default 100 000. Further ones are dropped */
   maxQueueSize?: number
-  /** the most bytes of these events, as JSON; default 64 MiB */
+  /** maximum size of these events as JSON, in bytes; default 64 MiB */
   maxQueueBytes?: number
   /**
-   * the most bytes of a batch, unless a single event has more; default 4 MiB. The service accepts
-   * 20 MiB by default
+   * maximum size of a batch in bytes, unless a single event is larger; default 4 MiB. The service accepts 20 MiB by
+   * default
    */
   maxBatchBytes?: number
   /** how a batch is retried; default: 100 attempts within an hour */
   queueRetry?: Partial<RetryPolicy>
   /**
-   * Called for each event that is dropped, with the reason, such as `queue_full`. The event can be
-   * tracked again; its properties are a text if it has been in the queue. An error that the
-   * function throws is an uncaught exception.
+   * Called for each event that is dropped, with the reason, such as `queue_full`. The event can be tracked again; its
+   * properties are JSON text if it has been in the queue. An error that the function throws is an uncaught exception.
    */
   onDrop?: (event: TrackEvent, error: TallyhouseError) => void
 }
@@ -40,9 +39,8 @@ interface QueuedEvent {
 }
 
 /**
- * Sends events in batches, in the order in which they came. One batch is in flight at a time;
- * meanwhile the next one fills, so that a slow or unavailable service gets fewer and larger
- * requests.
+ * Sends events in batches, in order. One batch is in flight at a time while the next one fills, so a slow or
+ * unavailable service gets fewer and larger requests.
  */
 export class EventQueue {
   readonly #connection: Connection
@@ -55,7 +53,7 @@ export class EventQueue {
   readonly #retry: RetryPolicy
   readonly #stop = new AbortController()
   #waiting: QueuedEvent[] = []
-  /** how many of the waiting events are to be sent without waiting for others */
+  /** number of waiting events to send without waiting for more */
   #due = 0
   #inFlight: QueuedEvent[] = []
   #size = 0
@@ -80,7 +78,7 @@ export class EventQueue {
     return this.#size
   }
 
-  /** events that were dropped so far */
+  /** number of events dropped so far */
   get dropped(): number {
     return this.#dropped
   }
@@ -100,9 +98,8 @@ export class EventQueue {
   }
 
   /**
-   * Sends the waiting events at once.
-   * @returns once every event that is in the queue now is settled; rejects if one of them was
-   * dropped
+   * Sends the waiting events immediately.
+   * @returns once every event that is in the queue now is settled; rejects if one of them was dropped
    */
   async flush(): Promise<void> {
     const entries = [...this.#inFlight, ...this.#waiting]
@@ -114,9 +111,9 @@ export class EventQueue {
   }
 
   /**
-   * Accepts no more events and delivers the queued ones; those that are not delivered in time are
-   * dropped as `closed`.
-   * @throws as `flush`
+   * Accepts no more events and delivers the queued ones. Events that are not delivered in time are dropped as
+   * `closed`.
+   * @throws like `flush`
    */
   async close(timeoutMs: number): Promise<void> {
     this.#isClosed = true
@@ -159,8 +156,7 @@ export class EventQueue {
   }
 
   /**
-   * The timer keeps the process alive, so that a process that ends by itself delivers its events
-   * first.
+   * The timer keeps the process alive, so that a process with nothing left to do delivers its events before it ends.
    */
   #startTimer(): NodeJS.Timeout {
     return startTimer(() => this.#sendAll(), this.#flushIntervalMs)
@@ -185,7 +181,7 @@ export class EventQueue {
       const call = idempotentPost('/public/track/batch', body)
       await this.#connection.call(call, { signal: this.#stop.signal }, this.#retry)
     } catch (error) {
-      // Only TallyhouseErrors are expected, but an entry must be settled whatever happens.
+      // Only TallyhouseErrors are expected, but every entry must be settled in any case.
       const reason = error instanceof TallyhouseError ? error : new TallyhouseError('network', String(error))
       return await this.#deliverRest(batch, this.#stop.signal.aborted ? closedInTransit(reason) : reason)
     }
@@ -199,8 +195,8 @@ export class EventQueue {
     const named = indexesIn(error)
     const others = batch.filter((_entry, i) => !named.has(i))
     const namesNone = others.length === batch.length
-    // The refusal names no event, such as for the size of the body: bisect the batch until the bad
-    // event is found.
+    // The refusal names no event, for example because the body is too large: bisect the batch until the bad event is
+    // found.
     if (namesNone && (error.status === 413 || error.status === 400) && batch.length > 1) {
       const half = batch.length >> 1
       await this.#deliver(batch.slice(0, half))
@@ -222,12 +218,12 @@ export class EventQueue {
 
   #drop(event: TrackEvent, error: TallyhouseError): void {
     this.#dropped++
-    // In a microtask of its own, as an error that it throws must not interrupt the queue.
+    // In its own microtask, because an error in the callback must not interrupt the queue.
     queueMicrotask(() => this.#onDrop(event, error))
   }
 }
 
-/** The events that a refusal names by their index in the batch. */
+/** Reads which events a refusal names, as indexes in the batch. */
 function indexesIn({ status, details }: TallyhouseError): Set<number> {
   if (status !== 400) return new Set()
   return new Set(details.flatMap(({ path }) => /^\/events\/(\d+)/.exec(path)?.[1] ?? []).map(Number))
@@ -247,7 +243,7 @@ function newEntry(text: JsonText, bytes: number): QueuedEvent {
   return { text, bytes, settled: handled(settled), resolve, reject }
 }
 
-/** The same promise; if nobody awaits it, its rejection is not reported as unhandled. */
+/** Returns the same promise, whose rejection is not reported as unhandled if nobody awaits it. */
 function handled(promise: Promise<void>): Promise<void> {
   promise.catch(() => undefined)
   return promise

@@ -3,9 +3,8 @@ import { memberText } from '../json/texts.js'
 import { TallyhouseError } from './errors.js'
 
 /**
- * Properties as callers pass them: any object except an array. `object`, as a value of an
- * interface type has no index signature. Values that JSON cannot express are treated as by
- * `JSON.stringify`.
+ * Properties as callers pass them: any object except an array. It is `object` because values of interface types have
+ * no index signature. Values that JSON cannot express are treated like in `JSON.stringify`.
  */
 export type GivenProperties = object
 
@@ -18,7 +17,7 @@ export type JsonText = string
 export interface TrackEvent {
   /** 1 to 255 characters */
   event: string
-  /** whose event it is: 1 to 255 characters */
+  /** the user: 1 to 255 characters */
   distinct_id: string
   properties?: GivenProperties | JsonText | null | undefined
   /**
@@ -27,16 +26,17 @@ export interface TrackEvent {
    */
   timestamp?: number | Date | null | undefined
   /**
-   * which event it is, 1 to 255 characters: of all events of a user with one id, the service stores the first within 7 days
+   * id of the event, 1 to 255 characters: the service stores only the first event of a user with the same id within 7
+   * days
    */
   insert_id?: string | null | undefined
 }
 
 /**
- * The event as the JSON that the service expects.
+ * Formats an event as the JSON that the service expects.
  * @param now epoch milliseconds
- * @throws TallyhouseError `invalid_request`, as from the service: in a batch, an invalid event
- * would fail the others
+ * @throws TallyhouseError `invalid_request`, like the service, because an invalid event would fail the others of its
+ * batch
  */
 export function formatEvent(
   { event, distinct_id, properties, timestamp, insert_id }: TrackEvent,
@@ -74,7 +74,7 @@ export function parseEvent(text: JsonText): TrackEvent {
 }
 
 /**
- * @param value an object, or the text of one, which is kept as it is
+ * @param value an object, or its JSON text, which is not changed
  * @throws TallyhouseError `invalid_request`
  */
 export function formatObject(field: string, value: object | JsonText): JsonText {
@@ -97,10 +97,7 @@ function toJson(field: string, value: object): string | undefined {
   }
 }
 
-/**
- * The text becomes part of a body, whose structure it must not change; so it must parse as exactly
- * one object.
- */
+/** The text becomes part of a body and must not change its structure, so it must parse as exactly one object. */
 function isObjectText(text: string | undefined): text is JsonText {
   if (text === undefined || !text.isWellFormed()) return false
   try {

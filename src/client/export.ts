@@ -17,7 +17,7 @@ export interface EventFilter {
 export interface ExportOptions extends EventFilter, CallOptions {
   /** `asc`, the default: in the order in which the service accepted them; `desc`: newest first */
   order?: 'asc' | 'desc'
-  /** events that are requested, and held in memory, at once: 1 to 10 000; default 1000 */
+  /** events per request, which are held in memory: 1 to 10 000; default 1000 */
   pageSize?: number
   /**
    * Returns `properties` as the exact text that was sent. Otherwise they are parsed, which rounds
@@ -26,20 +26,20 @@ export interface ExportOptions extends EventFilter, CallOptions {
   raw?: boolean
 }
 
-/** The service waits up to 5 s for the store at each attempt: a minute in all. */
+/** The service waits up to 5 s for the store in each attempt, so this is a minute in all. */
 const PENDING_ATTEMPTS = 12
 
 /**
- * All events, in the order in which the service accepted them, or newest first. Events that arrive
- * during the export come at its end, or not at all.
- * @throws TallyhouseError `incomplete` after the last available event, if the store does not catch
- * up with the accepted events
+ * Yields all events, in the order in which the service accepted them, or newest first. Events that arrive during the
+ * export are at its end, or not included.
+ * @throws TallyhouseError `incomplete` after the last available event, if the store does not catch up with the
+ * accepted events
  */
 export async function* exportEvents(
   connection: Connection,
   { pageSize = 1000, raw = false, signal, ...filter }: ExportOptions,
 ): AsyncGenerator<StoredEvent<Properties | JsonText>, void, undefined> {
-  const query = queryOf({ limit: pageSize, ...filter })
+  const query = toSearchParams({ limit: pageSize, ...filter })
   const isDescending = filter.order === 'desc'
   let cursor = ''
   let lastId = ''
@@ -50,7 +50,7 @@ export async function* exportEvents(
       { signal },
     )
     const { events, next, pending } = value as unknown as EventPage
-    // Pending events would come first here, and no later page can include them.
+    // In this order, pending events would come first, and no later page can include them.
     if (isDescending && cursor === '') {
       missing = pending
       if (pending > 0 && ++pendingAttempts < PENDING_ATTEMPTS) continue
@@ -68,8 +68,8 @@ export async function* exportEvents(
   }
 }
 
-/** The parameters of a read, without undefined ones. */
-export function queryOf(filter: object): URLSearchParams {
+/** Converts a filter to query parameters, without undefined ones. */
+export function toSearchParams(filter: object): URLSearchParams {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(filter)) {
     if (value !== undefined) query.set(name, String(value instanceof Date ? value.getTime() : value))
@@ -77,7 +77,7 @@ export function queryOf(filter: object): URLSearchParams {
   return query
 }
 
-/** The text of `properties` in the text of an event, a user or a session. */
+/** Returns the text of `properties` in the text of an event, user or session. */
 export function rawProperties(text: JsonText): JsonText {
   return memberText(text, 'properties') ?? '{}'
 }

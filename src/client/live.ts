@@ -2,31 +2,31 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Properties, StoredEvent } from '../contract/responses.js'
 import type { CallOptions, Connection } from './connection.js'
 import type { JsonText } from './event.js'
-import { type EventFilter, queryOf, rawProperties } from './export.js'
+import { type EventFilter, rawProperties, toSearchParams } from './export.js'
 import { isRetryable, pauseMs, type RetryPolicy } from './retry.js'
 
 export interface LiveOptions extends EventFilter, CallOptions {
-  /** begins behind this event; default: with what is accepted from now on */
+  /** starts after this event; default: with events that are accepted from now on */
   lastEventId?: string
   /** returns `properties` as the text that was sent, except for line breaks between its tokens */
   raw?: boolean
-  /** called when the stream has ended, before it is opened again; null if the service ended it */
+  /** called when the stream has ended, before it is reopened; null if the service ended it */
   onReconnect?: (reason: Error | null) => void
 }
 
-/** An event as it came. */
+/** An event as its JSON text. */
 export interface LiveText {
   id: string
   text: JsonText
 }
 
-/** Until the stream is back: half a second at first. */
+/** Pauses before the stream is reopened, half a second at first. */
 const RECONNECT: RetryPolicy = { attempts: Number.POSITIVE_INFINITY, baseDelayMs: 500, maxDelayMs: 30_000 }
 
-/** After a stream of this length, the pauses begin anew. */
+/** After a stream that lasted this long, the pauses start from the beginning. */
 const SETTLED_MS = 10_000
 
-/** Events as they become visible, as `liveTexts` has them. */
+/** Yields events as they become visible, like `liveTexts`, but parsed. */
 export async function* liveEvents(
   connection: Connection,
   { raw = false, ...options }: LiveOptions,
@@ -38,15 +38,15 @@ export async function* liveEvents(
 }
 
 /**
- * Events as they become visible, each once and in order. A stream that ends is opened again where it ended, for as long as
- * it takes; an abort ends the iteration.
- * @throws TallyhouseError that another attempt cannot help, such as `unauthorized`
+ * Yields events as they become visible, each once and in order. A stream that ends is reopened where it ended,
+ * without a limit on attempts; an abort ends the iteration.
+ * @throws TallyhouseError if it is permanent, such as `unauthorized`
  */
 export async function* liveTexts(
   connection: Connection,
   { signal, onReconnect, lastEventId, raw: _, ...filter }: LiveOptions,
 ): AsyncGenerator<LiveText, void, undefined> {
-  const path = `/public/events/live?${queryOf(filter)}`
+  const path = `/public/events/live?${toSearchParams(filter)}`
   let last = lastEventId
   for (let failures = 0; !signal?.aborted; ) {
     let reason: Error | null = null
@@ -55,12 +55,12 @@ export async function* liveTexts(
     try {
       const headers = last === undefined ? {} : { 'last-event-id': last }
       const stream = await connection.eventStream({ method: 'GET', path, headers }, { signal })
-      // What is accepted while a stream is broken off that has brought nothing yet is not lost either.
+      // Even if the stream breaks before its first event, events accepted in between must not be lost.
       last ??= stream.headers.get('x-last-event-id') ?? undefined
       for await (const event of readEvents(stream.lines)) {
         last = event.id
         yield event
-        // More of them may have come together.
+        // Several events may have arrived together.
         if (signal?.aborted) return
       }
     } catch (error) {
@@ -77,7 +77,7 @@ export async function* liveTexts(
   }
 }
 
-/** Takes Server-Sent Events apart, as far as this service uses them (HTML standard, 9.2.6). */
+/** Parses Server-Sent Events as far as this service uses them (HTML standard, 9.2.6). */
 async function* readEvents(lines: AsyncIterable<string>): AsyncGenerator<LiveText, void, undefined> {
   let id = ''
   let data: string[] = []

@@ -14,7 +14,7 @@ export interface RetryPolicy {
   withinMs?: number
 }
 
-/** For a call that a caller waits for: at most half a minute of pauses. */
+/** For calls that someone waits for: at most half a minute of pauses. */
 export const CALL_RETRY: RetryPolicy = { attempts: 8, baseDelayMs: 250, maxDelayMs: 15_000 }
 
 /**
@@ -24,18 +24,15 @@ export const CALL_RETRY: RetryPolicy = { attempts: 8, baseDelayMs: 250, maxDelay
 export const QUEUE_RETRY: RetryPolicy = { attempts: 100, baseDelayMs: 250, maxDelayMs: 30_000 }
 
 /**
- * Statuses below 500 after which the same request can succeed. From 500 on it always can: proxies have their own for a
- * service that restarts, such as 502, 504, and Cloudflare's 520 to 530.
+ * Statuses below 500 after which the same request can succeed. From 500 on it always can, because proxies use various
+ * ones for a service that restarts, such as 502, 504, and Cloudflare's 520 to 530.
  */
 const RETRYABLE_STATUS = new Set([408, 429])
-/** Statuses that mean that the service has not carried out the request. */
+/** Statuses that mean that the service did not carry out the request. */
 const NOTHING_DONE_STATUS = new Set([408, 429, 503])
 const RETRYABLE_CODES = new Set<string>(['network', 'timeout'])
 
-/**
- * Whether a retry can help. Retry only idempotent requests: some changes need an `Idempotency-Key`
- * for it.
- */
+/** Whether a retry can help. Retry only idempotent requests; some changes need an `Idempotency-Key` for that. */
 export function isRetryable(error: unknown): error is TallyhouseError {
   if (!(error instanceof TallyhouseError)) return false
   if (error.status === null) return RETRYABLE_CODES.has(error.code)
@@ -52,7 +49,7 @@ export function mayBeDone(error: unknown): boolean {
 /**
  * Retries until an attempt succeeds, fails permanently, or none is left or in time.
  * @param attempt must send the same bytes with the same key each time
- * @param onRetry is told why, before the pause of each further attempt
+ * @param onRetry called with the error before the pause of each further attempt
  * @throws what the last attempt threw; TallyhouseError `aborted` if the signal ends a pause
  */
 export async function retry<T>(
@@ -78,9 +75,9 @@ export async function retry<T>(
 }
 
 /**
- * Exponential backoff, half of it random, so that clients that failed together do not retry
- * together. It is added to the pause that the service asked for.
- * @param failures attempts that have failed so far
+ * Returns the pause before a retry: exponential backoff, half of it random so that clients that failed together do
+ * not retry together, in addition to the pause that the service asked for.
+ * @param failures number of failed attempts so far
  * @param random from 0 to 1
  */
 export function pauseMs(

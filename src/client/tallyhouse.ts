@@ -14,12 +14,12 @@ import { type CallOptions, Connection, type ConnectionOptions, idempotentPost } 
 import { TallyhouseError } from './errors.js'
 import { checkName, formatEvent, formatObject, type GivenProperties, type JsonText, type TrackEvent } from './event.js'
 import { EventQueue, type EventQueueOptions } from './event-queue.js'
-import { type ExportOptions, exportEvents, queryOf, rawProperties } from './export.js'
+import { type ExportOptions, exportEvents, rawProperties, toSearchParams } from './export.js'
 import { type LiveOptions, liveEvents } from './live.js'
 
 export interface TallyhouseOptions extends ConnectionOptions, EventQueueOptions {}
 
-/** Applied in this order, all or nothing. */
+/** Changes of a profile. They apply in this order, all or none of them. */
 export interface ProfileOperations {
   /** sets each property */
   $set?: GivenProperties
@@ -68,24 +68,24 @@ export interface PropertyNamesOptions extends CallOptions {
 }
 
 export interface FieldValuesOptions extends PropertyNamesOptions {
-  /** only values that hold this text, in any case */
+  /** only values that contain this text, case-insensitive */
   search?: string
   /** 1 to 1000; default 50 */
   limit?: number
 }
 
 const CLOSE_TIMEOUT_MS = 10_000
-/** The service waits for the store and for other questions, and then thinks for as long as it may. */
+/** Waiting for the store and for a slot, plus the service's QUERY_TIMEOUT. */
 export const QUESTION_TIMEOUT_MS = 120_000
 
 /**
- * A project of a Tallyhouse service, for programs on servers: it needs the secret key, which must
- * never reach a browser.
+ * A project of a Tallyhouse service, for programs on servers: it needs the secret key, which must never reach a
+ * browser.
  *
- * `track` puts events into a queue in memory, which is sent in batches. A crash loses the events
- * that are still in it, so await `flush()` or the promise of `track` for events that must not be
- * lost. Every other call is made at once. All calls are retried after transient failures, and no
- * retry counts twice. They throw a `TallyhouseError`.
+ * `track` puts events into a queue in memory, which is sent in batches. A crash loses the events that are still in
+ * it, so await `flush()` or the promise of `track` for events that must not be lost. Every other call is made
+ * immediately. All calls are retried after transient failures, and no retry counts twice. They throw a
+ * `TallyhouseError`.
  */
 export class Tallyhouse {
   readonly #connection: Connection
@@ -99,17 +99,16 @@ export class Tallyhouse {
 
   /**
    * Puts an event into the queue.
-   * @returns once the service has acknowledged it; rejects if it is dropped: `queue_full`,
-   * `closed`, `invalid_request`, or the error with which the service refused it. The promise may
-   * be ignored, as `onDrop` and `dropped` report drops, too. To wait for many events, await
-   * `flush()` once
+   * @returns once the service has acknowledged it; rejects if it is dropped: `queue_full`, `closed`,
+   * `invalid_request`, or the error with which the service refused it. The promise may be ignored, because `onDrop`
+   * and `dropped` report drops, too. To wait for many events, await `flush()` once
    */
   track(event: TrackEvent): Promise<void> {
     return this.#queue.add(event)
   }
 
   /**
-   * Sends one event at once, bypassing the queue, if you need its id.
+   * Sends one event immediately, bypassing the queue, if you need its id.
    * @returns the event's id
    */
   async trackNow(event: TrackEvent, options?: CallOptions): Promise<string> {
@@ -118,10 +117,7 @@ export class Tallyhouse {
     return headers.get('x-event-id') ?? ''
   }
 
-  /**
-   * Creates the user's profile, or overwrites its properties; without `properties`, existing ones
-   * stay as they are.
-   */
+  /** Creates the user's profile, or overwrites its properties; without `properties`, existing ones are not changed. */
   async identify(
     distinctId: string,
     properties?: GivenProperties | JsonText | null,
@@ -138,7 +134,7 @@ export class Tallyhouse {
   }
 
   /**
-   * Makes `alias` another name of the user, from now on and for the past; the same again changes nothing.
+   * Makes `alias` another name of the user, for future and past events. Repeating the call has no effect.
    * @throws TallyhouseError `alias_conflict` if it names another user
    */
   async alias(distinctId: string, alias: string, options?: CallOptions): Promise<void> {
@@ -148,8 +144,8 @@ export class Tallyhouse {
   }
 
   /**
-   * Takes an alias of the user back: everything is as it was before it, the profile of the name included.
-   * @throws TallyhouseError `not_found` if it is no alias of this user
+   * Removes an alias of the user and restores everything as it was before, including the profile of that name.
+   * @throws TallyhouseError `not_found` if it is not an alias of this user
    */
   async removeAlias(distinctId: string, alias: string, options?: CallOptions): Promise<void> {
     await this.#connection.delete(pathToAlias(distinctId, alias), options)
@@ -191,18 +187,18 @@ export class Tallyhouse {
   }
 
   /**
-   * Sessions, the latest start first. A session that starts during a walk shifts the pages; `to`
-   * excludes it.
+   * Lists sessions, latest start first. A session that starts while you page shifts the pages; use `to` to exclude
+   * it.
    */
   async listSessions({ signal, ...query }: SessionListOptions = {}): Promise<SessionPage> {
-    const path = `/public/sessions?${queryOf(query)}`
+    const path = `/public/sessions?${toSearchParams(query)}`
     const { value } = await this.#connection.call({ method: 'GET', path }, { signal })
     const { sessions, page, limit, hasMore } = value as unknown as SessionPage
     return { sessions, page, limit, hasMore }
   }
 
   /**
-   * One event. With `raw`, its `properties` are the exact text that was sent.
+   * Returns one event. With `raw`, its `properties` are the exact text that was sent.
    * @throws TallyhouseError `not_found`
    */
   getEvent(eventId: string, options: CallOptions & { raw: true }): Promise<StoredEvent<JsonText>>
@@ -217,12 +213,10 @@ export class Tallyhouse {
   }
 
   /**
-   * All data of a user, for an access request: the profile, then the aliases, then the sessions, then
-   * the events.
-   * With `raw`, `properties` are the text that was sent, except for line breaks between its
-   * tokens.
-   * @throws TallyhouseError `not_found` if there is no data; `network` or `timeout` if the export
-   * breaks off: what it yielded before is incomplete
+   * Yields all data of a user, for an access request: the profile, aliases, sessions and events, in this order. With
+   * `raw`, `properties` are the text that was sent, except for line breaks between its tokens.
+   * @throws TallyhouseError `not_found` if there is no data; `network` or `timeout` if the export breaks off and is
+   * incomplete
    */
   exportUser(distinctId: string, options: CallOptions & { raw: true }): AsyncGenerator<UserRecord<JsonText>, void>
   exportUser(distinctId: string, options?: CallOptions & { raw?: false }): AsyncGenerator<UserRecord, void>
@@ -238,12 +232,11 @@ export class Tallyhouse {
   }
 
   /**
-   * All events of the project, or those that match a filter, in the order in which the service
-   * accepted them, or with `order: 'desc'` newest first. Pages are requested as the events are
-   * consumed. Every event that was acknowledged before is included, but none that still waits in
-   * the queue.
-   * @throws TallyhouseError `incomplete` after the last available event, if the store does not
-   * catch up with the accepted events
+   * Yields all events of the project, or those that match a filter, in the order in which the service accepted them,
+   * or newest first with `order: 'desc'`. Pages are requested as the events are consumed. Every event acknowledged
+   * before is included, but none that is still in the queue.
+   * @throws TallyhouseError `incomplete` after the last available event, if the store does not catch up with the
+   * accepted events
    */
   exportEvents(options: ExportOptions & { raw: true }): AsyncGenerator<StoredEvent<JsonText>, void, undefined>
   exportEvents(options?: ExportOptions & { raw?: false }): AsyncGenerator<StoredEvent, void, undefined>
@@ -252,10 +245,10 @@ export class Tallyhouse {
   }
 
   /**
-   * Events as the store has them, usually half a second after they were accepted: those that are accepted from now on, or
-   * behind `lastEventId`. Each comes once and in order; a stream that breaks off is opened again where it ended. Goes on
-   * until the signal aborts it, or you leave the loop.
-   * @throws TallyhouseError that another attempt cannot help, such as `unauthorized`
+   * Yields events when the store has them, usually half a second after they were accepted: those accepted from now
+   * on, or after `lastEventId`. Each comes once and in order; a stream that breaks off is reopened where it ended. It
+   * continues until the signal aborts it, or you leave the loop.
+   * @throws TallyhouseError if it is permanent, such as `unauthorized`
    */
   live(options: LiveOptions & { raw: true }): AsyncGenerator<StoredEvent<JsonText>, void, undefined>
   live(options?: LiveOptions & { raw?: false }): AsyncGenerator<StoredEvent, void, undefined>
@@ -264,9 +257,9 @@ export class Tallyhouse {
   }
 
   /**
-   * Answers a question about events, after everything that was acknowledged before it. The type of the answer follows the
-   * question's `kind`; its `warnings`, if there are any, name what looks like a mistake, such as a name that no event has. An
-   * abort ends the question in the service, too.
+   * Answers a question about events, including everything acknowledged before. The type of the answer depends on the
+   * question's `kind`. Its `warnings`, if any, name likely mistakes, such as a name that no event has. An abort also
+   * stops the question in the service.
    * @throws TallyhouseError `invalid_request` with the fields at fault in `details`; `query_too_large`
    */
   async query<Q extends QuestionInput>(question: Q, options?: CallOptions): Promise<AnswerTo<Q['kind']>> {
@@ -276,19 +269,28 @@ export class Tallyhouse {
     return answer as unknown as AnswerTo<Q['kind']>
   }
 
-  /** The names of events: how many of each, and the times of the first and the last. @throws as `query` */
+  /**
+   * Returns the names of events, with their counts and the times of the first and last.
+   * @throws like `query`
+   */
   async eventNames(options?: CallOptions): Promise<EventNames> {
     const { events, pending } = await this.#names<EventNames>('events', {}, options)
     return { events, pending }
   }
 
-  /** The properties of the newest events, with their types and some examples. @throws as `query` */
+  /**
+   * Returns the properties of the newest events, with their types and some examples.
+   * @throws like `query`
+   */
   async propertyNames({ signal, ...query }: PropertyNamesOptions = {}): Promise<PropertyNames> {
     const { properties, sampled, pending } = await this.#names<PropertyNames>('properties', query, { signal })
     return { properties, sampled, pending }
   }
 
-  /** The values of a field in the newest events. @throws as `query` */
+  /**
+   * Returns the values of a field in the newest events.
+   * @throws like `query`
+   */
   async fieldValues(field: FieldName, { signal, ...query }: FieldValuesOptions = {}): Promise<FieldValues> {
     const text = typeof field === 'string' ? field : JSON.stringify(field)
     const { values, sampled, pending } = await this.#names<FieldValues>('values', { field: text, ...query }, { signal })
@@ -298,25 +300,25 @@ export class Tallyhouse {
   async #names<Names>(of: 'events' | 'properties' | 'values', query: object, options?: CallOptions): Promise<Names> {
     const call = {
       method: 'GET',
-      path: `/public/schema/${of}?${queryOf(query)}`,
+      path: `/public/schema/${of}?${toSearchParams(query)}`,
       timeoutMs: QUESTION_TIMEOUT_MS,
     } as const
     const { value } = await this.#connection.call(call, options)
     return value as unknown as Names
   }
 
-  /** events that are queued or in flight */
+  /** number of events that are queued or in flight */
   get queued(): number {
     return this.#queue.size
   }
 
-  /** events that were dropped so far, for any reason */
+  /** number of events dropped so far, for any reason */
   get dropped(): number {
     return this.#queue.dropped
   }
 
   /**
-   * Sends the queued events at once.
+   * Sends the queued events immediately.
    * @returns once all of them are settled; rejects if one of them was dropped
    */
   async flush(): Promise<void> {
@@ -324,10 +326,10 @@ export class Tallyhouse {
   }
 
   /**
-   * Flushes and accepts no more events. A process that ends by itself waits for its events anyway;
-   * this limits the wait.
+   * Flushes and accepts no more events. A process with nothing else to do waits for its events anyway; this limits
+   * the wait.
    * @param timeoutMs events that are not delivered by then are dropped as `closed`
-   * @returns as `flush`
+   * @returns like `flush`
    */
   async close(timeoutMs: number = CLOSE_TIMEOUT_MS): Promise<void> {
     await this.#queue.close(timeoutMs)
@@ -351,7 +353,7 @@ export function pathTo(kind: 'users' | 'events' | 'sessions', id: string): strin
 
 function step(id: string): string {
   checkName('The id', id)
-  // Escaped or not, a URL resolves these: `/users/../export` is the export of the whole project.
+  // URLs resolve these even if escaped: `/users/../export` is the export of the whole project.
   if (id === '.' || id === '..') {
     throw new TallyhouseError('invalid_request', `"${id}" cannot be used as an id in a URL.`)
   }

@@ -3,11 +3,11 @@ import type { Log } from '../lib/log.js'
 import type { KeyRing } from './key-ring.js'
 import { type KeyPair, makeKey, type StoredKey, storedKey } from './keys.js'
 
-/** A revoked key works for this much longer, plus the time that ClickHouse takes to respond. */
+/** A revoked key works for up to this long, plus the time that ClickHouse takes to respond. */
 const REFRESH_MS = 5_000
 /**
- * An unknown key triggers a read of the stored keys, but however many arrive, only so many reads at once, and then one
- * each second.
+ * An unknown key triggers a read of the stored keys. This many reads may follow each other immediately, then one per
+ * second.
  */
 const LOOK_UPS = 10
 const LOOK_UP_MS = 1_000
@@ -30,10 +30,9 @@ export interface KeysFound {
   /** number of valid keys, including those of the environment */
   valid: number
   /**
-   * Creates the first pair of keys; null if any key exists, even a revoked one. The pair is shown
-   * only once, so only a process that listens, and so can show it, calls this. Retries until
-   * ClickHouse has the pair. Resolves with null if another process was faster, or the service
-   * shuts down first.
+   * Creates the first pair of keys; null if any key exists, even a revoked one. The pair is shown only once, so call
+   * this only in a process that listens and can show it. Retries until ClickHouse has the pair. Resolves with null if
+   * another process was faster, or the service shuts down first.
    */
   makeFirst: (() => Promise<KeyPair | null>) | null
 }
@@ -49,18 +48,21 @@ export interface KeyRefreshOptions {
 }
 
 /**
- * Refreshes a ring from the stored keys every 5 s, and when an unknown key arrives, so that a new
- * key works at once.
+ * Refreshes a ring from the stored keys every 5 s, and when an unknown key arrives, so that a new key works
+ * immediately.
  *
- * Not promised: while clients send wrong keys, a new key may be refused for up to a second. A
- * revoked key works until the next successful read.
+ * Not promised: while clients send wrong keys, a new key may be refused for up to a second. A revoked key works until
+ * the next successful read.
  */
 export class KeyRefresh {
   readonly #options: KeyRefreshOptions
   #reading: Promise<void> | null = null
   /** when the latest read began; monotonic, in ms */
   #startedAt = Number.NEGATIVE_INFINITY
-  /** when all reads for unknown keys are allowed again: each puts it off by LOOK_UP_MS; monotonic, in ms */
+  /**
+   * when the full number of reads for unknown keys is allowed again; each read postpones it by LOOK_UP_MS; monotonic,
+   * in ms
+   */
   #restedAt = Number.NEGATIVE_INFINITY
   #isReadable = true
 
@@ -84,11 +86,11 @@ export class KeyRefresh {
 
   async #repeat(): Promise<void> {
     const { everyMs = REFRESH_MS } = this.#options
-    // A failure is logged by the read itself.
+    // The read logs its own failure.
     while (await this.#elapsed(everyMs)) await this.#read().catch(() => undefined)
   }
 
-  /** Callers share the read in flight. Logs the first failure of a row, and the recovery. */
+  /** Callers share the read in flight. Logs the first of consecutive failures, and the recovery. */
   #read(): Promise<void> {
     const read = async () => {
       const { ring, table, log } = this.#options
@@ -122,12 +124,12 @@ export class KeyRefresh {
   }
 
   /**
-   * Resolves after a read that has begun at this time or later, if one is allowed. Begins none while the store is known to be
-   * unavailable.
+   * Resolves after a read that began at this time or later, if one is allowed. Does not read while the store is known
+   * to be unavailable.
    */
   async #readSince(askedAt: number): Promise<void> {
     if (this.#reading && askedAt - this.#startedAt >= LOOK_UP_LIMIT_MS) return
-    // A read that is running may have begun before the key was created.
+    // A read in flight may have begun before the key was created.
     await this.#reading?.catch(() => undefined)
     if (this.#startedAt < askedAt) {
       const now = performance.now()

@@ -5,13 +5,13 @@ import { hashKey, type StoredKey } from './keys.js'
 const MAX_RECOGNIZED = 16
 
 /**
- * The keys that are valid now. A key is looked up by its hash, or compared in constant time, so
- * that the time of a look-up does not reveal how much of a key is right.
+ * The keys that are valid now. A key is looked up by its hash, or compared in constant time, so that timing does not
+ * reveal how much of a key is right.
  */
 export class KeyRing {
   readonly #fixed: StoredKey[]
   #grants: Map<string, StoredKey>
-  /** the latest valid keys, in memory only */
+  /** recently used valid keys, in memory only */
   #recognized: { key: Buffer; grant: StoredKey }[] = []
   #isComplete = false
   #lookUp: () => Promise<void> = async () => undefined
@@ -54,12 +54,12 @@ export class KeyRing {
     return this.find(key)
   }
 
-  /** Whether a key that was found before is still good. */
+  /** Whether a key that was found before is still valid. */
   holds({ hash, projectId }: StoredKey): boolean {
     return this.#grants.get(hash)?.projectId === projectId
   }
 
-  /** The keys of an id; ids are short, so there may be several. */
+  /** Finds keys by id. Ids are short, so there may be several. */
   withId(id: string): StoredKey[] {
     return [...this.#grants.values()].filter((key) => key.id === id)
   }

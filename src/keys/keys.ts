@@ -4,12 +4,12 @@ import type { KeyClass } from '../contract/key-class.js'
 export const KEY_KINDS = ['public', 'secret', 'write', 'read'] as const
 export type KeyKind = (typeof KEY_KINDS)[number]
 
-/** What a call does, which decides the keys that may make it. */
+/** What a call does, which decides which kinds of key may make it. */
 export type Access = 'session' | 'send' | 'read' | 'manage'
 
 /**
- * The kinds of key that may make a call. A secret key is not among those of session calls on
- * purpose: it would mean that a secret was shipped to a browser.
+ * The kinds of key that may make a call. Session calls refuse secret keys on purpose, because one would mean that a
+ * secret was shipped to a browser.
  */
 export const ALLOWED: Record<Access, readonly KeyKind[]> = {
   session: ['public', 'write'],
@@ -18,13 +18,13 @@ export const ALLOWED: Record<Access, readonly KeyKind[]> = {
   manage: ['secret'],
 }
 
-/** Whether keys of a kind may be in a web page, so that strangers have them. */
+/** Whether keys of this kind may be in a web page, where strangers can read them. */
 export function isBrowserKey(kind: KeyKind): boolean {
   return ALLOWED.session.includes(kind)
 }
 
-/** Whose ids and share of the journal a key uses. */
-export function keyClassOf(kind: KeyKind): KeyClass {
+/** Returns the class of a key, which has its own insert_ids and share of the journal. */
+export function toKeyClass(kind: KeyKind): KeyClass {
   return kind === 'secret' ? 'secret' : 'page'
 }
 
@@ -32,13 +32,13 @@ export function keyClassOf(kind: KeyKind): KeyClass {
 export interface Grant {
   projectId: string
   kind: KeyKind
-  /** of the pages that may use it, as browsers send them; empty for any page, and for other clients */
+  /** origins of the pages that may use the key, as browsers send them; empty if any page and client may */
   origins: readonly string[]
-  /** whether a write key changes no profiles and links no names */
+  /** whether a write key may only send events, and not change profiles or link names */
   eventsOnly: boolean
 }
 
-/** Limits of a key that has none. */
+/** Grants without limits. */
 const UNLIMITED = { origins: [], eventsOnly: false }
 
 export interface StoredKey extends Grant {
@@ -61,32 +61,29 @@ const PREFIX: Record<KeyKind, string> = { public: 'pk_', secret: 'sk_', write: '
 /** The prefix and 8 random characters, which leaves 208 secret bits. */
 const ID_LENGTH = 11
 
-/**
- * A new key of 256 random bits, recognizable by its prefix. It is shown once; only its hash is
- * stored.
- */
+/** Makes a key of 256 random bits, recognizable by its prefix. It is shown once; only its hash is stored. */
 export function makeKey(kind: KeyKind): string {
   return PREFIX[kind] + randomBytes(32).toString('base64url')
 }
 
 /**
- * A fast hash is enough: a generated key is random, so a slow hash would add no protection against
- * guessing.
+ * Hashes a key. A fast hash is enough, because a generated key is random and a slow hash would not protect better
+ * against guessing.
  */
 export function hashKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }
 
-/** The part of a key that is stored. */
+/** Makes the record of a key that is stored. */
 export function storedKey(key: string, grant: Pick<Grant, 'projectId' | 'kind'> & Partial<Grant>): StoredKey {
   return { id: key.slice(0, ID_LENGTH), hash: hashKey(key), ...UNLIMITED, ...grant }
 }
 
 /**
- * The keys of the environment. Each is identified by its setting: of a short key, the first
- * characters would give too much away.
- * @throws Error that names the setting if its key was made as another kind: commands take a read key in SECRET_KEY, and a
- *   service started from the same shell would let whoever has that key change everything in its default project
+ * Returns the keys of the environment. Their ids are the names of their settings, because the first characters of a
+ * short key would reveal too much.
+ * @throws Error that names the setting if its key was made as another kind: commands take a read key in SECRET_KEY,
+ * and a service started from the same shell would let anyone with that key change everything in its default project
  */
 export function environmentKeys(settings: { PUBLIC_API_KEY?: string; SECRET_KEY?: string }): StoredKey[] {
   const kinds = { PUBLIC_API_KEY: 'public', SECRET_KEY: 'secret' } as const

@@ -1,8 +1,8 @@
-/** Elements of a list, or members of an object, that are tried, until the whole fits. */
+/** Maximum numbers of list elements or object members, tried in turn until the value fits. */
 const STEPS = [1000, 500, 200, 100, 50, 20, 10, 5, 2, 1]
-/** Objects with a fixed shape have fewer. */
+/** Objects with a fixed shape have fewer members, and are never cut. */
 const LEAST_MEMBERS = 12
-/** Of a text, per element. */
+/** Characters of a text per allowed element. */
 const CHARACTERS = 40
 const LEAST_CHARACTERS = 200
 
@@ -19,7 +19,7 @@ export interface Fitted {
   note: string
 }
 
-/** Cuts lists, large objects and long texts alike, wherever they are, until a value's JSON has at most `room` characters. */
+/** Cuts lists, large objects and long texts at any depth, until a value's JSON has at most `room` characters. */
 export function fit(value: Record<string, unknown>, room: number): Fitted {
   for (const elements of STEPS) {
     const most = {
@@ -27,7 +27,7 @@ export function fit(value: Record<string, unknown>, room: number): Fitted {
       members: Math.max(LEAST_MEMBERS, elements),
       characters: Math.max(LEAST_CHARACTERS, elements * CHARACTERS),
     }
-    if (lengthOf(value, most, room) > room) continue
+    if (measureJson(value, most, room) > room) continue
     const cut = shortened(value, most) as Record<string, unknown>
     const text = JSON.stringify(cut)
     if (text.length > room) continue
@@ -39,8 +39,8 @@ export function fit(value: Record<string, unknown>, room: number): Fitted {
   return { value: {}, text: '{}', note: 'The result is too long to show any of it.' }
 }
 
-/** About how long the JSON of a value is; stops counting beyond the room. */
-function lengthOf(value: unknown, most: Most, room: number): number {
+/** Estimates the length of a value's JSON; stops counting beyond the room. */
+function measureJson(value: unknown, most: Most, room: number): number {
   if (typeof value === 'string') return 2 + Math.min(value.length, most.characters)
   if (typeof value !== 'object' || value === null) return 5
   let length = 2
@@ -49,7 +49,7 @@ function lengthOf(value: unknown, most: Most, room: number): number {
     : Object.entries(value).slice(0, most.members)
   for (const [name, member] of entries) {
     length += 1 + (name === '' ? 0 : 3 + Math.min(name.length, most.characters))
-    length += lengthOf(member, most, room - length)
+    length += measureJson(member, most, room - length)
     if (length > room) return length
   }
   return length
@@ -63,7 +63,7 @@ function shortened(value: unknown, most: Most): unknown {
   return Object.fromEntries(members.map(([name, member]) => [shortText(name, most), shortened(member, most)]))
 }
 
-/** Not in the middle of a surrogate pair. */
+/** Cuts a text, but not in the middle of a surrogate pair. */
 function shortText(text: string, { characters }: Most): string {
   return text.length <= characters ? text : `${text.slice(0, characters).replace(/[\ud800-\udbff]$/, '')}…`
 }

@@ -11,19 +11,20 @@ export interface McpRequest {
   headers: Headers
   /** one message, parsed */
   body: unknown
-  /** aborted when the client hangs up, which ends what the tools are reading */
+  /** aborted when the client hangs up, which aborts the tools' reads */
   signal: AbortSignal
 }
 
 /**
- * Answers one message, statelessly, by JSON: of the revision 2026-07-28, which has no handshake, and of those before it.
- * @throws what the signal was aborted with
+ * Answers one message statelessly with JSON. Supports the revision 2026-07-28, which has no handshake, and earlier
+ * ones.
+ * @throws the signal's reason if it is aborted
  */
 export async function answerMessage({ headers, body, signal }: McpRequest, options: ServerOptions): Promise<Response> {
   const request = new Request('http://tallyhouse/mcp', { method: 'POST', headers, signal })
   const open = () => openMcpServer(options)
   if (await isLegacyRequest(request, body)) return await answerFormer(request, body, open())
-  // A subscription would hold a connection for changes that never come.
+  // A subscription would hold a connection open for changes that never happen.
   const handler = createMcpHandler(open, { legacy: 'reject', maxSubscriptions: 0 })
   return await unlessAborted(handler.fetch(request, { parsedBody: body }), signal).finally(() => handler.close())
 }
@@ -32,10 +33,10 @@ async function answerFormer(request: Request, body: unknown, server: McpServer):
   const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true })
   try {
     await server.connect(transport)
-    // A transport that is closed leaves its answer open for good.
+    // A closed transport never settles its answer.
     return await unlessAborted(transport.handleRequest(request, { parsedBody: body }), request.signal)
   } finally {
-    // Which aborts the tools that still run.
+    // This aborts tools that are still running.
     await server.close()
   }
 }

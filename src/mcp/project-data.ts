@@ -1,4 +1,4 @@
-/** What the tools read of one project, over HTTP or in the service itself. */
+/** What the tools read from one project, over HTTP or inside the service. */
 export interface ProjectData {
   /** @see `POST /public/query` */
   ask(question: unknown, signal: AbortSignal): Promise<string>

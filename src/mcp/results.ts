@@ -3,11 +3,11 @@ import type { ApiError, ErrorCode } from '../contract/errors.js'
 import { withoutMembers } from '../json/texts.js'
 import { fit } from './fit.js'
 
-/** Characters of JSON, some 15 000 tokens: more would fill what a model can keep in mind. */
+/** Maximum characters of JSON, about 15 000 tokens. More would fill a model's context. */
 const ROOM = 40_000
 const MAX_FAULTS = 20
 
-/** What a terminal or a page would not show, or take for a command; a line of JSON has them only in strings. */
+/** Characters that a terminal or page would hide or interpret; compact JSON has them only in strings. */
 const UNSEEN = /[\u007f-\u009f\u2028\u2029]|\p{Cf}/gu
 /** Strings and numbers of a JSON text. */
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g
@@ -15,10 +15,10 @@ const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g
 const MAY_BE_INEXACT = /\d[\d.]{15}|[eE][+-]?\d{3}|\\u[dD][89a-fA-F]/
 
 /**
- * The body of a response for a model: as text, exact, for clients that show it as it is, and as a value.
- * @param narrower what to ask instead of a result that is too long
+ * Converts the body of a response for a model: as exact text, for clients that show it, and as a value.
+ * @param narrower how to narrow down a result that is too long
  */
-export function resultOf(body: string, narrower: string): CallToolResult {
+export function toResult(body: string, narrower: string): CallToolResult {
   const text = withoutMembers(body, (name) => name === 'status' || name === 'error')
   const value = parsed(text)
   const fitted = text.length <= ROOM ? { value, text, note: '' } : fit(value, ROOM)
@@ -36,8 +36,8 @@ export function resultOf(body: string, narrower: string): CallToolResult {
   }
 }
 
-/** What was wrong and what to do, for the model to correct itself. */
-export function failureOf({ code, message, details = [], retryAfter }: ApiError): CallToolResult {
+/** Converts an error into text that lets the model correct itself. */
+export function toFailure({ code, message, details = [], retryAfter }: ApiError): CallToolResult {
   const faults = details.slice(0, MAX_FAULTS).map(({ path, message }) => `${path} ${message}.`)
   const lines = faults.length > 1 ? [`${code}:`, ...faults] : [`${code}: ${message}`]
   if (ADVICE[code]) lines.push(ADVICE[code])
@@ -53,8 +53,8 @@ const ADVICE: Partial<Record<ErrorCode, string>> = {
 }
 
 /**
- * Numbers that a double cannot hold become strings, with all their digits, and halves of surrogate pairs U+FFFD: some
- * clients refuse a message with one.
+ * Parses JSON. Numbers that a double cannot represent become strings with all their digits. Unpaired surrogates
+ * become U+FFFD, because some clients refuse messages with them.
  */
 function parsed(text: string): Record<string, unknown> {
   return JSON.parse(MAY_BE_INEXACT.test(text) ? text.replace(TOKENS, harmless) : text)
@@ -64,17 +64,17 @@ function harmless(token: string): string {
   if (token.startsWith('"')) return token.includes('\\') ? JSON.stringify(JSON.parse(token).toWellFormed()) : token
   const number = Number(token)
   const isWhole = /^-?\d+$/.test(token)
-  const isExact = isWhole ? Number.isSafeInteger(number) : digitsOf(String(number)) === digitsOf(token)
+  const isExact = isWhole ? Number.isSafeInteger(number) : extractDigits(String(number)) === extractDigits(token)
   return isExact ? token : `"${token}"`
 }
 
-/** The significant digits of a number, without the zeros at its ends, of which there may be a million. */
-function digitsOf(number: string): string {
+/** Returns the significant digits of a number, without leading and trailing zeros; there may be a million of these. */
+function extractDigits(number: string): string {
   const [mantissa = ''] = number.split(/e/i)
   return /[1-9](?:.*[1-9])?/.exec(mantissa.replace(/[-.]/g, ''))?.[0] ?? ''
 }
 
-/** As JSON escapes it, so that the text still reads as the same. */
+/** Escapes a character as JSON does, so that the text still parses to the same value. */
 function asEscapes(character: string): string {
   return character.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

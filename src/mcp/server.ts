@@ -11,16 +11,16 @@ import { type Check, compileCheck } from '../contract/validation.js'
 import { VERSION } from '../version.js'
 import { INSTRUCTIONS } from './instructions.js'
 import type { ProjectData } from './project-data.js'
-import { failureOf, resultOf } from './results.js'
+import { toFailure, toResult } from './results.js'
 import { TOOLS, type Tool } from './tools.js'
 
 export interface ServerOptions {
   data: ProjectData
-  /** called with what is no ApiError, which the asker is not shown */
+  /** called with errors other than ApiErrors, which the client does not see */
   onFailure: (error: unknown) => void
 }
 
-/** Arguments are checked by `argumentsOf`, so that the errors are those of the API. */
+/** Arguments are checked by `checkArguments`, so that the errors are those of the API. */
 const UNCHECKED: jsonSchemaValidator = {
   getValidator<T>() {
     return (input: unknown): JsonSchemaValidatorResult<T> => ({
@@ -37,7 +37,7 @@ const OFFERED = TOOLS.map((tool) => ({
   inputSchema: fromJsonSchema<Record<string, unknown>>(plain(tool.schema), UNCHECKED),
 }))
 
-/** A server of one project's tools, for one connection or request. */
+/** Opens a server with the tools of one project, for one connection or request. */
 export function openMcpServer({ data, onFailure }: ServerOptions): McpServer {
   const server = new McpServer(
     { name: 'tallyhouse', title: 'Tallyhouse', version: VERSION },
@@ -57,11 +57,11 @@ export function openMcpServer({ data, onFailure }: ServerOptions): McpServer {
       { title, description, inputSchema, annotations },
       async (given, { mcpReq: { signal } }) => {
         try {
-          return resultOf(await tool.read(data, argumentsOf(tool, check, given), signal), tool.narrower)
+          return toResult(await tool.read(data, checkArguments(tool, check, given), signal), tool.narrower)
         } catch (error) {
-          if (error instanceof ApiError) return failureOf(error)
+          if (error instanceof ApiError) return toFailure(error)
           if (!signal.aborted) onFailure(error)
-          return failureOf(new ApiError('internal', 'Something went wrong, and was logged. Try again.'))
+          return toFailure(new ApiError('internal', 'Something went wrong, and was logged. Try again.'))
         }
       },
     )
@@ -70,10 +70,10 @@ export function openMcpServer({ data, onFailure }: ServerOptions): McpServer {
 }
 
 /**
- * With defaults, and without null, which models write for what they leave out.
+ * Checks arguments and adds defaults. A null counts as absent, because models write it for arguments that they omit.
  * @throws ApiError `invalid_request`
  */
-function argumentsOf({ schema }: Tool, check: Check, given: Record<string, unknown>): Record<string, unknown> {
+function checkArguments({ schema }: Tool, check: Check, given: Record<string, unknown>): Record<string, unknown> {
   const values: Record<string, unknown> = {}
   for (const [name, property] of Object.entries(schema.properties)) {
     if (property.default !== undefined) values[name] = property.default
@@ -84,7 +84,7 @@ function argumentsOf({ schema }: Tool, check: Check, given: Record<string, unkno
   return values
 }
 
-/** JSON Schema, without what only our checks have, and without null, which is as good as absent. */
+/** Converts a schema to plain JSON Schema: without our own keywords, and without null, which counts as absent. */
 function plain(schema: TObject): JsonSchemaType {
   const { required = [], ...rest } = JSON.parse(JSON.stringify(schema), (name, value) => {
     if (name === 'message' || (name === 'default' && value === null)) return undefined

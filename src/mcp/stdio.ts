@@ -9,16 +9,16 @@ import { openMcpServer, type ServerOptions } from './server.js'
 export interface StdioOptions extends ServerOptions {
   stdin: Readable
   stdout: Writable
-  /** ends the connection, and drops the calls in flight */
+  /** aborting it ends the connection and drops the calls in flight */
   signal: AbortSignal
 }
 
 /**
- * Serves a client over two streams, until it has closed its end of `stdin` and its calls are answered, or it closes
- * `stdout`, or the signal comes.
+ * Serves a client over two streams, until it closes its end of `stdin` and its calls are answered, or it closes
+ * `stdout`, or the signal aborts.
  */
 export async function serveStreams({ stdin, stdout, signal, ...options }: StdioOptions): Promise<void> {
-  // It does not end with `stdin`, as the transport then drops the calls in flight.
+  // This does not end with `stdin`, because the transport would then drop the calls in flight.
   const input = new Readable({ read() {} })
   const transport = new StdioServerTransport(input, stdout)
   const gone = Promise.race([
@@ -61,7 +61,7 @@ class OpenCalls {
     const send = transport.send.bind(transport)
     transport.onmessage = (message: JSONRPCMessage) => {
       if ('method' in message && 'id' in message) this.#ids.add(message.id)
-      // It gets no response.
+      // A cancelled request gets no response.
       if ('method' in message && message.method === 'notifications/cancelled') this.#close(message.params?.requestId)
       onmessage?.(message)
     }

@@ -11,9 +11,9 @@ export interface Tool {
   title: string
   description: string
   schema: TObject
-  /** what to do about a result that is too long */
+  /** how to narrow down a result that is too long */
   narrower: string
-  /** @param given what the schema allows, with defaults */
+  /** @param given arguments that match the schema, with defaults */
   read(data: ProjectData, given: Record<string, unknown>, signal: AbortSignal): Promise<string>
 }
 
@@ -22,14 +22,14 @@ const MAX_EVENTS = 200
 /** Unknown arguments are refused: a mistyped filter must not return everything. */
 const args = <T extends TProperties>(properties: T) => Type.Object(properties, { additionalProperties: false })
 
-/** For the model only: `parseQuestion` checks it, which says more. */
+/** For the model only. `parseQuestion` checks the question, because its errors say more. */
 const Question = Type.Any({
   anyOf: AnyQuestionBriefly.anyOf,
   description: 'The question, a JSON object.',
   message: 'must be a JSON object, such as {"kind":"series","series":[{"event":"*"}]}',
 })
 
-/** What an assistant can do: all of it reads. */
+/** The tools of an assistant. All of them only read. */
 export const TOOLS: readonly Tool[] = [
   {
     name: 'list_events',
@@ -70,7 +70,7 @@ export const TOOLS: readonly Tool[] = [
     description: QUERY_DESCRIPTION,
     schema: args({ question: Question }),
     narrower: 'Ask about a shorter range, with a longer interval, or with fewer breakdown values (limit).',
-    read: (data, given, signal) => data.ask(questionOf(given.question), signal),
+    read: (data, given, signal) => data.ask(unwrapQuestion(given.question), signal),
   },
   {
     name: 'get_user',
@@ -104,8 +104,8 @@ export const TOOLS: readonly Tool[] = [
   },
 ]
 
-/** Some models write an object as a text that contains it. */
-function questionOf(given: unknown): unknown {
+/** Unwraps a question that a model wrote as a string with JSON. */
+function unwrapQuestion(given: unknown): unknown {
   if (typeof given !== 'string') return given
   try {
     return JSON.parse(given)

@@ -2,17 +2,17 @@ import { elementTexts, isArray, memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { groupName } from '../model/user-names.js'
 import {
-  aliasOf,
   type Decoded,
-  insertIdOf,
-  messagesOfEach,
+  decodeEach,
+  makeAlias,
+  makeInsertId,
   type SdkMessage,
   type SdkRequest,
   withoutRepeatedAliases,
 } from './message.js'
-import { FieldFault, isEmpty, isEmptyArray, JsonRow, nameIn, objectText, RowFault, withRest } from './row.js'
+import { FieldFault, isEmpty, isEmptyArray, JsonRow, objectText, parseName, RowFault, withRest } from './row.js'
 import { toMilliseconds } from './time.js'
-import { type Origin, timestampOf, type Vendor } from './vendor.js'
+import { type Origin, readTimestamp, type Vendor } from './vendor.js'
 
 /**
  * Amplitude's Export API: an archive of gzipped files of JSON lines; times are UTC and name no zone. Each event carries
@@ -23,22 +23,23 @@ export const amplitude: Vendor = {
   messages: (row, options) => decode(row, { ...options }),
 }
 
-/** Libraries that repeat a request long after its upload time: their clocks are not corrected by it. */
+/** Libraries that may repeat a request long after its upload time, so it must not correct their clocks. */
 const SERVER_LIBRARY = /^amplitude-node/
 
 /**
- * The messages of a request of Amplitude's SDKs, or of its HTTP API.
- * @param json an envelope with events; from amplitude-js 8 the events alone, from the first HTTP API also one alone
+ * Decodes a request of Amplitude's SDKs or of its HTTP API.
+ * @param json an envelope with events; amplitude-js 8 sends only the events, and the first HTTP API may send a single
+ * one
  * @throws RowFault if it is neither
  */
 export function amplitudeMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
   const envelope = json.isArray ? undefined : new JsonRow(json)
   const isAlone = envelope?.has('event_type') === true && !envelope.has('events')
-  const events = isAlone ? [json] : envelope ? envelope.elementsOf('events') : json.elements()
+  const events = isAlone ? [json] : envelope ? envelope.readElements('events') : json.elements()
   if (!events) throw new RowFault('The request has no list of events.')
   const uploadTime = isAlone ? undefined : (envelope?.value('client_upload_time') ?? request.fields.get('upload_time'))
   const uploadedAt = typeof uploadTime === 'string' ? toMilliseconds(uploadTime, envelope ? 'iso' : 'ms') : null
-  const messages = messagesOfEach(events, request, (row) => {
+  const messages = decodeEach(events, request, (row) => {
     const library = row.value('library')
     const isServer = typeof library === 'string' && SERVER_LIBRARY.test(library)
     return decode(row, { request, sentAt: isServer ? null : uploadedAt })
@@ -46,17 +47,15 @@ export function amplitudeMessages(json: JsonValue, request: SdkRequest): SdkMess
   return withoutRepeatedAliases(messages)
 }
 
-/** The messages of a call to `/identify`: what one user is, or an array of that. */
+/** Decodes a call to `/identify`: the properties of one user, or an array of these. */
 export function amplitudeIdentifications(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return withoutRepeatedAliases(
-    messagesOfEach(elementsOf(json), request, (row) => decode(row, { request }, '$identify')),
-  )
+  return withoutRepeatedAliases(decodeEach(listElements(json), request, (row) => decode(row, { request }, '$identify')))
 }
 
-/** The messages of a call to `/groupidentify`: what one group is, or an array of that. */
+/** Decodes a call to `/groupidentify`: the properties of one group, or an array of these. */
 export function amplitudeGroupIdentifications(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return messagesOfEach(elementsOf(json), request, (row) => {
-    const [type, names] = [row.filled('group_type'), row.textOf('group_value')]
+  return decodeEach(listElements(json), request, (row) => {
+    const [type, names] = [row.readNonEmpty('group_type'), row.readText('group_value')]
     if (type === undefined) throw new FieldFault('The message names no group type.', 'group_type', true)
     if (names === undefined) throw new FieldFault('The message names no group.', 'group_value', true)
     const origin = { request }
@@ -65,26 +64,26 @@ export function amplitudeGroupIdentifications(json: JsonValue, request: SdkReque
 }
 
 /**
- * The messages of a call to `/usermap`: that one user is another, or an array of that.
+ * Decodes a call to `/usermap`: one mapping of a user to another, or an array of these.
  * https://amplitude.com/docs/apis/analytics/user-mapping
  */
 export function amplitudeUserMappings(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return messagesOfEach(elementsOf(json), request, (row) => {
-    const [userId, globalId] = [row.filled('user_id'), row.filled('global_user_id')]
+  return decodeEach(listElements(json), request, (row) => {
+    const [userId, globalId] = [row.readNonEmpty('user_id'), row.readNonEmpty('global_user_id')]
     if (userId === undefined) throw new FieldFault('The mapping has no user_id.', 'user_id', true)
     if (row.value('unmap') === true) throw new FieldFault(UNMAPPED, 'unmap')
     if (globalId === undefined) throw new FieldFault('The mapping has no global_user_id.', 'global_user_id', true)
-    return aliasOf(globalId, userId, 'merge')
+    return makeAlias(globalId, userId, 'merge')
   })
 }
 
 const UNMAPPED = 'This call cannot remove an alias. Use DELETE /public/users/:userId/aliases/:alias with a secret key.'
 
-function elementsOf(json: JsonValue): JsonValue[] {
+function listElements(json: JsonValue): JsonValue[] {
   return json.isArray ? json.elements() : [json]
 }
 
-/** What belongs to a change besides its operations. */
+/** The fields of a change other than its operations. */
 interface Occasion {
   insertId: string | undefined
   time: number
@@ -92,11 +91,11 @@ interface Occasion {
 
 function decode(row: JsonRow, origin: Origin, type = row.value('event_type')): Decoded[] {
   const { request } = origin
-  const [userId, deviceId] = [row.filled('user_id'), row.filled('device_id')]
-  // An export has one that Amplitude gave.
-  const distinctId = userId ?? deviceId ?? (request ? undefined : row.filled('amplitude_id'))
-  const insertId = idOf(row)
-  const time = timestampOf(timeIn(row, origin), origin, 'ms')
+  const [userId, deviceId] = [row.readNonEmpty('user_id'), row.readNonEmpty('device_id')]
+  // An export also has an id that Amplitude assigned.
+  const distinctId = userId ?? deviceId ?? (request ? undefined : row.readNonEmpty('amplitude_id'))
+  const insertId = findInsertId(row)
+  const time = readTimestamp(timeIn(row, origin), origin, 'ms')
   if (type === '$groupidentify') return groupChanges(row, origin, groupsIn(row), { insertId, time })
   if (distinctId === undefined) {
     throw new FieldFault('The event has neither a user_id nor a device_id.', 'user_id', true)
@@ -104,75 +103,75 @@ function decode(row: JsonRow, origin: Origin, type = row.value('event_type')): D
   const messages: Decoded[] = []
   const isIdentify = type === '$identify'
   if (!isIdentify) {
-    const own = row.objectIn('event_properties')
+    const own = row.readObject('event_properties')
     const properties = withRest(row, own, '$amplitude', ['event_type', 'event_properties'])
     const parts = { event: type, distinct_id: distinctId, timestamp: String(time), properties }
     messages.push({ type: 'event', parts, insertId })
   }
-  const change = changeOf(row, 'user_properties', origin)
+  const change = readChange(row, 'user_properties', origin)
   if (change.clears || change.operations.length > 0 || isIdentify) {
     const identifies = isIdentify && userId !== undefined
     messages.push({ type: 'change', distinctId, identifies, ...change, insertId, time })
   }
-  messages.push(...aliasOf(userId, deviceId, 'inferred'))
+  messages.push(...makeAlias(userId, deviceId, 'inferred'))
   return messages
 }
 
-/** An export calls the id that the SDK gave `$insert_id`, and has one of Amplitude's own as `uuid`. */
-function idOf(row: JsonRow): string | undefined {
-  const id = row.filled('insert_id') ?? row.filled('$insert_id') ?? row.filled('uuid')
-  return id === undefined ? undefined : insertIdOf(id)
+/** In an export, the SDK's id is `$insert_id`, and `uuid` is one that Amplitude assigned. */
+function findInsertId(row: JsonRow): string | undefined {
+  const id = row.readNonEmpty('insert_id') ?? row.readNonEmpty('$insert_id') ?? row.readNonEmpty('uuid')
+  return id === undefined ? undefined : makeInsertId(id)
 }
 
 function timeIn(row: JsonRow, { request }: Origin): string | undefined {
-  const exported = request ? undefined : row.textOf('event_time')
-  return exported ?? row.textOf('time') ?? row.textOf('timestamp')
+  const exported = request ? undefined : row.readText('event_time')
+  return exported ?? row.readText('time') ?? row.readText('timestamp')
 }
 
-/** The groups that a message names: type → text of the name, or of a list of names. */
+/** Reads the groups of a message: pairs of a type and the JSON text of a name, or of a list of names. */
 function groupsIn(row: JsonRow): (readonly [type: string, names: string])[] {
-  const groups = row.objectIn('groups')
+  const groups = row.readObject('groups')
   if (groups === undefined || isEmpty(groups)) {
     throw new FieldFault('The message names no group.', 'groups', groups === undefined)
   }
   return [...memberTexts(groups)]
 }
 
-/** A change of the profile of each of these groups. */
+/** Makes a change of the profile of each of these groups. */
 function groupChanges(
   row: JsonRow,
   origin: Origin,
   groups: readonly (readonly [type: string, names: string])[],
   occasion: Occasion,
 ): Decoded[] {
-  const change = changeOf(row, 'group_properties', origin)
+  const change = readChange(row, 'group_properties', origin)
   return groups.flatMap(([type, names]) => {
-    return valuesOf(names).map((text): Decoded => {
-      const name = nameIn(text)
+    return listValues(names).map((text): Decoded => {
+      const name = parseName(text)
       if (name === undefined) throw new FieldFault('The name of a group is not a string.', 'groups')
       return { type: 'change', distinctId: groupName(type, name), isGroup: true, ...change, ...occasion }
     })
   })
 }
 
-/** Amplitude's operators in terms of ours. Each value of a list is one operation, in its order. */
-function changeOf(row: JsonRow, field: string, { request }: Origin): { operations: string[]; clears: boolean } {
-  const text = row.objectIn(field) ?? '{}'
+/** Translates Amplitude's operators into ours. Each value of a list becomes one operation, in order. */
+function readChange(row: JsonRow, field: string, { request }: Origin): { operations: string[]; clears: boolean } {
+  const text = row.readObject(field) ?? '{}'
   const operations: string[] = []
   const plain: [string, string][] = []
   let clears = false
   for (const [operator, operand] of memberTexts(text)) {
-    // An export has the properties that came of the operators, whatever they are called.
+    // An export has the resulting properties instead of operators, even if their names begin with a dollar sign.
     const isOwn = !operator.startsWith('$') || (!request && !OPERATORS.has(operator))
     if (isOwn) plain.push([operator, operand])
     else if (operator === '$clearAll') clears = true
-    else operations.push(...operationsOf(operator, operand, field))
+    else operations.push(...toOperations(operator, operand, field))
   }
   if (plain.length > 0) operations.push(operation('$set', plain))
   return { operations, clears }
 }
 
-/** Characters of what a reason quotes. */
+/** Characters of an operator that a reason quotes. */
 const MAX_QUOTED = 100
 
 const OPERATORS = new Set([
@@ -188,7 +187,7 @@ const OPERATORS = new Set([
   '$clearAll',
 ])
 
-function operationsOf(operator: string, operand: string, field: string): string[] {
+function toOperations(operator: string, operand: string, field: string): string[] {
   if (operand === 'null' || isEmptyArray(operand)) return []
   if (!operand.startsWith('{'))
     throw new FieldFault(`The operand of ${operator.slice(0, MAX_QUOTED)} is not an object.`, field)
@@ -198,7 +197,7 @@ function operationsOf(operator: string, operand: string, field: string): string[
     case '$set':
       return [operation(operator, entries)]
     case '$add':
-      // amplitude-js 8 also takes a number in a string.
+      // amplitude-js 8 also accepts a number in a string.
       return [
         operation(
           operator,
@@ -219,11 +218,11 @@ function operationsOf(operator: string, operand: string, field: string): string[
       ]
     case '$append':
     case '$remove':
-      return entries.flatMap(([name, value]) => valuesOf(value).map((one) => operation(operator, [[name, one]])))
+      return entries.flatMap(([name, value]) => listValues(value).map((one) => operation(operator, [[name, one]])))
     case '$prepend':
-      // The first of a list is to be the first.
+      // Prepended in reverse, so that the list keeps its order.
       return entries.flatMap(([name, value]) => {
-        return valuesOf(value)
+        return listValues(value)
           .toReversed()
           .map((one) => operation(operator, [[name, one]]))
       })
@@ -238,6 +237,6 @@ function operation(operator: string, entries: (readonly [string, string])[]): st
   return objectText([[operator, objectText(entries)]])
 }
 
-function valuesOf(value: string): string[] {
+function listValues(value: string): string[] {
   return isArray(value) ? elementTexts(value) : [value]
 }

@@ -2,34 +2,34 @@
 const UNITS_PER_TURN = 512 * 1024
 const FIRST_UNITS = 4 * 1024
 const FIRST_CODES = 1024
-/** of a code unit, and of the place and the length of a phrase */
+/** bytes of a code unit, and of the offset and the length of a phrase */
 const UNIT_BYTES = 2
 const PHRASE_BYTES = 8
 
-/** Codes that are no phrases. */
+/** Codes that are not phrases. */
 const CODE_OF_8_BITS = 0
 const CODE_OF_16_BITS = 1
 const END = 2
 /** The first phrase. */
 const FIRST_PHRASE = 3
 
-/** The text is none that lz-string made. */
+/** The text was not made by lz-string. */
 export class LzStringError extends Error {
   override readonly name = 'LzStringError'
 }
 
-/** The text is longer than allowed once it is decompressed. */
+/** The decompressed text is longer than allowed. */
 export class LzStringTooLongError extends Error {
   override readonly name = 'LzStringTooLongError'
 }
 
 /**
- * Decompresses what lz-string 1's `compressToBase64` made, in turns. A phrase of the dictionary is the one before it and
- * one more character, so each is a place in the output, and no strings are built: the package itself cannot bound its
- * output, of which 10 kB can hold gigabytes.
- * @param base64 with or without its padding
- * @param maxUnits UTF-16 code units of the text
- * @param take told of the bytes by which the memory grows, before it grows
+ * Decompresses the output of lz-string 1's `compressToBase64`, in turns. A phrase of the dictionary is the previous
+ * one and one more character, so each is a range of the output, and no strings are built. The package itself cannot
+ * limit its output, and 10 kB can expand to gigabytes.
+ * @param base64 with or without padding
+ * @param maxUnits maximum length of the text, in UTF-16 code units
+ * @param take called with a number of bytes before the memory grows by them
  * @yields after each half million code units
  * @returns the text
  * @throws LzStringError, LzStringTooLongError
@@ -43,10 +43,10 @@ export function* decompressLzString(
   const output = new Output(maxUnits, take)
   const phrases = new Phrases(take)
   let width = 2
-  /** codes until they are one bit longer */
+  /** number of codes until they get one bit longer */
   let left = 1
   let nextTurn = UNITS_PER_TURN
-  /** code units of the phrase before */
+  /** length of the previous phrase, in code units */
   let last = 0
   const count = () => {
     if (--left > 0) return
@@ -63,9 +63,9 @@ export function* decompressLzString(
       phrases.add(start, 1)
       if (last > 0) count()
     } else if (last > 0 && code < phrases.next) {
-      output.repeat(phrases.startOf(code), phrases.lengthOf(code))
+      output.repeat(phrases.findStart(code), phrases.findLength(code))
     } else if (last > 0 && code === phrases.next) {
-      // The phrase that this code is about to add: the one before, and its own first character.
+      // The phrase that this code is about to add: the previous one and its own first character.
       output.repeat(start - last, last + 1)
     } else {
       throw new LzStringError('a phrase that is not in the dictionary')
@@ -84,7 +84,7 @@ const NO_DIGIT = 64
 const DIGITS = new Uint8Array(256).fill(NO_DIGIT)
 for (let i = 0; i < ALPHABET.length; i++) DIGITS[ALPHABET.charCodeAt(i)] = i
 
-/** Reads numbers, their lowest bit first, from the bits of base64, of each digit the highest first. */
+/** Reads numbers, lowest bit first, from base64, whose digits have their highest bit first. */
 class BitReader {
   readonly #base64: Buffer
   #at = 0
@@ -95,7 +95,7 @@ class BitReader {
     this.#base64 = base64
   }
 
-  /** @throws LzStringError behind the last digit */
+  /** @throws LzStringError after the last digit */
   read(count: number): number {
     let value = 0
     for (let i = 0; i < count; i++) {
@@ -129,7 +129,7 @@ class Output {
     this.#units[this.length++] = unit
   }
 
-  /** Adds a part of the text again; it may reach into what is added. */
+  /** Appends a range of the text again. The range may overlap what is appended. */
   repeat(start: number, count: number): void {
     this.#reserve(count)
     const units = this.#units
@@ -154,23 +154,23 @@ class Output {
   }
 }
 
-/** The phrases of the dictionary, as parts of the text. */
+/** The phrases of the dictionary, as ranges of the text. */
 class Phrases {
   /** the code of the next phrase */
   next = FIRST_PHRASE
   readonly #take: (bytes: number) => void
-  /** of a code, at twice its number: where it starts, and its length */
+  /** for each code, at twice its number: offset and length of its phrase */
   #places = new Uint32Array(2 * FIRST_CODES)
 
   constructor(take: (bytes: number) => void) {
     this.#take = take
   }
 
-  startOf(code: number): number {
+  findStart(code: number): number {
     return this.#places[2 * code] ?? 0
   }
 
-  lengthOf(code: number): number {
+  findLength(code: number): number {
     return this.#places[2 * code + 1] ?? 0
   }
 

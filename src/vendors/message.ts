@@ -6,41 +6,41 @@ import { ANONYMOUS } from '../model/user-names.js'
 import { FieldFault, JsonRow, RowFault } from './row.js'
 
 /**
- * What an SDK says in one request, in the order in which it says it. Texts of properties are those that the SDK sent; only
- * the members that hold the request's key are cut out.
+ * A message of a request, in the request's order. The texts of properties are what the SDK sent, without the members
+ * that contain the request's key.
  */
 export type SdkMessage = (SdkEvent | SdkChange | SdkAlias | SdkDelete | SdkFault) & {
-  /** of the element of the request that it comes from */
+  /** index of its element in the request */
   index?: number
 }
 
 export interface SdkEvent {
   type: 'event'
   parts: EventParts
-  /** by which a repetition is known; undefined if the SDK gives none */
+  /** identifies repetitions; undefined if the SDK sent none */
   insertId: string | undefined
 }
 
 /** A change of a profile. */
 export interface SdkChange {
   type: 'change'
-  /** of the user, or the name of the profile of a group, as `groupName` makes it */
+  /** the user, or a group's profile as `groupName` names it */
   distinctId: string
-  /** whether the profile is that of a group; a user may not have its name */
+  /** whether this is a group's profile; users may not have such names */
   isGroup?: boolean
-  /** whether the message says who somebody is: from then on the user is an identified one */
+  /** whether the message identifies the user from then on */
   identifies?: boolean
-  /** each as `/users/profile` takes it, applied one after the other; none to make sure that the profile exists */
+  /** operations as in `/users/profile`, applied in order; empty to only create the profile */
   operations: readonly string[]
-  /** whether all properties go before the operations apply */
+  /** whether all properties are removed before the operations apply */
   clears?: boolean
-  /** by which a repetition is known; undefined if the SDK gives none */
+  /** identifies repetitions; undefined if the SDK sent none */
   insertId: string | undefined
-  /** of the message, in epoch ms; undefined where nothing says it: then the change is older than all that has a time */
+  /** time of the message, in epoch ms; if unknown, the change counts as older than any with a time */
   time?: number | undefined
 }
 
-/** From now on, `alias` is another name of `distinctId`, which is a user that was identified. */
+/** Makes `alias` another name of `distinctId`, which is an identified user. */
 export interface SdkAlias {
   type: 'alias'
   distinctId: string
@@ -49,42 +49,42 @@ export interface SdkAlias {
 }
 
 /**
- * How much a message that links two names knows. `inferred`: an SDK identified somebody and sent the earlier id along;
- * it links only a name that is not an identified user itself. `said`: the program called the SDK's alias function; it
- * may link either name, but never two identified users. `merge`: the program asked to make two users one, which takes a
- * secret key; with another key it is as `said`.
+ * How reliable a link of two names is. `inferred`: an SDK identified a user and included the earlier id; it links
+ * only a name that is not itself an identified user. `said`: the program called the SDK's alias function; it may link
+ * either name, but never two identified users. `merge`: the program asked to make two users one, which needs a secret
+ * key; with another key it counts as `said`.
  */
 export type LinkStrength = 'inferred' | 'said' | 'merge'
 
 /** A message that cannot be stored; it becomes a dead letter, and the others of its request are stored. */
 interface SdkFault {
   type: 'fault'
-  /** of the message, as it came but for the key */
+  /** text of the message as it was sent, without the key */
   text: string
-  /** why it is none; may quote it */
+  /** why it cannot be stored; may quote the message */
   reason: string
-  /** at fault, where one is, by the name that `/track` or the vendor has for it */
+  /** the field at fault, if there is one, by its name in `/track` or in the vendor's API */
   field?: string | undefined
   isMissing?: boolean
-  /** of the message, if it has one */
+  /** insert_id of the message, if it has one */
   insertId?: string | undefined
 }
 
-/** What a decoder knows of a request besides its text. */
+/** What a decoder knows about a request besides its body. */
 export interface SdkRequest {
   /** the key of the request, which must not be stored */
   key: string
   /** epoch ms, read once */
   receivedAt: number
-  /** whether a text is a key of the project, as another one than the request's may be in a message; not if absent */
+  /** whether a text is another key of the same project, which a message may contain; if missing, there is none */
   isOwnKey?(text: string): boolean
-  /** by name, in lower case; the last value of a header that came several times */
+  /** returns a header by its name in lower case; the last value if it was repeated */
   header(name: string): string | undefined
-  /** the fields of the query, or of the form that held the text */
+  /** fields of the query, or of the form that contained the body */
   fields: ReadonlyMap<string, string>
 }
 
-/** The profile is to be deleted; done for a secret key only. */
+/** Deletes the profile; needs a secret key. */
 interface SdkDelete {
   type: 'delete'
   distinctId: string
@@ -92,11 +92,11 @@ interface SdkDelete {
   isGroup?: boolean
 }
 
-/** What one message says, in the order in which the vendor would apply it. */
+/** The meaning of a message: several of these, in the order in which the vendor would apply them. */
 export type Decoded = SdkEvent | SdkChange | SdkAlias | SdkDelete
 
-/** The alias that a message makes; none if it gives no other name, or one of the two is nobody's. */
-export function aliasOf(
+/** Makes the alias of a message; none if there is only one name, or one of them is anonymous. */
+export function makeAlias(
   distinctId: string | undefined,
   alias: string | undefined,
   link: LinkStrength,
@@ -107,8 +107,8 @@ export function aliasOf(
 }
 
 /**
- * The messages without the aliases that were said before: some vendors say in each event whose device it comes from.
- * @param said the pairs so far, to which those of these messages are added
+ * Removes aliases that were seen before: some vendors link the device and the user in each event.
+ * @param said the pairs seen so far; those of these messages are added
  */
 export function withoutRepeatedAliases<T extends { type: string }>(messages: T[], said = new Set<string>()): T[] {
   return messages.filter((message) => {
@@ -122,23 +122,23 @@ function isAlias(message: { type: string }): message is SdkAlias {
   return message.type === 'alias'
 }
 
-/** The most characters of an insert_id. */
+/** Maximum length of an insert_id, in characters. */
 const MAX_ID = 255
 
 /**
- * An id of several parts, all of which make an event the same. A long one is replaced by its digest, and so is one with a
- * colon behind the first part, which other parts would give as well.
+ * Makes an insert_id from parts that together identify an event. A long id is replaced by its digest, and so is one
+ * with a colon after the first part, because other parts could give the same id.
  */
-export function insertIdOf(...parts: string[]): string {
+export function makeInsertId(...parts: string[]): string {
   const isUnique = parts.slice(1).every((part) => !part.includes(':'))
   const id = isUnique ? parts.join(':') : JSON.stringify(parts)
   return isUnique && id.length <= MAX_ID ? id : createHash('sha256').update(id).digest('hex')
 }
 
-/** Characters of `\\u0000`. */
+/** Length of an escape such as `\\u0000`. */
 const ESCAPE_LENGTH = 6
 
-/** The text of an object without the members that hold the request's key, however they spell it. */
+/** Removes the members that contain the request's key from the text of an object, however the key is escaped. */
 export function withoutKey(object: string, key: string): string {
   const most = ESCAPE_LENGTH * key.length + 2
   const isKey = (text: string) => text.startsWith('"') && text.length <= most && JSON.parse(text) === key
@@ -147,12 +147,12 @@ export function withoutKey(object: string, key: string): string {
 }
 
 /**
- * Messages of a request; no vendor takes more than 2500. A message of two bytes can become a fault that is many times as
- * long.
+ * Maximum messages of a request; no vendor accepts more than 2500. A limit is needed because a message of two bytes
+ * can become a fault many times as long.
  */
 export const MAX_MESSAGES = 20_000
 
-/** Thrown for too many lines, too. SDKs respond to a 413 by sending less at once. */
+/** Also thrown for too many lines. SDKs respond to a 413 by sending smaller requests. */
 export class TooManyMessagesError extends Error {
   override readonly name = 'TooManyMessagesError'
 
@@ -161,14 +161,14 @@ export class TooManyMessagesError extends Error {
   }
 }
 
-/** Why a message cannot be stored if nobody foresaw it. */
+/** Reason for a message that failed in an unexpected way. */
 const UNREADABLE = 'The message cannot be read.'
 
 /**
- * The messages in each of these values; one that is at fault becomes a fault, and costs the others nothing.
+ * Decodes each of these values; an invalid one becomes a fault and does not affect the others.
  * @throws TooManyMessagesError
  */
-export function messagesOfEach(
+export function decodeEach(
   values: readonly JsonValue[],
   { key }: SdkRequest,
   read: (row: JsonRow) => SdkMessage[],
@@ -203,13 +203,13 @@ export function messagesOfEach(
 }
 
 function idIn(row: JsonRow): string | undefined {
-  return row.filled('uuid') ?? row.filled('messageId') ?? row.filled('insert_id')
+  return row.readNonEmpty('uuid') ?? row.readNonEmpty('messageId') ?? row.readNonEmpty('insert_id')
 }
 
 /** Backslashes before an escape: a string inside a string doubles them. */
 const MAX_BACKSLASHES = 8
 
-/** Cuts a key out of JSON texts wherever it stands, however it is spelled. */
+/** Returns a function that removes a key from JSON texts wherever it occurs, however it is escaped. */
 function keyRemover(key: string): (text: string) => string {
   let spelled: RegExp | undefined
   return (text) => {
@@ -219,13 +219,13 @@ function keyRemover(key: string): (text: string) => string {
   }
 }
 
-/** An expression for all that a character of a text can be in JSON, also within strings of strings. */
+/** Makes a pattern that matches every spelling of a character in JSON, including strings inside strings. */
 function spellings(text: string, at: number): string {
   const code = text.charCodeAt(at).toString(16).padStart(4, '0')
   const digits = code.replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`)
   const backslashes = `\\\\{1,${MAX_BACKSLASHES}}`
   const itself = `\\u${code}`
   const isEscapable = /["\\/]/.test(text.charAt(at))
-  // The longest first: a backslash may begin any of the others.
+  // Longest first, because a backslash may begin any of them.
   return `(?:${backslashes}u${digits}|${isEscapable ? `${backslashes}${itself}|` : ''}${itself})`
 }

@@ -2,11 +2,11 @@ import { elementTexts, isArray } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
-  aliasOf,
   type Decoded,
-  insertIdOf,
+  decodeEach,
   MAX_MESSAGES,
-  messagesOfEach,
+  makeAlias,
+  makeInsertId,
   type SdkAlias,
   type SdkMessage,
   type SdkRequest,
@@ -14,142 +14,145 @@ import {
   withoutKey,
   withoutRepeatedAliases,
 } from './message.js'
-import { EMPTY_ROW, FieldFault, type JsonRow, nameIn, objectText, RowFault, setOf } from './row.js'
-import { lastKnown, type Origin, timestampOf, type Vendor } from './vendor.js'
+import { EMPTY_ROW, FieldFault, type JsonRow, objectText, parseName, RowFault, toSetOperations } from './row.js'
+import { lastKnown, type Origin, readTimestamp, type Vendor } from './vendor.js'
 
 /**
- * Mixpanel. Events come from the raw export, as `{"event":…,"properties":{"time":…,"distinct_id":…,…}}`, so all that it
- * says is in the properties. People come from the profile query (`/engage`), as `{"$distinct_id":…,"$properties":{…}}`.
+ * Mixpanel. Events come from the raw export, as `{"event":…,"properties":{"time":…,"distinct_id":…,…}}`, so
+ * everything is in the properties. People come from the profile query (`/engage`), as
+ * `{"$distinct_id":…,"$properties":{…}}`.
  * https://developer.mixpanel.com/reference/raw-event-export and https://developer.mixpanel.com/reference/engage-query
  */
 export const mixpanel: Vendor = {
   messages: (row, options) => {
-    if (row.has('$distinct_id') && !row.has('event')) return [personOf(row)]
-    if (row.rowIn('properties') === undefined) {
+    if (row.has('$distinct_id') && !row.has('event')) return [toProfile(row)]
+    if (row.readNestedRow('properties') === undefined) {
       throw new RowFault('The row has no properties, unlike events of Mixpanel.')
     }
     return decode(row, { ...options })
   },
 }
 
-/** The operators of an update, which are those of `/users/profile`. */
+/** The operators of an update, which are the same as in `/users/profile`. */
 const OPERATORS = ['$set', '$set_once', '$add', '$append', '$union', '$remove', '$unset']
-/** What Mixpanel puts before the id of a device to make the name of somebody who is not known yet. */
+/** Prefix that Mixpanel puts before a device id to name an anonymous user. */
 const DEVICE = '$device:'
 
-/** The messages of a call to `/track` or `/import`: one event, or an array of them. */
+/** Decodes a call to `/track` or `/import`: one event, or an array of them. */
 export function mixpanelEvents(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return withoutRepeatedAliases(messagesOfEach(elementsOf(json), request, (row) => decode(row, { request })))
+  return withoutRepeatedAliases(decodeEach(listElements(json), request, (row) => decode(row, { request })))
 }
 
 function decode(row: JsonRow, origin: Origin): Decoded[] {
   const { request } = origin
-  const inner = row.rowIn('properties') ?? EMPTY_ROW
+  const inner = row.readNestedRow('properties') ?? EMPTY_ROW
   const token = request && checkedToken(inner.value('token'), request)
   const properties =
     request && token !== undefined ? withoutKey(withoutKey(inner.text, request.key), token) : inner.text
   const event = row.value('event')
-  const distinct_id = userOf(event, inner, origin)
-  const time = timestampOf(inner.textOf('time'), origin, 's or ms')
-  const id = inner.filled('$insert_id')
+  const distinct_id = findUser(event, inner, origin)
+  const time = readTimestamp(inner.readText('time'), origin, 's or ms')
+  const id = inner.readNonEmpty('$insert_id')
   const messages: Decoded[] = [
     {
       type: 'event',
       parts: { event, distinct_id, timestamp: String(time), properties },
-      insertId: id !== undefined && typeof event === 'string' ? insertIdOf(event, id) : undefined,
+      insertId: id !== undefined && typeof event === 'string' ? makeInsertId(event, id) : undefined,
     },
   ]
   if (event === '$identify') {
-    const user = inner.filled('$identified_id') ?? distinct_id
+    const user = inner.readNonEmpty('$identified_id') ?? distinct_id
     if (user !== ANONYMOUS) {
       messages.push({ type: 'change', distinctId: user, identifies: true, operations: [], insertId: undefined, time })
     }
-    messages.push(...aliasOf(user, inner.filled('$anon_id') ?? inner.filled('$anon_distinct_id'), 'inferred'))
+    messages.push(
+      ...makeAlias(user, inner.readNonEmpty('$anon_id') ?? inner.readNonEmpty('$anon_distinct_id'), 'inferred'),
+    )
   }
-  if (event === '$create_alias') messages.push(...aliasOf(distinct_id, inner.filled('alias'), 'said'))
+  if (event === '$create_alias') messages.push(...makeAlias(distinct_id, inner.readNonEmpty('alias'), 'said'))
   if (event === '$merge') messages.push(...merged(inner))
   else messages.push(...inferred(inner))
   return messages
 }
 
 /**
- * Whose event it is. In an export, `distinct_id` may be the user that Mixpanel found out later; what the event came with is
- * beside it then. A merge is nobody's.
+ * Finds the user of an event. In an export, `distinct_id` may be a user that Mixpanel linked later; then the original
+ * id is in another field. A merge has no user.
  */
-function userOf(event: unknown, inner: JsonRow, { request }: Origin): string {
+function findUser(event: unknown, inner: JsonRow, { request }: Origin): string {
   if (event === '$merge') return ANONYMOUS
-  const before = request ? undefined : inner.filled('$distinct_id_before_identity')
-  const given = before ?? inner.filled('distinct_id')
-  const identified = event === '$identify' ? inner.filled('$identified_id') : undefined
-  return given ?? identified ?? inner.filled('$user_id') ?? inner.filled('$device_id') ?? ANONYMOUS
+  const before = request ? undefined : inner.readNonEmpty('$distinct_id_before_identity')
+  const given = before ?? inner.readNonEmpty('distinct_id')
+  const identified = event === '$identify' ? inner.readNonEmpty('$identified_id') : undefined
+  return given ?? identified ?? inner.readNonEmpty('$user_id') ?? inner.readNonEmpty('$device_id') ?? ANONYMOUS
 }
 
-/** The names that an event puts beside each other: those of its device and its user, and of the user before and after. */
+/** Makes the aliases that an event implies: its device and its user, and the user before and after identification. */
 function inferred(inner: JsonRow): SdkAlias[] {
-  const [userId, deviceId] = [inner.filled('$user_id'), inner.filled('$device_id')]
+  const [userId, deviceId] = [inner.readNonEmpty('$user_id'), inner.readNonEmpty('$device_id')]
   const devices = deviceId === undefined || deviceId.startsWith(DEVICE) ? [deviceId] : [DEVICE + deviceId, deviceId]
   return [
-    ...devices.flatMap((device) => aliasOf(userId, device, 'inferred')),
-    ...aliasOf(inner.filled('distinct_id'), inner.filled('$distinct_id_before_identity'), 'inferred'),
+    ...devices.flatMap((device) => makeAlias(userId, device, 'inferred')),
+    ...makeAlias(inner.readNonEmpty('distinct_id'), inner.readNonEmpty('$distinct_id_before_identity'), 'inferred'),
   ]
 }
 
-/** `$distinct_ids` are two users who are one. */
+/** Makes the aliases of a merge: `$distinct_ids` are users who are the same. */
 function merged(inner: JsonRow): SdkAlias[] {
-  const text = inner.textOf('$distinct_ids')
-  const names = text !== undefined && isArray(text) ? elementTexts(text).map(nameIn) : []
+  const text = inner.readText('$distinct_ids')
+  const names = text !== undefined && isArray(text) ? elementTexts(text).map(parseName) : []
   const [user, ...others] = names.filter((name) => name !== undefined && name !== '')
   if (user === undefined || others.length === 0 || others.length + 1 < names.length) {
     throw new FieldFault('The $distinct_ids are not a list of two ids.', '$distinct_ids', text === undefined)
   }
-  return others.flatMap((other) => aliasOf(user, other, 'merge'))
+  return others.flatMap((other) => makeAlias(user, other, 'merge'))
 }
 
-/** Somebody's profile as it was when they were last seen. */
-function personOf(row: JsonRow): Decoded {
-  const distinctId = row.filled('$distinct_id')
+/** Converts a profile, as of the time when the user was last seen. */
+function toProfile(row: JsonRow): Decoded {
+  const distinctId = row.readNonEmpty('$distinct_id')
   if (distinctId === undefined) throw new RowFault('The row names no user.')
-  const properties = row.rowIn('$properties')
-  const time = lastKnown(properties?.textOf('$last_seen'))
-  return { type: 'change', distinctId, operations: setOf(properties?.text), insertId: undefined, time }
+  const properties = row.readNestedRow('$properties')
+  const time = lastKnown(properties?.readText('$last_seen'))
+  return { type: 'change', distinctId, operations: toSetOperations(properties?.text), insertId: undefined, time }
 }
 
-/** The messages of a call to `/engage` or `/groups`: one update of a profile, or an array of them. */
+/** Decodes a call to `/engage` or `/groups`: one update of a profile, or an array of them. */
 export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return messagesOfEach(elementsOf(json), request, (row) => {
+  return decodeEach(listElements(json), request, (row) => {
     checkedToken(row.value('$token'), request)
-    const group = groupOf(row)
+    const group = readGroup(row)
     const isGroup = group !== undefined
-    const distinctId = group ?? userOfUpdate(row)
+    const distinctId = group ?? findUpdatedUser(row)
     if (row.has('$delete')) return [{ type: 'delete', distinctId, isGroup }]
     const given = OPERATORS.flatMap((name) => {
-      // What `$unset` names is a list.
-      const operand = name === '$unset' ? row.textOf(name) : row.objectIn(name)
+      // The operand of `$unset` is a list.
+      const operand = name === '$unset' ? row.readText(name) : row.readObject(name)
       return operand === undefined ? [] : [[name, operand] as const]
     })
     if (given.length === 0) throw new RowFault(`The update has none of ${OPERATORS.join(', ')}.`)
-    const time = timestampOf(row.textOf('$time'), { request }, 's or ms')
+    const time = readTimestamp(row.readText('$time'), { request }, 's or ms')
     return [{ type: 'change', distinctId, isGroup, operations: [objectText(given)], insertId: undefined, time }]
   })
 }
 
-function groupOf(row: JsonRow): string | undefined {
-  const [key, id] = [row.filled('$group_key'), row.filled('$group_id')]
+function readGroup(row: JsonRow): string | undefined {
+  const [key, id] = [row.readNonEmpty('$group_key'), row.readNonEmpty('$group_id')]
   return key === undefined || id === undefined ? undefined : groupName(key, id)
 }
 
-function userOfUpdate(row: JsonRow): string {
-  const name = row.filled('$distinct_id') ?? row.filled('$user_id') ?? row.filled('$device_id')
+function findUpdatedUser(row: JsonRow): string {
+  const name = row.readNonEmpty('$distinct_id') ?? row.readNonEmpty('$user_id') ?? row.readNonEmpty('$device_id')
   if (name === undefined) throw new FieldFault('The update names no user.', '$distinct_id', true)
   return name
 }
 
 /**
- * The events of a body that holds one on each line, as an array: a line that is not valid JSON is one of its strings, and
- * so becomes a fault of its own. A text that has no line that is valid JSON is returned as it is.
+ * Converts a body with one event per line to a JSON array. A line that is not valid JSON becomes a string in it,
+ * which is then a fault of its own. A text without a valid line is returned unchanged.
  * @throws TooManyMessagesError
  */
-export function arrayOfLines(text: string): string {
+export function linesToArray(text: string): string {
   const all = text.split('\n', MAX_MESSAGES + 1)
   if (all.length > MAX_MESSAGES) throw new TooManyMessagesError()
   const lines = all.filter((line) => line.trim() !== '')
@@ -166,12 +169,12 @@ function isJson(text: string): boolean {
   }
 }
 
-function elementsOf(json: JsonValue): JsonValue[] {
+function listElements(json: JsonValue): JsonValue[] {
   return json.isArray ? json.elements() : [json]
 }
 
 /**
- * Each event may bring a token of its own, and a request that is made with a secret has both.
+ * Checks an event's token. Each event may have its own, and a request made with a secret has both.
  * @returns the token, or the request's key if there is none
  */
 function checkedToken(token: unknown, { key, isOwnKey = () => false }: SdkRequest): string {

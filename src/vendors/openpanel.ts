@@ -1,17 +1,17 @@
 import { isNumber } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
-import { messagesOfEach, type SdkChange, type SdkMessage, type SdkRequest } from './message.js'
+import { decodeEach, type SdkChange, type SdkMessage, type SdkRequest } from './message.js'
 import { isEmpty, type JsonRow, objectText, RowFault, withRest } from './row.js'
-import { timestampOf } from './vendor.js'
+import { readTimestamp } from './vendor.js'
 
-/** What of an event has a place of its own. */
+/** Fields of an event that are stored separately. */
 const EVENT_FIELDS = ['name', 'profileId', 'properties']
 
-/** The messages of a request of OpenPanel's SDKs, which send each call by itself and give no ids. */
+/** Decodes a request of OpenPanel's SDKs, which send one call per request and no ids. */
 export function openpanelMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return messagesOfEach([json], request, (row) => {
-    const payload = row.rowIn('payload')
+  return decodeEach([json], request, (row) => {
+    const payload = row.readNestedRow('payload')
     if (!payload) throw new RowFault('The message has no payload.')
     return messagesIn(row.value('type'), payload, request)
   })
@@ -21,27 +21,27 @@ function messagesIn(type: unknown, payload: JsonRow, request: SdkRequest): SdkMe
   const time = request.receivedAt
   switch (type) {
     case 'track':
-      return [eventOf(payload, request)]
+      return [toEvent(payload, request)]
     case 'identify':
-      return [{ ...changeOf(userOf(payload), '$set', traitsOf(payload), time), identifies: true }]
+      return [{ ...toChange(requireUser(payload), '$set', joinTraits(payload), time), identifies: true }]
     case 'increment':
     case 'decrement':
-      return [changeOf(userOf(payload), '$add', stepOf(payload, type === 'decrement'), time)]
+      return [toChange(requireUser(payload), '$add', toIncrement(payload, type === 'decrement'), time)]
     case 'group': {
-      const [kind, id] = [payload.filled('type'), payload.filled('id')]
+      const [kind, id] = [payload.readNonEmpty('type'), payload.readNonEmpty('id')]
       if (id === undefined) throw new RowFault('The group has no id.')
       const name = kind === undefined ? groupName(id) : groupName(kind, id)
-      const traits = traitsOf(payload, payload.without(['id', 'type', 'properties']))
-      return [{ ...changeOf(name, '$set', traits, time), isGroup: true }]
+      const traits = joinTraits(payload, payload.without(['id', 'type', 'properties']))
+      return [{ ...toChange(name, '$set', traits, time), isGroup: true }]
     }
     case 'assign_group': {
-      const groups = payload.textOf('groupIds')
+      const groups = payload.readText('groupIds')
       if (!groups?.startsWith('[')) throw new RowFault('The message names no groups.')
-      // Of a visitor without a profile, the events name the groups.
-      if (payload.filled('profileId') === undefined) return []
-      return [changeOf(userOf(payload), '$union', objectText([['$groups', groups]]), time)]
+      // A visitor without a profile is not changed; the events name the groups.
+      if (payload.readNonEmpty('profileId') === undefined) return []
+      return [toChange(requireUser(payload), '$union', objectText([['$groups', groups]]), time)]
     }
-    // Recordings of sessions are not kept, and an alias says nothing by itself.
+    // Session recordings are not stored, and an alias has no effect of its own.
     case 'replay':
     case 'alias':
       return []
@@ -50,14 +50,14 @@ function messagesIn(type: unknown, payload: JsonRow, request: SdkRequest): SdkMe
   }
 }
 
-function eventOf(payload: JsonRow, request: SdkRequest): SdkMessage {
-  const properties = payload.rowIn('properties')
-  const timestamp = timestampOf(properties?.textOf('__timestamp'), { request }, 'ms')
+function toEvent(payload: JsonRow, request: SdkRequest): SdkMessage {
+  const properties = payload.readNestedRow('properties')
+  const timestamp = readTimestamp(properties?.readText('__timestamp'), { request }, 'ms')
   return {
     type: 'event',
     parts: {
       event: payload.value('name'),
-      distinct_id: payload.filled('profileId') ?? ANONYMOUS,
+      distinct_id: payload.readNonEmpty('profileId') ?? ANONYMOUS,
       timestamp: String(timestamp),
       properties: isEmpty(payload.without(EVENT_FIELDS))
         ? (properties?.text ?? '{}')
@@ -67,29 +67,29 @@ function eventOf(payload: JsonRow, request: SdkRequest): SdkMessage {
   }
 }
 
-function changeOf(distinctId: string, operator: string, operands: string, time: number): SdkChange {
+function toChange(distinctId: string, operator: string, operands: string, time: number): SdkChange {
   const operations = isEmpty(operands) ? [] : [objectText([[operator, operands]])]
   return { type: 'change', distinctId, operations, insertId: undefined, time }
 }
 
-/** The text of an object with the members of another, and of its `properties`. */
-function traitsOf(payload: JsonRow, own = payload.without(['profileId', 'properties'])): string {
-  const properties = payload.objectIn('properties') ?? '{}'
+/** Joins the members of an object and of its `properties` into one object. */
+function joinTraits(payload: JsonRow, own = payload.without(['profileId', 'properties'])): string {
+  const properties = payload.readObject('properties') ?? '{}'
   if (isEmpty(properties)) return own
   return isEmpty(own) ? properties : `${own.slice(0, -1)},${properties.slice(1)}`
 }
 
-function stepOf(payload: JsonRow, isDown: boolean): string {
-  const property = payload.filled('property')
-  const value = payload.textOf('value') ?? '1'
+function toIncrement(payload: JsonRow, isDown: boolean): string {
+  const property = payload.readNonEmpty('property')
+  const value = payload.readText('value') ?? '1'
   if (property === undefined) throw new RowFault('The message names no property.')
   if (!isNumber(value)) throw new RowFault('The value is not a number.')
   const negative = value.startsWith('-') ? value.slice(1) : `-${value}`
   return objectText([[property, isDown ? negative : value]])
 }
 
-function userOf(payload: JsonRow): string {
-  const name = payload.filled('profileId')
+function requireUser(payload: JsonRow): string {
+  const name = payload.readNonEmpty('profileId')
   if (name === undefined) throw new RowFault('The message names no profile.')
   return name
 }

@@ -3,17 +3,17 @@ import { elementTexts, isArray, memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
-  aliasOf,
   type Decoded,
-  insertIdOf,
-  messagesOfEach,
+  decodeEach,
+  makeAlias,
+  makeInsertId,
   type SdkMessage,
   type SdkRequest,
   withoutKey,
 } from './message.js'
-import { EMPTY_ROW, FieldFault, JsonRow, NoEvent, objectText, RowFault, setOf, withRest } from './row.js'
-import { decimalOf, toMilliseconds } from './time.js'
-import { lastKnown, type Origin, timestampOf, type Vendor } from './vendor.js'
+import { EMPTY_ROW, FieldFault, JsonRow, NoEvent, objectText, RowFault, toSetOperations, withRest } from './row.js'
+import { parseDecimal, toMilliseconds } from './time.js'
+import { lastKnown, type Origin, readTimestamp, type Vendor } from './vendor.js'
 
 /**
  * PostHog's batch export of the model `events`, as JSON lines or as CSV with the same columns. Properties are an object,
@@ -21,45 +21,45 @@ import { lastKnown, type Origin, timestampOf, type Vendor } from './vendor.js'
  * https://posthog.com/docs/cdp/batch-exports
  */
 export const posthog: Vendor = {
-  messages: (row, options) => (isPerson(row) ? [personOf(row)] : decode(row, { ...options })),
+  messages: (row, options) => (isPerson(row) ? [toProfile(row)] : decode(row, { ...options })),
 }
 
 function isPerson(row: JsonRow): boolean {
   return row.has('distinct_id') && !row.has('event') && (row.has('properties') || row.has('is_deleted'))
 }
 
-/** Somebody's profile; the export says only since when it is there. */
-function personOf(row: JsonRow): Decoded {
-  const distinctId = row.filled('distinct_id')
+/** Converts a profile; the export only has the time of its creation. */
+function toProfile(row: JsonRow): Decoded {
+  const distinctId = row.readNonEmpty('distinct_id')
   if (distinctId === undefined) throw new RowFault('The row names no user.')
-  if (DELETED.has(row.textOf('is_deleted') ?? '')) throw new NoEvent('The person was deleted.')
-  const operations = setOf(row.objectIn('properties', true))
-  return { type: 'change', distinctId, operations, insertId: undefined, time: lastKnown(row.textOf('created_at')) }
+  if (DELETED.has(row.readText('is_deleted') ?? '')) throw new NoEvent('The person was deleted.')
+  const operations = toSetOperations(row.readObject('properties', true))
+  return { type: 'change', distinctId, operations, insertId: undefined, time: lastKnown(row.readText('created_at')) }
 }
 
-/** How exports spell that something is true. */
+/** Spellings of true in exports. */
 const DELETED = new Set(['true', '1', '"true"', '"True"', '"TRUE"', '"t"', '"1"'])
 
-/** Libraries that repeat a request with its first `sent_at`, however late: their clocks are not corrected by it. */
+/** Libraries that repeat a request with its original `sent_at`, so it must not correct their clocks. */
 const SERVER_LIBRARY = /^posthog-(?:node|edge|python|ruby|php|go|java|dotnet|elixir|rust)(?:\/|$)/
-/** What a key of this service looks like. */
+/** Pattern of a key of this service. */
 const KEY = /^[a-z]{2}_[\w-]{43}$/
-/** Fields of a captured event that have a place of their own, or hold the key. */
+/** Fields of a captured event that are stored separately, or contain the key. */
 const PLACED = ['event', 'distinct_id', 'properties', 'api_key', 'token']
 
 /**
- * The messages of a request of PostHog's SDKs: an envelope with a batch, an array of events, or one event.
+ * Decodes a request of PostHog's SDKs: an envelope with a batch, an array of events, or one event.
  * @throws RowFault if it is none of them
  */
 export function posthogMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
   const envelope = json.isArray ? undefined : new JsonRow(json)
-  const batch = envelope ? envelope.elementsOf('batch') : json.elements()
+  const batch = envelope ? envelope.readElements('batch') : json.elements()
   if (batch === null) throw new RowFault('The batch is not an array.')
-  const sentAt = sentAtOf(envelope, request)
-  // Beside a key of the request's own, an event may have a property of its own that is called token.
+  const sentAt = readSentAt(envelope, request)
+  // If the request has its own key, an event may have an ordinary property called token.
   const hasOwnKey = envelope !== undefined && (batch !== undefined || envelope.has('api_key'))
-  return messagesOfEach(batch ?? [json], request, (row) => {
-    const inner = row.rowIn('properties') ?? EMPTY_ROW
+  return decodeEach(batch ?? [json], request, (row) => {
+    const inner = row.readNestedRow('properties') ?? EMPTY_ROW
     for (const each of [row.value('api_key'), row.value('token'), inner.value('token')]) {
       refuseForeign(each, request, hasOwnKey)
     }
@@ -67,7 +67,7 @@ export function posthogMessages(json: JsonValue, request: SdkRequest): SdkMessag
   })
 }
 
-/** Without the request's key, and without another one of the same project. */
+/** Removes the request's key, and any other key of the same project. */
 function withoutKeys(inner: JsonRow, token: unknown, { key, isOwnKey }: SdkRequest): string {
   return withoutKey(inner.text, typeof token === 'string' && isOwnKey?.(token) ? token : key)
 }
@@ -80,62 +80,62 @@ function refuseForeign(token: unknown, { key, isOwnKey }: SdkRequest, hasOwnKey:
 
 function decode(row: JsonRow, origin: Origin): Decoded[] {
   const { request } = origin
-  const inner = row.rowIn('properties', request === undefined || row.isTable) ?? EMPTY_ROW
+  const inner = row.readNestedRow('properties', request === undefined || row.isTable) ?? EMPTY_ROW
   const event = row.value('event')
-  const distinctId = row.filled('distinct_id') ?? inner.filled('distinct_id') ?? ANONYMOUS
-  const insertId = idOf(row, inner)
-  const time = timestampOf(timeIn(row, origin), origin, 'none')
+  const distinctId = row.readNonEmpty('distinct_id') ?? inner.readNonEmpty('distinct_id') ?? ANONYMOUS
+  const insertId = findInsertId(row, inner)
+  const time = readTimestamp(timeIn(row, origin), origin, 'none')
   const own = request ? withoutKeys(inner, inner.value('token'), request) : inner.text
   const properties = withRest(row, own, '$posthog', PLACED)
   const messages: Decoded[] = [
     { type: 'event', parts: { event, distinct_id: distinctId, timestamp: String(time), properties }, insertId },
   ]
-  const operations = operationsOf(row, inner, origin)
+  const operations = readOperations(row, inner, origin)
   const isIdentify = event === '$identify'
   const isChange = operations.length > 0 || isIdentify
   if (isChange && distinctId !== ANONYMOUS && hasProfile(row, inner)) {
     messages.push({ type: 'change', distinctId, identifies: isIdentify, operations, insertId, time })
   }
   if (event === '$groupidentify') messages.push(...groupChanges(inner, insertId, time))
-  if (isIdentify) messages.push(...aliasOf(distinctId, inner.filled('$anon_distinct_id'), 'inferred'))
-  if (event === '$create_alias') messages.push(...aliasOf(distinctId, inner.filled('alias'), 'said'))
-  if (event === '$merge_dangerously') messages.push(...aliasOf(distinctId, inner.filled('alias'), 'merge'))
+  if (isIdentify) messages.push(...makeAlias(distinctId, inner.readNonEmpty('$anon_distinct_id'), 'inferred'))
+  if (event === '$create_alias') messages.push(...makeAlias(distinctId, inner.readNonEmpty('alias'), 'said'))
+  if (event === '$merge_dangerously') messages.push(...makeAlias(distinctId, inner.readNonEmpty('alias'), 'merge'))
   return messages
 }
 
 /**
- * The id that the SDK gave: posthog-js up to 1.63 has it among the properties only, and posthog-python 1 and posthog-ruby
- * up to 2.10 name it as Segment does. All others give a `uuid`, which PostHog keeps.
+ * Finds the id that the SDK assigned. posthog-js up to 1.63 only has it in the properties, and posthog-python 1 and
+ * posthog-ruby up to 2.10 use Segment's name for it. All others send a `uuid`, which PostHog keeps.
  */
-function idOf(row: JsonRow, inner: JsonRow): string | undefined {
-  const id = row.filled('uuid') ?? inner.filled('$insert_id') ?? row.filled('messageId')
-  return id === undefined ? undefined : insertIdOf(id)
+function findInsertId(row: JsonRow, inner: JsonRow): string | undefined {
+  const id = row.readNonEmpty('uuid') ?? inner.readNonEmpty('$insert_id') ?? row.readNonEmpty('messageId')
+  return id === undefined ? undefined : makeInsertId(id)
 }
 
-/** What an event sets in the profile of the group that it names. */
+/** Makes the changes of an event to the profile of its group. */
 function groupChanges(inner: JsonRow, insertId: string | undefined, time: number): Decoded[] {
-  const [type, key] = [inner.filled('$group_type'), inner.filled('$group_key')]
+  const [type, key] = [inner.readNonEmpty('$group_type'), inner.readNonEmpty('$group_key')]
   if (type === undefined || key === undefined) return []
-  const operations = setOf(inner.objectIn('$group_set'))
+  const operations = toSetOperations(inner.readObject('$group_set'))
   return [{ type: 'change', distinctId: groupName(type, key), isGroup: true, operations, insertId, time }]
 }
 
-/** What an event sets in the profile; a member among its properties wins over one beside them. */
-function operationsOf(row: JsonRow, inner: JsonRow, { request }: Origin): string[] {
+/** Reads an event's operations on the profile. A member of its properties takes precedence over one next to them. */
+function readOperations(row: JsonRow, inner: JsonRow, { request }: Origin): string[] {
   const operations: [string, string][] = []
   for (const name of ['$set', '$set_once']) {
     // An export has columns of these names, too.
-    const column = request ? undefined : row.objectIn(name.slice(1), true)
-    const given = [column, row.objectIn(name), inner.objectIn(name)]
+    const column = request ? undefined : row.readObject(name.slice(1), true)
+    const given = [column, row.readObject(name), inner.readObject(name)]
     const merged = new Map(given.flatMap((text) => (text === undefined ? [] : [...memberTexts(text)])))
     if (merged.size > 0) operations.push([name, objectText([...merged])])
   }
-  const unset = namesIn(inner.textOf('$unset') ?? row.textOf('$unset'))
+  const unset = namesIn(inner.readText('$unset') ?? row.readText('$unset'))
   if (unset !== undefined) operations.push(['$unset', unset])
   return operations.length === 0 ? [] : [objectText(operations)]
 }
 
-/** The text of a list of names, which may also be those of an object's members; undefined if there are none. */
+/** Returns the text of a list of names, which may also be given as an object's members; undefined if there are none. */
 function namesIn(text = '[]'): string | undefined {
   if (isArray(text)) return elementTexts(text).length === 0 ? undefined : text
   if (text.startsWith('{')) return JSON.stringify([...memberTexts(text).keys()])
@@ -143,43 +143,43 @@ function namesIn(text = '[]'): string | undefined {
 }
 
 function hasProfile(row: JsonRow, inner: JsonRow): boolean {
-  return inner.value('$process_person_profile') !== false && optionOf(row, 'process_person_profile') !== false
+  return inner.value('$process_person_profile') !== false && readOption(row, 'process_person_profile') !== false
 }
 
-/** PostHog's newer SDK for Node lifts some properties out into the options of an event. */
-function optionOf(row: JsonRow, name: string): unknown {
-  return row.rowIn('options')?.value(name)
+/** Reads an option of an event. PostHog's newer SDK for Node moves some properties to these. */
+function readOption(row: JsonRow, name: string): unknown {
+  return row.readNestedRow('options')?.value(name)
 }
 
 /**
- * The text of the event's time. `offset` says how long before the request the event happened, in ms.
+ * Returns the text of the event's time. `offset` is how long before the request the event happened, in ms.
  * @throws FieldFault if the offset is needed and not a number
  */
 function timeIn(row: JsonRow, { request, sentAt }: Origin): string | undefined {
-  const timestamp = row.textOf('timestamp')
-  const offset = row.textOf('offset')
+  const timestamp = row.readText('timestamp')
+  const offset = row.readText('offset')
   if (timestamp !== undefined || offset === undefined || !request) return timestamp
-  const ms = decimalOf(offset)
+  const ms = parseDecimal(offset)
   const at = ms === null ? null : Math.round((sentAt ?? request.receivedAt) - ms)
   if (at !== null && at >= 0 && at <= MAX_TIMESTAMP) return `"${new Date(at).toISOString()}"`
   throw new FieldFault(`The offset ${offset.slice(0, 100)} is not a number of milliseconds.`, 'offset')
 }
 
-/** Whether the clock that gave the event its time is not corrected by that of the request. */
+/** Whether the time of the request must not correct the event's clock. */
 function isUncorrected(row: JsonRow, inner: JsonRow, { header }: SdkRequest): boolean {
   return (
     inner.value('$is_server') === true ||
     inner.value('$ignore_sent_at') === true ||
-    optionOf(row, 'disable_skew_correction') === true ||
-    optionOf(row, 'is_server') === true ||
+    readOption(row, 'disable_skew_correction') === true ||
+    readOption(row, 'is_server') === true ||
     [inner.value('$lib'), row.value('library'), header('posthog-sdk-info')].some(
       (library) => typeof library === 'string' && SERVER_LIBRARY.test(library),
     )
   )
 }
 
-/** When the SDK says that it sent the request: in the envelope, in a header, or in the query, in ms. */
-function sentAtOf(envelope: JsonRow | undefined, { header, fields }: SdkRequest): number | null {
+/** Reads when the SDK sent the request, in epoch ms: from the envelope, a header, or the query. */
+function readSentAt(envelope: JsonRow | undefined, { header, fields }: SdkRequest): number | null {
   const text = envelope?.value('sent_at') ?? header('posthog-request-timestamp')
   if (typeof text === 'string') return toMilliseconds(text, 'iso')
   return toMilliseconds(fields.get('_') ?? fields.get('sent_at') ?? '', 'ms')

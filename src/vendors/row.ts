@@ -1,6 +1,6 @@
 import { isNumber } from '../json/texts.js'
 import { type JsonValue, readJson } from '../json/value.js'
-import { decimalOf, type TimeFormat, toMilliseconds } from './time.js'
+import { parseDecimal, type TimeFormat, toMilliseconds } from './time.js'
 
 /** The row is not an event; the message says why. */
 export class RowFault extends Error {
@@ -24,9 +24,9 @@ export class NoEvent extends Error {
   override readonly name = 'NoEvent'
 }
 
-/** A JSON object that gives its members' values by name, as the exact texts in the input. */
+/** A JSON object whose members can be read by name, as the exact texts in the input. */
 export class JsonRow {
-  /** whether it comes from a table, where every value is a string, and an empty one counts as missing */
+  /** whether it comes from a table, whose values are all strings, and empty ones count as missing */
   readonly isTable: boolean
   readonly #object: JsonValue
 
@@ -50,38 +50,38 @@ export class JsonRow {
     return this.isTable && value === '' ? undefined : value
   }
 
-  /** The exact text of a member's value; undefined if it is missing or null. */
-  textOf(name: string): string | undefined {
+  /** Returns the exact text of a member's value; undefined if it is missing or null. */
+  readText(name: string): string | undefined {
     const text = this.#object.member(name)?.text
     return text === 'null' || (this.isTable && text === '""') ? undefined : text
   }
 
   /** @throws RowFault if the member is missing or null */
   requiredText(name: string): string {
-    const text = this.textOf(name)
+    const text = this.readText(name)
     if (text === undefined) throw new RowFault(`The row has no ${name}.`)
     return text
   }
 
-  /** A string, or a number as the input spells it; undefined if it is missing or null. */
-  nameOf(name: string): unknown {
+  /** Returns a string, or a number as the input spells it; undefined if it is missing or null. */
+  readName(name: string): unknown {
     const value = this.value(name) ?? undefined
-    return typeof value === 'number' ? this.textOf(name) : value
+    return typeof value === 'number' ? this.readText(name) : value
   }
 
-  /** As `nameOf`, for what may also be empty: undefined then, and for any other type. */
-  filled(name: string): string | undefined {
-    const value = this.nameOf(name)
+  /** Like `readName`, but undefined if the value is empty or of another type. */
+  readNonEmpty(name: string): string | undefined {
+    const value = this.readName(name)
     return typeof value === 'string' && value !== '' ? value : undefined
   }
 
   /**
-   * The text of the object in a member; undefined if the member is missing or null. An empty array is an empty object:
-   * PHP spells it so.
-   * @param isQuoted whether a string may hold the object, as in tables and some exports
+   * Returns the text of the object in a member; undefined if the member is missing or null. An empty array counts as
+   * an empty object, because PHP encodes it like that.
+   * @param isQuoted whether a string may contain the object, as in tables and some exports
    * @throws FieldFault if the member is anything else
    */
-  objectIn(name: string, isQuoted = this.isTable): string | undefined {
+  readObject(name: string, isQuoted = this.isTable): string | undefined {
     const member = this.#object.member(name)
     if (!member || member.isNull) return undefined
     const text = isQuoted ? unquoted(member.text) : member.text
@@ -92,33 +92,33 @@ export class JsonRow {
   }
 
   /**
-   * As `objectIn`, for the object's own members.
-   * @throws FieldFault as `objectIn` does
+   * Like `readObject`, but gives access to the object's members.
+   * @throws FieldFault like `readObject`
    */
-  rowIn(name: string, isQuoted = this.isTable): JsonRow | undefined {
+  readNestedRow(name: string, isQuoted = this.isTable): JsonRow | undefined {
     const member = this.#object.member(name)
     if (member?.isObject) return new JsonRow(member)
-    const text = this.objectIn(name, isQuoted)
+    const text = this.readObject(name, isQuoted)
     return text === undefined ? undefined : readRow(Buffer.from(text))
   }
 
-  /** The elements of the array in a member; undefined if it is missing or null, null if it is anything else. */
-  elementsOf(name: string): JsonValue[] | null | undefined {
+  /** Returns the elements of the array in a member; undefined if it is missing or null, null if it is anything else. */
+  readElements(name: string): JsonValue[] | null | undefined {
     const member = this.#object.member(name)
     if (!member || member.isNull) return undefined
     return member.isArray ? member.elements() : null
   }
 
-  /** The text of an object with all members except these. */
+  /** Returns the text of an object with all members except these. */
   without(names: readonly string[]): string {
     return this.#object.textWithout((name, text) => names.includes(name) || (this.isTable && text === '""'))
   }
 }
 
 /**
- * The object that a row holds.
+ * Parses a row as an object.
  * @param raw valid UTF-8
- * @param isTable as `JsonRow` has it
+ * @param isTable as in `JsonRow`
  * @throws RowFault if the row is not a JSON object
  */
 export function readRow(raw: Buffer, isTable = false): JsonRow {
@@ -131,13 +131,13 @@ export function readRow(raw: Buffer, isTable = false): JsonRow {
 /** An object without members. */
 export const EMPTY_ROW = readRow(Buffer.from('{}'))
 
-/** The text of an object, given the texts of its members' values. */
+/** Builds the text of an object from the texts of its members' values. */
 export function objectText(entries: (readonly [name: string, text: string])[]): string {
   return `{${entries.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`
 }
 
 /**
- * The text of the properties with one more member, which holds the fields of the row that are not in `used`.
+ * Adds a member to the text of the properties, with the fields of the row that are not in `used`.
  * @param properties the text of an object
  */
 export function withRest(row: JsonRow, properties = '{}', name: string, used: readonly string[]): string {
@@ -145,16 +145,16 @@ export function withRest(row: JsonRow, properties = '{}', name: string, used: re
   return `${properties.slice(0, properties.lastIndexOf('}'))}${comma}${JSON.stringify(name)}:${row.without(used)}}`
 }
 
-/** The operations that set the members of an object; none if it has none. */
-export function setOf(object = '{}'): string[] {
+/** Makes the operations that set the members of an object; none if it is empty. */
+export function toSetOperations(object = '{}'): string[] {
   return isEmpty(object) ? [] : [objectText([['$set', object]])]
 }
 
 /**
- * A name that is a string, or a number as the input spells it; undefined for any other value.
+ * Parses a name: a string, or a number as the input spells it; undefined for any other value.
  * @param text of a JSON value
  */
-export function nameIn(text: string): string | undefined {
+export function parseName(text: string): string | undefined {
   if (isNumber(text)) return text
   const value: unknown = text.startsWith('"') ? JSON.parse(text) : undefined
   return typeof value === 'string' ? value : undefined
@@ -171,7 +171,7 @@ export function isEmptyArray(text: string): boolean {
 }
 
 /**
- * Converts a time to milliseconds, as the text of a JSON number. A time that is in milliseconds already is not changed.
+ * Converts a time to milliseconds, as the text of a JSON number. A time already in milliseconds is not changed.
  * @param text of a JSON value
  * @throws RowFault if it is not a time in this format
  */
@@ -180,7 +180,7 @@ export function timestampText(text: string | undefined, format: TimeFormat): str
   const isString = text.startsWith('"')
   if (format === 'ms' && !isString) return text
   const content = (isString ? (JSON.parse(text) as string) : text).trim()
-  const ms = format === 'ms' ? decimalOf(content) : toMilliseconds(content, format)
+  const ms = format === 'ms' ? parseDecimal(content) : toMilliseconds(content, format)
   if (ms !== null && (format !== 'iso' || isString)) return String(ms)
   throw new RowFault(`The timestamp ${text.slice(0, 100)} is not ${TIME_WORDS[format]}.`)
 }
@@ -194,8 +194,8 @@ const TIME_WORDS: Record<TimeFormat, string> = {
 }
 
 /**
- * The text of an object that is written inside a string, as tables and some exports do.
- * @param text of a JSON value; if it is not a string, it is returned unchanged
+ * Unwraps JSON inside a string, as tables and some exports have it.
+ * @param text of a JSON value; anything but a string is returned unchanged
  * @throws RowFault if the string is not valid JSON
  */
 export function unquoted(text: string | undefined): string | undefined {

@@ -3,52 +3,53 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createGunzip } from 'node:zlib'
 import { decompressLzString, LzStringError, LzStringTooLongError } from './lz-string.js'
 
-/** What an SDK wrapped into a request. */
+/** The contents of an SDK's request. */
 export interface SdkBody {
-  /** JSON as the SDK wrote it, in UTF-8, not parsed yet; empty if the request holds none */
+  /** JSON as the SDK wrote it, in UTF-8; empty if the request has none */
   json: Buffer
-  /** the fields beside it: of the query and of the form, whose own count where both have one */
+  /** fields of the query and of the form; those of the form take precedence */
   fields: Map<string, string>
 }
 
-/** A body that no SDK writes; the message says what is wrong with it, and quotes nothing of it. */
+/** The body is not one that an SDK sends; the message says what is wrong, without quoting it. */
 export class SdkBodyError extends Error {
   override readonly name = 'SdkBodyError'
 }
 
-/** The body is larger than allowed once it is decompressed. */
+/** The decompressed body is larger than allowed. */
 export class SdkBodyTooLargeError extends Error {
   override readonly name = 'SdkBodyTooLargeError'
 }
 
-/** A form of an SDK begins with one of its fields; no JSON and no base64 of JSON begins so, or has an ampersand. */
+/** Matches the beginning of an SDK's form. Neither JSON nor base64 of JSON begins like this. */
 const FORM = /^(?:data|e|event|identification|mapping|checksum|client|api_key)=/
 const AMPERSAND = '&'
 /**
- * The fields that hold the JSON, of which the first counts: of Mixpanel and PostHog, of amplitude-js 8, and of Amplitude's
- * older HTTP APIs.
+ * Fields that contain the JSON; the first one found is used: of Mixpanel and PostHog, of amplitude-js 8, and of
+ * Amplitude's older HTTP APIs.
  */
 const JSON_FIELDS = ['data', 'e', 'event', 'identification', 'mapping']
-/** SDKs send fewer than ten. */
+/** Maximum fields of a form. SDKs send fewer than ten. */
 const MAX_FIELDS = 1000
-/** Base64 may be in lines, as some libraries write it. */
+/** Some libraries break base64 into lines, so white space is allowed. */
 const NOT_OF_BASE64 = /[^\w+/\s-]/
 const PADDING = /={1,2}$/
 const PERCENT = 0x25
-/** that the decompression yields at a time */
+/** bytes that the decompression yields at a time */
 const CHUNK_BYTES = 64 * 1024
 const NOTHING = Buffer.alloc(0)
-/** What older SDKs of PostHog say of base64 that lz-string compressed. */
+/** Value of `compression` for lz-string in older SDKs of PostHog. */
 const LZ_STRING = 'lz64'
 
 /**
- * Takes the JSON out of a request. SDKs send it as it is, or gzipped without saying so, in a form, or in base64, and
- * their content types tell little, so the bytes decide. Only of lz-string, whose base64 looks like any other, a field
- * tells: `compression`.
+ * Extracts the JSON from a request. SDKs send it plain, gzipped without a header, in a form, or in base64, and their
+ * content types are unreliable, so the bytes decide. Only for lz-string, whose base64 looks like any other, the field
+ * `compression` decides.
  * @param raw the body, without its Content-Encoding; empty for a GET
  * @param query of the URL, without the question mark
- * @param maxBytes of the decompressed body
- * @param take told of the bytes by which the body grows, before it grows further; what it throws ends the decompression
+ * @param maxBytes maximum size of the decompressed body
+ * @param take called with the bytes by which the body has grown, before it grows further; may throw to end the
+ * decompression
  * @throws SdkBodyError, SdkBodyTooLargeError
  */
 export async function unwrapSdkBody(
@@ -97,7 +98,7 @@ async function decompress(raw: Buffer, maxBytes: number, take: (bytes: number) =
 }
 
 /**
- * @returns the fields of a form, and the value of the one that holds the JSON, as it came; undefined if there is none
+ * @returns the fields of a form, and the undecoded value of the one with the JSON; undefined if there is none
  * @throws SdkBodyError
  */
 function readForm(form: Buffer): { fields: Map<string, string>; value: Buffer | undefined } {
@@ -127,7 +128,7 @@ function readForm(form: Buffer): { fields: Map<string, string>; value: Buffer | 
  */
 async function fromLzString(base64: Buffer, maxBytes: number, take: (bytes: number) => void): Promise<Buffer> {
   const digits = Buffer.from(base64.toString('latin1').trim().replaceAll(' ', '+'), 'latin1')
-  // A code unit is at least one byte of UTF-8.
+  // Each code unit needs at least one byte of UTF-8, so `maxBytes` limits these, too.
   const decoding = decompressLzString(digits, maxBytes, take)
   try {
     let step = decoding.next()
@@ -150,7 +151,10 @@ async function fromLzString(base64: Buffer, maxBytes: number, take: (bytes: numb
   }
 }
 
-/** A plus sign stands for a space in JSON, and for itself in base64, which mixpanel for Node does not percent-encode. */
+/**
+ * Decodes a form value. A plus sign is a space in JSON, but literal in base64, which mixpanel for Node does not
+ * percent-encode.
+ */
 function fromField(value: Buffer): Buffer {
   const decoded = percentDecoded(value, false)
   if (!isJson(decoded)) return fromBase64(decoded.toString('latin1'))
@@ -159,7 +163,7 @@ function fromField(value: Buffer): Buffer {
 
 function fromBase64(text: string): Buffer {
   const trimmed = text.trim()
-  // Each expression looks at a character once: one for all of it could try every end of a long run of spaces.
+  // Separate expressions stay linear; a combined one could try every end of a long run of spaces.
   if (NOT_OF_BASE64.test(trimmed.replace(PADDING, ''))) {
     throw new SdkBodyError('The body is neither JSON nor base64 of JSON.')
   }
@@ -168,7 +172,9 @@ function fromBase64(text: string): Buffer {
   return toUtf8(bytes)
 }
 
-/** Whether it is base64 that nothing compressed, as of an SDK that says otherwise. lz-string gives no such text for JSON. */
+/**
+ * Whether this is uncompressed base64, although the SDK says otherwise. lz-string never produces such text for JSON.
+ */
 function isBase64OfJson(text: Buffer): boolean {
   return isJson(Buffer.from(text.toString('latin1', 0, 64), 'base64'))
 }
@@ -187,7 +193,7 @@ function percentDecoded(text: Buffer, isPlusSpace: boolean): Buffer {
     let byte = text[i] ?? 0
     if (byte === PERCENT) {
       const [high, low] = [hexDigit(text[i + 1]), hexDigit(text[i + 2])]
-      // A percent sign that encodes nothing stands for itself, as in browsers.
+      // A percent sign that encodes nothing is literal, as in browsers.
       if (high >= 0 && low >= 0) {
         byte = (high << 4) | low
         i += 2
@@ -200,7 +206,7 @@ function percentDecoded(text: Buffer, isPlusSpace: boolean): Buffer {
   return result.subarray(0, length)
 }
 
-/** The value of a hexadecimal digit; negative for any other byte. */
+/** Returns the value of a hexadecimal digit; negative for any other byte. */
 function hexDigit(byte = 0): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
   const letter = byte | 0x20
@@ -208,8 +214,9 @@ function hexDigit(byte = 0): number {
 }
 
 /**
- * Accepts UTF-8, and the CESU-8 of mixpanel-browser, which encodes each half of a surrogate pair by itself.
- * @throws SdkBodyError for anything else, as a lenient decoder would store U+FFFD in place of the text
+ * Converts to UTF-8. Also accepts the CESU-8 of mixpanel-browser, which encodes each half of a surrogate pair
+ * separately.
+ * @throws SdkBodyError for anything else, because a lenient decoder would store U+FFFD instead of the text
  */
 function toUtf8(bytes: Buffer): Buffer {
   if (isUtf8(bytes)) return bytes
@@ -235,7 +242,7 @@ function joinSurrogates(bytes: Buffer): Buffer {
   return result.subarray(0, length)
 }
 
-/** The surrogate whose three bytes begin at `at`, or 0. */
+/** Returns the surrogate whose three bytes begin at `at`, or 0. */
 function surrogateAt(bytes: Buffer, at: number): number {
   const [first, second = 0, third = 0] = [bytes[at], bytes[at + 1], bytes[at + 2]]
   if (first !== 0xed || second < 0xa0 || second > 0xbf || (third & 0xc0) !== 0x80) return 0

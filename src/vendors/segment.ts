@@ -1,22 +1,21 @@
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
-import { aliasOf, type Decoded, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
-import { JsonRow, NoEvent, RowFault, setOf, withRest } from './row.js'
+import { type Decoded, decodeEach, makeAlias, makeInsertId, type SdkMessage, type SdkRequest } from './message.js'
+import { JsonRow, NoEvent, RowFault, toSetOperations, withRest } from './row.js'
 import { toMilliseconds } from './time.js'
-import { type Origin, timestampOf, type Vendor } from './vendor.js'
+import { type Origin, readTimestamp, type Vendor } from './vendor.js'
 
 /**
- * Segment's messages as it stores them in a bucket, as JSON lines: those that its SDKs send, with the times that Segment
- * corrected.
+ * Segment's messages in a bucket, as JSON lines: what its SDKs send, with times corrected by Segment.
  * https://segment.com/docs/connections/storage/catalog/aws-s3/ and https://segment.com/docs/connections/spec/
  */
 export const segment: Vendor = {
   messages: (row, options) => decode(row, { ...options }, row.value('type')),
 }
 
-/** Libraries that repeat a request with its first `sentAt`, however late: their clocks are not corrected by it. */
+/** Libraries that repeat a request with its original `sentAt`, so it must not correct their clocks. */
 const SERVER_LIBRARY = /node|ruby|python|java$|php|go$|\.net|server/i
-/** Events that stand for messages which are no `track`. */
+/** Names of the events for messages other than `track`. */
 const EVENT_NAMES: ReadonlyMap<unknown, string> = new Map([
   ['page', 'page'],
   ['screen', 'screen'],
@@ -25,28 +24,28 @@ const EVENT_NAMES: ReadonlyMap<unknown, string> = new Map([
   ['alias', '$alias'],
 ])
 
-/** Fields that have a place of their own, or hold the key. */
+/** Fields that are stored separately, or contain the key. */
 const PLACED = ['event', 'properties']
 const PLACED_LIVE = [...PLACED, 'writeKey']
 
-/** Jitsu's SDK masks what follows the colon of its key. */
+/** Jitsu's SDK masks the part of its key after the colon. */
 const MASKED = ':***'
 
 /**
- * The messages of a request of Segment's protocol, as the SDKs of Segment, RudderStack and Jitsu send them.
+ * Decodes a request of Segment's protocol, which the SDKs of Segment, RudderStack and Jitsu use.
  * @param json one message, or a batch
- * @param type of the only message, where the path says it; without it, there is a batch
+ * @param type of the single message, if the path has it; otherwise there is a batch
  * @throws RowFault if it is neither
  */
 export function segmentMessages(json: JsonValue, request: SdkRequest, type?: string): SdkMessage[] {
   const envelope = new JsonRow(json)
-  const batch = type === undefined ? envelope.elementsOf('batch') : undefined
+  const batch = type === undefined ? envelope.readElements('batch') : undefined
   if (batch === null) throw new RowFault('The batch is not an array.')
-  const sentWith = batch ? sentAtOf(envelope) : null
-  return messagesOfEach(batch ?? [json], request, (row) => {
+  const sentWith = batch ? readSentAt(envelope) : null
+  return decodeEach(batch ?? [json], request, (row) => {
     if (isForeign(row.value('writeKey'), request))
       throw new RowFault('The key of the message belongs to another project.')
-    const sentAt = SERVER_LIBRARY.test(libraryOf(row)) ? null : (sentAtOf(row) ?? sentWith)
+    const sentAt = SERVER_LIBRARY.test(readLibrary(row)) ? null : (readSentAt(row) ?? sentWith)
     return decode(row, { request, sentAt }, row.value('type') ?? type)
   })
 }
@@ -58,56 +57,63 @@ function isForeign(writeKey: unknown, { key, isOwnKey }: SdkRequest): boolean {
 }
 
 /**
- * Every message is an event; `identify`, `group` and `alias` also change profiles and names. If one of these has no time in
- * an export, it does only that.
+ * Every message is an event; `identify`, `group` and `alias` also change profiles and names. In an export, one of
+ * these without a time makes only the change.
  */
 function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
   const event = type === 'track' ? row.value('event') : EVENT_NAMES.get(type)
   if (type !== 'track' && event === undefined) throw new RowFault('The message has no type that Segment knows.')
-  const [userId, anonymousId, previousId] = [row.filled('userId'), row.filled('anonymousId'), row.filled('previousId')]
+  const [userId, anonymousId, previousId] = [
+    row.readNonEmpty('userId'),
+    row.readNonEmpty('anonymousId'),
+    row.readNonEmpty('previousId'),
+  ]
   const distinct_id = userId ?? anonymousId ?? previousId ?? ANONYMOUS
-  const time = timeOf(row, origin, type)
-  const messageId = row.filled('messageId')
-  const insertId = messageId === undefined ? undefined : insertIdOf(messageId)
+  const time = readTime(row, origin, type)
+  const messageId = row.readNonEmpty('messageId')
+  const insertId = messageId === undefined ? undefined : makeInsertId(messageId)
   const used = origin.request ? PLACED_LIVE : PLACED
-  const properties = withRest(row, row.objectIn('properties'), '$segment', used)
+  const properties = withRest(row, row.readObject('properties'), '$segment', used)
   const messages: Decoded[] = []
   if (time !== undefined) {
     messages.push({ type: 'event', parts: { event, distinct_id, timestamp: String(time), properties }, insertId })
   }
   if (type === 'identify' && distinct_id !== ANONYMOUS) {
-    const operations = setOf(row.objectIn('traits') ?? row.rowIn('context')?.objectIn('traits'))
+    const operations = toSetOperations(row.readObject('traits') ?? row.readNestedRow('context')?.readObject('traits'))
     const identifies = userId !== undefined
     messages.push({ type: 'change', distinctId: distinct_id, identifies, operations, insertId, time })
-    messages.push(...aliasOf(userId, anonymousId, 'inferred'))
+    messages.push(...makeAlias(userId, anonymousId, 'inferred'))
   }
-  const groupId = row.filled('groupId')
+  const groupId = row.readNonEmpty('groupId')
   if (type === 'group' && groupId !== undefined) {
-    const operations = setOf(row.objectIn('traits'))
+    const operations = toSetOperations(row.readObject('traits'))
     messages.push({ type: 'change', distinctId: groupName(groupId), isGroup: true, operations, insertId, time })
   }
-  if (type === 'alias') messages.push(...aliasOf(userId, previousId, 'said'))
+  if (type === 'alias') messages.push(...makeAlias(userId, previousId, 'said'))
   if (messages.length === 0) throw new NoEvent('The message has no time, and says nothing about a user.')
   return messages
 }
 
-/** In a bucket, `timestamp` and `receivedAt` are by Segment's clock, and `originalTimestamp` is not. */
-function timeOf(row: JsonRow, origin: Origin, type: unknown): number | undefined {
-  const received = origin.request ? undefined : row.textOf('receivedAt')
-  const text = row.textOf('timestamp') ?? received ?? row.textOf('originalTimestamp')
+/**
+ * Reads the time of a message. In a bucket, `timestamp` and `receivedAt` are by Segment's clock, but
+ * `originalTimestamp` is not.
+ */
+function readTime(row: JsonRow, origin: Origin, type: unknown): number | undefined {
+  const received = origin.request ? undefined : row.readText('receivedAt')
+  const text = row.readText('timestamp') ?? received ?? row.readText('originalTimestamp')
   const isNeeded = origin.request !== undefined || type === 'track' || type === 'page' || type === 'screen'
-  return text === undefined && !isNeeded ? undefined : timestampOf(text, origin, 'none')
+  return text === undefined && !isNeeded ? undefined : readTimestamp(text, origin, 'none')
 }
 
-/** A time of sending that cannot be read corrects nothing. */
-function sentAtOf(row: JsonRow): number | null {
+/** Reads when the request was sent. A time that cannot be parsed is ignored. */
+function readSentAt(row: JsonRow): number | null {
   const value = row.value('sentAt')
   return typeof value === 'string' ? toMilliseconds(value, 'iso') : null
 }
 
-function libraryOf(row: JsonRow): string {
-  const context = row.rowIn('context')
+function readLibrary(row: JsonRow): string {
+  const context = row.readNestedRow('context')
   const library = context?.value('library')
-  const name = typeof library === 'string' ? library : context?.rowIn('library')?.value('name')
+  const name = typeof library === 'string' ? library : context?.readNestedRow('library')?.value('name')
   return typeof name === 'string' ? name : ''
 }

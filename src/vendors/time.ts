@@ -7,7 +7,7 @@ export type TimeFormat = (typeof TIME_FORMATS)[number]
 const ISO_8601 =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|UTC|GMT|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?)?$/i
 const PLAIN_ISO = 'YYYY-MM-DDTHH:mm:ss.sssZ'
-/** days */
+/** in days */
 const SHORTEST_MONTH = 28
 const ZERO = 0x30
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i
@@ -22,21 +22,21 @@ const DIGITS_BELOW_MS = { us: 3, ns: 6 }
  */
 export function toMilliseconds(text: string, format: TimeFormat): number | null {
   if (format === 'iso') return fromIso(text)
-  const number = decimalOf(text) ?? Number.NaN
+  const number = parseDecimal(text) ?? Number.NaN
   // Nanoseconds have more digits than a number keeps.
   if (format === 'us' || format === 'ns') return wholeMilliseconds(text, number, DIGITS_BELOW_MS[format])
   const ms = format === 's' ? Math.round(number * 1000) : Math.trunc(number)
   return Number.isFinite(ms) ? ms : null
 }
 
-/** @param digits of a whole number that are less than a millisecond */
+/** @param digits number of digits below a millisecond */
 function wholeMilliseconds(text: string, number: number, digits: number): number | null {
   if (/^\d+$/.test(text)) return Number(text.slice(0, -digits))
   return Number.isFinite(number) ? Math.trunc(number / 10 ** digits) : null
 }
 
-/** The number that a decimal spells; null for any other text, and for what is beyond all numbers. */
-export function decimalOf(text: string): number | null {
+/** Parses a decimal number; null for any other text, and for numbers out of range. */
+export function parseDecimal(text: string): number | null {
   const number = DECIMAL.test(text) ? Number(text) : Number.NaN
   return Number.isFinite(number) ? number : null
 }
@@ -45,7 +45,7 @@ function fromIso(text: string): number | null {
   return fromPlainIso(text) ?? fromAnyIso(text)
 }
 
-/** As `fromAnyIso`, for what `toISOString` writes, as most SDKs send it; null for some of these, too. */
+/** Fast path of `fromAnyIso` for the format of `toISOString`, which most SDKs send; null if undecided. */
 function fromPlainIso(text: string): number | null {
   const isPlain =
     text.length === PLAIN_ISO.length &&
@@ -59,14 +59,14 @@ function fromPlainIso(text: string): number | null {
   if (!isPlain) return null
   const [year, month, day] = [numberAt(text, 0, 4), numberAt(text, 5, 2), numberAt(text, 8, 2)]
   const [hour, minute, second] = [numberAt(text, 11, 2), numberAt(text, 14, 2), numberAt(text, 17, 2)]
-  // Date.UTC would take a year before 100 for another, and the last days of some months for the first of the next.
+  // Date.UTC misreads years before 100, and turns invalid last days of a month into the next month.
   const isDay = year >= 100 && month >= 1 && month <= 12 && day >= 1 && day <= SHORTEST_MONTH
   if (!isDay || !(hour < 24 && minute < 60 && second < 60)) return null
   const ms = Date.UTC(year, month - 1, day, hour, minute, second, numberAt(text, 20, 3))
   return Number.isNaN(ms) ? null : ms
 }
 
-/** The number that some digits spell; NaN if there are other characters. */
+/** Parses a fixed number of digits; NaN if there are other characters. */
 function numberAt(text: string, start: number, count: number): number {
   let number = 0
   for (let at = start; at < start + count; at++) {
@@ -95,13 +95,13 @@ function zoneMinutes(zone = 'Z'): number {
   return zone.startsWith('-') ? -minutes : minutes
 }
 
-/** Clocks that differ by less than this are left alone: a request takes its time. */
+/** Clocks that differ by less than this are not corrected, because a request takes time itself. */
 const SKEW_MS = 60_000
 
 /**
- * A time in epoch milliseconds, corrected by the sender's clock where that is wrong by more than a minute. A correction
- * that would leave the range of what can be stored is not made: then the sender's clock is no measure.
- * @param sentAt when the sender says that it sent the request, in epoch ms; null if it does not say, or must not be corrected
+ * Corrects a time, in epoch ms, if the sender's clock is wrong by more than a minute. A correction that would leave
+ * the storable range is not made, because then the sender's clock is useless.
+ * @param sentAt when the request was sent by the sender's clock, in epoch ms; null if unknown, or not to be corrected
  */
 export function correctedTime(
   time: number,

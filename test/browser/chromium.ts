@@ -8,10 +8,10 @@ import type { BrowserContext, ConnectOverCDPTransport } from 'playwright-core'
 import type { Test } from 'tap'
 import { temporaryFolder } from '../helper.js'
 
-// An import looks for the exports of CommonJS in all of its 3 MB, which takes 170 ms of CPU time more.
+// Required rather than imported: an import scans its 3 MB for CommonJS exports, which costs 170 ms of CPU time.
 const { chromium } = createRequire(import.meta.url)('playwright-core') as typeof import('playwright-core')
 
-/** As `test/ensure-tools.mjs` looks for it. */
+/** The same candidates as in `test/ensure-tools.mjs`. */
 const PROGRAMS = [
   'chromium',
   'chromium-browser',
@@ -28,17 +28,16 @@ const ARGUMENTS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // The lists below the address bar are pages of their own: to load them took three quarters of a new window's CPU time.
+  // The lists below the address bar are separate pages. Loading them took three quarters of a new window's CPU time.
   '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
-  // One process draws all pages, which compiles their code once.
+  // One process renders all pages, so their code is compiled once.
   '--renderer-process-limit=1',
   '--remote-debugging-pipe',
 ]
 
 /**
- * A real browser with a profile of its own. Playwright only looks in: a browser that it starts
- * itself is set up so that every page counts as visible, and nothing goes into the back/forward
- * cache.
+ * A real browser with its own profile. Playwright only connects to it, because a browser that Playwright starts
+ * treats every page as visible and has no back/forward cache.
  */
 export async function startChromium(t: Test): Promise<BrowserContext> {
   const profile = await temporaryFolder(t)
@@ -68,7 +67,7 @@ export async function startChromium(t: Test): Promise<BrowserContext> {
   return context
 }
 
-/** The first that is installed. To ask it for its version would start it. */
+/** The first one installed. Asking for its version would start it. */
 function program(): string {
   const folders = (process.env.PATH ?? '').split(delimiter)
   const isInstalled = (name: string) =>
@@ -83,7 +82,7 @@ function program(): string {
   return PROGRAMS.find(isInstalled) ?? PROGRAMS[0] ?? ''
 }
 
-/** Messages of the DevTools protocol through pipes, each with a zero after it: a WebSocket would compress every one. */
+/** Exchanges DevTools messages through pipes, each followed by a zero. A WebSocket would compress every message. */
 function transport(commands: Writable, answers: Readable): ConnectOverCDPTransport {
   const channel: ConnectOverCDPTransport = {
     send: (message) => commands.write(`${JSON.stringify(message)}\0`),

@@ -15,8 +15,8 @@ const HEARTBEAT_MS = 40
 const FOR_EVER_MS = 1e12
 
 /**
- * A site of another origin than the service's. Each page starts a session with the options in its
- * query, under its path as a property and as where the session began, and keeps it as `session`.
+ * A site with a different origin than the service. Each page starts a session with the options in its query, sends
+ * its path as a property and an initial property, and keeps it as `session`.
  */
 async function startSite(t: Test, service: string) {
   const script = await readFile(SHIPPED)
@@ -83,7 +83,7 @@ function reader({ call }: Client) {
   return { read, when, completed, active }
 }
 
-// The storage is the service's affair: sessions are tested on each in test/routes/.
+// One storage is enough here: sessions are tested on each in test/routes/.
 t.test('in a browser', async (t) => {
   const client = await startApp(t, await settingsFor(t, 'embedded'))
   const service = await client.app.listen({ port: 0 })
@@ -134,7 +134,7 @@ t.test('in a browser', async (t) => {
     t.match(await active(id, 'next'), { properties: { one: true, next: true, began: 'one' } })
     t.equal(await idOf(page), id)
 
-    // Playwright loses a page that returns from the cache: from here on, ask the service.
+    // Playwright loses a page that returns from the cache, so ask the service from here on.
     await page.evaluate('history.back()')
     await active(id, 'fromCache')
   })
@@ -188,7 +188,7 @@ t.test('in a browser', async (t) => {
     const { duration, started_at, ended_at } = await completed(id)
     t.ok(duration < (Number(ended_at) - started_at) / 1000, 'the time out of sight does not count')
     await page.bringToFront()
-    // On a busy machine, that one may be over before it was seen, and followed by another.
+    // On a busy machine, that session may end before it is seen, and be followed by another.
     const next = await until('a new session', async () => {
       const session = await read(await idOf(page, id))
       return session?.state === 'active' && session.properties.timeout === true && session
@@ -225,7 +225,7 @@ t.test('in a browser', async (t) => {
     t.strictSame(await failuresOf(page), [])
   })
 
-  t.test('properties that a hidden page sets are sent at once, and its time out of sight does not count', async (t) => {
+  t.test('properties set on a hidden page are sent immediately, and its hidden time does not count', async (t) => {
     const page = await open(t, 'hidden', { heartbeatMs: 3_600_000 })
     const id = await idOf(page)
     const visible = await active(id, 'hidden')
@@ -253,7 +253,7 @@ t.test('in a browser', async (t) => {
     t.match(await active(await idOf(page, id), 'bob'), { distinct_id: 'bob' })
   })
 
-  t.test('it works on a page that must not use storage', async (t) => {
+  t.test('a session works on a page that may not use storage', async (t) => {
     const page = await open(t, 'sandbox')
     await active(await idOf(page), 'sandbox')
     t.strictSame(await failuresOf(page), [])

@@ -7,7 +7,7 @@ const client = await startApp(t, await settingsFor(t, 'embedded'))
 const url = await addressOf(client)
 const run = (...args: string[]) => runCommand(['aliases', ...args, '--url', url], '', { SECRET_KEY })
 
-t.test('an alias is listed, and taken back once that is confirmed', async (t) => {
+t.test('aliases lists an alias, and removes it after a confirmation', async (t) => {
   for (const alias of ['device/7', 'tablet\u001b[2J']) {
     await client.call('POST', '/public/users/alias', { distinct_id: 'ada', alias })
   }
@@ -31,7 +31,7 @@ t.test('an alias is listed, and taken back once that is confirmed', async (t) =>
   t.match(await run('list', '--distinct-id', 'nobody'), { code: 0, stdout: '', stderr: 'nobody has no aliases.' })
 })
 
-t.test('what is missing or misspelled is said', async (t) => {
+t.test('aliases explains what is missing or misspelled', async (t) => {
   for (const [args, message] of [
     [[], /list or remove/],
     [['unlink'], /list or remove/],

@@ -11,7 +11,7 @@ function all(name: 'export' | 'import', folder: string, env: NodeJS.ProcessEnv) 
   return runCommand([name, '--all', folder], '', env)
 }
 
-t.test('what cannot be moved is refused with a sentence', async (t) => {
+t.test('export --all and import --all explain what they refuse', async (t) => {
   const { url } = await startClickHouse(t, await temporaryFolder(t))
   const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
   const env = { CLICKHOUSE_URL: url, DATA_DIR: data }
@@ -27,7 +27,7 @@ t.test('what cannot be moved is refused with a sentence', async (t) => {
   t.match(await all('export', data, env), { code: 1, stderr: /is not empty/ })
 })
 
-t.test('aliases move along', async (t) => {
+t.test('aliases are moved, too', async (t) => {
   const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
   const start = async (dataDir: string) => await startApp(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent', SECRET_KEY })
   const from = await start(join(data, 'from'))
@@ -44,7 +44,7 @@ t.test('aliases move along', async (t) => {
   t.equal((await to.call('POST', '/public/users/alias', { distinct_id: 'bob', alias: 'visitor/7' })).statusCode, 409)
 })
 
-t.test('a folder is imported by a version with more columns, and refused by one with fewer', async (t) => {
+t.test('import --all accepts a folder with fewer columns, and refuses one with more', async (t) => {
   const [from, to] = [await startClickHouse(t), await startClickHouse(t)]
   const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
   const env = { LOG_LEVEL: 'silent', SECRET_KEY }

@@ -19,7 +19,7 @@ const shards = Shards.of(clickhouse)
 
 let clock = 1_760_000_000_000n
 
-/** A letter of this body, as the writer leaves it. */
+/** A dead letter with this body, as the writer stores it. */
 async function letter(
   body: string | Buffer,
   kind: 'events' | 'profiles' = 'events',
@@ -81,7 +81,7 @@ t.test('dead letters', async (t) => {
     'profiles',
   )
 
-  await t.test('are listed, oldest first, without what a terminal would obey', async (t) => {
+  await t.test('are listed, oldest first, without control characters', async (t) => {
     t.strictSame(await listed(), [good, twice, bad, profile])
     const { output, code } = await run('list')
     t.equal(code, 0)
@@ -96,7 +96,7 @@ t.test('dead letters', async (t) => {
     t.strictSame((await run('show', bad)).bytes, Buffer.from([0x7b, 0xff, 0x00, 0x0a]))
   })
 
-  await t.test('are replayed under the ids of their place, and not offered again', async (t) => {
+  await t.test('are replayed under the ids of their position, and not offered again', async (t) => {
     const { code, output } = await run('replay', good)
     t.strictSame([code, output], [0, '1 stored, 0 still refused.\n'])
     t.strictSame(await stored(), [
@@ -107,7 +107,7 @@ t.test('dead letters', async (t) => {
     await t.rejects(run('replay', good), /no waiting dead letter/)
   })
 
-  await t.test('stay where they are still refused, and hold up no other', async (t) => {
+  await t.test('stay if they are still refused, and do not block others', async (t) => {
     const { code, output, messages } = await run('replay', '--all')
     t.strictSame([code, output], [1, '2 stored, 1 still refused.\n'])
     t.match(messages, new RegExp(`${bad} {2}still refused: `))
@@ -120,7 +120,7 @@ t.test('dead letters', async (t) => {
   })
 })
 
-t.test('a replay that was cut off before it was noted, or that two do at once, stores nothing twice', async (t) => {
+t.test('a replay that was interrupted, or runs twice concurrently, stores nothing twice', async (t) => {
   const id = await letter('{"events":[{"event":"once","distinct_id":"u"}]}')
   const [found] = (await readDeadLetters(shards, { limit: 100 })).filter(
     ({ position }) => formatPosition(position) === id,
@@ -129,7 +129,7 @@ t.test('a replay that was cut off before it was noted, or that two do at once, s
   await Promise.all([1, 2, 3].map((now) => replayDeadLetter(shards, found, now)))
   const count = async () => (await stored()).filter(({ event }) => event === 'once').length
   t.equal(await count(), 1)
-  // As if it had never been noted, and the token were forgotten.
+  // Simulates a replay that was not recorded, with a forgotten token.
   await clickhouse.command('TRUNCATE TABLE dead_letter_replays')
   await clickhouse.command(`ALTER TABLE events MODIFY SETTING non_replicated_deduplication_window = 0`)
   t.teardown(() => clickhouse.command('ALTER TABLE events RESET SETTING non_replicated_deduplication_window'))
@@ -137,7 +137,7 @@ t.test('a replay that was cut off before it was noted, or that two do at once, s
   t.equal(await count(), 1)
 })
 
-t.test('what cannot be understood is said', async (t) => {
+t.test('dead-letters explains wrong arguments', async (t) => {
   await t.rejects(run(), /list, show or replay/)
   await t.rejects(run('drop'), /list, show or replay/)
   await t.rejects(run('list', '--limit', '0'), /--limit/)

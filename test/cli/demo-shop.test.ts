@@ -7,7 +7,7 @@ const MIDNIGHT = Date.UTC(2026, 3, 24)
 const timesOf = (sent: Iterable<Sent>) =>
   [...sent].flatMap((one) => (one.type === 'event' ? [(one.event as { timestamp: number }).timestamp] : []))
 
-t.test('the year ends when it is to end, and its last day has its share so far', async (t) => {
+t.test('the year ends at the given time, and its last day has its share', async (t) => {
   const options = { events: 30_000, seed: 1 }
   for (const hours of [0, 1, 15, 24]) {
     const until = MIDNIGHT + hours * 3_600_000

@@ -7,7 +7,7 @@ import { startSdkApp } from '../routes/vendors/sdk-app.js'
 
 const NAMES = ['segment', 'rudder', 'jitsu', 'posthog', 'mixpanel', 'amplitude', 'openpanel']
 
-/** What the command printed, and how it ended. */
+/** Runs the command and returns its output and exit code. */
 async function doctor(args: string[], env: NodeJS.ProcessEnv = {}) {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
   const printed = Promise.all([text(stdout), text(stderr)])
@@ -24,7 +24,7 @@ async function doctor(args: string[], env: NodeJS.ProcessEnv = {}) {
   }
 }
 
-t.test('the line to change', async (t) => {
+t.test('doctor prints the change for each SDK', async (t) => {
   for (const sdk of NAMES) {
     const { code, out, err } = await doctor(['--sdk', sdk, '--url', 'https://t.example/', '--key', 'wk_x'])
     t.equal(code, 0)
@@ -41,7 +41,7 @@ t.test('the line to change', async (t) => {
   t.match((await doctor(['--sdk', 'posthog', '--key', 'sk_x'])).err, /Never put it into a page/)
 })
 
-t.test('wrong usage', async (t) => {
+t.test('doctor refuses wrong arguments', async (t) => {
   for (const args of [
     [],
     ['--sdk', 'none'],
@@ -75,7 +75,7 @@ t.test('--check', async (t) => {
   await t.rejects(doctor(nobody), { message: /cannot be reached at http:\/\/127\.0\.0\.1:9/ })
 })
 
-t.test('--check finds its event behind a hundred earlier ones', async (t) => {
+t.test('--check finds its event after a hundred earlier ones', async (t) => {
   const { client, keys } = await startSdkApp(t)
   const url = await client.app.listen({ host: '127.0.0.1', port: 0 })
   const events = Array.from({ length: 100 }, () => ({ event: TEST_NAME, distinct_id: TEST_NAME }))

@@ -23,7 +23,7 @@ async function seed(...users: string[]): Promise<void> {
   for (const distinct_id of users) await client.call('POST', '/public/users/identify', { distinct_id })
 }
 
-t.test('users by their names', async (t) => {
+t.test('erase deletes users by name', async (t) => {
   await seed('ada', '-bob\u001b[31m', 'carl')
   const { code, output, messages } = await run([
     '--url',
@@ -44,7 +44,7 @@ t.test('users by their names', async (t) => {
   )
 })
 
-t.test('a list from a file or standard input, in as many calls as it takes', async (t) => {
+t.test('erase reads a list from a file or standard input, in several calls', async (t) => {
   const users = Array.from({ length: 205 }, (_, n) => `user "${n}" 😀`)
   await seed(...users)
   const file = join(await temporaryFolder(t), 'list')
@@ -66,7 +66,7 @@ t.test('a list from a file or standard input, in as many calls as it takes', asy
   )
 })
 
-t.test('where the service is, and its key, as for import and export', async (t) => {
+t.test('erase finds the service and its key like import and export', async (t) => {
   const keyFile = join(await temporaryFolder(t), 'key')
   await writeFile(keyFile, `${SECRET_KEY}\n`)
   const env = { PORT: new URL(url).port }
@@ -74,7 +74,7 @@ t.test('where the service is, and its key, as for import and export', async (t) 
   t.match({ code, output }, { code: 0, output: 'nobody: unknown\n' })
 })
 
-t.test('what it cannot do', async (t) => {
+t.test('erase explains what it refuses', async (t) => {
   const wrong: [args: string[], message: RegExp, env?: NodeJS.ProcessEnv][] = [
     [[], /--distinct-id ID, or --file/],
     [['--distinct-id', 'a', '--file', 'x'], /--distinct-id ID, or --file/],

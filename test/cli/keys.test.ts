@@ -20,7 +20,7 @@ import {
   until,
 } from '../helper.js'
 
-/** The command in this process; what it printed, and how it ended. */
+/** Runs the command in this process, and returns its output and exit code. */
 async function run(command: Command, args: string[], env: NodeJS.ProcessEnv) {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
   const printed = Promise.all([text(stdout), text(stderr)])
@@ -39,7 +39,7 @@ async function run(command: Command, args: string[], env: NodeJS.ProcessEnv) {
 
 const NO_KEY = /[ps]k_[\w-]{43}/
 
-/** Has the keys that a command printed, by their kind. */
+/** Parses the keys that a command printed, by kind. */
 function printedKeys(out: string): { publicKey: string; secretKey: string } {
   return {
     publicKey: /^PUBLIC_API_KEY=(pk_[\w-]{43})$/m.exec(out)?.[1] ?? '',
@@ -59,7 +59,7 @@ async function answer({ call }: Client, key: string): Promise<number> {
   return (await call('GET', '/public/events', undefined, { 'x-api-key': key })).statusCode
 }
 
-/** Until each instance answers to the key as it should. */
+/** Waits until each instance responds to the key as expected. */
 async function answers(t: Test, clients: Client[], key: string, status: number): Promise<void> {
   for (const client of clients) await until(`a ${status}`, async () => (await answer(client, key)) === status)
   t.pass(`every instance answers ${status}`)
@@ -70,7 +70,7 @@ for (const storage of STORAGES) {
     const env = await settingsFor(t, storage)
     const options = { keysRefreshMs: 200 }
     const clients = [await startApp(t, env, options)]
-    // The embedded parts serve one process.
+    // Embedded engines serve only one process.
     if (storage === 'servers') clients.push(await startApp(t, env, options))
 
     const created = await run(keys, ['create', '--project', 'shop'], env)
@@ -102,7 +102,7 @@ for (const storage of STORAGES) {
       await answers(t, clients, last.secretKey, 200)
     })
 
-    t.test('a revoked key stops working on every instance, the others of its project go on', async (t) => {
+    t.test("a revoked key stops working on every instance, and the project's other keys still work", async (t) => {
       const [one, two] = [
         await run(keys, ['create', '--project', 'a'], env),
         await run(keys, ['create', '--project', 'a'], env),
@@ -207,7 +207,7 @@ for (const storage of STORAGES) {
       await t.rejects(run(keys, ['rotate', '--project', 'q'], env), { message: /no such key to rotate/ })
     })
 
-    t.test('no key is kept', async (t) => {
+    t.test('no key is stored in plain text', async (t) => {
       const { clickhouse, close } = await openStore(clients[0]?.config ?? { DATA_DIR: '' })
       const rows = JSON.stringify(await clickhouse.rows('SELECT * FROM api_keys'))
       await close()
@@ -217,17 +217,17 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('a key that was made just now is good at once, on every instance', async (t) => {
+t.test('a new key works immediately on every instance', async (t) => {
   const env = await settingsFor(t, 'servers')
   const clients = [await startApp(t, env), await startApp(t, env)]
   for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is asked for')
   const { out } = await run(keys, ['create', '--project', 'p'], env)
-  // A wrong key has the keys read at most once a second.
+  // Wrong keys trigger at most one read per second.
   for (const client of clients)
     await until('a look-up', async () => (await answer(client, printedKeys(out).secretKey)) === 200)
 })
 
-t.test('without a service, keys are made in a store that a start has made, and nowhere else', async (t) => {
+t.test('without a service, keys can only be created in an existing store', async (t) => {
   const env = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent' }
   const command = (...args: string[]) => run(keys, args, env)
   await t.rejects(command('create', '--project', 'p'), { message: /no store in .*DATA_DIR/ })
@@ -256,7 +256,7 @@ t.test('without a service, keys are made in a store that a start has made, and n
   )
 })
 
-t.test('a database without the tables is no store for a command', async (t) => {
+t.test('commands refuse a database without the tables', async (t) => {
   const { url } = await startClickHouse(t)
   const other = new URL(url)
   other.pathname = '/mistyped'
@@ -283,7 +283,7 @@ t.test('usage errors are reported before anything is opened', async (t) => {
     [['rotate', '--project', 'p', '--grace', '1w'], /--grace/],
     [['rotate', '--project', 'p', '--grace=-1h'], /--grace/],
     [['revoke'], /Name the keys/],
-    // What would be ignored.
+    // Options that would have no effect.
     [['create', '--project', 'p', '--json'], /--json/],
     [['create', '--project', 'p', '--grace', '1h'], /--grace/],
     [['list', '--grace', '1h'], /--grace/],

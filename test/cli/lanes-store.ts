@@ -5,7 +5,7 @@ import type { Shards } from '../../src/clickhouse/shards.js'
 import { type Client, dataFolder, PUBLIC_KEY, type Scope, SECRET_KEY } from '../helper.js'
 import { type Node, shardsUrl } from '../nodes.js'
 
-/** A store of its own on the first of the nodes, with an embedded journal per lane. */
+/** Creates a store on the first nodes, with an embedded journal per lane. */
 export async function settingsOn(
   t: Scope,
   nodes: Node[],
@@ -33,7 +33,7 @@ export function ioOf(env: NodeJS.ProcessEnv, signal: AbortSignal = new AbortCont
   return { io, end }
 }
 
-/** A command in this process. */
+/** Runs a command in this process. */
 export async function run(command: Command, args: string[], env: NodeJS.ProcessEnv, stdin = '') {
   const { io, end } = ioOf(env, undefined, stdin)
   const code = await command.run(args, io)

@@ -6,7 +6,7 @@ import { temporaryFolder } from '../helper.js'
 
 export const WITHOUT_OPENSSL = spawnSync('openssl', ['version']).status === 0 ? false : 'needs openssl'
 
-/** A certificate for this machine that nobody else has signed. */
+/** A self-signed certificate for this machine. */
 export async function ownCertificate(t: Test) {
   const folder = await temporaryFolder(t)
   const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]

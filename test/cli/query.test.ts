@@ -26,7 +26,7 @@ async function table(...args: string[]): Promise<string[]> {
   return stdout.trimEnd().split('\n')
 }
 
-t.test('each kind has its table', async (t) => {
+t.test('query prints a table for each kind of question', async (t) => {
   const answers = await Promise.all([
     table('--event', 'view', '--event', 'buy', '--metric', 'users'),
     table('--steps', 'view,buy', '--window', '1h'),
@@ -97,7 +97,7 @@ t.test('questions are options, JSON, a file or standard input; answers are CSV o
   }
 })
 
-t.test('what is wrong is said', async (t) => {
+t.test('query explains what is wrong', async (t) => {
   const [nothing, both, text, refused] = await Promise.all([
     query([]),
     query(['{}', '--event', 'a']),
@@ -111,7 +111,7 @@ t.test('what is wrong is said', async (t) => {
   t.match(refused.stderr, /^\/interval must be one of hour, .* \/series\/0\/metric must be one of events, /m)
 })
 
-t.test('a name that no event has is told beside the answer', async (t) => {
+t.test('query reports an unknown name with the answer', async (t) => {
   // On a slow machine the first answer may come before its warnings.
   const asked = await until('a warning', async () => {
     const asked = await query(['--event', 'veiw', ...RANGE, '--format', 'csv'])

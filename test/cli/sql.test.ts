@@ -8,7 +8,7 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { type Client, settingsFor, startApp, startClickHouse } from '../helper.js'
 
-/** What the command prints, in this process. */
+/** Runs the command in this process, and returns its output. */
 async function run(env: NodeJS.ProcessEnv, args: string[], { stdin = '', isTTY = false } = {}): Promise<string> {
   const stdout = Object.assign(new PassThrough(), { isTTY })
   const io: CommandIo = {
@@ -31,13 +31,13 @@ async function fill({ call }: Client): Promise<void> {
   await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada', properties: { price: 9.9 } })
   for (const plan of ['free', 'pro']) {
     await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { plan } })
-    // Each is a row of its own once it was read.
+    // Once read, each is a separate row.
     await call('GET', '/public/users?limit=1')
   }
   await call('GET', '/public/events')
 }
 
-t.test('queries on the store of a running service, and of one that was stopped', async (t) => {
+t.test('sql queries the store of a running or stopped service', async (t) => {
   const env = await settingsFor(t, 'embedded')
   const client = await startApp(t, env)
   await fill(client)
@@ -66,7 +66,7 @@ t.test('the queries in the manuals run as they are printed', async (t) => {
   const results = new Map<string, string>()
   for (const document of ['docs/sql.md', 'docs/operations.md']) {
     for (const [, query = ''] of (await readFile(document, 'utf8')).matchAll(/^```sql\n([\s\S]*?)^```$/gm)) {
-      // Of one shard there are no such tables.
+      // A store with one shard has no such tables.
       if (!query.includes('_all')) results.set(query, await run(env, [query]))
     }
   }
@@ -79,7 +79,7 @@ t.test('the queries in the manuals run as they are printed', async (t) => {
   )
 })
 
-t.test('on a server too, queries cannot change anything', async (t) => {
+t.test('sql cannot change anything on a server either', async (t) => {
   const { url } = await startClickHouse(t)
   const clickhouse = new ClickHouse({ url })
   await migrate(clickhouse)

@@ -12,7 +12,7 @@ const env = { SECRET_KEY }
 const isFollowed = (streams: number) =>
   until('the stream', async () => (await client.call('GET', '/metrics')).body.includes(`_live_streams ${streams}\n`))
 
-t.test('events are printed as they come, until Ctrl-C', async (t) => {
+t.test('tail prints events as they arrive, until Ctrl-C', async (t) => {
   const start = (...args: string[]) => {
     const child = startCommand(['tail', '--url', url, ...args], env)
     let output = ''
@@ -47,7 +47,7 @@ t.test('events are printed as they come, until Ctrl-C', async (t) => {
   await isFollowed(0)
 })
 
-t.test('what is wrong is said', async (t) => {
+t.test('tail explains what is wrong', async (t) => {
   const usage = await runCommand(['tail', '--format', 'csv'], '', env)
   t.equal(usage.code, 2)
   t.match(usage.stderr, /--format must be ndjson or short/)

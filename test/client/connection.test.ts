@@ -41,7 +41,7 @@ t.test('transient failures are retried with the same bytes and the same key', as
   }
 })
 
-t.test('a refusal is reported at once, with all details', async (t) => {
+t.test('a refusal is thrown immediately, with all details', async (t) => {
   const details = [{ path: '/event', message: 'must be a string' }]
   const body = JSON.stringify({ status: 0, error: 'It is wrong.', code: 'invalid_request', details })
   const { connect, received } = await serverAndConnection(t, [answer(400, body, { 'x-request-id': 'r-7' })])
@@ -56,7 +56,7 @@ t.test('a refusal is reported at once, with all details', async (t) => {
   t.equal(received.length, 1)
 })
 
-t.test('only a success of Tallyhouse is a success', async (t) => {
+t.test('a 200 that does not come from Tallyhouse is an error', async (t) => {
   for (const other of [answer(200, '<html>Welcome'), answer(200, '[]'), answer(204, ''), answer(200, '{"status":0}')]) {
     const { connect, received } = await serverAndConnection(t, [other])
     await t.rejects(connect().call(track), { code: 'unexpected_answer' })
@@ -81,7 +81,7 @@ t.test('each attempt has a timeout, and a signal aborts the call', async (t) => 
   t.equal(mute.received.length, 1)
 })
 
-t.test('all attempts are used if nobody listens', async (t) => {
+t.test('all attempts are used if no service listens', async (t) => {
   const connection = new Connection({
     url: `http://127.0.0.1:${await freePort()}`,
     secretKey: SECRET_KEY,
@@ -90,7 +90,7 @@ t.test('all attempts are used if nobody listens', async (t) => {
   await t.rejects(connection.call(track), { code: 'network', status: null, cause: Error })
 })
 
-t.test('a url with a path, and unusable options', async (t) => {
+t.test('Connection accepts a URL with a path and refuses unusable options', async (t) => {
   const { url, received } = await serverAndConnection(t, [answer(200, DONE)])
   await new Connection({ url: `${url}/analytics/`, secretKey: SECRET_KEY }).call(track)
   t.equal(received[0]?.url, '/analytics/public/track')

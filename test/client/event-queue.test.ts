@@ -82,7 +82,7 @@ t.test('while a batch is in flight the next one fills, in order, within its limi
   t.strictSame(bytes.names(), [['e0', 'e1'], ['e2', 'e3'], ['e4'], ['e5']])
 })
 
-t.test('events that wait behind a batch get their own interval', async (t) => {
+t.test('events queued after a batch get their own interval', async (t) => {
   const { fault, open } = gate(answer(200, DONE))
   const { queue, received, names } = await queueTo(t, [fault], { flushAt: 2, flushIntervalMs: 30 })
   queue.add(event(0))
@@ -177,7 +177,7 @@ t.test('undeliverable events are dropped, and the queue continues', async (t) =>
   t.equal(away.received.length, 3)
 })
 
-t.test('an invalid event is refused at once, and its promise may be ignored', async (t) => {
+t.test('an invalid event is refused immediately, and its promise may be ignored', async (t) => {
   const { queue, drops, names } = await queueTo(t, [answer(200, DONE)])
   queue.add({ event: '', distinct_id: 'u' })
   queue.add(event(1))

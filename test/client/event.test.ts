@@ -55,7 +55,7 @@ t.test('client and service accept and refuse the same events', async (t) => {
   t.ok(taken > 20, 'both cases come')
 })
 
-t.test('an event gets its own time or that of the call', async (t) => {
+t.test("formatEvent uses the event's time, or that of the call", async (t) => {
   const time = (timestamp: TrackEvent['timestamp']) =>
     JSON.parse(formatEvent({ event: 'a', distinct_id: 'b', timestamp }, NOW)).timestamp
   t.equal(time(undefined), NOW)
@@ -65,7 +65,7 @@ t.test('an event gets its own time or that of the call', async (t) => {
   t.throws(() => time(new Date('never')), { code: 'invalid_request', details: [{ path: '/timestamp' }] })
 })
 
-t.test('properties given as a text are kept as that text', async (t) => {
+t.test('formatEvent keeps properties that are JSON text', async (t) => {
   const properties = '{ "n" : 12345678901234567890, "x":1.0,"e":1e400 ,"s":"\\u0061"}'
   const text = formatEvent({ event: 'a', distinct_id: 'b', properties }, NOW)
   t.equal(memberText(text, 'properties'), properties)
@@ -73,7 +73,7 @@ t.test('properties given as a text are kept as that text', async (t) => {
   t.equal(formatEvent(parseEvent(text), 1), text, 'one that was dropped can be tracked again')
 })
 
-t.test('a text that is not an object is refused before it can corrupt a body', async (t) => {
+t.test('formatObject refuses text that is not an object', async (t) => {
   const loop: Record<string, unknown> = {}
   loop.self = loop
   const bad = ['{}}', '{},"event":"b"', '[]', '1', '', '{"a":"\ud800"}', [], () => undefined, { n: 1n }, loop]

@@ -46,7 +46,7 @@ t.test('the export waits for pending events, and yields none twice', async (t) =
   t.equal(await collect(), 'abcdef')
 })
 
-t.test('an export that cannot be complete throws at its end', async (t) => {
+t.test('an incomplete export throws at its end', async (t) => {
   const { collect, ids, urls } = await walk(t, [page('ab', null, 7)])
   await t.rejects(collect(), { code: 'incomplete', message: /7 accepted events/ })
   t.strictSame(ids, ['a', 'b'])

@@ -23,7 +23,7 @@ export const answer =
 export const failure = (status: number, code: string, headers = {}) =>
   answer(status, JSON.stringify({ status: 0, error: 'A sentence.', code }), headers)
 
-/** To the first call of a command, which asks whether its key is accepted. */
+/** Response to the first call of a command, which checks the key. */
 export const keyAccepted = answer(200, '{"status":1,"error":null,"key":{"kind":"secret","project":"default"}}')
 
 export const cut: Fault = (response) => response.destroy()

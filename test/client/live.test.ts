@@ -17,7 +17,7 @@ function send({ call }: Client, event: string, properties: object = {}) {
   return call('POST', '/public/track', { event, distinct_id: 'ada', properties })
 }
 
-t.test('a stream goes on through restarts of the service', async (t) => {
+t.test('a live stream continues through restarts of the service', async (t) => {
   const env = await settingsFor(t, 'embedded')
   const first = await startApp(t, env)
   const url = await addressOf(first)
@@ -52,7 +52,7 @@ t.test('a stream goes on through restarts of the service', async (t) => {
   await second.app.close()
 })
 
-t.test('what cannot be helped is thrown, the rest is tried again', async (t) => {
+t.test('live throws permanent errors and retries others', async (t) => {
   const stream = (body: string) =>
     answer(200, body, { 'content-type': 'text/event-stream', 'x-last-event-id': 'start' })
   const one = 'id: 1\ndata: {"eventId":"1",\ndata: "event":"a"}\n\n'
@@ -73,7 +73,7 @@ t.test('what cannot be helped is thrown, the rest is tried again', async (t) => 
   t.equal(received[0]?.url, '/public/events/live?event=a')
 })
 
-t.test('nothing comes after an abort, though it came together with what did', async (t) => {
+t.test('live yields nothing after an abort, even if it has arrived', async (t) => {
   const events = [1, 2, 3].map((id) => `id: ${id}\ndata: {"eventId":"${id}"}\n\n`)
   const { url } = await faultyServer(t, [answer(200, events.join(''), { 'content-type': 'text/event-stream' })])
   const stop = new AbortController()
@@ -85,7 +85,7 @@ t.test('nothing comes after an abort, though it came together with what did', as
   t.strictSame(seen, ['1', '2'])
 })
 
-t.test('a refusal is thrown', async (t) => {
+t.test('live throws a refusal', async (t) => {
   const { url } = await faultyServer(t, [failure(401, 'unauthorized')])
   await t.rejects(follow(new Tallyhouse({ url, secretKey: SECRET_KEY }).live()).ended, { code: 'unauthorized' })
 })

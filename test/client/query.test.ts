@@ -6,7 +6,7 @@ import { answer, failure, faultyServer } from './faulty-server.js'
 const DAY = 86_400_000
 const range = { from: '2026-04-20', to: '2026-04-22' }
 
-t.test('each kind of question has its answer, with its type', async (t) => {
+t.test('query returns the answer type of each kind of question', async (t) => {
   const { app, call } = await startApp(t, await settingsFor(t, 'embedded'))
   const start = Date.parse('2026-04-20T00:00:00Z')
   const events = [
@@ -68,7 +68,7 @@ t.test('each kind of question has its answer, with its type', async (t) => {
   await t.rejects(asked, { code: 'aborted' })
 })
 
-t.test('names what there is to ask about', async (t) => {
+t.test('eventNames, propertyNames and fieldValues list names', async (t) => {
   const { app, call } = await startApp(t, await settingsFor(t, 'embedded'))
   const events = ['pro', 'free', 'pro'].map((plan, i) => {
     return { event: i < 2 ? 'sign up' : 'view', distinct_id: 'ada', timestamp: i, properties: { plan, 'a.b': i } }
@@ -100,7 +100,7 @@ t.test('names what there is to ask about', async (t) => {
   await t.rejects(tallyhouse.eventNames({ signal: AbortSignal.abort() }), { code: 'aborted' })
 })
 
-t.test('a question waits for its turn, and is not asked again where that cannot help', async (t) => {
+t.test('query waits for a slot, and does not retry permanent failures', async (t) => {
   const { url, received } = await faultyServer(t, [
     failure(503, 'overloaded'),
     answer(200, '{"status":1,"error":null,"kind":"paths","results":{"nodes":[],"links":[]}}'),

@@ -5,7 +5,7 @@ import { CALL_RETRY, isRetryable, pauseMs, QUEUE_RETRY, retry } from '../../src/
 const AT_ONCE = { attempts: 4, baseDelayMs: 0, maxDelayMs: 0 }
 const away = () => new TallyhouseError('network', 'away')
 
-t.test('which errors are retryable', async (t) => {
+t.test('isRetryable accepts only transient errors', async (t) => {
   const answered = (status: number) => new TallyhouseError('some_code', 'no', { status })
   for (const status of [408, 429, 500, 502, 503, 504, 521, 530]) t.ok(isRetryable(answered(status)), String(status))
   for (const status of [200, 301, 400, 401, 403, 404, 409, 413, 415])
@@ -16,7 +16,7 @@ t.test('which errors are retryable', async (t) => {
   t.notOk(isRetryable(new Error('a mistake in the code')))
 })
 
-t.test('it retries until it succeeds, fails permanently, or has no attempt left', async (t) => {
+t.test('retry ends with success, a permanent failure, or the last attempt', async (t) => {
   const failing = (times: number, error: Error) => {
     let calls = 0
     const attempt = async () => {
@@ -45,7 +45,7 @@ t.test('it retries until it succeeds, fails permanently, or has no attempt left'
   t.equal(refused.calls(), 1)
 })
 
-t.test('a signal ends the pause, and the last failure is the cause', async (t) => {
+t.test('an abort ends the pause of retry, and the last failure is the cause', async (t) => {
   const stop = new AbortController()
   const cause = away()
   const patient = { attempts: 2, baseDelayMs: 3_600_000, maxDelayMs: 3_600_000 }
@@ -56,7 +56,7 @@ t.test('a signal ends the pause, and the last failure is the cause', async (t) =
   await t.rejects(retry(attempt, patient, stop.signal), { code: 'aborted', cause })
 })
 
-t.test('pauses double up to their limit, half of each is random, and Retry-After is honoured', async (t) => {
+t.test('pauseMs doubles up to its limit, half at random, and adds Retry-After', async (t) => {
   const policy = { attempts: 9, baseDelayMs: 100, maxDelayMs: 1_000 }
   const longest = [1, 2, 3, 4, 5, 6].map((tries) => pauseMs(policy, tries, null, 1))
   t.strictSame(longest, [100, 200, 400, 800, 1_000, 1_000])
@@ -69,7 +69,7 @@ t.test('pauses double up to their limit, half of each is random, and Retry-After
   for (let i = 0; i < 100; i++) t.ok(pauseMs(policy, 3) >= 200 && pauseMs(policy, 3) <= 400)
 })
 
-t.test('the policies take as long as documented', async (t) => {
+t.test('the retry policies last as long as documented', async (t) => {
   const total = ({ attempts, ...policy }: typeof CALL_RETRY) =>
     Array.from({ length: attempts - 1 }, (_, i) => pauseMs({ attempts, ...policy }, i + 1, null, 1)).reduce(
       (a, b) => a + b,

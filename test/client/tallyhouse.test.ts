@@ -36,7 +36,7 @@ for (const storage of ANY_STORAGE) {
     const url = await client.app.listen({ port: 0 })
     const tallyhouse = connect(t, url)
 
-    t.test('queued events are exported in their order and byte for byte', async (t) => {
+    t.test('queued events are exported in order and byte for byte', async (t) => {
       const properties = '{ "id":12345678901234567890, "price":9.90 }'
       const before = Date.now()
       await Promise.all([
@@ -63,7 +63,7 @@ for (const storage of ANY_STORAGE) {
       t.strictSame(await all(tallyhouse.exportEvents({ to: 5 })), [])
     })
 
-    t.test('an event that is sent at once has an id, with which it can be edited and deleted', async (t) => {
+    t.test('trackNow returns an id with which the event can be edited and deleted', async (t) => {
       const eventId = await tallyhouse.trackNow({ event: 'now', distinct_id: 'ann', properties: { n: 1 } })
       const find = async () => (await all(tallyhouse.exportEvents({ event: 'now', raw: true })))[0]
       t.match(await find(), { eventId, properties: '{"n":1}' })
@@ -74,7 +74,7 @@ for (const storage of ANY_STORAGE) {
       await t.rejects(tallyhouse.deleteEvent(eventId), { name: 'TallyhouseError', code: 'not_found', status: 404 })
     })
 
-    t.test('profiles', async (t) => {
+    t.test('identify and updateProfile change profiles', async (t) => {
       await tallyhouse.identify('ann/äöü', { plan: 'free', visits: 1 })
       await tallyhouse.updateProfile('ann/äöü', { $set: { plan: 'pro' }, $add: { visits: 1 }, $append: { tags: 'a' } })
       await tallyhouse.identify('ann/äöü')
@@ -86,7 +86,7 @@ for (const storage of ANY_STORAGE) {
       await t.rejects(tallyhouse.identify(''), { code: 'invalid_request' })
     })
 
-    t.test('aliases', async (t) => {
+    t.test('alias links two names', async (t) => {
       await tallyhouse.identify('ann', { plan: 'free' })
       await tallyhouse.alias('ann', 'gerät/7')
       await tallyhouse.alias('ann', 'gerät/7')
@@ -97,7 +97,7 @@ for (const storage of ANY_STORAGE) {
       t.match(lines[1], { type: 'alias', distinct_id: 'ann', alias: 'gerät/7' })
     })
 
-    t.test('an alias is taken back', async (t) => {
+    t.test('removeAlias removes an alias', async (t) => {
       await tallyhouse.identify('uma', { name: 'Uma' })
       await tallyhouse.identify('tablet/2', { name: 'Tablet' })
       await tallyhouse.alias('uma', 'tablet/2')
@@ -106,19 +106,19 @@ for (const storage of ANY_STORAGE) {
       t.match(await tallyhouse.getUser('tablet/2'), { distinct_id: 'tablet/2', properties: { name: 'Tablet' } })
       t.match(await tallyhouse.getUser('uma'), { distinct_id: 'uma', properties: { name: 'Uma' } })
       await t.rejects(tallyhouse.removeAlias('uma', 'tablet/2'), { code: 'not_found', status: 404 })
-      // A URL would lead to the user itself.
+      // A URL with this id would refer to the user itself.
       for (const name of ['', '.', '..'])
         await t.rejects(tallyhouse.removeAlias('uma', name), { code: 'invalid_request' })
       t.match(await tallyhouse.getUser('uma'), { distinct_id: 'uma' })
     })
 
-    t.test('sessions are read', async (t) => {
+    t.test('getSession reads a session', async (t) => {
       await client.browser('/public/sessions/start', { distinct_id: 'ann', session_id: 's/1', properties: { a: 1 } })
       const session = await tallyhouse.getSession('s/1')
       t.match(session, { session_id: 's/1', distinct_id: 'ann', state: 'active', properties: { a: 1 }, ended_at: null })
     })
 
-    t.test('one event, newest first, and all data of a user', async (t) => {
+    t.test('getEvent, exportEvents and exportUser return exact data', async (t) => {
       const distinct_id = 'reader/ö'
       const properties = '{ "id":12345678901234567890, "price":9.90 }'
       const ids: string[] = []
@@ -154,7 +154,7 @@ for (const storage of ANY_STORAGE) {
       await t.rejects(all(tallyhouse.exportUser(distinct_id, { signal: AbortSignal.abort() })), { code: 'aborted' })
     })
 
-    t.test('an id that a URL takes for a step in its path leads to nothing else', async (t) => {
+    t.test('an id such as .. is refused instead of changing the URL', async (t) => {
       await tallyhouse.trackNow({ event: 'climb', distinct_id: '..' })
       for (const id of ['..', '.']) {
         await t.rejects(all(tallyhouse.exportUser(id)), { code: 'invalid_request', status: null }, id)
@@ -164,7 +164,7 @@ for (const storage of ANY_STORAGE) {
       await t.rejects(tallyhouse.getUser('...'), { code: 'not_found' })
     })
 
-    t.test('sessions are listed', async (t) => {
+    t.test('listSessions lists sessions', async (t) => {
       const distinct_id = 'lister'
       await client.browser('/public/sessions/start', { distinct_id, session_id: 'a' })
       await client.browser('/public/sessions/start', { distinct_id, session_id: 'b' })
@@ -179,7 +179,7 @@ for (const storage of ANY_STORAGE) {
       t.strictSame((await tallyhouse.listSessions({ distinct_id, to: new Date(5) })).sessions, [])
     })
 
-    t.test('refusals of the service are reported', async (t) => {
+    t.test('refusals of the service are thrown', async (t) => {
       const stranger = connect(t, url, { secretKey: 'sk_unknown' })
       await t.rejects(stranger.trackNow({ event: 'a', distinct_id: 'b' }), { code: 'unauthorized', status: 401 })
       await t.rejects(all(stranger.exportEvents()), TallyhouseError)
@@ -192,7 +192,7 @@ for (const storage of ANY_STORAGE) {
   })
 }
 
-t.test('a process that ends by itself delivers its events first', async (t) => {
+t.test('a process with nothing else to do delivers its events before it ends', async (t) => {
   const service = await startService(t, {
     DATA_DIR: await dataFolder(t),
     SECRET_KEY,

@@ -5,7 +5,7 @@ import { KeyRing } from '../../src/keys/key-ring.js'
 import { environmentKeys, makeKey, type StoredKey, storedKey } from '../../src/keys/keys.js'
 import { until } from '../helper.js'
 
-t.test('a new key has 256 random bits and a prefix for its kind', async (t) => {
+t.test('makeKey returns 256 random bits with a prefix for the kind', async (t) => {
   const keys = new Set(Array.from({ length: 1000 }, () => makeKey('secret')))
   t.equal(keys.size, 1000)
   for (const key of keys) t.equal(Buffer.from(key.slice(3), 'base64url').length, 32)
@@ -13,14 +13,14 @@ t.test('a new key has 256 random bits and a prefix for its kind', async (t) => {
   t.match(makeKey('public'), /^pk_[\w-]{43}$/)
 })
 
-t.test('a stored key does not reveal the key', async (t) => {
+t.test('storedKey does not reveal the key', async (t) => {
   const key = makeKey('secret')
   const { id, hash } = storedKey(key, { projectId: 'p', kind: 'secret' })
   t.equal(id, key.slice(0, 11))
   t.match(hash, /^[\da-f]{64}$/)
 })
 
-t.test('a key of the environment that was made as another kind is refused', async (t) => {
+t.test('environmentKeys refuses a key of another kind', async (t) => {
   t.throws(() => environmentKeys({ SECRET_KEY: makeKey('read') }), /^SECRET_KEY is a read key, but .* a secret one/)
   t.throws(() => environmentKeys({ PUBLIC_API_KEY: makeKey('secret') }), /^PUBLIC_API_KEY is a secret key, but/)
   const keys = environmentKeys({ SECRET_KEY: 'a secret without a prefix', PUBLIC_API_KEY: makeKey('public') })
@@ -92,7 +92,7 @@ t.test(
   },
 )
 
-t.test('a key that is created while the keys are being read works at once, too', async (t) => {
+t.test('a key that is created during a read works immediately, too', async (t) => {
   const closing = new AbortController()
   t.teardown(() => closing.abort())
   const stored: StoredKey[] = []

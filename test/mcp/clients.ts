@@ -2,7 +2,7 @@ import { type CallToolResult, Client, StreamableHTTPClientTransport } from '@mod
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { CLI, type Scope, SECRET_KEY } from '../helper.js'
 
-/** Of the protocol: `legacy` has a handshake, `auto` takes the revision without one where the server has it. */
+/** Version of the protocol: `legacy` has a handshake, `auto` uses the revision without one if the server has it. */
 export const ERAS = ['legacy', 'auto'] as const
 export const TRANSPORTS = ['http', 'stdio'] as const
 
@@ -33,7 +33,7 @@ export async function connect(t: Scope, url: string, options: ConnectOptions): P
   return client
 }
 
-/** What the tool answered, as a value, and as the JSON that a model reads; the texts of an error. */
+/** A tool's result, as a value and as the JSON that a model reads, or the texts of an error. */
 export async function callTool(client: Client, name: string, given: object = {}, signal?: AbortSignal) {
   const result: CallToolResult = await client.callTool(
     { name, arguments: given as Record<string, unknown> },

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { fit } from '../../src/mcp/fit.js'
-import { resultOf } from '../../src/mcp/results.js'
+import { toResult } from '../../src/mcp/results.js'
 
 const objects = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 6, stringUnit: 'binary' }))
 
-/** Whether a value is another one with ends of lists, members and texts left out. */
+/** Whether a value is another one with cut lists, members and texts. */
 function isPartOf(part: unknown, whole: unknown): boolean {
   if (typeof part === 'string' && typeof whole === 'string') {
     return part === whole || (part.endsWith('…') && whole.startsWith(part.slice(0, -1)))
@@ -16,7 +16,7 @@ function isPartOf(part: unknown, whole: unknown): boolean {
   return Object.entries(part).every(([, member], i) => isPartOf(member, members[i]?.[1]))
 }
 
-t.test('whatever is cut fits and is a part of the whole', async () => {
+t.test('fit returns a part of the value that fits', async () => {
   fc.assert(
     fc.property(objects, fc.integer({ min: 2, max: 2000 }), (value, room) => {
       const whole = JSON.parse(JSON.stringify(value))
@@ -32,7 +32,7 @@ t.test('whatever is cut fits and is a part of the whole', async () => {
   )
 })
 
-t.test('a short result is whole: the text is exact, and neither part can break a client', async () => {
+t.test('toResult keeps a short result complete, exact and safe for clients', async () => {
   const bodies = fc.record({
     status: fc.constant(1),
     error: fc.constant(null),
@@ -40,7 +40,7 @@ t.test('a short result is whole: the text is exact, and neither part can break a
   })
   fc.assert(
     fc.property(bodies, (body) => {
-      const { content, structuredContent } = resultOf(JSON.stringify(body), 'narrower')
+      const { content, structuredContent } = toResult(JSON.stringify(body), 'narrower')
       const json = content[1]?.type === 'text' ? content[1].text : ''
       const { results } = JSON.parse(json)
       const message = JSON.stringify(structuredContent)
@@ -55,7 +55,7 @@ t.test('a short result is whole: the text is exact, and neither part can break a
   )
 })
 
-t.test('a number of the value is the number of the text, or a string with all its digits', async (t) => {
+t.test('toResult keeps numbers exact, as numbers or as strings', async (t) => {
   const numbers = {
     '9007199254740993': '9007199254740993',
     '12345678901234567.5': '12345678901234567.5',
@@ -71,15 +71,15 @@ t.test('a number of the value is the number of the text, or a string with all it
     '-1.50': -1.5,
   }
   for (const [text, expected] of Object.entries(numbers)) {
-    const { structuredContent } = resultOf(`{"status":1,"error":null,"n":${text}}`, 'narrower')
+    const { structuredContent } = toResult(`{"status":1,"error":null,"n":${text}}`, 'narrower')
     t.same(structuredContent, { n: expected }, text)
   }
 })
 
-t.test('a number of a million zeros takes no longer than its length', (t) => {
+t.test('toResult reads a number with a million zeros in linear time', (t) => {
   const number = `1.${'0'.repeat(1_000_000)}1`
   const before = process.cpuUsage()
-  const { structuredContent } = resultOf(`{"status":1,"error":null,"n":${number}}`, 'narrower')
+  const { structuredContent } = toResult(`{"status":1,"error":null,"n":${number}}`, 'narrower')
   const { user, system } = process.cpuUsage(before)
   const ms = (user + system) / 1000
   t.ok(ms < 2_000, `${ms.toFixed()} ms`)

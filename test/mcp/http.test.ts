@@ -22,12 +22,12 @@ async function makeKeyOf(kind: string): Promise<string> {
   const { stdout, stderr } = await runCommand(['keys', 'create', '--project', 'p', '--kind', kind], '', settings)
   const key = /=([a-z]k_[\w-]{43})/.exec(stdout)?.[1]
   if (key === undefined) throw new Error(stderr)
-  // Unknown keys are looked for once a second.
+  // Unknown keys are looked up once per second.
   await until('the key', async () => (await post(LIST, { 'x-api-key': key })).statusCode !== 401)
   return key
 }
 
-t.test('a message is answered by itself, as JSON, without a handshake or a session', async (t) => {
+t.test('each message gets a JSON response, without a handshake or a session', async (t) => {
   const response = await post(LIST)
   t.equal(response.statusCode, 200)
   t.match(response.headers['content-type'], /^application\/json/)
@@ -51,7 +51,7 @@ t.test('a message is answered by itself, as JSON, without a handshake or a sessi
   }
 })
 
-t.test('a subscription is refused, as nothing would come of it', async (t) => {
+t.test('a subscription is refused, because nothing would ever be sent', async (t) => {
   const meta = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
@@ -68,7 +68,7 @@ t.test('a subscription is refused, as nothing would come of it', async (t) => {
   t.match(response.json().error, { message: /Subscription limit/ })
 })
 
-t.test('a page cannot call it, whatever its origin', async (t) => {
+t.test('web pages of any origin are refused', async (t) => {
   for (const origin of ['http://evil.example', 'http://localhost:3000', 'null']) {
     t.equal((await post(LIST, { origin })).statusCode, 403)
     const preflight = await client.call('OPTIONS', '/mcp', undefined, {
@@ -79,7 +79,7 @@ t.test('a page cannot call it, whatever its origin', async (t) => {
   }
 })
 
-t.test('keys: as a bearer token or as the API has them; of the kinds that may read', async (t) => {
+t.test("keys that may read are accepted as a bearer token or in the API's header", async (t) => {
   const status = async (headers: object) => {
     const { statusCode } = await client.app.inject({
       method: 'POST',
@@ -123,14 +123,14 @@ t.test('a read key sees its project only, until it is revoked', async (t) => {
   t.notMatch(note, key)
 })
 
-t.test('over stdio, a service that is not there is an error of the tool, with its address', async (t) => {
+t.test('over stdio, an unreachable service is an error of the tool, with its address', async (t) => {
   const assistant = await connect(t, `http://127.0.0.1:${await freePort()}`, { over: 'stdio' })
   const { isError, note } = await callTool(assistant, 'list_events')
   t.ok(isError)
   t.match(note, /^unavailable: The service cannot be reached at http:\S+: nothing listens there/)
 })
 
-t.test('a question ends when the asker hangs up, or takes it back', async (t) => {
+t.test('a question is aborted when the client hangs up or cancels it', async (t) => {
   await clickhouse.command(`
     INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
     SELECT 'default', reinterpret(bitOr(bitShiftLeft(toUInt128(number), 64), toUInt128(1)), 'UUID'), 'a', toString(number),
@@ -145,7 +145,7 @@ t.test('a question ends when the asker hangs up, or takes it back', async (t) =>
     )
   }
   const begun = () => until('the question', async () => (await running()).length > 0)
-  // By itself, it would take the 30 s of QUERY_TIMEOUT.
+  // Without the abort, it would take the 30 s of QUERY_TIMEOUT.
   const ended = () => until('its end', async () => (await running()).length === 0, 20_000)
 
   const { port } = client.app.server.address() as AddressInfo

@@ -15,7 +15,7 @@ const values = fc.jsonValue({ maxDepth: 3, stringUnit: 'binary' })
 const nearly = <T>(value: T) => fc.oneof({ weight: 4, arbitrary: fc.constant<unknown>(value) }, values)
 const names = fc.constantFrom(...TOOLS.map(({ name }) => name))
 
-t.test('no message is answered by an error of the service', async (t) => {
+t.test('no message causes an internal error', async (t) => {
   const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
   const methods = fc.constantFrom('initialize', 'server/discover', 'tools/list', 'tools/call', 'ping', 'toString')
   const messages = fc.record(
@@ -38,7 +38,7 @@ t.test('no message is answered by an error of the service', async (t) => {
   t.equal((await post({ jsonrpc: '2.0', id: 1, method: 'ping' })).statusCode, 200)
 })
 
-t.test('whatever a tool is given, it answers, or says what is wrong', async () => {
+t.test('a tool answers any arguments, or explains what is wrong', async () => {
   const fields = fc.oneof(fc.constantFrom('properties.n', 'event', 'user.a'), values)
   const questions = fc.record(
     {
@@ -57,7 +57,7 @@ t.test('whatever a tool is given, it answers, or says what is wrong', async () =
   const schemas = new Map(TOOLS.map(({ name, schema }) => [name, schema.properties]))
   await fc.assert(
     fc.asyncProperty(names, given, async (name, all) => {
-      // What a tool does not know is refused before the rest is looked at.
+      // Unknown arguments are refused before the others are checked.
       const known = Object.entries(all).filter(([argument]) => Object.hasOwn(schemas.get(name) ?? {}, argument))
       const params = { name, arguments: Object.fromEntries(known) }
       const { result } = (await post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })).json()

@@ -14,7 +14,10 @@ const initialize = {
 const call = { id: 2, method: 'tools/call', params: { name: 'list_events', arguments: {} } }
 const cancel = { method: 'notifications/cancelled', params: { requestId: 2 } }
 
-/** Sends messages and closes the input at once. @param answer of the tool */
+/**
+ * Sends messages and closes the input immediately.
+ * @param answer of the tool
+ */
 async function send(messages: object[], answer: ProjectData['eventNames'], options: { signal?: AbortSignal } = {}) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()]
   const data = { eventNames: answer } as ProjectData
@@ -27,7 +30,7 @@ async function send(messages: object[], answer: ProjectData['eventNames'], optio
   return lines.map((line) => JSON.parse(line).id)
 }
 
-t.test('calls in flight are answered when the input has ended', async (t) => {
+t.test('calls in flight are answered after the input has ended', async (t) => {
   const slowly = async () => {
     await wait(100)
     return '{"status":1,"error":null,"events":[]}'
@@ -37,7 +40,7 @@ t.test('calls in flight are answered when the input has ended', async (t) => {
   t.strictSame(await send([], slowly), [])
 })
 
-t.test('a call that is cancelled, or dropped by the signal, holds nothing up', async (t) => {
+t.test('a call that is cancelled or aborted does not block the end', async (t) => {
   const never = async (signal: AbortSignal) => {
     await once(signal, 'abort')
     throw signal.reason

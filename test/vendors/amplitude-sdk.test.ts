@@ -21,12 +21,12 @@ function changed(user_properties: object, event_type = '$identify'): string[][] 
   return changesOf(decode([{ ...user, event_type, user_properties }]))
 }
 
-t.test('all events that were captured', async (t) => {
+t.test('amplitudeMessages decodes all captured events', async (t) => {
   const operators = new Set<string>()
   let count = 0
   for (const name of ['amplitude-node', 'amplitude-browser', 'minimum']) {
     for (const { method, call, sdk, unwrapped } of readCapture(name)) {
-      // Amplitude refuses that, too.
+      // Amplitude refuses this, too.
       if (call === 'track without ids') continue
       if (method !== 'POST' || !sdk.includes('amplitude') || !unwrapped.startsWith('{')) continue
       const sent: Record<string, unknown>[] = JSON.parse(unwrapped).events
@@ -57,7 +57,7 @@ t.test('all events that were captured', async (t) => {
   t.ok([...operators].length >= 10, `${[...operators]}`)
 })
 
-t.test('an event, byte for byte', async (t) => {
+t.test('amplitudeMessages keeps an event byte for byte', async (t) => {
   const properties = '{"price": 9.90,"big":123456789012345678901234567890,"l":[ 1.0 ]}'
   const rest = '"user_id":"ada","insert_id":"i","time":1700000000123'
   const text = `{"api_key":"k","events":[{"event_type":"e",${rest},"event_properties":${properties}}]}`
@@ -77,7 +77,7 @@ t.test('an event, byte for byte', async (t) => {
   t.ok((long?.insertId?.length ?? 999) <= 255)
 })
 
-t.test('whose event it is', async (t) => {
+t.test('amplitudeMessages finds the user of an event', async (t) => {
   const events = [
     { event_type: 'e', user_id: 'ada', device_id: 'd' },
     { event_type: 'e', user_id: null, device_id: 'd' },
@@ -94,7 +94,7 @@ t.test('whose event it is', async (t) => {
   t.strictSame(aliasesOf(messages), [['ada', 'd']], 'once a request')
 })
 
-t.test('times', async (t) => {
+t.test('amplitudeMessages reads and corrects times', async (t) => {
   const timeOf = (event: object, envelope: object = {}) => {
     const [found] = eventsOf(decode([{ ...user, event_type: 'e', ...event }], envelope))
     return Number(found?.parts.timestamp ?? NOW)
@@ -119,7 +119,7 @@ t.test('times', async (t) => {
   t.equal(timeOf({ time: 5 }, sentAt(NOW + 2 * MINUTE)), 5, 'no correction to before 1970')
 })
 
-t.test("amplitude-js 8's form", async (t) => {
+t.test('amplitudeMessages reads the form of amplitude-js 8', async (t) => {
   const event = {
     device_id: 'd',
     user_id: null,
@@ -134,7 +134,7 @@ t.test("amplitude-js 8's form", async (t) => {
   t.equal(messages.length, 1)
 })
 
-t.test('every operator', async (t) => {
+t.test('amplitudeMessages translates every operator', async (t) => {
   const rows: [object, ...string[]][] = [
     [{ a: 1, b: 'x' }, '{"$set":{"a":1,"b":"x"}}'],
     [{ $set: { a: 1 } }, '{"$set":{"a":1}}'],
@@ -158,7 +158,7 @@ t.test('every operator', async (t) => {
   t.strictSame(changed({}, 'signed up'), [])
 })
 
-t.test('groups', async (t) => {
+t.test('amplitudeMessages decodes groups', async (t) => {
   const groups = { company: ['acme', 7], team: 'blue' }
   const messages = decode([
     { ...user, event_type: '$groupidentify', insert_id: 'i', groups, group_properties: { $set: { a: 1 } } },
@@ -174,7 +174,7 @@ t.test('groups', async (t) => {
   t.strictSame(changesOf(set), [['ada', '{"$set":{"company":"acme"}}']])
 })
 
-t.test('faults name their field, and cost the others nothing', async (t) => {
+t.test('a fault names its field and does not affect other messages', async (t) => {
   const messages = decode([
     { ...user, event_type: 'good' },
     { ...user, event_type: 'e', event_properties: [1] },
@@ -200,13 +200,13 @@ t.test('faults name their field, and cost the others nothing', async (t) => {
   t.throws(() => amplitudeMessages(json('{"events":{}}'), request()), { message: /no list of events/ })
 })
 
-t.test('an event of the first HTTP API, which comes alone', async (t) => {
+t.test('amplitudeMessages reads a single event of the first HTTP API', async (t) => {
   const event = { user_id: 'ada', event_type: 'e', insert_id: 'i', time: NOW - 5 }
   const messages = amplitudeMessages(json(JSON.stringify(event)), request())
   t.match(messages, [{ type: 'event', insertId: 'i', parts: { event: 'e', timestamp: String(NOW - 5) } }])
 })
 
-t.test('who somebody is, said without an event', async (t) => {
+t.test('amplitudeIdentifications changes profiles without an event', async (t) => {
   const messages = (value: unknown) => amplitudeIdentifications(json(JSON.stringify(value)), request())
   const one = { user_id: 'ada', device_id: 'd', user_properties: { $set: { plan: 'pro' } } }
   t.strictSame(messages(one), [
@@ -226,7 +226,7 @@ t.test('who somebody is, said without an event', async (t) => {
   t.match(device, [{ distinctId: 'd', identifies: false }, { type: 'fault', field: 'user_id' }, { type: 'fault' }])
 })
 
-t.test('what groups are, said without an event', async (t) => {
+t.test('amplitudeGroupIdentifications changes groups without an event', async (t) => {
   const messages = (value: unknown) => amplitudeGroupIdentifications(json(JSON.stringify(value)), request())
   const company = { group_type: 'company', group_value: 'acme', group_properties: { seats: 5 } }
   t.match(messages(company), [
@@ -243,7 +243,7 @@ t.test('what groups are, said without an event', async (t) => {
   ])
 })
 
-t.test('users who are one', async (t) => {
+t.test('amplitudeUserMappings makes aliases', async (t) => {
   const messages = (value: unknown) => amplitudeUserMappings(json(JSON.stringify(value)), request())
   t.strictSame(messages({ user_id: 'spock', global_user_id: 'g-1' }), [
     { type: 'alias', distinctId: 'g-1', alias: 'spock', link: 'merge', index: 0 },

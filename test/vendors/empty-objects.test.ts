@@ -10,7 +10,7 @@ import { segmentMessages } from '../../src/vendors/segment.js'
 import { VENDORS, type VendorName } from '../../src/vendors/vendors.js'
 import { json, request } from './sdk-messages.js'
 
-/** A value to be put in place of an object, in a message that is right without it. */
+/** A value to replace an object in an otherwise valid message. */
 type Messages = (value: unknown) => object
 
 const ISO = '2024-01-01T00:00:00Z'
@@ -95,7 +95,7 @@ const DOORS: [name: string, decode: (text: string) => SdkMessage[], fields: Reco
   ],
 ]
 
-/** What a message says, but for what is kept of it as it was sent. */
+/** The decoded message, without the parts that are stored as they were sent. */
 function said(messages: SdkMessage[], index: number): unknown[] {
   return messages
     .filter((message) => message.index === index)
@@ -107,7 +107,7 @@ function said(messages: SdkMessage[], index: number): unknown[] {
     })
 }
 
-t.test("an empty array is an empty object, as PHP spells it, wherever a vendor's message has an object", async (t) => {
+t.test('an empty array counts as an empty object in every message, because PHP encodes it like that', async (t) => {
   for (const [name, decode, fields] of DOORS) {
     for (const [field, make] of Object.entries(fields)) {
       const what = `${name}: ${field}`
@@ -127,7 +127,7 @@ t.test("an empty array is an empty object, as PHP spells it, wherever a vendor's
   }
 })
 
-t.test('what is neither an object nor empty is the fault of its message only', async (t) => {
+t.test('any other value in place of an object is a fault of its message only', async (t) => {
   for (const [name, decode, fields] of DOORS) {
     for (const [field, make] of Object.entries(fields)) {
       for (const value of [5, 'x', true, [1], [[]], [{}], '[]']) {
@@ -154,7 +154,7 @@ t.test('what is neither an object nor empty is the fault of its message only', a
   }
 })
 
-t.test('an empty array in an export is an empty object', async (t) => {
+t.test('an empty array in an export counts as an empty object', async (t) => {
   const rows: Record<VendorName, Messages[]> = {
     segment: [
       (properties) => ({ type: 'track', event: 'e', userId: 'u', timestamp: ISO, properties }),

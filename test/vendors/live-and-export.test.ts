@@ -19,7 +19,7 @@ const LIVE: Record<VendorName, Decoder> = {
   mixpanel: mixpanelEvents,
   amplitude: amplitudeMessages,
 }
-/** What a request puts around its messages. */
+/** Wraps messages like a request. */
 const ENVELOPES: Record<VendorName, (messages: object[]) => object> = {
   segment: (batch) => ({ batch }),
   posthog: (batch) => ({ api_key: 'wk_key', batch }),
@@ -35,7 +35,7 @@ function live(vendor: VendorName, ...messages: object[]): SdkMessage[] {
   return LIVE[vendor](json(JSON.stringify(ENVELOPES[vendor](messages))), request())
 }
 
-/** Without what the vendor's own columns say, and the place in the request. */
+/** Removes the vendor's own columns and the index in the request. */
 function essence(vendor: VendorName, messages: readonly SdkMessage[]): unknown[] {
   return messages.map(({ index: _, ...message }) => {
     if (message.type !== 'event') return message
@@ -45,7 +45,7 @@ function essence(vendor: VendorName, messages: readonly SdkMessage[]): unknown[]
   })
 }
 
-/** The same messages as an SDK sends them, and as the vendor exports them. */
+/** The same messages, from an SDK and from an export. */
 const SAME: Record<VendorName, [what: string, live: object, exported: object][]> = {
   segment: [
     ...[
@@ -120,7 +120,7 @@ const SAME: Record<VendorName, [what: string, live: object, exported: object][]>
   ],
 }
 
-t.test('the same message says the same, live and exported', async (t) => {
+t.test('a message decodes to the same result live and from an export', async (t) => {
   for (const vendor of Object.keys(SAME) as VendorName[]) {
     for (const [what, sent, row] of SAME[vendor]) {
       const found = essence(vendor, exported(vendor, row))
@@ -150,7 +150,7 @@ t.test("a vendor's own times are not corrected again", async (t) => {
   t.match(exported('segment', received), [{ parts: { timestamp: String(AT) } }], "by Segment's clock")
 })
 
-t.test('times of an export', async (t) => {
+t.test("exports: the time of each vendor's row is read", async (t) => {
   const rows: Record<VendorName, (time: unknown) => object> = {
     segment: (timestamp) => ({ type: 'track', event: 'e', userId: 'ada', timestamp }),
     posthog: (timestamp) => ({ event: 'e', distinct_id: 'ada', timestamp, properties: {} }),
@@ -175,7 +175,7 @@ t.test('times of an export', async (t) => {
   }
 })
 
-t.test('who an event of Mixpanel came from, and who Mixpanel found out that it was', async (t) => {
+t.test('a Mixpanel export links the original id of an event to its later user', async (t) => {
   const properties = { distinct_id: 'ada', $distinct_id_before_identity: '$device:d', time: AT, $insert_id: 'i' }
   const messages = exported('mixpanel', { event: 'seen', properties })
   t.match(eventsOf(messages), [{ parts: { distinct_id: '$device:d' }, insertId: 'seen:i' }])
@@ -201,7 +201,7 @@ t.test("a message of Segment's without a time changes profiles and names only", 
   t.match(live('segment', identify), [{ type: 'event' }, { type: 'change' }, { type: 'alias' }])
 })
 
-t.test('what exports say about users', async (t) => {
+t.test('exports: rows of users become profiles and aliases', async (t) => {
   const person = { $distinct_id: 'ada', $properties: { $email: 'a@b.c', $last_seen: '2024-01-01T00:00:00.123' } }
   t.match(exported('mixpanel', person), [
     { operations: ['{"$set":{"$email":"a@b.c","$last_seen":"2024-01-01T00:00:00.123"}}'], time: AT },
@@ -230,7 +230,7 @@ t.test('what exports say about users', async (t) => {
   t.match(exported('amplitude', { ...amplitude, user_id: null, amplitude_id: 7 }), [{ parts: { distinct_id: '7' } }])
 })
 
-t.test("columns of PostHog's export that hold what an event sets", async (t) => {
+t.test('PostHog export: columns with $set change the profile', async (t) => {
   const row = { event: 'e', distinct_id: 'ada', timestamp: ISO, properties: '{}', set: '{"a":1}', set_once: '' }
   for (const isTable of [false, true]) {
     t.strictSame(changesOf(exported('posthog', row, isTable)), [['ada', '{"$set":{"a":1}}']])

@@ -32,7 +32,7 @@ const texts = fc
   )
   .map((parts) => [...parts, ...parts.slice(0, 7), ...parts].join(''))
 
-t.test('decompresses what lz-string compressed', async (t) => {
+t.test('decompressLzString restores what lz-string compressed', async (t) => {
   fc.assert(
     fc.property(texts, (text) => decompress(compressToBase64(text)) === text),
     { numRuns: 200 },
@@ -42,7 +42,7 @@ t.test('decompresses what lz-string compressed', async (t) => {
   t.ok(decompress(compressToBase64(long)) === long, 'a long one, in turns')
 })
 
-t.test('reads or refuses whatever else it gets, as lz-string does', async () => {
+t.test('decompressLzString reads or refuses any other text like lz-string', async () => {
   const digits = fc.string({
     unit: fc.constantFrom(...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'),
     minLength: 1,
@@ -56,14 +56,14 @@ t.test('reads or refuses whatever else it gets, as lz-string does', async () => 
       } catch {
         own = null
       }
-      // The package takes the end of the text for one of several ends, so only what both read is compared.
+      // The package accepts several endings of the text, so only what both read is compared.
       return own === null || own === decompressFromBase64(`${base64}AAAA`) || own === decompressFromBase64(base64)
     }),
     { numRuns: 1_000 },
   )
 })
 
-t.test('a request that says so', async (t) => {
+t.test('unwrapSdkBody decompresses a request that declares lz-string', async (t) => {
   const text = '{"api_key":"k","batch":[{"event":"é漢😀 ~?>+/ 100%","n":1.0}]}'
   const base64 = compressToBase64(text)
   const unwrap = async (body: Buffer | string, query = '') => {
@@ -90,7 +90,7 @@ t.test('a request that says so', async (t) => {
   }
 })
 
-t.test('a bomb ends at the limit, and at what its receiver says', async (t) => {
+t.test('decompressLzString stops a bomb at the limit, or when its caller throws', async (t) => {
   const bomb = form(compressToBase64(`{"a":"${'a'.repeat(BOMB)}"}`))
   t.ok(bomb.length < LIMIT / 10, `${bomb.length} bytes`)
   let taken = 0

@@ -1,12 +1,12 @@
 import t from 'tap'
 import { formatEvent } from '../../src/contract/event-text.js'
-import { arrayOfLines, mixpanelEvents, mixpanelUpdates } from '../../src/vendors/mixpanel.js'
+import { linesToArray, mixpanelEvents, mixpanelUpdates } from '../../src/vendors/mixpanel.js'
 import { readCapture } from './replay.js'
 import { aliasesOf, changesOf, eventsOf, json, KEY, NOW, reasonsOf, request } from './sdk-messages.js'
 
 const UPDATE = /^\$(set|set_once|add|append|union|remove|unset)$/
 
-/** The event with these properties, its token among them. */
+/** The event with these properties, including its token. */
 function only(properties: object | string, event = 'e') {
   const text = typeof properties === 'string' ? properties : JSON.stringify({ token: KEY, ...properties })
   const messages = mixpanelEvents(json(`{"event":${JSON.stringify(event)},"properties":${text}}`), request())
@@ -17,7 +17,7 @@ function only(properties: object | string, event = 'e') {
 
 const update = (value: object) => mixpanelUpdates(json(JSON.stringify(value)), request())
 
-t.test('all events and updates that were captured', async (t) => {
+t.test('mixpanel decodes all captured events and updates', async (t) => {
   let count = 0
   const operators = new Set<string>()
   for (const name of ['mixpanel', 'mixpanel-browser', 'mixpanel-unload', 'minimum']) {
@@ -59,7 +59,7 @@ t.test('all events and updates that were captured', async (t) => {
   t.strictSame([...operators].sort(), ['$add', '$append', '$remove', '$set', '$set_once', '$union', '$unset'])
 })
 
-t.test('whose event it is', async (t) => {
+t.test('mixpanelEvents finds the user of an event', async (t) => {
   const ids = { $device_id: 'd', $user_id: 'u', distinct_id: 'ada' }
   t.equal(only(ids).distinct_id, 'ada')
   t.equal(only({ ...ids, distinct_id: '' }).distinct_id, 'u')
@@ -68,7 +68,7 @@ t.test('whose event it is', async (t) => {
   t.equal(only('{"distinct_id":12345678901234567890}').distinct_id, '12345678901234567890', 'as it is spelled')
 })
 
-t.test('properties stay byte for byte, but for the token', async (t) => {
+t.test('mixpanelEvents keeps properties byte for byte, without the token', async (t) => {
   const rest = '"price": 9.90,"big":123456789012345678901234567890,"a":{"token":"wk_key"},"e":"\\u00e9"'
   t.equal(only(`{"token":"wk_key",${rest}}`).properties, `{${rest}}`)
   t.equal(only(`{${rest}, "token" : "wk_key" }`).properties, `{${rest} }`)
@@ -76,7 +76,7 @@ t.test('properties stay byte for byte, but for the token', async (t) => {
   t.equal(only('{"n":1}').properties, '{"n":1}', 'an event need not bring a token')
 })
 
-t.test('a token of its own', async (t) => {
+t.test('mixpanelEvents checks the token of each event', async (t) => {
   const text = JSON.stringify([
     { event: 'a', properties: { token: KEY } },
     { event: 'b', properties: { token: 'pk_second', x: 1 } },
@@ -95,7 +95,7 @@ t.test('a token of its own', async (t) => {
   t.match(reasonsOf(update({ $token: 'foreign', $distinct_id: 'a', $set: {} })), [[0, /another project/, 'token']])
 })
 
-t.test('times', async (t) => {
+t.test('mixpanelEvents reads and corrects times', async (t) => {
   const timeOf = (time: unknown) => Number(only({ time }).timestamp ?? NOW)
   t.equal(timeOf(1_700_000_000), 1_700_000_000_000, 's')
   t.equal(timeOf(1_795_291_912.646), 1_795_291_912_646, 's with decimals')
@@ -105,7 +105,7 @@ t.test('times', async (t) => {
   t.equal(timeOf('2023-11-14T22:13:20.000Z'), 1_700_000_000_000)
   t.equal(timeOf('1700000000123'), 1_700_000_000_123)
   for (const time of [undefined, null]) t.equal(timeOf(time), NOW, JSON.stringify(time))
-  // The last is beyond what can be stored.
+  // The last one is out of the storable range.
   for (const time of ['soon', '', -1, [1], {}, true, 1e300, 99_999_999_999]) {
     const [fault] = mixpanelEvents(json(JSON.stringify({ event: 'e', properties: { time } })), request())
     t.match(fault, { type: 'fault', field: 'timestamp', reason: `The time ${JSON.stringify(time)} ` })
@@ -114,7 +114,7 @@ t.test('times', async (t) => {
   }
 })
 
-t.test('ids', async (t) => {
+t.test('mixpanelEvents reads insert_ids', async (t) => {
   t.equal(only({ $insert_id: 'i' }, 'a').insertId, only({ $insert_id: 'i', time: 5 }, 'a').insertId, 'without the time')
   t.not(only({ $insert_id: 'i' }, 'a').insertId, only({ $insert_id: 'i' }, 'b').insertId, 'equal ones of other events')
   t.not(only({ $insert_id: 'b:c' }, 'a').insertId, only({ $insert_id: 'c' }, 'a:b').insertId, 'wherever a colon is')
@@ -123,7 +123,7 @@ t.test('ids', async (t) => {
   t.ok((only({ $insert_id: 'i'.repeat(10_000) }).insertId?.length ?? 999) <= 255)
 })
 
-t.test('aliases', async (t) => {
+t.test('mixpanelEvents makes aliases', async (t) => {
   t.strictSame(only({ distinct_id: 'ada', $anon_distinct_id: '$device:1' }, '$identify').aliases, [
     ['ada', '$device:1'],
   ])
@@ -133,13 +133,13 @@ t.test('aliases', async (t) => {
   t.strictSame(only({ distinct_id: 'ada', alias: 'a@b.c' }, 'renamed').aliases, [])
 })
 
-/** What an event says besides that it happened. */
+/** The messages of an event other than the event itself. */
 function rest(event: string, properties: object) {
   const messages = mixpanelEvents(json(JSON.stringify({ event, properties })), request())
   return messages.slice(1).map(({ index: _, ...message }) => message)
 }
 
-t.test('identify, as browsers and as servers say it', async (t) => {
+t.test('mixpanelEvents decodes $identify of browsers and servers', async (t) => {
   const change = { type: 'change', identifies: true, operations: [], insertId: undefined, time: NOW }
   const link = (distinctId: string, alias: string) => ({ type: 'alias', distinctId, alias, link: 'inferred' })
   t.strictSame(rest('$identify', { distinct_id: 'ada', $anon_distinct_id: 'd' }), [
@@ -155,9 +155,9 @@ t.test('identify, as browsers and as servers say it', async (t) => {
   t.strictSame(rest('$identify', { $identified_id: '$anonymous', $anon_id: 'd' }), [])
 })
 
-t.test('a device and its user on one event', async (t) => {
+t.test('mixpanelEvents links a device and a user on one event', async (t) => {
   const ids = { $device_id: 'd', $user_id: 'ada' }
-  // Events of the device may have either name: that of browsers has the prefix.
+  // Events of the device may have either name; browsers use the prefix.
   const links = ['$device:d', 'd'].map((alias) => ({ type: 'alias', distinctId: 'ada', alias, link: 'inferred' }))
   t.strictSame(rest('e', ids), links)
   t.strictSame(rest('e', { ...ids, distinct_id: 'grace' }), links)
@@ -170,7 +170,7 @@ t.test('a device and its user on one event', async (t) => {
   t.equal(aliasesOf(twice).length, 2, 'said once in a request')
 })
 
-t.test('a merge of two users is nobody’s event', async (t) => {
+t.test('mixpanelEvents stores a merge of two users without a user', async (t) => {
   const ids = { $distinct_ids: ['ada', 'a@b.c'] }
   t.strictSame(rest('$merge', ids), [{ type: 'alias', distinctId: 'ada', alias: 'a@b.c', link: 'merge' }])
   t.equal(only({ ...ids, distinct_id: 'ada', $user_id: 'ada', $device_id: 'd' }, '$merge').distinct_id, '$anonymous')
@@ -184,7 +184,7 @@ t.test('a merge of two users is nobody’s event', async (t) => {
   }
 })
 
-t.test('updates of profiles and groups', async (t) => {
+t.test('mixpanelUpdates decodes updates of profiles and groups', async (t) => {
   const user = { $token: KEY, $distinct_id: 'ada' }
   const operations = {
     $set: { a: 1 },
@@ -224,7 +224,7 @@ t.test('updates of profiles and groups', async (t) => {
   t.match(update({ $token: KEY, $group_key: 'c', $group_id: 7, $delete: '' }), [{ distinctId: '$group:c:7' }])
 })
 
-t.test('one at fault costs the others nothing', async (t) => {
+t.test('an invalid message does not affect the others', async (t) => {
   const good = { event: 'good', properties: { token: KEY } }
   const messages = mixpanelEvents(json(JSON.stringify([good, 1, { event: 'x', properties: [1] }, good])), request())
   t.equal(eventsOf(messages).length, 2)
@@ -245,11 +245,11 @@ t.test('one at fault costs the others nothing', async (t) => {
   t.notMatch(JSON.stringify(updates), KEY, 'no key in a dead letter')
 })
 
-t.test('one event on each line', async (t) => {
-  t.equal(arrayOfLines('[{"a":1},\n{"b":2}]'), '[{"a":1},\n{"b":2}]')
-  t.equal(arrayOfLines('{\n "a": 1\n}\n'), '{\n "a": 1\n}\n')
-  t.equal(arrayOfLines('{"a":1.0}\r\n\n{"b":2}\n'), '[{"a":1.0}\r,{"b":2}]')
-  t.equal(arrayOfLines('{"a":1}\n{"b"\n'), '[{"a":1},"{\\"b\\""]')
-  t.equal(arrayOfLines('{"a"\n{"b"'), '{"a"\n{"b"')
-  t.throws(() => arrayOfLines(`{}\n${'x\n'.repeat(20_000)}`), { message: /over 20000 messages/ })
+t.test('linesToArray reads one event per line', async (t) => {
+  t.equal(linesToArray('[{"a":1},\n{"b":2}]'), '[{"a":1},\n{"b":2}]')
+  t.equal(linesToArray('{\n "a": 1\n}\n'), '{\n "a": 1\n}\n')
+  t.equal(linesToArray('{"a":1.0}\r\n\n{"b":2}\n'), '[{"a":1.0}\r,{"b":2}]')
+  t.equal(linesToArray('{"a":1}\n{"b"\n'), '[{"a":1},"{\\"b\\""]')
+  t.equal(linesToArray('{"a"\n{"b"'), '{"a"\n{"b"')
+  t.throws(() => linesToArray(`{}\n${'x\n'.repeat(20_000)}`), { message: /over 20000 messages/ })
 })

@@ -6,7 +6,7 @@ import { changesOf, eventsOf, json, NOW, reasonsOf, request } from './sdk-messag
 
 const decode = (type: string, payload: unknown) => openpanelMessages(json(JSON.stringify({ type, payload })), request())
 
-t.test('all messages that were captured', async (t) => {
+t.test('openpanelMessages decodes all captured messages', async (t) => {
   const types = new Set<string>()
   for (const name of ['openpanel-sdk', 'openpanel-web', 'minimum']) {
     for (const { method, sdk, call, unwrapped } of readCapture(name)) {
@@ -33,7 +33,7 @@ t.test('all messages that were captured', async (t) => {
     t.ok(types.has(type), type)
 })
 
-t.test('an event, byte for byte', async (t) => {
+t.test('openpanelMessages keeps an event byte for byte', async (t) => {
   const properties = '{"price": 9.90,"__timestamp":"2017-07-14T02:40:00.123Z"}'
   const text = `{"type":"track","payload":{"name":"e","profileId":"ada","properties":${properties}}}`
   t.match(eventsOf(openpanelMessages(json(text), request())), [
@@ -52,7 +52,7 @@ t.test('an event, byte for byte', async (t) => {
   }
 })
 
-t.test('profiles and groups', async (t) => {
+t.test('openpanelMessages decodes profiles and groups', async (t) => {
   const rows: [type: string, payload: object, ...expected: string[]][] = [
     [
       'identify',
@@ -81,7 +81,7 @@ t.test('profiles and groups', async (t) => {
   t.strictSame(decode('replay', { chunk: 1 }), [])
 })
 
-t.test('faults', async (t) => {
+t.test('openpanelMessages refuses invalid messages', async (t) => {
   t.match(reasonsOf(decode('identify', { email: 'e' })), [[0, /no profile/]])
   t.match(reasonsOf(decode('increment', { profileId: 'ada' })), [[0, /no property/]])
   t.match(reasonsOf(decode('increment', { profileId: 'ada', property: 'n', value: '2' })), [[0, /not a number/]])

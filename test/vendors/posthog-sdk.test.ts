@@ -21,7 +21,7 @@ function decode(body: object, more: Partial<SdkRequest> = {}): SdkMessage[] {
 const batch = (...events: unknown[]) => ({ api_key: KEY, batch: events })
 const iso = (ms: number) => new Date(ms).toISOString()
 
-t.test('all events that were captured', (t) => {
+t.test('posthogMessages decodes all captured events', (t) => {
   let count = 0
   for (const name of ['posthog-node', 'posthog-js', 'minimum', 'cors']) {
     for (const { sdk, method, path, query, unwrapped, headers } of readCapture(name)) {
@@ -47,7 +47,7 @@ t.test('all events that were captured', (t) => {
         t.equal(stored.event, sent[i].event)
         t.equal(stored.distinct_id, sent[i].distinct_id ?? properties.distinct_id)
         t.equal($posthog.timestamp, sent[i].timestamp)
-        // An exception quotes the lines of the program, whatever is in them.
+        // An exception quotes lines of the program, which may contain anything.
         t.ok(stored.event === '$exception' || !text.includes(key), 'no key')
         count++
       }
@@ -57,7 +57,7 @@ t.test('all events that were captured', (t) => {
   t.end()
 })
 
-t.test('an event, byte for byte but for its key', (t) => {
+t.test('posthogMessages keeps an event byte for byte, without the key', (t) => {
   const before = '{ "price":9.90,"esc":"\\u00e9\\/","big":1e400'
   const text = `[{"event":"bought","uuid":"u-1","properties": ${before}, "token":"${KEY}" ,"distinct_id":"ada"},"offset":5}]`
   const properties = `${before}, "distinct_id":"ada","$posthog":{"uuid":"u-1","offset":5}}`
@@ -74,7 +74,7 @@ t.test('an event, byte for byte but for its key', (t) => {
   t.end()
 })
 
-t.test('posthog-js 1.236: an array without an envelope, or one event', (t) => {
+t.test('posthogMessages reads an array without an envelope, or one event, of posthog-js 1.236', (t) => {
   const event = (name: string, more: object) => ({
     event: name,
     properties: { token: KEY, distinct_id: 'd', $lib: 'web' },
@@ -92,7 +92,7 @@ t.test('posthog-js 1.236: an array without an envelope, or one event', (t) => {
   t.end()
 })
 
-t.test('times', (t) => {
+t.test('posthogMessages reads and corrects times', (t) => {
   const then = NOW - 10 * MINUTE
   const at = (event: object, sent_at?: number, more: Partial<SdkRequest> = {}) => {
     const sent = sent_at === undefined ? {} : { sent_at: iso(sent_at) }
@@ -134,7 +134,7 @@ t.test('times', (t) => {
   t.end()
 })
 
-t.test('profiles, groups and other names', (t) => {
+t.test('posthogMessages decodes profiles, groups and aliases', (t) => {
   const rest = (event: object) => decode(batch({ uuid: 'i', distinct_id: 'u', ...event })).slice(1)
   const change = { type: 'change', insertId: 'i', index: 0, distinctId: 'u', identifies: false, time: NOW }
   t.match(rest({ event: 'e', $set: { a: 1, b: 1 }, $set_once: { c: 1 }, properties: { $set: { b: 2 } } }), [
@@ -172,7 +172,7 @@ t.test('profiles, groups and other names', (t) => {
   t.end()
 })
 
-t.test('an event at fault costs the others nothing', (t) => {
+t.test('an invalid event does not affect the others', (t) => {
   const good = { event: 'e', distinct_id: 'u' }
   const messages = decode(batch(good, null, 'x', { ...good, uuid: 'i', properties: 'x' }, good))
   t.equal(messages.filter(({ type }) => type === 'event').length, 2)
@@ -184,7 +184,7 @@ t.test('an event at fault costs the others nothing', (t) => {
   t.end()
 })
 
-t.test('keys and properties of the same name', (t) => {
+t.test('posthogMessages tells keys from properties of the same name', (t) => {
   const event = (token: unknown) => ({ event: 'e', distinct_id: 'u', properties: { token } })
   const other = makeKey('write')
   t.match(decode(batch(event('mine'))), [{ type: 'event', parts: { properties: /^\{"token":"mine"/ } }], 'data')
@@ -198,7 +198,7 @@ t.test('keys and properties of the same name', (t) => {
   t.end()
 })
 
-t.test('ids that older libraries give', (t) => {
+t.test('posthogMessages reads the ids of older libraries', (t) => {
   const idOf = (event: object) => {
     const [first] = decode(batch({ event: 'e', distinct_id: 'u', ...event }))
     return first?.type === 'event' ? first.insertId : first

@@ -16,7 +16,7 @@ export interface Captured {
   unwrapped: string
 }
 
-/** The requests of a capture, in their order; those without a body or a query for a preflight included. */
+/** The requests of a capture, in order, including preflights without a body or query. */
 export function readCapture(name: string): Captured[] {
   const text = gunzipSync(readFileSync(`test/data/sdk/${name}.ndjson.gz`)).toString()
   return text

@@ -12,7 +12,7 @@ async function unwrap(body: Buffer | string, query = '') {
   return [json.toString(), Object.fromEntries(fields)]
 }
 
-/** As `encodeURIComponent`, but of the bytes that a browser's `escape` makes of each half of a pair. */
+/** Like `encodeURIComponent`, but encodes each half of a surrogate pair separately, as old SDKs do. */
 function cesu8(text: string): Buffer {
   const unit = (code: number) =>
     code < 0x80
@@ -23,12 +23,12 @@ function cesu8(text: string): Buffer {
   return Buffer.from([...Array(text.length).keys()].flatMap((i) => unit(text.charCodeAt(i))))
 }
 
-t.test('every request that was captured', async (t) => {
+t.test('unwrapSdkBody reads every captured request', async (t) => {
   let count = 0
   for (const name of CAPTURES.split(' ')) {
     for (const { body, query, headers, unwrapped, path } of readCapture(name)) {
       if (body.length === 0 && !query.includes('data=')) continue
-      // Without its Content-Encoding, which is gzip wherever there is one, the bytes say what it is.
+      // The Content-Encoding, which is always gzip, is not passed, so the bytes must show it.
       const [json] = await unwrap(body, query.slice(1))
       // The recorder could not read CESU-8.
       const wanted = JSON.parse(unwrapped.replaceAll('\uFFFD'.repeat(6), '😀'))
@@ -39,7 +39,7 @@ t.test('every request that was captured', async (t) => {
   t.ok(count > 400, `${count} requests`)
 })
 
-t.test('JSON, forms and base64, in whatever they are wrapped', async (t) => {
+t.test('unwrapSdkBody reads JSON, forms and base64 in any wrapping', async (t) => {
   const text = '{"a": "é漢😀 100% ~?>", "n":1.0}'
   const base64 = Buffer.from(text).toString('base64')
   t.match(base64, /[+/]/, 'the base64 has characters that a form reads otherwise')
@@ -66,14 +66,14 @@ t.test('JSON, forms and base64, in whatever they are wrapped', async (t) => {
   t.strictSame(await unwrap(''), ['', {}])
 })
 
-t.test('the fields of the query and of the form', async (t) => {
+t.test('unwrapSdkBody returns the fields of the query and the form', async (t) => {
   t.strictSame(await unwrap('data={}&ip=2', 'verbose=1&ip=1&_=5'), ['{}', { verbose: '1', ip: '2', _: '5' }])
   t.strictSame(await unwrap('{"a":1}', 'data=e30=&verbose=1'), ['{"a":1}', { verbose: '1' }], 'the body is the JSON')
   t.strictSame(await unwrap('{}', 'a=%zz&b=100%&c=%41+d'), ['{}', { a: '%zz', b: '100%', c: 'A d' }], 'not a fault')
   t.strictSame(await unwrap('{}', 'data=%%%&e=!'), ['{}', {}], 'not looked at')
 })
 
-t.test('CESU-8 becomes UTF-8, other bytes are refused', async (t) => {
+t.test('unwrapSdkBody converts CESU-8 to UTF-8 and refuses other bytes', async (t) => {
   const text = '{"a":"é漢😀😀 x"}'
   t.strictSame(await unwrap(cesu8(text)), [text, {}])
   t.strictSame(await unwrap(`data=${encodeURIComponent(cesu8(text).toString('base64'))}`), [text, {}])
@@ -83,7 +83,7 @@ t.test('CESU-8 becomes UTF-8, other bytes are refused', async (t) => {
   }
 })
 
-t.test('what no SDK writes', async (t) => {
+t.test('unwrapSdkBody refuses bodies that no SDK sends', async (t) => {
   for (const body of ['hello', '"text"', 'true', '12', 'data=hello', 'data=', Buffer.from([0x1f, 0x8b, 8, 0, 1])]) {
     await t.rejects(unwrap(body), SdkBodyError, String(body))
   }
@@ -91,7 +91,7 @@ t.test('what no SDK writes', async (t) => {
   await t.rejects(unwrap(cut), { name: 'SdkBodyError', message: /cannot be decompressed/ })
 })
 
-t.test('hostile bodies take no longer than their length', async (t) => {
+t.test('unwrapSdkBody reads hostile bodies in linear time', async (t) => {
   const spaces = ' '.repeat(200_000)
   const bodies: [body: string, message: RegExp][] = [
     [`a${spaces}!`, /neither JSON nor base64/],
@@ -108,7 +108,7 @@ t.test('hostile bodies take no longer than their length', async (t) => {
   }
 })
 
-t.test('a bomb ends at the limit, and at what its receiver says', async (t) => {
+t.test('unwrapSdkBody stops a decompression bomb at the limit, or when its caller throws', async (t) => {
   const bomb = gzipSync(Buffer.alloc(50 * LIMIT, ' '))
   let taken = 0
   const count = (bytes: number) => {

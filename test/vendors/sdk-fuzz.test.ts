@@ -9,7 +9,7 @@ import {
   amplitudeMessages,
   amplitudeUserMappings,
 } from '../../src/vendors/amplitude.js'
-import { messagesOfEach, type SdkMessage, type SdkRequest } from '../../src/vendors/message.js'
+import { decodeEach, type SdkMessage, type SdkRequest } from '../../src/vendors/message.js'
 import { mixpanelEvents, mixpanelUpdates } from '../../src/vendors/mixpanel.js'
 import { openpanelMessages } from '../../src/vendors/openpanel.js'
 import { posthogMessages } from '../../src/vendors/posthog.js'
@@ -24,7 +24,7 @@ const LIMIT = 1_000_000
 const request: SdkRequest = { key: KEY, receivedAt: 1e12, header: () => undefined, fields: new Map() }
 const runs = { numRuns: 200 }
 
-/** Texts of values whose members stand in for methods, or that are at a limit. */
+/** Values whose members shadow methods, or that are at a limit. */
 const HOSTILE = [
   '{"toString":""}',
   '{"valueOf":5,"toString":null}',
@@ -108,7 +108,7 @@ const DECODERS: Record<string, Door> = {
     wrap: array,
   },
   openpanel: {
-    // One message a request.
+    // One message per request.
     decode: (body, request) => {
       return body.elements().flatMap((each, index) => {
         return openpanelMessages(each, request).map((message) => ({ ...message, index }))
@@ -119,7 +119,7 @@ const DECODERS: Record<string, Door> = {
   },
 }
 
-t.test('JSON comes out as it went in, in whatever it is wrapped', async () => {
+t.test('unwrapSdkBody returns the JSON unchanged from any wrapping', async () => {
   const wrap = fc.constantFrom<(text: string) => string>(
     (json) => json,
     (json) => Buffer.from(json).toString('base64'),
@@ -139,7 +139,7 @@ t.test('JSON comes out as it went in, in whatever it is wrapped', async () => {
   )
 })
 
-t.test('any bytes are taken or refused in words', async () => {
+t.test('unwrapSdkBody reads any bytes or refuses them with a message', async () => {
   const bytes = fc.oneof(
     fc.uint8Array(),
     fc.string().map((each) => Buffer.from(each)),
@@ -155,7 +155,7 @@ t.test('any bytes are taken or refused in words', async () => {
   )
 })
 
-t.test('no message takes another with it, and none is lost without a reason', async () => {
+t.test('an invalid message does not affect others and becomes a fault with a reason', async () => {
   for (const [name, { decode, good, wrap }] of Object.entries(DECODERS)) {
     const goodText = JSON.stringify(good)
     fc.assert(
@@ -171,12 +171,12 @@ t.test('no message takes another with it, and none is lost without a reason', as
   }
 })
 
-/** Whether a message may say nothing that is kept. */
+/** Whether a message may have nothing to store. */
 function isQuiet(name: string, text: string): boolean {
   return name === 'amplitude mappings' || /replay|alias|assign_group/.test(text)
 }
 
-/** All that is stored of a message is JSON. */
+/** Everything stored of a message is JSON. */
 function checkTexts(message: SdkMessage): void {
   if (message.type === 'change') message.operations.map((operations) => JSON.parse(operations))
   if (message.type === 'fault') JSON.parse(message.text)
@@ -189,7 +189,7 @@ function checkTexts(message: SdkMessage): void {
   }
 }
 
-t.test('any request is decoded or refused in words', async () => {
+t.test('any request is decoded or refused with a message', async () => {
   const decoders = Object.values(DECODERS).map(({ decode }) => decode)
   fc.assert(
     fc.property(fc.oneof(jsonText, messageText), fc.constantFrom(...decoders), (body, decode) => {
@@ -203,7 +203,7 @@ t.test('any request is decoded or refused in words', async () => {
   )
 })
 
-t.test('any row of an export is decoded or refused in words', async () => {
+t.test('any row of an export is decoded or refused with a message', async () => {
   fc.assert(
     fc.property(messageText, fc.constantFrom(...Object.values(VENDORS)), fc.boolean(), (row, vendor, isTable) => {
       try {
@@ -217,7 +217,7 @@ t.test('any row of an export is decoded or refused in words', async () => {
   )
 })
 
-t.test('values that break what converts them', async (t) => {
+t.test('values whose conversion throws become faults', async (t) => {
   const names = NAMES.split(' ')
   for (const [name, { decode, good, wrap }] of Object.entries(DECODERS)) {
     const goodText = JSON.stringify(good)
@@ -233,9 +233,9 @@ t.test('values that break what converts them', async (t) => {
   }
 })
 
-t.test('an error that nobody foresaw is the fault of its message', async (t) => {
+t.test('decodeEach turns an unexpected error into a fault of its message', async (t) => {
   const values = json('[{"a":1},{"a":2,"token":"wk_k\\u0065y"},{"a":3}]').elements()
-  const messages = messagesOfEach(values, request, (row) => {
+  const messages = decodeEach(values, request, (row) => {
     if (row.value('a') === 2) throw new RangeError('Maximum call stack size exceeded')
     return [{ type: 'delete', distinctId: 'u' }]
   })
@@ -246,7 +246,7 @@ t.test('an error that nobody foresaw is the fault of its message', async (t) => 
   ])
 })
 
-t.test('no reason quotes the key', async (t) => {
+t.test('the reason of a fault never quotes the key', async (t) => {
   const event = (more: object) => ({ event_type: '$identify', user_id: 'u', ...more })
   const events = [event({ time: KEY }), event({ user_properties: { [`$${KEY}`]: { a: 1 } } })]
   const messages = amplitudeMessages(json(JSON.stringify({ events })), request)
@@ -254,7 +254,7 @@ t.test('no reason quotes the key', async (t) => {
   t.notMatch(JSON.stringify(messages), KEY)
 })
 
-t.test('no spelling of a key is in a dead letter', async () => {
+t.test('a dead letter contains no spelling of the key', async () => {
   const spelled = (character: string) => {
     const digits = character.charCodeAt(0).toString(16).padStart(4, '0')
     const itself = JSON.stringify(character).slice(1, -1)
@@ -266,7 +266,7 @@ t.test('no spelling of a key is in a dead letter', async () => {
       fc.property(spellings, fc.boolean(), (text, isNested) => {
         const token = isNested ? JSON.stringify(`{"token":"${text}"}`) : `"${text}"`
         const values = [json(`{"properties":5,"token":${token}}`)]
-        const [fault] = messagesOfEach(values, { ...request, key }, () => {
+        const [fault] = decodeEach(values, { ...request, key }, () => {
           throw new RowFault('no')
         })
         const left = fault?.type === 'fault' ? JSON.parse(fault.text).token : null

@@ -9,7 +9,7 @@ export function request(more: Partial<SdkRequest> = {}): SdkRequest {
   return { key: KEY, receivedAt: NOW, header: () => undefined, fields: new Map(), ...more }
 }
 
-/** A JSON text as a request holds it. */
+/** A JSON text as in a request. */
 export function json(text: string): JsonValue {
   const value = readJson(Buffer.from(text))
   if (!value) throw new Error(`not JSON: ${text}`)
@@ -21,7 +21,7 @@ export function eventsOf(messages: SdkMessage[]): (SdkEvent & { index?: number }
   return messages.filter((message) => message.type === 'event')
 }
 
-/** Why messages are none, as `[index, reason, field]`. */
+/** Returns the faults, as `[index, reason, field]`. */
 export function reasonsOf(messages: SdkMessage[]): [index: number | undefined, reason: string, field?: string][] {
   return messages
     .filter((message) => message.type === 'fault')

@@ -25,7 +25,7 @@ function only(message: object) {
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
-t.test('all messages that were captured', async (t) => {
+t.test('segmentMessages decodes all captured messages', async (t) => {
   const types = new Set<string>()
   for (const name of ['segment-node', 'segment-browser', 'rudder-node', 'rudder-browser', 'minimum']) {
     for (const { sdk, method, path, unwrapped, headers } of readCapture(name)) {
@@ -59,7 +59,7 @@ t.test('all messages that were captured', async (t) => {
   t.strictSame([...types].sort(), ['alias', 'group', 'identify', 'page', 'screen', 'track'])
 })
 
-t.test('an event, byte for byte but for its key', (t) => {
+t.test('segmentMessages keeps an event byte for byte, without the key', (t) => {
   const properties = '{ "price":9.90,"price":1e400, "esc":"\\u00e9\\/" ,"big":123456789012345678901234567890 }'
   const text = `{"batch":[{"writeKey":"${KEY}","type":"track","event":"bought","userId":"ada","properties": ${properties}, "context":{ "x": 1.0 },"messageId":"m-1"}],"writeKey":"${KEY}"}`
   const [message, ...others] = segmentMessages(json(text), request())
@@ -78,7 +78,7 @@ t.test('an event, byte for byte but for its key', (t) => {
   t.end()
 })
 
-t.test('names and ids', (t) => {
+t.test('segmentMessages reads names and ids', (t) => {
   const track = { type: 'track', event: 'e' }
   t.equal(only({ ...track, userId: 'u', anonymousId: 'a' }).distinct_id, 'u')
   t.equal(only({ ...track, userId: '', anonymousId: 'a' }).distinct_id, 'a')
@@ -100,7 +100,7 @@ t.test('names and ids', (t) => {
   t.end()
 })
 
-t.test('times', (t) => {
+t.test('segmentMessages reads and corrects times', (t) => {
   const at = (message: object) => Number(only({ type: 'track', event: 'e', userId: 'u', ...message }).timestamp)
   const then = NOW - 10 * MINUTE
   const browser = { context: { library: { name: 'analytics.js' } } }
@@ -133,7 +133,7 @@ t.test('times', (t) => {
   t.end()
 })
 
-t.test('profiles, groups and other names', (t) => {
+t.test('segmentMessages decodes profiles, groups and aliases', (t) => {
   const rest = (message: object) => decode({ batch: [{ messageId: 'm', ...message }] }).slice(1)
   const group = { type: 'change', insertId: 'm', index: 0, time: NOW }
   const change = { ...group, identifies: true }
@@ -161,7 +161,7 @@ t.test('profiles, groups and other names', (t) => {
   t.end()
 })
 
-t.test('a message at fault costs the others nothing', (t) => {
+t.test('an invalid message does not affect the others', (t) => {
   const good = { type: 'track', event: 'e', userId: 'u' }
   const faults = [
     { ...good, type: 'video' },
@@ -193,7 +193,7 @@ t.test('a message at fault costs the others nothing', (t) => {
   t.end()
 })
 
-t.test("keys: the request's own, none, or one that Jitsu masked", (t) => {
+t.test("segmentMessages accepts the request's key, no key, or one that Jitsu masked", (t) => {
   for (const writeKey of [KEY, '', null, undefined, 'x:***', `x:${KEY}`, 5]) {
     const [message] = decode({ type: 'track', event: 'e', userId: 'u', writeKey }, 'track')
     t.match(

@@ -11,7 +11,7 @@ function begins(text: string | undefined, start: string): void {
   t.equal(text?.slice(0, start.length), start)
 }
 
-t.test("events in the vendors' exports", async (t) => {
+t.test('each vendor decodes the events of its export', async (t) => {
   const vendor = async (file: string, from: NonNullable<SourceOptions['from']>) => {
     const batches = await batchesOf(await openFile(join(DATA, 'vendors', file)), { from })
     return { events: eventsOf(batches), rejects: rejectsOf(batches) }
@@ -55,7 +55,7 @@ t.test("events in the vendors' exports", async (t) => {
   t.equal(segment.events.length, 3)
 })
 
-t.test('an empty id is none', async (t) => {
+t.test('an empty id counts as missing', async (t) => {
   const userOf = async (from: NonNullable<SourceOptions['from']>, row: string) => {
     const batches = await batchesOf(pieces(row), { from })
     t.strictSame(rejectsOf(batches), [], row)

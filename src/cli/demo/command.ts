@@ -8,7 +8,7 @@ import { checkService } from '../first-call.js'
 import { HttpTransport } from '../http/keep-alive-fetch.js'
 import { IMPORT_RETRY } from '../import/send.js'
 import { counted, ProgressLine } from '../progress.js'
-import { defaultUrl, urlOf } from '../target.js'
+import { defaultUrl, normalizeUrl } from '../target.js'
 import { openProject, PROJECT } from './keys.js'
 import { removeDemo } from './remove.js'
 import { type Sent, shopYear } from './shop.js'
@@ -38,7 +38,7 @@ sent or removed.`
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
-/** Calls at a time: nearly all are changes of users, which are small and wait for the disk together. */
+/** Concurrent calls. Nearly all are small changes of users, which wait for the disk together. */
 const IN_FLIGHT = 256
 const MAX_EVENTS = 100_000_000
 
@@ -66,7 +66,7 @@ export const command: Command = {
       if (begun === undefined) await requireOther(connection, secretKey, io.signal)
       const progress = new ProgressLine(io.stderr, 'sent', () => ({ events: sent, part: sent / events }))
       try {
-        await sendAll(connection, callsOf(shopYear({ events, seed, until, begun })), io.signal, (count) => {
+        await sendAll(connection, toCalls(shopYear({ events, seed, until, begun })), io.signal, (count) => {
           sent += count
         })
         isDone = !io.signal.aborted
@@ -83,9 +83,9 @@ export const command: Command = {
 }
 
 /**
- * The project `demo` has its data under ids that only its first keys' age tells, so that what was sent to it would be
- * added to it again.
- * @throws Error if the key is one of that project
+ * Refuses a key of the project `demo`: the ids of its events depend on when its first key was made, so sending with
+ * this key would add all of the data again.
+ * @throws Error if the key belongs to that project
  */
 async function requireOther(connection: Connection, apiKey: string, signal: AbortSignal): Promise<void> {
   const call = { method: 'POST', path: '/session', body: JSON.stringify({ apiKey }) } as const
@@ -100,11 +100,11 @@ async function requireOther(connection: Connection, apiKey: string, signal: Abor
 
 interface Planned {
   call: Call
-  /** events in it */
+  /** events in the call */
   count: number
 }
 
-function* callsOf(shop: Iterable<Sent>): Generator<Planned, void, undefined> {
+function* toCalls(shop: Iterable<Sent>): Generator<Planned, void, undefined> {
   let batch: object[] = []
   const flush = () => {
     const planned = { call: post('/public/track/batch', { events: batch }), count: batch.length }
@@ -126,12 +126,12 @@ function* callsOf(shop: Iterable<Sent>): Generator<Planned, void, undefined> {
   if (batch.length > 0) yield flush()
 }
 
-/** All of these calls may be repeated: events have insert_ids, and the rest sets what it sets. */
+/** Makes a call that can be repeated: events have insert_ids, and the other calls only set values. */
 function post(path: string, body: object): Call {
   return { method: 'POST', path, body: JSON.stringify(body) }
 }
 
-/** @throws TallyhouseError of the first call that fails for good */
+/** @throws TallyhouseError of the first call that fails permanently */
 async function sendAll(
   connection: Connection,
   calls: Iterator<Planned>,
@@ -177,7 +177,7 @@ async function parse(args: string[], io: CommandIo) {
     events: integer('events', 1, MAX_EVENTS),
     seed: integer('seed', 0, 2 ** 32 - 1),
     until,
-    url: urlOf(values.url ?? (await defaultUrl(io.env))),
+    url: normalizeUrl(values.url ?? (await defaultUrl(io.env))),
     keyFile,
     remove,
   }

@@ -3,10 +3,13 @@ import { insertKeys, type KeyRecord, listKeys, storeTime } from '../../store/api
 import type { CommandIo } from '../command.js'
 import { withStore } from '../store.js'
 
-/** The project that the demo fills, unless it is given a key of another one. */
+/** The project that the demo fills by default. */
 export const PROJECT = 'demo'
 
-/** Makes a secret and a read key of the project and prints them. @returns the secret one, and when the project was begun */
+/**
+ * Creates a secret and a read key for the project, and prints them.
+ * @returns the secret key, and when the project began
+ */
 export async function openProject(io: CommandIo): Promise<{ secretKey: string; begun: number }> {
   const [secretKey, readKey] = [makeKey('secret'), makeKey('read')]
   const keys = [
@@ -25,8 +28,8 @@ export async function openProject(io: CommandIo): Promise<{ secretKey: string; b
 }
 
 /**
- * When the project was begun, epoch ms: when the first of its keys was made since it last had none that was good.
- * @param keys all that it ever had
+ * Finds when the project began, in epoch ms: when its first key was created after the last time without a valid key.
+ * @param keys all keys that the project ever had
  */
 function begunAt(keys: readonly KeyRecord[], now: number): number {
   let begun = now

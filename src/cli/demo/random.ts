@@ -1,4 +1,4 @@
-/** Numbers that look random and are the same for a seed on every machine (mulberry32). */
+/** A pseudo-random generator that gives the same numbers for a seed on every machine (mulberry32). */
 export class Random {
   #state: number
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed >>> 0
   }
 
-  /** from 0 to below 1 */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let t = this.#state
@@ -19,12 +19,12 @@ export class Random {
     return this.next() < share
   }
 
-  /** 0 to below `end` */
+  /** Returns a whole number from 0 (inclusive) to `end` (exclusive). */
   below(end: number): number {
     return Math.floor(this.next() * end)
   }
 
-  /** The earlier ones more often. */
+  /** Picks one of the choices, earlier ones more often. */
   early<T>(choices: readonly T[]): T {
     return choices[Math.floor(this.next() ** 2 * choices.length)] as T
   }

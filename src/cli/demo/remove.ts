@@ -9,13 +9,13 @@ import { counted } from '../progress.js'
 import { withStore } from '../store.js'
 import { PROJECT } from './keys.js'
 
-/** A call removes for some 20 s, and waits for the store and for the purge. */
+/** A call deletes for about 20 s, and waits for the store and the purge. */
 const TIMEOUT_MS = 180_000
-/** A revoked key works for up to 5 s in a process that has read the keys just before. */
+/** A process refreshes its keys every 5 s, so a revoked key works for that long. */
 const REVOKED_MS = 6_000
 
 /**
- * Removes the project of the demo, with all of its keys in the store. One that was interrupted is completed by the next.
+ * Removes the demo's project, with all of its keys in the store. After an interruption, the next call completes it.
  * @returns the exit code
  */
 export async function removeDemo(url: string, io: CommandIo): Promise<number> {
@@ -23,7 +23,7 @@ export async function removeDemo(url: string, io: CommandIo): Promise<number> {
   const key = storedKey(secretKey, { projectId: PROJECT, kind: 'secret' })
   return await withStore(io, async ({ first }) => {
     const isOfDemo = ({ projectId }: { projectId: string }) => projectId === PROJECT
-    // The first ones before, so that what still sends with one stops.
+    // Revoke the old keys first, so that nothing sends with them any more.
     const earlier = (await readKeys(first)).filter(isOfDemo)
     await revokeKeys(first, earlier)
     await insertKeys(first, [key], await storeTime(first))

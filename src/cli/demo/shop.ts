@@ -2,7 +2,7 @@ import { Random } from './random.js'
 
 const DAY_MS = 86_400_000
 const DAYS = 365
-/** Between two events of a visit, the least and what is added to it at random. */
+/** The pause between two events of a visit is the minimum plus a random part of the maximum. */
 const MIN_PAUSE_MS = 2_000
 const MAX_PAUSE_MS = 120_000
 const COUNTRIES = ['US', 'DE', 'GB', 'FR', 'AT', 'JP', 'BR', 'IN', 'ES', 'SE'] as const
@@ -12,21 +12,24 @@ const SOURCES = ['google', 'newsletter', 'instagram', 'partner'] as const
 const PATHS = ['/', '/products', '/sale', '/about', '/help'] as const
 const CATEGORIES = ['coffee', 'tea', 'mugs', 'grinders', 'gifts'] as const
 const SEARCHES = ['espresso', 'green tea', 'gift', 'Mühle', '抹茶', 'filter', ''] as const
-/** Sundays to Saturdays. */
+/** Relative traffic from Sunday to Saturday. */
 const WEEK = [1.15, 0.95, 0.9, 0.92, 1, 1.05, 1.2]
-/** Januaries to Decembers. */
+/** Relative traffic from January to December. */
 const YEAR = [0.9, 0.85, 0.95, 1, 0.95, 0.85, 0.75, 0.8, 1, 1.1, 1.45, 1.6]
 
 export interface ShopOptions {
   events: number
   seed: number
-  /** where the year ends, in epoch ms; what comes before on its day in UTC is added to the year */
+  /** the end of the year, in epoch ms; the part of its UTC day before it is added to the year */
   until: number
-  /** tells the events of a shop that was removed from those of the next; absent where that is never removed */
+  /**
+   * when the shop began; keeps the ids of its events apart from those of a shop that was removed before. Absent if
+   * the shop is never removed
+   */
   begun?: number | undefined
 }
 
-/** What the shop's program would send, in the order of time. */
+/** A call that the shop's own program would make. */
 export type Sent =
   | { type: 'event'; event: object }
   | { type: 'profile'; distinct_id: string; properties: object }
@@ -47,34 +50,37 @@ interface Person {
   stage: 'visitor' | 'customer' | 'active'
 }
 
-/** A year of a shop: exactly so many events of people who visit, sign up, activate, buy, and mostly stay away in the end. */
+/**
+ * Generates a year of a shop in the order of time: exactly `events` events of people who visit, sign up, activate,
+ * buy, and mostly churn.
+ */
 export function* shopYear({ events, seed, until, begun }: ShopOptions): Generator<Sent, void, undefined> {
   const random = new Random(seed)
   const shop = [seed, events, ...(begun === undefined ? [] : [begun])].join('-')
   let n = 0
-  for (const visit of visitsOf(events, until, random)) {
+  for (const visit of planVisits(events, until, random)) {
     for (const sent of visited(visit, random)) {
       if (sent.type === 'event') {
-        // The same event again is the same one to the service.
+        // A rerun sends the same ids, so the service stores nothing twice.
         yield { type: 'event', event: { ...sent.event, insert_id: `demo-${shop}-${n++}` } }
       } else yield sent
     }
   }
 }
 
-/** As many as have that many events, in the order of time. */
-function visitsOf(events: number, until: number, random: Random): Visit[] {
+/** Plans visits, in the order of time, that have this many events together. */
+function planVisits(events: number, until: number, random: Random): Visit[] {
   const start = Math.floor(until / DAY_MS) * DAY_MS - DAYS * DAY_MS
   const days = Math.ceil((until - start) / DAY_MS)
   const first = firstDays(start, days)
   const visits: Visit[] = []
   for (let left = events, id = 1; left > 0; id++) {
     const person = newPerson(id, random)
-    // Most come once or twice; some keep coming, less and less often.
+    // Most people come once or twice; some keep coming, at growing intervals.
     const loyalty = random.next() ** 2
     for (let day = first(random.next()), visit = 0; day < days && left > 0; visit++) {
       const count = Math.min(left, 1 + random.below(9))
-      // In the daytime, rather in the evening.
+      // In the daytime, and more often in the evening.
       const at = start + (day + 0.25 + 0.7 * Math.max(random.next(), random.next() ** 2)) * DAY_MS
       if (at + count * (MIN_PAUSE_MS + MAX_PAUSE_MS) > until) break
       visits.push({ person, at: Math.floor(at), events: count })
@@ -86,7 +92,10 @@ function visitsOf(events: number, until: number, random: Random): Visit[] {
   return visits.sort((a, b) => a.at - b.at || a.person.id - b.person.id)
 }
 
-/** Days of the year by their weight: weeks, seasons, and a shop that grows to three times its size. */
+/**
+ * Returns a function that maps a share from 0 to 1 to a day of the first visit, weighted by weekday, month, and
+ * growth to three times the traffic.
+ */
 function firstDays(start: number, days: number): (share: number) => number {
   let total = 0
   const ends = Array.from({ length: days }, (_, day) => {
@@ -145,7 +154,7 @@ function browsing(at: number, random: Random): [name: string, at: number, proper
   return ['added to cart', at, { category, price, quantity: 1 + random.early([0, 1, 2, 3]) }]
 }
 
-/** With what real data have: now and then a number as a text, a null, an object. */
+/** Makes properties with the oddities of real data: sometimes a number as a string, a null, or an object. */
 function purchase(random: Random): object {
   const price = 8 + random.below(20_000) / 100
   return {

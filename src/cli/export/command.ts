@@ -8,7 +8,9 @@ import { READ_TARGET_USAGE, readTarget } from '../target.js'
 import { exportEvents } from './export-file.js'
 
 const OUTPUT_FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
-/** A reader of a file holds little more than one of its row groups, and an interrupted file is read again. */
+/**
+ * Keeps files small enough to be read again after an interruption. Readers only hold one row group in memory anyway.
+ */
 const ROWS_PER_FILE = 1_000_000
 
 const USAGE = `Usage: tallyhouse export [options]

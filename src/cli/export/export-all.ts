@@ -31,10 +31,10 @@ const MIN_ROWS = 100
 const MAX_ROWS = 250_000
 
 /**
- * Writes everything in a store to a folder, from which `importAll` restores it elsewhere. The service must be stopped: the
- * entries in its journal are stored first, and a change of the store meanwhile is detected and an error.
+ * Writes everything in a store to a folder, from which `importAll` restores it elsewhere. The service must be
+ * stopped. The entries in its journal are stored first, and a change of the store during the export is an error.
  * @returns false if it was interrupted
- * @throws Error with a sentence for the user; the same call resumes
+ * @throws Error with a sentence for the user; calling it again resumes
  */
 export async function exportAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
   const report = (text: string) => void io.stderr.write(`${text}\n`)
@@ -123,7 +123,7 @@ async function writeTables(
   }
 }
 
-/** The ranges of a table that are not written yet, in order. */
+/** Yields the ranges of a table that are not written yet, in order. */
 async function* walk({ shards }: WholeStore, table: DumpTable, manifest: Manifest): AsyncGenerator<Range> {
   const written = (project: string | null) => {
     return manifest.chunks.findLast((chunk) => chunk.table === table.name && chunk.project === project)
@@ -143,7 +143,10 @@ async function* walk({ shards }: WholeStore, table: DumpTable, manifest: Manifes
   }
 }
 
-/** The file is renamed to its name when it is complete. One that is not in the manifest is written again. */
+/**
+ * Writes a file and renames it to its final name once it is complete. A file that is not in the manifest is written
+ * again.
+ */
 async function writeChunk(
   { shards }: WholeStore,
   table: DumpTable,
@@ -173,7 +176,7 @@ async function writeChunk(
   return { table: table.name, ...range, ...digest, file: name, bytes, sha256: hash.digest('hex') }
 }
 
-/** @throws Error if the chunks do not add up to what the store holds, since it was changed meanwhile */
+/** @throws Error if the chunks do not add up to what the store holds, because it was changed during the export */
 async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
   const isIdle = JSON.stringify(await lastPositions(lanes)) === JSON.stringify(manifest.source.appended)
   for (const table of DUMP_TABLES) {
@@ -196,7 +199,7 @@ function rowsIn({ chunks }: Manifest, table: string): number {
   return chunks.reduce((sum, chunk) => sum + (chunk.table === table ? chunk.rows : 0), 0)
 }
 
-/** The contents of a folder, for messages. */
+/** Describes the contents of a folder for messages. */
 export function describe(manifest: Manifest): string {
   const names = {
     events: 'event',

@@ -17,12 +17,12 @@ import { type Filter, Runs } from './runs.js'
 export interface ExportOptions {
   target: Target
   format: RowFormat
-  /** of a file of Parquet */
+  /** in each Parquet file */
   rowsPerFile: number
   filter: Filter
   /** the cursor to start at; null for the beginning */
   since: string | null
-  /** a file, for Parquet a folder; null for standard output */
+  /** path of a file, or of a folder for Parquet; null for standard output */
   output: string | null
   stateFile: string | undefined
 }
@@ -38,16 +38,16 @@ interface ExportState {
   /** the cursor of the next part */
   next: string | null
   rows: number
-  /** parts that were written; of Parquet, files */
+  /** parts that were written; for Parquet, files */
   pages: number
-  /** of the file; of all files of a folder */
+  /** size of the file, or of all files in the folder */
   bytes: number
   finishedAt: string | null
 }
 
 export interface Exported {
   rows: number
-  /** the `--since` of a later export; null if none is known */
+  /** cursor for `--since` of a later export; null if unknown */
   next: string | null
   /** accepted events that are missing because they are not in the store yet */
   pending: number
@@ -55,8 +55,8 @@ export interface Exported {
 }
 
 /**
- * Exports all events, or those that match a filter, in the order in which they were accepted. Resumes an earlier export to
- * the same output that was interrupted.
+ * Exports all events, or those that match a filter, in the order in which they were accepted. Resumes an interrupted
+ * export to the same output.
  * @throws Error with a sentence for the user
  */
 export async function exportEvents(options: ExportOptions, io: CommandIo): Promise<Exported> {
@@ -86,7 +86,7 @@ async function beginOrResume({ target, format, filter, since, output: path, stat
     url: target.url,
     key: target.keyDigest,
     format,
-    // As it will be read back from the file.
+    // This is how it will be read back from the file.
     filter: JSON.parse(JSON.stringify(filter)),
     since,
     next: since,
@@ -153,7 +153,8 @@ async function openParts(
 }
 
 /**
- * The output may be longer, by a part that was not recorded or by later exports appended to the file.
+ * Checks that the output still has what was written. It may be longer: by a part that was not recorded, or by later
+ * exports that were appended to the file.
  * @throws Error if a part of what was written is missing
  */
 async function checkBytes(path: string, { format, pages, bytes }: ExportState, file: string): Promise<void> {
@@ -164,7 +165,7 @@ async function checkBytes(path: string, { format, pages, bytes }: ExportState, f
   )
 }
 
-/** The size on disk of an output: of its file, or of the files in its folder. A missing file counts as 0. */
+/** Returns the size of an output: of its file, or of the files in its folder. A missing file counts as 0. */
 async function bytesOnDisk(path: string, format: RowFormat, pages: number): Promise<number> {
   const files = format === 'parquet' ? Array.from({ length: pages }, (_, page) => parquetFile(path, page)) : [path]
   let bytes = 0
@@ -177,7 +178,7 @@ async function bytesOnDisk(path: string, format: RowFormat, pages: number): Prom
   return bytes
 }
 
-/** @throws Error if events are missing in the output, by the service's own count */
+/** @throws Error if the output has fewer events than the service counts */
 async function checkCount(runs: Runs, { rows }: ExportState, since: string | null, next: string): Promise<void> {
   if (await runs.areAll(rows, since, next)) return
   throw new Error(`The service has more events than the ${rows} exported. Export them again.`)

@@ -7,8 +7,8 @@ import type { Part, Parts } from './part.js'
 import type { Run, Runs } from './runs.js'
 
 /**
- * Writes an export to a folder of Parquet files, numbered in order. A file is renamed to its name when it is complete;
- * one that breaks off is read again.
+ * Writes an export to a folder of Parquet files, numbered in order. A file is renamed to its final name once it is
+ * complete; one that breaks off is requested again.
  */
 export async function openParquetParts(
   runs: Runs,
@@ -27,11 +27,11 @@ export async function openParquetParts(
         return { run, ...(await writeDraft(`${file}.new`, run, blocks)) }
       })
       next = run.next
-      // The first file has the columns, even without rows.
+      // The first file is kept even without rows, because it has the columns.
       const isKept = rows > 0 || pages === 0
       if (isKept) await rename(`${file}.new`, file)
       else await rm(`${file}.new`)
-      // Events that were pending when the run began may be stored by now.
+      // Events that were pending when the run began may have been stored since.
       const isLast = !run.hasMore && (run.pending === 0 || rows === 0)
       return { rows, bytes: isKept ? bytes : 0, next, isLast, pending: run.pending }
     },
@@ -39,7 +39,7 @@ export async function openParquetParts(
   }
 }
 
-/** The path of the file with this number, from 0. */
+/** Returns the path of the file with this number, starting at 0. */
 export function parquetFile(folder: string, page: number): string {
   return join(folder, `events-${String(page + 1).padStart(6, '0')}.parquet`)
 }

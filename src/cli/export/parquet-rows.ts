@@ -3,18 +3,21 @@ import type { FileHandle } from 'node:fs/promises'
 const MAGIC = 'PAR1'
 /** The length of the footer in 4 bytes, and the magic. */
 const TAIL_BYTES = 8
-/** Enough for the columns of events, which come before the number of rows. */
+/** Enough for the schema of the events' columns, which precedes the number of rows. */
 const MOST_BYTES = 64 * 1024
-/** The field of FileMetaData, see https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift */
+/**
+ * Field id of `num_rows` in FileMetaData, see
+ * https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
+ */
 const NUM_ROWS = 3
 
 /** Types of the Thrift compact protocol. */
 const [TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12]
 
 /**
- * The number of rows of a Parquet file, as its footer has it.
- * @param size of the file in bytes
- * @throws Error if it is not a whole Parquet file
+ * Reads the number of rows from the footer of a Parquet file.
+ * @param size size of the file in bytes
+ * @throws Error if it is not a complete Parquet file
  */
 export async function rowsInParquet(file: FileHandle, size: number): Promise<number> {
   const tail = await readAt(file, Math.max(size - TAIL_BYTES, 0), TAIL_BYTES)
@@ -38,7 +41,7 @@ function numRows(footer: Buffer): number {
   throw damaged()
 }
 
-/** Reads the Thrift compact protocol as far as a footer needs it. */
+/** Reads the subset of the Thrift compact protocol that a footer needs. */
 class CompactReader {
   readonly #bytes: Buffer
   #at = 0
@@ -47,7 +50,10 @@ class CompactReader {
     this.#bytes = bytes
   }
 
-  /** The next field of a struct; null at its end. @param before the id of the field before, or 0 */
+  /**
+   * Reads the next field of a struct; null at its end.
+   * @param before id of the previous field, or 0
+   */
   field(before: number): { id: number; type: number } | null {
     const head = this.#byte()
     if (head === 0) return null
@@ -55,7 +61,7 @@ class CompactReader {
     return { id: step === 0 ? this.integer() : before + step, type: head & 0x0f }
   }
 
-  /** A zigzag integer. */
+  /** Reads a zigzag integer. */
   integer(): number {
     const value = this.#varint()
     return value % 2 === 0 ? value / 2 : -(value + 1) / 2
@@ -78,13 +84,13 @@ class CompactReader {
     const count = head >> 4 === 0x0f ? this.#varint() : head >> 4
     const type = head & 0x0f
     for (let i = 0; i < count; i++) {
-      // An element is a byte even where a field has its value in its type.
+      // In a list, a boolean is a byte, although a field has it in its type.
       if (type === TRUE || type === FALSE) this.#pass(1)
       else this.skip(type)
     }
   }
 
-  /** Passes over bytes, none of which may be missing: a damaged length must not be walked to its end. */
+  /** Skips bytes. Throws if they are beyond the end, because a damaged length could otherwise take forever. */
   #pass(bytes: number): void {
     this.#at += bytes
     if (this.#at > this.#bytes.length) throw damaged()

@@ -4,23 +4,23 @@ export interface Part {
   bytes: number
   /** the cursor after its last row */
   next: string
-  /** whether it is the last one, for now */
+  /** whether no events follow it at the moment */
   isLast: boolean
   /** accepted events that were not in the store yet */
   pending: number
 }
 
-/** What was written before. */
+/** What was written so far. */
 export interface Written {
-  /** parts that had bytes */
+  /** parts that were not empty */
   pages: number
-  /** of the file; of all files of a folder */
+  /** size of the file, or of all files in the folder */
   bytes: number
 }
 
-/** Writes an export, one part after the other. */
+/** Writes an export part by part. */
 export interface Parts {
-  /** Reads the next part and writes it behind what was written before; resolves when it is on disk. */
+  /** Reads the next part and appends it to what was written before; resolves when it is on disk. */
   write(before: Written): Promise<Part>
   close(): Promise<void>
 }

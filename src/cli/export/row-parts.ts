@@ -6,14 +6,17 @@ import type { Blocks } from '../http/blocks.js'
 import type { Part, Parts, Written } from './part.js'
 import type { RowReader } from './row-reader.js'
 
-/** How often what was written is brought to the disk and recorded, while more is written. */
+/** Interval at which written rows are synced to disk and recorded. */
 const RECORD_MS = 250
-/** For the reader of an export that is interrupted: one that is alive but does not read must not hold up the end. */
+/**
+ * Limit for the reader of the output to take the rest after an interruption. A reader that has stalled must not block
+ * the exit.
+ */
 const STOP_LIMIT_MS = 2_000
 
-/** Where the rows of an export go. */
+/** Destination of an export's rows. */
 interface RowOutput {
-  /** Resolves when the rows, which come after those before, are accepted. */
+  /** Appends rows; resolves when they are accepted. */
   write(rows: Buffer): Promise<void>
   /** Resolves when everything accepted before the call is on disk. */
   sync(): Promise<void>
@@ -21,8 +24,8 @@ interface RowOutput {
 }
 
 /**
- * Writes an export of lines. While a part is brought to the disk and recorded, the next one is read and written.
- * @param blocks of the reader
+ * Writes an export in a line format. While a part is synced and recorded, the next one is read and written.
+ * @param blocks memory that the reader uses
  * @param path null for standard output
  */
 export async function openRowParts(
@@ -39,7 +42,7 @@ class RowParts implements Parts {
   readonly #reader: RowReader
   readonly #blocks: Blocks
   readonly #output: RowOutput
-  /** what was written and is not recorded; null if nothing was */
+  /** written rows that are not recorded yet; null if there are none */
   #ahead: Part | null = null
   #failure: { error: unknown } | null = null
   #isClosed = false
@@ -57,7 +60,7 @@ class RowParts implements Parts {
     while (!this.#ahead && !this.#failure)
     const part = this.#ahead
     this.#ahead = null
-    // What was written before a failure is recorded first.
+    // Rows written before a failure are recorded first.
     if (!part) throw this.#failure?.error
     await this.#output.sync()
     return part
@@ -69,7 +72,7 @@ class RowParts implements Parts {
     await this.#output.close()
   }
 
-  /** Resolves after a time, or as soon as nothing more is written. */
+  /** Resolves after `ms`, or as soon as writing has ended. */
   async #writingFor(ms: number): Promise<void> {
     const over = new AbortController()
     const time = wait(ms, undefined, over).catch(() => undefined)
@@ -94,7 +97,7 @@ class RowParts implements Parts {
   }
 }
 
-/** A single file. It is truncated after the recorded parts. */
+/** Opens a file, and truncates it to the recorded parts. */
 async function fileOutput(path: string, { bytes }: Written): Promise<RowOutput> {
   const handle = await open(path, bytes > 0 ? 'r+' : 'w', 0o600)
   await handle.truncate(bytes)

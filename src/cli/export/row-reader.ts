@@ -11,20 +11,23 @@ const CARRIAGE_RETURN = 0x0d
 const UUID_LENGTH = 36
 const EMPTY = Buffer.alloc(0)
 
-/** Whole rows of an export. */
+/** A sequence of whole rows of an export. */
 export interface Piece extends Omit<Part, 'bytes'> {
-  /** for `Blocks.release` when they are written */
+  /** to be passed to `Blocks.release` once they are written */
   bytes: Buffer
 }
 
 interface OpenRun extends Run {
-  /** what was read of it and not given out */
+  /** bytes that were read and not returned yet */
   held: Buffer
   rows: number
   hasNames: boolean
 }
 
-/** Reads an export of lines in pieces that end with a row. A run that breaks is opened again after its last whole row. */
+/**
+ * Reads an export in a line format, in pieces of whole rows. A run that breaks off is opened again after its last
+ * whole row.
+ */
 export class RowReader {
   readonly #runs: Runs
   readonly #blocks: Blocks
@@ -34,8 +37,8 @@ export class RowReader {
   #run: OpenRun | null = null
 
   /**
-   * @param blocks of the responses
-   * @param isFirst whether nothing was written before, so that CSV begins with the names of its columns
+   * @param blocks memory that the responses are read into
+   * @param isFirst whether nothing was written before, so that CSV needs its header
    */
   constructor(runs: Runs, blocks: Blocks, format: RowFormat, cursor: string | null, isFirst: boolean) {
     this.#runs = runs
@@ -75,7 +78,10 @@ export class RowReader {
     }
   }
 
-  /** Reads at least as much as is held, so that a long row is not searched many times. @returns whether the run is over */
+  /**
+   * Reads at least as much as is held, so that a long row is not searched again for each chunk.
+   * @returns whether the run is over
+   */
   async #readOn(run: OpenRun): Promise<boolean> {
     const held = run.held.length
     do {
@@ -86,13 +92,13 @@ export class RowReader {
     return false
   }
 
-  /** The whole rows before the last one, which may not be; null if there are none. */
+  /** Takes all rows but the last, which may be incomplete; null if there are none. */
   #cut(run: OpenRun): Piece | null {
     const bytes = run.held
     const end = lastRowStart(bytes, this.#format)
     const namesEnd = run.hasNames ? bytes.indexOf(LINE_FEED) + 1 : 0
     if (end <= namesEnd) return null
-    // A copy, as the block is used again once the piece is written.
+    // Copied, because the block is reused once the piece is written.
     run.held = Buffer.from(bytes.subarray(end))
     const rows = this.#withoutNames(run, bytes.subarray(0, end))
     return { ...rows, next: cursorAfter(lastIdIn(rows.bytes, this.#format)), isLast: false, pending: run.pending }
@@ -104,11 +110,11 @@ export class RowReader {
     const bytes = run.held
     if (bytes.length > 0 && bytes.at(-1) !== LINE_FEED) throw new Error('The export ended in the middle of a row.')
     const rows = this.#withoutNames(run, bytes)
-    // Events that were pending when the run began may be stored by now.
+    // Events that were pending when the run began may have been stored since.
     return { ...rows, next, isLast: pending === 0 || run.rows === 0, pending }
   }
 
-  /** Every run of CSV begins with the names of the columns; the output has them once. */
+  /** Removes the CSV header that every run begins with, because the output has it already. */
   #withoutNames(run: OpenRun, bytes: Buffer): Pick<Piece, 'bytes' | 'rows'> {
     const namesEnd = run.hasNames ? bytes.indexOf(LINE_FEED) + 1 : 0
     run.hasNames = false
@@ -119,9 +125,9 @@ export class RowReader {
 }
 
 /**
- * Whether a row starts at this place, which is behind a line feed. A row of CSV starts with a quoted UUID. In a quoted
- * cell, which may have line feeds too, a quote is followed by another one or ends the cell: what comes then is a
- * comma or the end of the line. So the two bytes tell, without the quotes before them being counted.
+ * Whether a row starts at `at`, which follows a line feed. A row of CSV starts with a quoted UUID. Inside a quoted
+ * cell, which may contain line feeds, a quote is doubled, or it ends the cell and a comma or line end follows. So the
+ * byte after a quote decides, and earlier quotes need not be counted.
  */
 function startsRow(bytes: Buffer, at: number, format: RowFormat): boolean {
   if (format !== 'csv') return at < bytes.length
@@ -129,7 +135,7 @@ function startsRow(bytes: Buffer, at: number, format: RowFormat): boolean {
   return bytes[at] === QUOTE && after !== undefined && after !== QUOTE && after !== COMMA && after !== CARRIAGE_RETURN
 }
 
-/** Where the last row starts; 0 if none after the first is known. */
+/** Finds the start of the last row; 0 if only the first is known. */
 function lastRowStart(bytes: Buffer, format: RowFormat): number {
   for (let end = bytes.length; end > 0; ) {
     const at = bytes.lastIndexOf(LINE_FEED, end - 1)
@@ -140,7 +146,7 @@ function lastRowStart(bytes: Buffer, format: RowFormat): number {
   return 0
 }
 
-/** The rows in bytes that start with one and end with one. */
+/** Counts the rows in bytes that hold only whole rows. */
 function countRows(bytes: Buffer, format: RowFormat): number {
   if (bytes.length === 0) return 0
   let rows = 1
@@ -150,7 +156,7 @@ function countRows(bytes: Buffer, format: RowFormat): number {
   return rows
 }
 
-/** The eventId of the last of these rows. */
+/** Reads the eventId of the last of these rows. */
 function lastIdIn(bytes: Buffer, format: RowFormat): string {
   const row = bytes.subarray(lastRowStart(bytes, format))
   // The first cell is the eventId in quotes.

@@ -4,10 +4,10 @@ import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
 import { parseCursor } from '../../model/cursor.js'
 
-/** About six minutes of pauses, as for an import. */
+/** About six minutes of pauses in all, as for an import. */
 const EXPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
 
-/** The service may look for the first event of a filter for 100 s. */
+/** The service may take 100 s to find the first event that matches a filter. */
 const SILENCE_MS = 120_000
 
 /** Which events are exported; an undefined property does not restrict them. */
@@ -20,7 +20,7 @@ export interface Filter {
   to?: string | undefined
 }
 
-/** A run of the project's events that is still coming. */
+/** A run of the project's events that is still being received. */
 export interface Run extends Pick<RowStream, 'chunks'> {
   /** the cursor after its last row */
   next: string
@@ -37,7 +37,7 @@ export class Runs {
   readonly #filter: Filter
   readonly #end = new AbortController()
 
-  /** @param signal ends all reads */
+  /** @param signal aborts all reads */
   constructor(connection: Connection, format: RowFormat, filter: Filter, signal: AbortSignal) {
     this.#connection = connection
     this.#format = format
@@ -47,31 +47,31 @@ export class Runs {
   }
 
   /**
-   * Opens the run from a cursor on, in one attempt.
-   * @param limit the most rows; null for all
+   * Opens the run that begins at a cursor, in one attempt.
+   * @param limit maximum number of rows; null for all
    * @throws TallyhouseError
    */
   async open(cursor: string | null, limit: number | null): Promise<Run> {
     return await this.#send('GET', { format: this.#format, cursor, limit })
   }
 
-  /** Retries what reads of a run until it succeeds, fails permanently, or no attempt is left. */
+  /** Retries a read of a run until it succeeds, fails permanently, or no attempt is left. */
   async retried<T>(read: () => Promise<T>): Promise<T> {
     return await retry(read, EXPORT_RETRY, this.#end.signal)
   }
 
   /**
-   * Whether the service counts no more events from `since` on and before `next` than `rows`. Fewer are not known from
-   * none missing, as events may have been deleted.
+   * Whether the service counts at most `rows` events between the cursors `since` and `next`. Fewer are fine, because
+   * events may have been deleted.
    */
   async areAll(rows: number, since: string | null, next: string): Promise<boolean> {
     if (rows === 0 || rows > MAX_EXPORT) return true
     const after = await this.retried(() => this.#send('HEAD', { cursor: since, limit: rows }))
     // Ids sort in the order of acceptance.
-    return !after.hasMore || idOf(after.next) >= idOf(next)
+    return !after.hasMore || decodeCursor(after.next) >= decodeCursor(next)
   }
 
-  /** Ends what is being read. */
+  /** Aborts all reads. */
   close(): void {
     this.#end.abort()
   }
@@ -89,6 +89,6 @@ export class Runs {
   }
 }
 
-function idOf(cursor: string): string {
+function decodeCursor(cursor: string): string {
   return parseCursor(cursor)?.id ?? ''
 }

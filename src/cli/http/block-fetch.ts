@@ -1,20 +1,20 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Fetch, FetchResponse } from '../../client/connection.js'
 import type { Blocks } from './blocks.js'
-import { type Framing, framingOf } from './framing.js'
+import { chooseFraming, type Framing } from './framing.js'
 import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
 
 /** Blocks that are read before the reader asks for them. */
 const READ_AHEAD = 2
-/** A block with less room is full. A socket gives about as much at a time. */
+/** A block with less room counts as full. A socket delivers about this much at a time. */
 const MIN_ROOM_BYTES = 64 * 1024
-/** For how long a reader waits for a full block. Then it gets what is there. */
+/** How long a reader waits for a full block before it gets a partial one. */
 const PATIENCE_MS = 500
 const EMPTY = Buffer.alloc(0)
 
 /**
- * A `fetch` for GET and HEAD that reads the socket into large blocks; each call has a connection of its own. Other clients
- * make new buffers for every 64 KiB of a response.
+ * A `fetch` for GET and HEAD that reads the socket into large blocks; each call has a connection of its own. Other
+ * clients allocate a buffer for every 64 KiB of a response.
  *
  * The reader of a body may release its chunks.
  */
@@ -31,7 +31,7 @@ class BlockCall {
   readonly #signal: AbortSignal
   #head = ''
   #framing: Framing | null = null
-  /** being filled, from #start on; what is before it was given out as a copy */
+  /** the block being filled, from #start on; earlier bytes were given out as a copy */
   #block: Buffer
   #start = 0
   #at = 0
@@ -39,7 +39,7 @@ class BlockCall {
   #failure: { error: unknown } | null = null
   #socket: Socket | null = null
   #onHead: (head: Head) => void = () => undefined
-  /** tells the reader that there is something for it */
+  /** wakes the reader when it can go on */
   #wake: () => void = () => undefined
 
   constructor(blocks: Blocks, method: string, signal: AbortSignal) {
@@ -80,12 +80,15 @@ class BlockCall {
       this.#signal.removeEventListener('abort', abort)
       this.#end(null)
     })
-    // Nothing is read by it, but it ends with the connection.
+    // `onread` gets the bytes, so nothing flows here, but only a flowing socket emits its end.
     socket.resume()
     return socket
   }
 
-  /** Takes bytes that were read into the block. @returns whether to read on */
+  /**
+   * Handles bytes that were read into the block.
+   * @returns whether to read on
+   */
   #take(bytes: number): boolean {
     try {
       const end = this.#at + bytes
@@ -101,7 +104,7 @@ class BlockCall {
       return false
     }
     if (this.#block.length - this.#at >= MIN_ROOM_BYTES) {
-      // A reader that has waited long takes it.
+      // A reader that has lost its patience takes the partial block.
       this.#wake()
       return true
     }
@@ -127,11 +130,11 @@ class BlockCall {
     this.#head = ''
     const rest = end - bodyStart
     if (head.status < 200) {
-      // An interim response comes before the response.
+      // This was an interim response; the final one follows.
       if (rest > 0) this.#takeHead(rest)
       return
     }
-    this.#framing = framingOf(this.#method, head.status, head.headers)
+    this.#framing = chooseFraming(this.#method, head.status, head.headers)
     this.#at = this.#framing.take(this.#block, 0, rest)
     this.#onHead(head)
   }
@@ -156,7 +159,7 @@ class BlockCall {
       return { done: false, value: full }
     }
     if (this.#at > this.#start) {
-      // The socket may be reading into the rest of the block.
+      // Copied, because the socket may be reading into the rest of the block.
       const value = Buffer.from(this.#block.subarray(this.#start, this.#at))
       this.#start = this.#at
       return { done: false, value }
@@ -169,12 +172,12 @@ class BlockCall {
     return { done: true }
   }
 
-  /** Whether there is something for the reader, were it only the end. */
+  /** Whether the reader can go on: with bytes, or because the body is over. */
   #hasMore(): boolean {
     return this.#full.length > 0 || this.#failure !== null || this.#framing?.isOver === true
   }
 
-  /** Resolves when a block is full, or the body is over, or after a while when there are some bytes. */
+  /** Resolves when a block is full or the body is over, or when PATIENCE_MS is over and there are some bytes. */
   #untilFull(): Promise<void> {
     return new Promise((resolve) => {
       let isLate = false

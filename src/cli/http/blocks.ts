@@ -1,10 +1,10 @@
-/** What a socket is read into at a time, and a file written from: more than a processor's cache holds is slower. */
+/** Size of the blocks between a socket and a file. Larger blocks than a processor's cache holds are slower. */
 export const BLOCK_BYTES = 1024 * 1024
-/** Before each block, for the beginning of a row whose end it has. */
+/** Room before each block for the beginning of a row that ends in it. */
 const ROOM_BYTES = 16 * 1024
 const MAX_FREE = 8
 
-/** Memory for what an export reads, used again and again: fresh memory costs more than the bytes that are copied into it. */
+/** Reusable memory for the bytes that an export reads. Allocating it anew would cost more than copying into it. */
 export class Blocks {
   readonly #ours = new WeakSet<ArrayBufferLike>()
   readonly #free: ArrayBuffer[] = []
@@ -17,12 +17,12 @@ export class Blocks {
 
   /** Call it once for each block, after the last read of its bytes. Other buffers are ignored. */
   release({ buffer }: Uint8Array): void {
-    // Until it is taken again, it is not known any more, so a second release does nothing.
+    // Forgotten until it is taken again, so that a second release has no effect.
     if (!this.#ours.delete(buffer)) return
     if (this.#free.length < MAX_FREE) this.#free.push(buffer as ArrayBuffer)
   }
 
-  /** One buffer with all of the bytes. Nothing but `rest` is copied if there is room for it before a block. */
+  /** Joins both into one buffer. Only `rest` is copied if it fits into the room before the block. */
   join(rest: Buffer, bytes: Buffer): Buffer {
     if (rest.length === 0) return bytes
     const start = bytes.byteOffset - rest.length

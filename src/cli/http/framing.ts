@@ -2,16 +2,16 @@ import type { FetchHeaders } from '../../client/connection.js'
 
 const CARRIAGE_RETURN = 0x0d
 const LINE_FEED = 0x0a
-/** A length in hexadecimal, its extensions and a trailer are far shorter. */
+/** Far longer than a chunk size with extensions, or a trailer field, needs. */
 const MAX_LINE_BYTES = 16 * 1024
 
-/** Finds the bytes of a body among those that a socket gives. */
+/** Separates a body from the rest of the bytes on a connection. */
 export interface Framing {
   /** whether the body is complete */
   readonly isOver: boolean
   /**
-   * Moves the bytes of the body to the front of what was read.
-   * @returns where they end
+   * Moves the bytes of the body to `start`, without those of the framing.
+   * @returns the offset after them
    * @throws Error if it is not HTTP
    */
   take(bytes: Buffer, start: number, end: number): number
@@ -19,8 +19,8 @@ export interface Framing {
   end(): void
 }
 
-/** The framing of a response with these headers (RFC 9112, 6.3). */
-export function framingOf(method: string, status: number, headers: FetchHeaders): Framing {
+/** Chooses the framing of a response by its headers (RFC 9112, 6.3). */
+export function chooseFraming(method: string, status: number, headers: FetchHeaders): Framing {
   if (method === 'HEAD' || status === 204 || status === 304) return new LengthFraming(0)
   const encoding = headers.get('transfer-encoding')
   if (encoding?.toLowerCase() === 'chunked') return new ChunkedFraming()
@@ -31,7 +31,7 @@ export function framingOf(method: string, status: number, headers: FetchHeaders)
   return new LengthFraming(Number(length))
 }
 
-/** A body of a known length; one of infinite length ends with its connection. */
+/** A body of known length. An infinite length means that it ends with the connection. */
 class LengthFraming implements Framing {
   #left: number
 
@@ -58,11 +58,11 @@ class LengthFraming implements Framing {
 
 /** A body in chunks, each after a line with its length (RFC 9112, 7.1). */
 class ChunkedFraming implements Framing {
-  /** what comes next: the line of a length, bytes of a chunk, the line end after it, a line of the trailer, nothing */
+  /** what is expected next */
   #state: 'length' | 'bytes' | 'end of bytes' | 'trailer' | 'over' = 'length'
-  /** of the chunk */
+  /** bytes left of the chunk */
   #left = 0
-  /** the beginning of a line whose end is not there yet */
+  /** a line whose end has not arrived yet */
   #line = ''
 
   get isOver(): boolean {
@@ -90,7 +90,10 @@ class ChunkedFraming implements Framing {
     if (!this.isOver) throw new Error('the response broke off')
   }
 
-  /** Reads a line, or as much as is there of it. @returns where it ends */
+  /**
+   * Reads a line, or as much of it as has arrived.
+   * @returns the offset after it
+   */
   #readLine(bytes: Buffer, start: number, end: number): number {
     const found = bytes.indexOf(LINE_FEED, start)
     const lineEnd = found === -1 || found >= end ? end : found + 1
@@ -119,7 +122,7 @@ class ChunkedFraming implements Framing {
   }
 }
 
-/** With the code that Node's parser has for it. */
+/** Makes an error with the code that Node's own HTTP parser uses. */
 export function notHttp(what: string): Error {
   return Object.assign(new Error(`the response has ${what}`), { code: 'HPE_INVALID_CONSTANT' })
 }

@@ -3,14 +3,14 @@ import type { FetchHeaders } from '../../client/connection.js'
 const LINE_END = '\r\n'
 
 /**
- * The header fields of a response, found when they are asked for: of most responses nobody asks for more than three. With
- * the first `Headers`, Node loads the whole of its `fetch`, which takes longer than a small command.
+ * The header fields of a response, parsed on demand, because usually no more than three are read. Creating a
+ * `Headers` makes Node load all of its `fetch`, which takes longer than a small command.
  */
 export class HeaderFields implements FetchHeaders {
   readonly #text: string
   readonly #lowerCase: string
 
-  /** @param text each field with a line end before it */
+  /** @param text the fields, each with a line end before it */
   constructor(text: string) {
     this.#text = text
     this.#lowerCase = text.toLowerCase()

@@ -6,13 +6,13 @@ import { TallyhouseError } from '../../client/errors.js'
 import { notHttp } from './framing.js'
 import { HeaderFields } from './header-fields.js'
 
-/** What ends the head of a response. */
+/** Ends the head of a response. */
 export const HEAD_END = '\r\n\r\n'
 const MAX_HEAD_BYTES = 64 * 1024
-/** A response is not decompressed. Some firewalls refuse a request that names no program. */
+/** Responses are not decompressed here, and some firewalls refuse requests without a user agent. */
 const OWN_FIELDS = 'accept-encoding: identity\r\nuser-agent: tallyhouse\r\n'
 const STATUS_LINE = /^HTTP\/1\.([01]) (\d{3})(?: [^\r\n]*)?(?=\r\n|$)/
-/** A line without a colon, or with nothing before it. */
+/** Matches a line without a field name. */
 const NAMELESS = /\r\n(?![^:\r\n]+:)/
 const NOT_OF_A_VALUE = /[^\t -~\x80-\xff]/
 
@@ -24,21 +24,21 @@ export interface Head {
   isLasting: boolean
 }
 
-/** Connects to the server of a URL; with TLS, if the URL says so. */
+/** Connects to the server of a URL, with TLS for https. */
 export function openSocket(url: URL, options: Partial<NetConnectOpts> = {}): Socket {
   const { hostname, port } = urlToHttpOptions(url)
   const isSecure = url.protocol === 'https:'
   const address = { ...options, host: hostname ?? '', port: Number(port || (isSecure ? 443 : 80)) }
-  return isSecure ? connectTls({ ...address, servername: nameOf(hostname) }) : connect(address)
+  return isSecure ? connectTls({ ...address, servername: toServerName(hostname) }) : connect(address)
 }
 
-/** What a TLS server is asked for; an address is not a name. */
-function nameOf(hostname: string | null | undefined): string {
+/** Returns the server name for TLS; empty for an IP address, which is not a name. */
+function toServerName(hostname: string | null | undefined): string {
   return hostname && !/^[\d.]+$|:/.test(hostname) ? hostname : ''
 }
 
 /**
- * @param length of the body, if there is one
+ * @param length of the body in bytes, if there is one
  * @returns Latin-1
  * @throws TypeError for a header that cannot be sent
  */
@@ -51,14 +51,14 @@ export function requestHead(method: string, url: URL, headers: Record<string, st
   return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`
 }
 
-/** @throws Error if a response cannot begin so, or has no end of its head so far and is too long */
+/** @throws Error if this is not the beginning of a response, or the head is too long */
 export function checkBeginning(head: string): void {
   if (!'HTTP/'.startsWith(head.slice(0, 5))) throw notHttp('no status')
   if (head.length > MAX_HEAD_BYTES) throw notHttp('too many headers')
 }
 
 /**
- * @param text up to HEAD_END
+ * @param text the head without HEAD_END
  * @throws TallyhouseError if a proxy compressed the response
  */
 export function parseHead(text: string): Head {

@@ -1,23 +1,24 @@
 /**
- * The HTTP/1.1 client of the commands that move much data, in this folder: `HttpTransport` for many small responses (imports,
- * the demo), `blockFetch` for large ones (exports). On an embedded service with two cores, undici's `Pool` made imports of a
- * million events 18 % slower, with pipelining 32 %, and exports to a file 27 to 40 %. It follows no redirects, decompresses
- * nothing, and speaks no HTTP/2. See docs/decisions/013-command-http-client.md.
+ * This folder holds the HTTP/1.1 client of commands that transfer a lot of data: `HttpTransport` for many small
+ * responses (imports, the demo), `blockFetch` for large ones (exports). On an embedded service with two cores,
+ * undici's `Pool` made imports of a million events 18 % slower, with pipelining 32 %, and exports to a file 27 to 40
+ * %. It follows no redirects, decompresses nothing, and speaks no HTTP/2. See
+ * docs/decisions/013-command-http-client.md.
  */
 
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Fetch, FetchHeaders, FetchResponse } from '../../client/connection.js'
-import { type Framing, framingOf, notHttp } from './framing.js'
+import { chooseFraming, type Framing, notHttp } from './framing.js'
 import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
 
-/** What a connection reads at a time. Node would make a buffer of this size for each read. */
+/** Read buffer of a connection. Node would allocate one of this size for each read. */
 const READ_BYTES = 64 * 1024
 const NOTHING = Buffer.alloc(0)
 
-/** A `fetch` with keep-alive connections for small responses, which are read whole. */
+/** A `fetch` with keep-alive connections, for small responses, which are buffered. */
 export class HttpTransport {
   readonly #wires = new Set<Wire>()
-  /** of the last call, which is mostly that of the next one, too */
+  /** of the last call, cached because the next one usually has the same */
   #address = { text: '', url: new URL('http://localhost') }
 
   /** Does not follow redirects. */
@@ -49,18 +50,18 @@ interface Request {
   signal: AbortSignal
 }
 
-/** A request whose response is not complete. */
+/** A request whose response is not complete yet. */
 interface WaitingRequest extends Request {
   resolve(response: FetchResponse): void
   reject(error: unknown): void
 }
 
-/** A connection, on which there is one call at a time. */
+/** A connection for one call at a time. */
 class Wire {
   readonly origin: string
   readonly #socket: Socket
   #waiting: WaitingRequest | null = null
-  /** of the response, as much as there is of it */
+  /** of the response so far */
   #text = ''
   #head: Head | null = null
   #framing: Framing | null = null
@@ -74,7 +75,7 @@ class Wire {
       callback: (length, bytes) => this.#take(Buffer.from(bytes.subarray(0, length))),
     }
     this.#socket = openSocket(url, { noDelay: true, onread })
-    // Nothing is read by it, but it ends with the connection.
+    // `onread` gets the bytes, so nothing flows here, but only a flowing socket emits its end.
     this.#socket.resume()
     this.#socket.on('error', (error) => this.#end(error))
     this.#socket.on('close', () => {
@@ -120,7 +121,7 @@ class Wire {
     }
   }
 
-  /** @returns the bytes behind the head, if that is complete */
+  /** @returns the bytes after the head, if it is complete */
   #takeHead(chunk: Buffer, method: string): Buffer {
     const before = this.#text.length
     this.#text += chunk.toString('latin1')
@@ -132,10 +133,10 @@ class Wire {
     const head = parseHead(this.#text.slice(0, headEnd))
     this.#text = ''
     const rest = chunk.subarray(headEnd + HEAD_END.length - before)
-    // An interim response comes before the response.
+    // This was an interim response; the final one follows.
     if (head.status < 200) return rest.length > 0 ? this.#takeHead(rest, method) : rest
     this.#head = head
-    this.#framing = framingOf(method, head.status, head.headers)
+    this.#framing = chooseFraming(method, head.status, head.headers)
     return rest
   }
 
@@ -161,7 +162,10 @@ class Wire {
     }
   }
 
-  /** Makes the connection free for the next request. @returns what waits for the response to the last one */
+  /**
+   * Frees the connection for the next request.
+   * @returns the request that it was busy with
+   */
   #takeWaiting(): WaitingRequest | null {
     const waiting = this.#waiting
     waiting?.signal.removeEventListener('abort', this.#abort)

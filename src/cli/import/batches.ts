@@ -4,10 +4,10 @@ import type { EventSource } from './event-source.js'
 import type { InputOffset, Row, RowReader } from './lines.js'
 import type { PeopleChange, VendorOutcome } from './vendor-rows.js'
 
-/** The most that a batch may hold. With the same limits, an input always gives the same batches. */
+/** Limits of a batch. With the same limits, an input is always cut into the same batches. */
 export interface BatchLimits {
   events: number
-  /** of the body; a larger event becomes a batch of its own */
+  /** of the body; a larger event gets its own batch */
   bytes: number
 }
 
@@ -18,7 +18,7 @@ export interface Reject {
   row: string
 }
 
-/** Consecutive rows: the body of a call that sends their events, and the rows that are not events. */
+/** Consecutive rows: a body with their events, and the rows that are not events. */
 export interface Batch {
   /** from 0, over the whole input */
   index: number
@@ -30,13 +30,13 @@ export interface Batch {
   rejects: Reject[]
   /** whether all of its events are known to have an `insert_id` */
   haveIds: boolean
-  /** what its rows say about people, in order */
+  /** changes of profiles and aliases from its rows, in order */
   people: (PeopleChange & { line: number; hasEvent: boolean })[]
   /** rows that were never meant to be events */
   skipped: number
-  /** cells that are not of the type that was guessed for their column, by its name */
+  /** number of cells without the type that was guessed for their column, by column */
   misfits: Record<string, number>
-  /** the place after its last row */
+  /** the offset after its last row */
   end: InputOffset
 }
 
@@ -45,15 +45,15 @@ const MAX_REJECTS = 1000
 const MAX_PEOPLE = 1000
 const SHOWN_ROW_BYTES = 2000
 
-/** What turns bytes into rows, and rows into events. */
+/** Turns bytes into rows, and rows into events. */
 interface RowParts {
   reader: RowReader
   source: EventSource
 }
 
-/** Collects events into the bodies of batch calls. Consecutive rows that are sent verbatim are copied in one piece. */
+/** Collects events into the bodies of batch calls. Consecutive rows that are sent verbatim are copied together. */
 export class Batches {
-  /** rows may keep the chunks that they are in */
+  /** rows may refer to earlier chunks, so the chunks must stay valid */
   readonly isBrief = false
   readonly #reader: RowReader
   readonly #source: EventSource
@@ -70,7 +70,7 @@ export class Batches {
   #skipped = 0
   #misfits: Batch['misfits'] = {}
   #end: InputOffset
-  /** rows to copy, which follow each other with one byte in between */
+  /** consecutive rows to copy, one byte apart */
   #run: { raw: Buffer; start: number; end: number } | null = null
 
   /**
@@ -86,14 +86,14 @@ export class Batches {
     this.#begin()
   }
 
-  /** @throws Error if the input cannot be read to its end */
+  /** @throws Error if the input cannot be read to the end */
   async *read(chunks: AsyncIterable<Buffer> | Iterable<Buffer>): AsyncGenerator<Batch> {
     for await (const chunk of chunks) yield* this.#take(this.#reader.read(chunk))
     yield* this.#take(this.#reader.end())
     if (this.#hasRows()) yield this.#close()
   }
 
-  /** Returns the body of a batch that was sent, so that its buffer is used again. */
+  /** Returns the body of a batch that was sent, so that its buffer can be reused. */
   release({ body }: Pick<Batch, 'body'>): void {
     this.#spare.push(Buffer.from(body.buffer))
   }
@@ -125,7 +125,7 @@ export class Batches {
       this.#end.line = row.next.line
       if (this.#rejects.length === MAX_REJECTS || this.#isFullOfPeople()) yield this.#close()
     }
-    // The next rows come from another buffer.
+    // The next rows are in another buffer.
     this.#copyRun()
   }
 

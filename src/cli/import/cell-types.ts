@@ -1,32 +1,35 @@
 import { toMilliseconds } from '../../vendors/time.js'
 import { localMilliseconds } from './local-time.js'
 
-/** What the cells of a column may be taken for. */
+/** Types that the cells of a column may have. */
 export const CELL_TYPES = ['text', 'number', 'boolean', 'date'] as const
 export type CellTypeName = (typeof CELL_TYPES)[number]
 
 export interface CellType {
   name: CellTypeName
-  /** whether the command says so; otherwise it was guessed, and a cell that does not fit stays text */
+  /** whether the user named the type; otherwise it was guessed, and a cell that does not fit stays text */
   isGiven: boolean
-  /** of dates without one */
+  /** zone of dates that have none */
   zone?: string | undefined
 }
 
-/** By the name of the column. */
+/** Types by column name. */
 export type CellTypes = ReadonlyMap<string, CellType>
 
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 /** A number that people write, but JSON does not. */
 const DECIMAL = /^([+-]?)0*(\d*)(\.\d+)?$/
-/** Excel writes long numbers so, without their last digits: phone numbers and ids, but no prices. */
+/**
+ * Excel shortens long numbers like this and drops their last digits. Such numbers are phone numbers or ids, never
+ * prices.
+ */
 const SHORTENED = /E\+\d+$/
-/** Digits that every reader of a JSON number keeps; more of them are an id, not an amount. */
+/** Significant digits that every JSON parser preserves. A longer number is an id, not an amount. */
 const SURE_DIGITS = 15
 const TRUE = ['true', 'yes', 't', 'y', '1']
 const FALSE = ['false', 'no', 'f', 'n', '0']
 
-/** Guesses the type of a column from its cells, without the empty ones. A mixed column is text. */
+/** Guesses the type of a column from its non-empty cells. A mixed column is text. */
 export function guessType(cells: readonly string[]): CellTypeName {
   if (cells.length === 0) return 'text'
   if (cells.every(isSureNumber)) return 'number'
@@ -35,10 +38,10 @@ export function guessType(cells: readonly string[]): CellTypeName {
 }
 
 /**
- * The JSON text of a cell. Numbers keep their spelling. A date keeps it too, unless the command says that it is one: then it
- * becomes the time in UTC, as ISO 8601.
+ * Converts a cell to JSON text. Numbers keep their spelling. Dates do too, unless the user named the type: then they
+ * become ISO 8601 in UTC.
  * @param cell not empty
- * @returns null if the cell is not of this type
+ * @returns null if the cell does not have this type
  */
 export function cellText(cell: string, { name, isGiven, zone }: CellType): string | null {
   const text = cell.trim()

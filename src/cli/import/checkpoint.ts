@@ -10,30 +10,30 @@ const VERSION = 2
 /** The progress of an import, kept in a file next to its input, so that the import can be killed at any time and resume. */
 export interface ImportState {
   version: typeof VERSION
-  /** random; with the number of a batch it is the batch's `Idempotency-Key` */
+  /** random; the `Idempotency-Key` of a batch is this and the batch's number */
   importId: string
   /** the service, and a digest of its key */
   url: string
   key: string
   input: Fingerprint
-  /** the options that decide what the batches contain: a batch that is retried must be the same */
+  /** the options that decide what the batches contain, because a retried batch must be the same */
   options: unknown
-  /** what was found out about the input when the import began */
+  /** what was guessed about the input when the import began */
   guesses: Guesses
-  /** whether its batches are lines as they are */
+  /** whether batches are unchanged lines of the input */
   lines: boolean
   /** when it began, epoch ms */
   begunAt: number
-  /** the batches that were acknowledged, from the first one, without a gap */
+  /** acknowledged batches, from the first one up to the first gap */
   done: Done
   /**
-   * Batches before `upTo` may have been sent, none of them before `at` (ISO 8601). In the order of the batches, without
-   * those that are done.
+   * Batches before `upTo` may have been sent, but not before `at` (ISO 8601). In the order of batches, without those
+   * in `done`.
    */
   sent: { upTo: number; at: string }[]
   /** Whether the input's compressed data was truncated; a longer file with the same beginning can resume the import. */
   isCut?: boolean
-  /** when its undo was begun, ISO 8601; it cannot be resumed then */
+  /** when an undo began, ISO 8601; the import cannot be resumed after that */
   undoneSince?: string
   /** when the last batch was acknowledged, otherwise null */
   finishedAt: string | null
@@ -43,19 +43,19 @@ export interface Done extends InputOffset {
   batches: number
   accepted: number
   rejected: number
-  /** rows that were skipped, because they are not events */
+  /** skipped rows, which were never meant to be events */
   skipped: number
-  /** changes of profiles */
+  /** profile changes that were made */
   profiles: number
-  /** cells that are not of the type that was guessed, by column */
+  /** number of cells without the guessed type, by column */
   misfits: Record<string, number>
-  /** events that the service had before the import began */
+  /** events that the service already had when the import began */
   known: number
-  /** changes and aliases that were refused, of rows that are stored as events */
+  /** refused changes and aliases of rows whose events are stored */
   refused: number
-  /** events that may be stored in batches whose ids are not known, see `StoredBatches` */
+  /** events that may be stored in batches with unknown ids, see `StoredBatches` */
   uncertain: number
-  /** bytes of the file of the batches' ids; null for standard input, of whose import nothing is kept */
+  /** bytes of the file with the batches' ids; null for standard input, which keeps no files */
   storedBytes: number | null
   /** bytes of the rejects file that belong to these batches */
   rejectsBytes: number
@@ -65,19 +65,22 @@ export interface Done extends InputOffset {
 export interface Fingerprint {
   bytes: number
   modifiedAt: string
-  /** SHA-256 of its first and its last 64 KiB, hexadecimal */
+  /** SHA-256 of its first and last 64 KiB, hexadecimal */
   digest: string
 }
 
-/** Batches that are recorded as sent at a time, so that one write of the file serves many of them. */
+/** Number of batches that are recorded as sent together, to save writes of the file. */
 const RECORDED_BATCHES = 64
-/** How often acknowledged batches are recorded. Those since the last time are sent again after a crash, which is harmless. */
+/**
+ * How often acknowledged batches are recorded. After a crash, those since the last time are sent again, which is
+ * harmless.
+ */
 const SAVE_MS = 1000
 const FINGERPRINT_BYTES = 64 * 1024
-/** The service remembers a key for 24 h; an hour is left for clock differences and for the retries. */
+/** The service remembers a key for 24 h. This leaves an hour for clock differences and retries. */
 const KEY_LIFE_MS = 23 * 60 * 60 * 1000
 
-/** @param bytes of the file to look at; default: all of it */
+/** @param bytes how much of the file to use; default: all of it */
 export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER): Promise<Fingerprint> {
   const handle = await open(path)
   try {
@@ -126,13 +129,13 @@ export async function readImport(path: string): Promise<{ state: ImportState | n
   )
 }
 
-/** The number of batches, from the first that is not done, that may have been sent and whose keys have expired since. */
+/** Counts batches after the last acknowledged one that may have been sent and whose keys have expired since. */
 export function expiredBatches({ done, sent }: ImportState, now: number): number {
   const upTo = sent.filter(({ at }) => now - Date.parse(at) > KEY_LIFE_MS).at(-1)?.upTo ?? 0
   return Math.max(upTo - done.batches, 0)
 }
 
-/** Saves the state of a running import. Without a file (for a stream), the state is only kept in memory. */
+/** Keeps the state of a running import, and saves it unless the input is a stream. */
 export class Checkpoint {
   readonly state: ImportState
   readonly #file: Pick<StateFile<ImportState>, 'write'> | null
@@ -152,18 +155,18 @@ export class Checkpoint {
     this.#savedAt = now()
   }
 
-  /** Whether anything may have been sent. If not, there is nothing to resume, and the options may change. */
+  /** Whether anything may have been sent. If not, there is nothing to resume, so the options may change. */
   get isBegun(): boolean {
     return this.state.done.batches > 0 || this.state.sent.length > 0
   }
 
-  /** Resolves when it is on disk that this batch may have been sent. Call it in the order of the batches. */
+  /** Records on disk that this batch may have been sent. Call it in the order of batches. */
   async recordSending(index: number): Promise<void> {
     if (index >= this.#recorded) this.#recordMore()
     await this.#recording
     // After a resumption, later ones may have been sent by the earlier run.
     this.#sent = Math.max(this.#sent, index + 1)
-    // Ahead of the batches that follow, which then do not wait.
+    // Recorded ahead, so that the next batches do not wait.
     if (index === this.#recorded - RECORDED_BATCHES / 2) this.#recordMore()
   }
 
@@ -176,7 +179,7 @@ export class Checkpoint {
     this.state.done = done
     const { sent } = this.state
     while (sent[0] && sent[0].upTo <= done.batches) sent.shift()
-    // A failure is reported by a later save, which contains the same and more.
+    // A later save, which includes this state, will report the failure.
     if (this.#now() - this.#savedAt > SAVE_MS) this.save().catch(() => undefined)
   }
 
@@ -186,7 +189,7 @@ export class Checkpoint {
     await this.save()
   }
 
-  /** To be called when nothing is in flight: if all that was sent was acknowledged, nothing else may be stored. */
+  /** Call this when nothing is in flight. If every batch that was sent is acknowledged, nothing else can be stored. */
   settle(): void {
     if (this.unacknowledged === 0) this.state.sent = []
   }

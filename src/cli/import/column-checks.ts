@@ -2,13 +2,13 @@ import { quote } from './head-text.js'
 import { type FieldNames, OWN_NAMES } from './native-rows.js'
 import type { InputOptions } from './options.js'
 
-/** What delimits cells, besides what the command says. */
+/** Delimiters to suggest if a table seems to have a single column. */
 const DELIMITERS = [',', ';', '\t', '|']
 const SHOWN_NAMES = 20
 const SHOWN_NAME = 60
 
 /**
- * Checks that a table has the columns that the command names, and those without which no row is an event.
+ * Checks that a table has the columns that the options name, and those that every event needs.
  * @param beginning of the input's text
  * @throws Error with a sentence for the user
  */
@@ -31,8 +31,8 @@ export function checkColumns(columns: string[], beginning: Buffer, options: Inpu
 }
 
 /**
- * Checks that the fields of JSON that the command maps are in some row.
- * @param fields that rows of the input's head have
+ * Checks that each JSON field that the options map is in some row.
+ * @param fields of the rows in the input's head
  * @throws Error with a sentence for the user
  */
 export function checkFields(fields: readonly string[], names: FieldNames, input: string): void {

@@ -144,7 +144,7 @@ function described({ accepted, rejected, skipped, profiles, known, refused }: Im
   return `${counted(accepted, 'event')} stored${before}${changes}, ${number(rejected)} rejected${others}${links}`
 }
 
-/** Whether it is the error of an aborted stream or call. */
+/** Whether this is the error of an aborted stream or call. */
 function isAbort(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ABORT_ERR' || error.code === 'aborted')
 }
@@ -161,7 +161,10 @@ async function undo(paths: string[], values: Values, io: CommandIo): Promise<num
   )
 }
 
-/** Shows what would become of the inputs, and talks to no service. @returns the exit code */
+/**
+ * Shows what the inputs would become, without contacting a service.
+ * @returns the exit code
+ */
 async function dryRun(paths: string[], options: InputOptions, io: CommandIo): Promise<number> {
   const { describeDryRun } = await import('./describe-input.js')
   let hasAll = true
@@ -185,7 +188,7 @@ async function readOptions(values: Values, io: CommandIo): Promise<ImportOptions
     ...readInputOptions(values),
     target: await readTarget(values, io),
     parallel: readParallel(values.parallel),
-    unacknowledged: oneOf('--unanswered', values.unanswered, UNACKNOWLEDGED) ?? 'check',
+    unacknowledged: parseChoice('--unanswered', values.unanswered, UNACKNOWLEDGED) ?? 'check',
     stateFile: values.state,
     rejectsFile: values.rejects,
   }
@@ -194,12 +197,12 @@ async function readOptions(values: Values, io: CommandIo): Promise<ImportOptions
 function readInputOptions(values: Values): InputOptions {
   const options: InputOptions = {
     names: readNames(values.map),
-    time: oneOf('--time', values.time, TIME_FORMATS),
+    time: parseChoice('--time', values.time, TIME_FORMATS),
     zone: values['time-zone'],
     event: values.event,
     types: readTypes(values.types),
-    from: oneOf('--from', values.from, Object.keys(VENDORS) as VendorName[]),
-    format: oneOf('--format', values.format, INPUT_FORMATS),
+    from: parseChoice('--from', values.from, Object.keys(VENDORS) as VendorName[]),
+    format: parseChoice('--format', values.format, INPUT_FORMATS),
     delimiter: values.delimiter === 'tab' ? '\t' : values.delimiter,
   }
   for (const name of ['event', 'types', 'time-zone'] as const) {
@@ -251,7 +254,11 @@ function parse(args: string[]) {
   })
 }
 
-function oneOf<Word extends string>(name: string, word: string | undefined, words: readonly Word[]): Word | undefined {
+function parseChoice<Word extends string>(
+  name: string,
+  word: string | undefined,
+  words: readonly Word[],
+): Word | undefined {
   const found = words.find((candidate) => candidate === word)
   if (word !== undefined && !found) throw new UsageError(`${name} must be one of ${words.join(', ')}.`)
   return found

@@ -5,20 +5,20 @@ import { type InputOffset, isBlank, MAX_ROW_BYTES, newRow, type Row, type RowRea
 
 const EMPTY = Buffer.alloc(0)
 
-/** What is known of a table besides its bytes. An import that resumes has to know the same. */
+/** How to read a table. A resumed import must use the same options. */
 export interface CsvOptions {
   delimiter: string
   /** whether the table is known to have stray quotes, see `readRecord` */
   hasStrays: boolean
-  /** by column; the cells of all others are text */
+  /** by column; cells of other columns are text */
   types: CellTypes
 }
 
 /**
- * Reads the records of a CSV table (RFC 4180), in which a quoted cell may contain line ends; `readRecord` says what becomes
- * of a quote that is none. Each record becomes a JSON object with its cells as strings, or as their column's type has it.
- * The first record names the columns and is not a row; neither is one that repeats it, as where several tables were put
- * together. Cells beyond the columns that have a name do not count if they are empty.
+ * Reads the records of a CSV table (RFC 4180), in which a quoted cell may contain line ends; see `readRecord` for
+ * stray quotes. Each record becomes a JSON object with its cells as strings, or converted to their column's type. The
+ * first record names the columns and is not a row; neither is one that repeats it, as in concatenated tables. Empty
+ * cells beyond the named columns are ignored.
  */
 export class CsvReader implements RowReader {
   readonly #row = newRow()
@@ -27,7 +27,7 @@ export class CsvReader implements RowReader {
   /** of the columns */
   #names: Set<string>
   #rest: Buffer = EMPTY
-  /** what follows `#rest` */
+  /** chunks that follow `#rest` */
   #more: Buffer[] = []
   #moreBytes = 0
   /** of the first byte of `#rest` */
@@ -35,7 +35,7 @@ export class CsvReader implements RowReader {
   #line: number
   #strays = 0
 
-  /** @param columns null if the table is read from its beginning */
+  /** @param columns null if reading from the beginning of the table */
   constructor({ offset, line }: InputOffset, options: CsvOptions, columns: string[] | null) {
     this.#offset = offset
     this.#line = line
@@ -44,12 +44,12 @@ export class CsvReader implements RowReader {
     this.#names = new Set(columns)
   }
 
-  /** The names of the columns; null until their record has been read. */
+  /** The column names; null until the header has been read. */
   get columns(): string[] | null {
     return this.#columns
   }
 
-  /** Records so far that have a quote which RFC 4180 does not allow there. */
+  /** Number of records so far with a quote where RFC 4180 does not allow one. */
   get strays(): number {
     return this.#strays
   }
@@ -57,7 +57,7 @@ export class CsvReader implements RowReader {
   *read(chunk: Buffer): Iterable<Row> {
     this.#more.push(chunk)
     this.#moreBytes += chunk.length
-    // A record that did not end in the bytes before is looked at again when they have doubled, so that it costs no more.
+    // An incomplete record is scanned again only when its bytes have doubled, which keeps the time linear.
     if (this.#moreBytes < Math.min(this.#rest.length, MAX_RECORD_BYTES)) return
     yield* this.#rows(this.#joined(), false)
     if (this.#rest.length > MAX_ROW_BYTES) throw tooLong(this.#line + 1)
@@ -100,7 +100,7 @@ export class CsvReader implements RowReader {
 
   #found({ cells }: CsvRecord, place: Pick<Row, 'raw' | 'start' | 'end' | 'line' | 'next'>): Row {
     const row = Object.assign(this.#row, place, { table: null, isUtf8: false, isEmpty: false, misfits: [] as string[] })
-    row.fault = this.#faultOf(cells)
+    row.fault = this.#findFault(cells)
     if (cells?.every((cell) => cell === '')) Object.assign(row, { fault: null, isEmpty: true })
     else if (cells && row.fault === null) this.#fill(row, cells)
     return row
@@ -120,11 +120,11 @@ export class CsvReader implements RowReader {
     return columns
   }
 
-  /** @throws Error if the cells are the names of the columns in another order: what follows would get wrong names */
+  /** @throws Error if the cells are the column names in another order, because later rows would get wrong names */
   #namesColumns(cells: string[], line: number): boolean {
     const columns = this.#columns ?? []
     const first = trimmedName(cells[0])
-    // Of nearly all rows the first cell tells.
+    // Usually the first cell already differs.
     if (cells.length !== columns.length || !this.#names.has(first)) return false
     const names = cells.map(trimmedName)
     if (names.every((name, i) => name === columns[i])) return true
@@ -132,7 +132,7 @@ export class CsvReader implements RowReader {
     throw new Error(`Line ${line} of the CSV is another header line, in another order. Import its tables one by one.`)
   }
 
-  #faultOf(cells: string[] | null): string | null {
+  #findFault(cells: string[] | null): string | null {
     if (!cells) return 'The row is not valid CSV: its quotes do not match.'
     const wanted = this.#columns?.length ?? 0
     return cells.length === wanted ? null : `The row has ${cells.length} cells, but there are ${wanted} columns.`

@@ -9,7 +9,7 @@ const SHOWN_FAULTS = 3
 const FORMAT_NAMES = { ndjson: 'NDJSON', json: 'a JSON array', csv: 'CSV' }
 const PLURALS: Record<CellTypeName, string> = { number: 'numbers', boolean: 'booleans', date: 'dates', text: 'text' }
 
-/** What was found out about an input, one sentence each; nothing where nothing had to be guessed. */
+/** Describes what was guessed about an input, one sentence each; empty if nothing had to be guessed. */
 export function describeInput({ guesses, columns, events }: Inspected, options: InputOptions): string[] {
   const { names, zone } = options
   const sentences: string[] = []
@@ -38,7 +38,7 @@ export function describeInput({ guesses, columns, events }: Inspected, options: 
   return sentences
 }
 
-/** What `--dry-run` prints: what becomes of the beginning of an input. */
+/** Describes what the beginning of an input becomes, for `--dry-run`. */
 export function describeDryRun(name: string, inspected: Inspected, options: InputOptions): string {
   const { format, columns, events, faults, skipped, profiles, rows, isWhole } = inspected
   const { names } = options
@@ -62,7 +62,7 @@ export function describeDryRun(name: string, inspected: Inspected, options: Inpu
   return `${lines.join('\n')}\n`
 }
 
-/** What to say about cells that are not of the type that was guessed. */
+/** Warns about cells that do not have the guessed type. */
 export function describeMisfits(misfits: Record<string, number>, types: Inspected['guesses']['types']): string[] {
   const kinds = new Map(types)
   return Object.entries(misfits).map(([column, count]) => {

@@ -8,18 +8,18 @@ import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './nat
 import { timeText } from './row-times.js'
 import { type VendorOutcome, VendorRows } from './vendor-rows.js'
 
-/** Has the same name in every input. */
+/** Field with the same name in every input. */
 const INSERT_ID = 'insert_id'
 
 /**
- * What became of a row: `verbatim` if it is sent as it is, else its event, what it says about people, or why it is
- * rejected. `skipped` rows were never meant to be events.
+ * The result for a row: `verbatim` if it is sent unchanged, otherwise its event and its changes of profiles, or why
+ * it is rejected. `skipped` rows were never meant to be events.
  */
 export type Outcome = VendorOutcome | { fault: string } | 'verbatim' | 'skipped'
 
 /**
- * Turns rows into events. A row that is a valid event already is sent byte for byte and never parsed. For any other row the
- * field names decide; if it has no field for the properties, all its other fields become the properties.
+ * Turns rows into events. A row that is already a valid event is sent byte for byte and never parsed. Other rows are
+ * mapped by their field names; without a field for the properties, all remaining fields become the properties.
  */
 export class EventSource {
   readonly #options: SourceOptions
@@ -63,16 +63,16 @@ export class EventSource {
 
   #parts(row: JsonRow, format: TimeFormat): EventParts {
     const { names, zone, needsTime } = this.#options
-    const written = row.textOf(names.timestamp)
+    const written = row.readText(names.timestamp)
     if (written !== undefined) this.#firstTime.see(written)
     else if (needsTime)
       throw new RowFault(`The row has no time, in ${JSON.stringify(names.timestamp)}, though others have one.`)
-    const properties = row.textOf(names.properties)
+    const properties = row.readText(names.properties)
     return {
       event: this.#event(row),
       distinct_id: this.#name(row, names.distinct_id, OWN_NAMES.distinct_id),
       timestamp: written === undefined ? undefined : timeText(written, format, zone, row.isTable),
-      insert_id: row.nameOf(INSERT_ID),
+      insert_id: row.readName(INSERT_ID),
       properties: row.has(names.properties)
         ? row.isTable
           ? unquoted(properties)
@@ -81,15 +81,15 @@ export class EventSource {
     }
   }
 
-  /** A row without a name of its event gets the one that the command gives. */
+  /** Returns the event's name, or the default of `--event`. */
   #event(row: JsonRow): unknown {
     const name = this.#name(row, this.#options.names.event, OWN_NAMES.event)
     const isMissing = name === undefined || name === null || name === ''
     return isMissing ? (this.#options.event ?? name) : name
   }
 
-  /** A field that the command maps may hold a number, as ids do; one with the API's own name must be a string. */
+  /** A field that the options map may hold a number, such as an id; one with the API's own name must be a string. */
   #name(row: JsonRow, name: string, own: string): unknown {
-    return name === own ? row.value(name) : row.nameOf(name)
+    return name === own ? row.value(name) : row.readName(name)
   }
 }

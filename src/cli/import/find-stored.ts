@@ -12,22 +12,21 @@ import { IMPORT_RETRY } from './send.js'
 export const UNACKNOWLEDGED = ['check', 'send', 'skip'] as const
 export type Unacknowledged = (typeof UNACKNOWLEDGED)[number]
 
-/** If more than this part of a batch is found together, the batch was stored and has been changed since. */
+/** If more than this share of a batch is found together, the batch was stored and then changed. */
 const RECOGNIZED = 0.5
 
 /**
- * Looks a batch up in the events of the service. A batch is stored as one entry with consecutive event ids, so all of its
- * events must be there, in order. If the input contains the same batch twice, event by event, one is mistaken for the
- * other.
- * @returns its place; null if it is not stored
- * @throws Error if it was stored and has been changed since, or the store is behind
+ * Looks for a batch among the service's events. A batch is stored as one entry with consecutive event ids, so all of
+ * its events must be there, in order. If the input contains two identical batches, one can be mistaken for the other.
+ * @returns its position; null if it is not stored
+ * @throws Error if it was stored and then changed, or if the store has not caught up
  */
 export async function findStored(
   connection: Connection,
   batch: Batch,
   signal: AbortSignal,
 ): Promise<BatchPlace | null> {
-  const events = eventsOf(batch)
+  const events = readEventTexts(batch)
   const seen = new Set<bigint>()
   for (const index of new Set([0, events.length - 1])) {
     for (const place of await findLike(connection, events[index] ?? '', index, signal)) {
@@ -46,7 +45,7 @@ export async function findStored(
   return null
 }
 
-/** The places of events that look like this one and have this index in their entry. */
+/** Finds the positions of events that look like this one and have this index in their entry. */
 async function findLike(
   connection: Connection,
   event: string,
@@ -71,10 +70,10 @@ async function findLike(
   }
 }
 
-/** The events of an entry, by index. */
+/** Reads the events of an entry, by index. */
 async function readEntry(connection: Connection, place: EventPlace, count: number, signal: AbortSignal) {
   const cursor = formatCursor(formatEventId({ ...place, index: 0 }))
-  // One more than expected, to notice a longer entry.
+  // Request one more than expected, to notice a longer entry.
   const query = new URLSearchParams({ cursor, limit: String(count + 1) })
   const entry = new Map<number, string>()
   for (const [id, text] of (await read(connection, query, signal)).ids) {
@@ -94,11 +93,11 @@ async function read(connection: Connection, query: URLSearchParams, signal: Abor
   return { ids, next: value.next as string | null }
 }
 
-function eventsOf({ body }: Batch): string[] {
+function readEventTexts({ body }: Batch): string[] {
   return (readJson(body)?.member('events')?.elements() ?? []).map(({ text }) => text)
 }
 
-/** Compares the exact text of the properties. An event without a time was given one by the service. */
+/** Compares the exact text of the properties. If the event had no time, the service chose one, which is ignored. */
 function isSame(sent: string, stored: string | undefined): boolean {
   if (stored === undefined) return false
   const [one, other] = [JSON.parse(sent), JSON.parse(stored)]

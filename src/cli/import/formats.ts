@@ -2,7 +2,8 @@ export const INPUT_FORMATS = ['ndjson', 'json', 'csv'] as const
 export type InputFormat = (typeof INPUT_FORMATS)[number]
 
 /**
- * Decides by the first character that is not white space: a brace begins NDJSON, a bracket a JSON array, anything else CSV.
+ * Detects the format by the first character that is not white space: a brace begins NDJSON, a bracket a JSON array,
+ * anything else CSV.
  * @param beginning of the input's text
  */
 export function findFormat(beginning: Buffer): InputFormat {

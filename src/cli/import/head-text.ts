@@ -4,7 +4,7 @@ import type { Head } from './input.js'
 
 const CARRIAGE_RETURN = 0x0d
 const SHOWN = 200
-/** Bytes that no text begins with, as the formats' own documents say. */
+/** First bytes of binary formats, from their specifications. */
 const SIGNATURES: [start: string, what: string][] = [
   ['PAR1', 'a Parquet file: convert it to NDJSON or CSV'],
   ['Obj\x01', 'an Avro file: convert it to NDJSON or CSV'],
@@ -16,14 +16,14 @@ const SIGNATURES: [start: string, what: string][] = [
   ['\xd0\xcf\x11\xe0', 'an old Excel workbook: save its sheet as CSV in UTF-8'],
 ]
 
-/** What was read, for a message: one line, of bounded length. */
+/** Quotes bytes in a message: one line, of bounded length. */
 export function quote(bytes: Buffer): string {
   const text = bytes.toString('utf8', 0, 4 * SHOWN)
   const line = text.replace(/\s+/g, ' ').trim()
   return JSON.stringify(line.length > SHOWN ? `${line.slice(0, SHOWN)}…` : line)
 }
 
-/** Why the beginning of an input is no text that can be imported; null if it may be. */
+/** Explains why the beginning of an input is not importable text; null if it may be. */
 export function textFault({ bytes, isWhole }: Head, name: string): string | null {
   const start = bytes.toString('latin1', 0, 16)
   const other = SIGNATURES.find(([signature]) => start.startsWith(signature))
@@ -38,7 +38,7 @@ export function textFault({ bytes, isWhole }: Head, name: string): string | null
   }
   if (bytes.includes(0)) return `${name} is not text. It begins with ${quote(bytes)}.`
   const hasOldLineEnds = bytes.includes(CARRIAGE_RETURN) && !bytes.includes(LINE_FEED)
-  // Between the elements of an array, and as the end of the only line, it does no harm.
+  // A carriage return is harmless between array elements, and at the end of a single line.
   const isHarmless =
     /^\s*\[/.test(bytes.toString('latin1', 0, 400)) || bytes.indexOf(CARRIAGE_RETURN) === bytes.length - 1
   if (hasOldLineEnds && !(isWhole && isHarmless)) {
@@ -52,14 +52,17 @@ function wideEncoding(bytes: Buffer): string | null {
   const mark = bytes.readUInt16BE()
   if (mark === 0xfffe) return 'UTF-16LE'
   if (mark === 0xfeff) return 'UTF-16BE'
-  // Without a mark, ASCII has a zero in every other byte.
+  // Without a byte order mark, ASCII text in UTF-16 has a zero in every other byte.
   const start = bytes.subarray(0, 64)
   const zeros = (first: number) => start.every((byte, i) => (i % 2 === first ? byte === 0 : byte !== 0))
   if (start.length < 8) return null
   return zeros(1) ? 'UTF-16LE' : zeros(0) ? 'UTF-16BE' : null
 }
 
-/** Why the names of the columns, or the rows, are not UTF-8; null if they are, but for a few rows that are rejected. */
+/**
+ * Explains why the column names or the rows are not UTF-8; null if they are, apart from a few rows that will be
+ * rejected.
+ */
 export function encodingFault(lines: readonly Buffer[], name: string): string | null {
   const wrong = lines.filter((line) => !isUtf8(line))
   const [first] = wrong
@@ -72,9 +75,9 @@ export function encodingFault(lines: readonly Buffer[], name: string): string | 
   return `${name} is not in UTF-8, but probably in ${encoding}, in which one line reads ${JSON.stringify(text)}. ${reencoding(encoding, name)}`
 }
 
-/** Of those that spreadsheets save. */
+/** Guesses the encoding, among those that spreadsheets save. */
 function likelyEncoding(bytes: Buffer): string {
-  // Shift JIS has pairs of bytes; in Western languages such bytes are alone, between letters.
+  // Shift JIS uses pairs of bytes above 0x7f; in Western encodings such bytes are single, between ASCII letters.
   const high = bytes.filter((byte) => byte > 0x7f).length
   const pairs = bytes.filter(
     (byte, i) => byte > 0x80 && byte < 0xfd && (bytes[i + 1] ?? 0) > 0x3f && (i === 0 || (bytes[i - 1] ?? 0) < 0x80),
@@ -86,7 +89,7 @@ function likelyEncoding(bytes: Buffer): string {
       new TextDecoder(encoding, { fatal: true }).decode(bytes)
       return encoding
     } catch {
-      // The next one may fit.
+      // Try the next encoding.
     }
   }
   return 'windows-1252'

@@ -29,25 +29,26 @@ import { rememberInsertIds } from './remember-ids.js'
 /** The progress of importing a folder into one store; kept in the folder. */
 interface ImportAllState {
   version: typeof MANIFEST_VERSION
-  /** of the database of each shard */
+  /** the id of each shard's database */
   targets: string[]
-  /** which decide on what shard a profile or session is */
+  /** number of lanes, which decides the shard of a profile or session */
   lanes: number
-  /** the number of chunks stored, from the first */
+  /** number of chunks stored, in order */
   done: number
   finishedAt: string | null
 }
 
-/** Tables that must be empty. Keys may exist, as a service makes a pair when it starts for the first time. */
+/** Tables that must be empty. Keys may exist, because a service creates a pair at its first start. */
 const EMPTY_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters']
 const ATTEMPTS = 6
 const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
 
 /**
- * Restores what `exportAll` wrote to a folder into an empty store: the same events with the same ids, profiles, sessions,
- * keys and dead letters. The service must be stopped. The store keeps its own layout, whatever that of the other was.
+ * Restores what `exportAll` wrote to a folder into an empty store: the same events with the same ids, profiles,
+ * sessions, keys and dead letters. The service must be stopped. The store keeps its own layout, even if the other
+ * store had a different one.
  * @returns false if it was interrupted
- * @throws Error with a sentence for the user; the same call resumes
+ * @throws Error with a sentence for the user; calling it again resumes
  */
 export async function importAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
   const report = (text: string) => void io.stderr.write(`${text}\n`)
@@ -110,7 +111,7 @@ async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, f
     done: 0,
     finishedAt: null,
   }
-  // Before anything is stored: this file marks the store as one that may be resumed.
+  // Written before anything is stored, because this file allows a store with data to be resumed.
   await file.write(state)
   return { state, file }
 }
@@ -124,7 +125,7 @@ async function insertChunks(
   io: CommandIo,
 ): Promise<boolean> {
   const all = manifest.chunks.length
-  const places = placesOf(manifest, shards.all.length)
+  const places = assignShards(manifest, shards.all.length)
   const line = new ProgressLine(io.stderr, 'imported', () => ({
     events: manifest.chunks
       .slice(0, state.done)
@@ -136,7 +137,10 @@ async function insertChunks(
       if (io.signal.aborted) return false
       const chunk = manifest.chunks[state.done] as Chunk
       await checkFile(folder, chunk)
-      const target = { ...targetOf(shards, tableOf(manifest, chunk), places[state.done] ?? 0), lanes: lanes.length }
+      const target = {
+        ...chooseTarget(shards, findTable(manifest, chunk), places[state.done] ?? 0),
+        lanes: lanes.length,
+      }
       await storeChunk(target, chunk, folder, `${manifest.source.ids[0]}:${chunk.file}`, io.signal)
       state.done++
       await file.write(state)
@@ -153,28 +157,28 @@ async function insertChunks(
 /** Where a chunk is stored. */
 interface Target {
   table: DumpTable
-  /** several: each stores the rows of its lanes */
+  /** if there are several, each stores the rows of its lanes */
   shards: Shards
   lanes: number
 }
 
-/** @param place the shard of a chunk that may be on any */
-function targetOf(shards: Shards, table: DumpTable, place: number): Omit<Target, 'lanes'> {
+/** @param place number of the shard, for a table that may be on any */
+function chooseTarget(shards: Shards, table: DumpTable, place: number): Omit<Target, 'lanes'> {
   if (table.place === 'lane') return { table, shards }
   return { table, shards: shards.only(table.place === 'any' ? place : 0) }
 }
 
-/** For each chunk the shard that has the fewest bytes of those before it; the same each time. */
-function placesOf(manifest: Manifest, shards: number): number[] {
+/** Assigns each chunk to the shard with the fewest bytes so far. The result is the same in each run. */
+function assignShards(manifest: Manifest, shards: number): number[] {
   const filled = Array.from({ length: shards }, () => 0)
   return manifest.chunks.map((chunk) => {
     const place = filled.indexOf(Math.min(...filled))
-    if (tableOf(manifest, chunk).place === 'any') filled[place] = (filled[place] ?? 0) + chunk.bytes
+    if (findTable(manifest, chunk).place === 'any') filled[place] = (filled[place] ?? 0) + chunk.bytes
     return place
   })
 }
 
-/** Stores a chunk exactly once, whatever an earlier attempt has left of it. */
+/** Stores a chunk exactly once, even if an earlier attempt stored parts of it. */
 async function storeChunk(
   { table, shards, lanes }: Target,
   chunk: Chunk,
@@ -191,11 +195,12 @@ async function storeChunk(
   const isThere = async () => isSame(table, chunk, await sumOfDigests(shards, table, chunk))
   for (let attempt = 1; ; attempt++) {
     try {
-      // Versioned rows can be stored again without harm, and other rows may lie between them.
+      // Versioned rows can be stored twice without harm, and may be mixed with other rows, so only others are
+      // checked.
       if (!table.isVersioned && (await isThere())) return
       await insert(token)
       if (await isThere()) return
-      // ClickHouse dropped it as a duplicate of an earlier attempt, of which nothing was stored.
+      // ClickHouse dropped it as a duplicate of an earlier attempt that stored nothing.
       if ((await sumOfDigests(shards, table, chunk)).rows === 0) await insert(`${token}:again`)
       if (await isThere()) return
       throw new Error(
@@ -222,12 +227,12 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
     }
   }
   await mergeJournals(shards.first, manifest.journals)
-  // What was imported is not counted by any journal.
+  // No journal has counted the imported rows.
   const tallies = await Promise.all(lanes.map(({ journal }) => journal.tally()))
   const { active } = await readLayouts(shards.first)
   const layout = active?.version ?? 1
   await countAnew(shards, layout, await readLedger(shards, tallies, layout), Date.now())
-  // From now on every journal assigns positions after all imported ones.
+  // Every journal must assign positions after all imported ones.
   const last = await lastPositionOfAll(shards)
   for (const lane of lanes) {
     await lane.journal.advancePast(last)
@@ -235,17 +240,19 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
   }
 }
 
-/** The store may contain more keys than the exported one: those that a first start has made. */
+/**
+ * Compares the rows found with those wanted. There may be more keys: those that the first start of a service created.
+ */
 function isSame({ name }: DumpTable, wanted: { rows: number; hash: string }, found: { rows: number; hash: string }) {
   return name === 'api_keys' ? found.rows >= wanted.rows : found.rows === wanted.rows && found.hash === wanted.hash
 }
 
-/** The tables, with the columns that they had in the store which was exported. */
+/** Returns the tables with the columns that they had in the exported store. */
 function tablesIn({ columns }: Manifest): DumpTable[] {
   return DUMP_TABLES.map((table) => ({ ...table, columns: columns?.[table.name] }))
 }
 
-function tableOf(manifest: Manifest, { table: name, file }: Chunk): DumpTable {
+function findTable(manifest: Manifest, { table: name, file }: Chunk): DumpTable {
   const table = tablesIn(manifest).find((table) => table.name === name)
   if (!table) throw new Error(`${file} holds the table ${name}, which this version does not know.`)
   return table

@@ -17,13 +17,13 @@ import { isSentAsLines, LineBatches } from './lines/line-batches.js'
 import { FirstTime } from './native-rows.js'
 import type { ImportOptions } from './options.js'
 import { RejectsFile } from './rejects.js'
-import { beginOrResume, type ImportPaths, pathsOf, resumeHint } from './resume.js'
+import { beginOrResume, chooseImportPaths, type ImportPaths, resumeHint } from './resume.js'
 import { importInput } from './send-batches.js'
-import { behind, storedBatchesOf } from './stored-batches.js'
+import { openStoredBatches, syncIdsFirst } from './stored-batches.js'
 
-/** Bodies are smaller than the service allows, so that those in flight fit into memory. */
+/** Smaller than the service allows, so that the bodies in flight fit into memory. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024
-/** Before the same reason of a retry is said again. */
+/** Minimum time between two identical retry messages. */
 const REASON_MS = 30_000
 
 export interface Imported extends Done {
@@ -36,12 +36,12 @@ export interface Imported extends Done {
 /**
  * Imports a file. Resumes an earlier import of the same file that was interrupted.
  * @param path `-` for standard input
- * @returns the totals, those of earlier runs included
+ * @returns the totals, including those of earlier runs
  * @throws Error with a sentence for the user
  */
 export async function importFile(path: string, options: ImportOptions, io: CommandIo): Promise<Imported> {
   const input = path === '-' ? openStream(io.stdin, io.signal) : await openFile(path)
-  const source = { path, input, paths: await pathsOf(path, options, io) }
+  const source = { path, input, paths: await chooseImportPaths(path, options, io) }
   if (path === '-') return await importAlone(source, options, io)
   const lock = await lockFile(`${source.paths.state}.lock`)
   if (!lock) throw new Error(`Another process is importing ${path}. Wait until it ends.`)
@@ -58,7 +58,7 @@ interface Source {
   paths: ImportPaths
 }
 
-/** Imports one input. The caller holds its lock, because two imports at once would store the events twice. */
+/** Imports one input. The caller holds its lock, because two concurrent imports would store the events twice. */
 async function importAlone({ path, input, paths }: Source, options: ImportOptions, io: CommandIo): Promise<Imported> {
   const isStream = path === '-'
   const inspected = await inspect(input, options)
@@ -76,17 +76,17 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   if (state.done.batches === 0) for (const text of describeInput(inspected, options)) io.stderr.write(`${text}\n`)
 
   if (isStream) state.done.storedBytes = null
-  const stored = storedBatchesOf(paths.state, state)
-  const checkpoint = new Checkpoint(state, behind(stored, file), Date.now)
+  const stored = openStoredBatches(paths.state, state)
+  const checkpoint = new Checkpoint(state, syncIdsFirst(stored, file), Date.now)
   const rejects = new RejectsFile(rejectsPath, state.done.rejectsBytes)
   const { url, secretKey } = options.target
   const transport = new HttpTransport()
-  const line = new ProgressLine(io.stderr, 'imported', () => progressOf(checkpoint, input))
+  const line = new ProgressLine(io.stderr, 'imported', () => readProgress(checkpoint, input))
   const connection = new Connection({ url, secretKey, fetch: transport.fetch, onRetry: reasons(line, url) })
   try {
     const { signal } = io
     await checkService(connection, url, 'send', signal)
-    const batches = await batchesOf(input, state, resolved)
+    const batches = await openBatches(input, state, resolved)
     const isWhole = await importInput({
       ...{ input, batches, options: resolved, checkpoint, rejects, stored, connection, signal },
       maxBytes,
@@ -96,7 +96,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     })
     return { ...checkpoint.state.done, isWhole, hint: resumeHint(checkpoint, isStream ? format : null) }
   } catch (error) {
-    if (error instanceof CompressedDataError) throw await unreadable(error, checkpoint, isStream, format)
+    if (error instanceof CompressedDataError) throw await toInputError(error, checkpoint, isStream, format)
     throw error
   } finally {
     line.stop()
@@ -109,7 +109,10 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   }
 }
 
-/** Says why calls are retried: the batches in flight usually fail for the same reason, which is said once in a while. */
+/**
+ * Reports why calls are retried. Batches in flight usually fail for the same reason, which is only repeated once in a
+ * while.
+ */
 function reasons(line: ProgressLine, url: string): (error: TallyhouseError) => void {
   let [said, saidAt] = ['', Number.NEGATIVE_INFINITY]
   return (error) => {
@@ -121,8 +124,11 @@ function reasons(line: ProgressLine, url: string): (error: TallyhouseError) => v
   }
 }
 
-/** What reads rows is loaded only where it is needed, as that takes longer than a small import. */
-async function batchesOf(
+/**
+ * Opens the batches of an input. The readers of rows are loaded on demand, because loading them takes longer than a
+ * small import.
+ */
+async function openBatches(
   input: Input,
   { lines, done }: ImportState,
   options: ImportOptions & { format: InputFormat; maxBytes: number; guesses: Guesses },
@@ -139,12 +145,15 @@ async function batchesOf(
   return new Batches({ reader, source: new EventSource(options, firstTime) }, limits, done, done.batches)
 }
 
-function progressOf({ state }: Checkpoint, { size, bytesRead }: Input) {
+function readProgress({ state }: Checkpoint, { size, bytesRead }: Input) {
   return { events: state.done.accepted, part: size === null ? null : Math.min(bytesRead / Math.max(size, 1), 1) }
 }
 
-/** Notes that the input is truncated, if it is: the whole file can then resume the import. */
-async function unreadable(
+/**
+ * Turns unreadable compressed data into an error for the user. If the input is truncated, the state records it, so
+ * that the whole file can resume the import.
+ */
+async function toInputError(
   error: CompressedDataError,
   checkpoint: Checkpoint,
   isStream: boolean,

@@ -1,13 +1,13 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Names of files that may be imported. A name without an extension, as in buckets, may contain anything. */
+/** Names of files that may be imported. A file without an extension, as is common in buckets, may have any format. */
 const READABLE = /(^|\/)[^./]+$|\.(ndjson|jsonl|json|csv|tsv|txt|log|zip)$/i
 const COMPRESSED = /\.(gz|gzip|zst|zstd|br)$/i
 /** Written by imports: their state, its lock, the ids of their batches and their rejects. */
 const OWN = /\.(import\.json(\.new|\.lock|\.ids)?|rejects\.ndjson)$/
 
-/** The files that a command names; a directory is replaced by the files in it. */
+/** The files that a command names, with directories replaced by their files. */
 export interface InputFiles {
   paths: string[]
   /** files in the directories whose names show that they cannot be imported */
@@ -19,7 +19,7 @@ export async function findInputs(named: readonly string[]): Promise<InputFiles> 
   const found: InputFiles = { paths: [], unsupported: [] }
   for (const path of named) {
     const info = path === '-' ? null : await stat(path).catch(() => null)
-    // If the file cannot be read, its import says why.
+    // If the file cannot be read, its import will say why.
     if (!info?.isDirectory()) {
       found.paths.push(path)
       continue
@@ -40,7 +40,7 @@ async function filesIn(folder: string): Promise<string[]> {
       .sort((a, b) => (a.name < b.name ? -1 : 1))
       .map(async (entry) => {
         const path = join(folder, entry.name)
-        // Links to directories are not followed, since they may form a cycle.
+        // Links to directories are not followed, because they may form a cycle.
         if (entry.isDirectory()) return await filesIn(path)
         return (await stat(path)).isFile() ? [path] : []
       }),

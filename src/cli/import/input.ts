@@ -6,18 +6,18 @@ import { createBrotliDecompress, createGunzip } from 'node:zlib'
 import { LINE_FEED } from '../../json/bytes.js'
 
 const CHUNK_BYTES = 256 * 1024
-/** Of a buffer that is read into again and again. */
+/** Size of a read buffer, which is reused. */
 const BLOCK_BYTES = 512 * 1024
-/** Compressed bytes given to fzstd at a time, since they can expand to many more. */
+/** Compressed bytes given to fzstd at a time, because they can expand to many more. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 
-/** Of the text, which are looked at before anything is sent. */
+/** How much of the text is inspected before anything is sent. */
 const HEAD_BYTES = 1024 * 1024
 
-/** A stream that pauses for so long is looked at as far as it has come, if that is more than its first row. */
+/** If a stream pauses for this long, what has arrived is inspected, if that is at least a row. */
 const PAUSE_MS = 500
 
-/** The name of a file in an archive. */
+/** Matches a hidden file in an archive. */
 const HIDDEN = /(^|\/)\.(?!\/)/
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
@@ -37,13 +37,13 @@ export interface Input {
   size: number | null
   /** bytes read so far, counted as on disk */
   readonly bytesRead: number
-  /** The beginning of its text, which `read` gives again. */
+  /** Returns the beginning of its text, which `read` includes again. */
   head(): Promise<Head>
   /**
-   * Its text, decompressed, without a byte order mark.
+   * Reads its text, decompressed, without a byte order mark.
    * @param offset bytes of this text to skip; a stream can only be read once, from 0
-   * @param isBrief whether each chunk may be overwritten when the next one is asked for, which spares the garbage collector
-   * most of its work
+   * @param isBrief whether a chunk may be overwritten when the next one is requested, which avoids most garbage
+   * collection
    */
   read(offset: number, isBrief?: boolean): AsyncIterable<Buffer>
 }
@@ -53,7 +53,7 @@ type Chunks = AsyncIterable<Buffer>
 /** The compressed data cannot be read further. */
 export class CompressedDataError extends Error {
   override readonly name = 'CompressedDataError'
-  /** whether the data ends too early, as in a file that was not copied completely; otherwise it is damaged */
+  /** whether the data ends too early, such as in a file that was not copied completely; otherwise it is damaged */
   readonly isTruncated: boolean
 
   constructor(input: string, isTruncated: boolean, cause: Error) {
@@ -70,13 +70,13 @@ export async function openFile(path: string): Promise<Input> {
   const info = await stat(path)
   if (!info.isFile()) throw new Error(`${path} is not a file.`)
   const start = await firstBytes(path)
-  const isPlain = compressionOf(start, path) === null
+  const isPlain = detectCompression(start, path) === null
   const mark = isPlain && start.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0
   const input = {
     name: path,
     size: info.size,
     bytesRead: 0,
-    head: () => headOf(input.read(0)),
+    head: () => readHead(input.read(0)),
     async *read(offset: number, isBrief = false): Chunks {
       const counted = (chunk: Buffer): Buffer => {
         input.bytesRead += chunk.length
@@ -87,21 +87,21 @@ export async function openFile(path: string): Promise<Input> {
         yield* isBrief ? blocks(path, mark + offset, counted) : file(path, mark + offset, counted)
       } else {
         input.bytesRead = 0
-        yield* skip(named(text(path, start, counted), path), offset)
+        yield* skip(withInputName(text(path, start, counted), path), offset)
       }
     },
   }
   return input
 }
 
-/** @param signal destroys the stream at once; its reader gets an error */
+/** @param signal destroys the stream immediately; its reader gets an error */
 export function openStream(stream: Readable, signal?: AbortSignal): Input {
-  // Without a listener an error would end the process. The reader gets it too, even if it starts reading later.
+  // Without a listener, an error would end the process. The reader gets it too, even if it starts reading later.
   stream.on('error', () => undefined)
   if (signal) addAbortSignal(signal, stream)
   let opened: ReturnType<typeof peek> | undefined
   const open = () => {
-    opened ??= peek(skip(named(decompress(counted(), ''), input.name), 0), HEAD_BYTES, hasRow)
+    opened ??= peek(skip(withInputName(decompress(counted(), ''), input.name), 0), HEAD_BYTES, hasRow)
     return opened
   }
   const input = {
@@ -126,7 +126,7 @@ async function* file(path: string, start: number, counted: (chunk: Buffer) => Bu
   for await (const chunk of createReadStream(path, { start, highWaterMark: CHUNK_BYTES })) yield counted(chunk)
 }
 
-/** Reads one of two blocks while the other is looked at. */
+/** Reads into one of two blocks while the consumer uses the other. */
 async function* blocks(path: string, start: number, counted: (chunk: Buffer) => Buffer): Chunks {
   const handle = await open(path)
   const pair = [Buffer.allocUnsafeSlow(BLOCK_BYTES), Buffer.allocUnsafeSlow(BLOCK_BYTES)] as const
@@ -138,7 +138,7 @@ async function* blocks(path: string, start: number, counted: (chunk: Buffer) => 
       if (bytesRead === 0) return
       position += bytesRead
       reading = handle.read(pair[i === 1 ? 1 : 0], 0, BLOCK_BYTES, position)
-      // Whoever asks for the next block gets its failure.
+      // The request for the next block gets the failure.
       reading.catch(() => undefined)
       yield counted(buffer.subarray(0, bytesRead))
     }
@@ -149,10 +149,10 @@ async function* blocks(path: string, start: number, counted: (chunk: Buffer) => 
 }
 
 async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Buffer): Chunks {
-  if (compressionOf(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
+  if (detectCompression(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
   const { unzip } = await import('./zip.js')
   for await (const { name, content } of unzip(path)) {
-    // As in a folder; macOS adds such files to its archives.
+    // Skipped as in folders. macOS adds such files to its archives.
     if (HIDDEN.test(name)) continue
     yield* skip(decompress(map(content, counted), name), 0)
     // The last line of a file may have no line end.
@@ -174,8 +174,11 @@ async function firstBytes(path: string): Promise<Buffer> {
   }
 }
 
-/** Decides by the format's first bytes, which no text begins with. Brotli has none, so its file name decides. */
-function compressionOf(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | 'brotli' | null {
+/**
+ * Detects compression by the first bytes, which no text begins with. Brotli has no such bytes, so the file name
+ * decides.
+ */
+function detectCompression(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | 'brotli' | null {
   if (/\.br$/i.test(name)) return 'brotli'
   if (start.length >= 2 && start.readUInt16BE() === 0x1f8b) return 'gzip'
   if (start.length < 4) return null
@@ -186,7 +189,7 @@ function compressionOf(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | '
 /** @param name of the file; empty if there is none */
 async function* decompress(chunks: Chunks, name: string): Chunks {
   const { head, all } = await peek(chunks)
-  switch (compressionOf(head.bytes, name)) {
+  switch (detectCompression(head.bytes, name)) {
     case null:
       return yield* all
     case 'gzip':
@@ -206,17 +209,17 @@ interface Peeked {
 }
 
 /**
- * @param bytes how many there should be at the beginning
- * @param isEnough whether what has come is enough if no more comes for a while
- * @returns the beginning, and everything from there on. If reading fails, the beginning is what came before, and the reader
- * of everything gets the error.
+ * @param bytes desired length of the beginning
+ * @param isEnough whether the bytes so far are enough if no more arrive for a while
+ * @returns the beginning, and everything from there on. If reading fails, the beginning is what was read before, and
+ * the reader of everything gets the error.
  */
 async function peek(chunks: Chunks, bytes = 4, isEnough?: (first: Buffer[]) => boolean): Promise<Peeked> {
   const iterator = chunks[Symbol.asyncIterator]()
   const first: Buffer[] = []
   let [length, isWhole, hasEnough] = [0, false, false]
   let failure: { error: unknown } | null = null
-  /** the next chunk, which had not come when the head was taken */
+  /** the next chunk, if it had not arrived when the beginning was taken */
   let late: Promise<IteratorResult<Buffer>> | null = null
   while (length < bytes && !isWhole && !failure) {
     const coming = iterator.next()
@@ -228,7 +231,7 @@ async function peek(chunks: Chunks, bytes = 4, isEnough?: (first: Buffer[]) => b
     })
     if (next === null) {
       late = coming
-      // Whoever reads everything gets its failure.
+      // The reader of everything gets the failure.
       late.catch(() => undefined)
     }
     if (!next) break
@@ -249,7 +252,7 @@ async function peek(chunks: Chunks, bytes = 4, isEnough?: (first: Buffer[]) => b
   return { head: { bytes: joined(first, bytes), isWhole: isWhole && length <= bytes }, all: all() }
 }
 
-/** Whether there is a row of it: a line, or two of CSV, the first of which names its columns. */
+/** Whether there is a complete row: one line, or for CSV two, because the first is the header. */
 function hasRow(first: Buffer[]): boolean {
   const bytes = Buffer.concat(first)
   const lineEnd = bytes.indexOf(LINE_FEED)
@@ -257,8 +260,8 @@ function hasRow(first: Buffer[]): boolean {
   return lineEnd !== -1 && (!isCsv || bytes.includes(LINE_FEED, lineEnd + 1))
 }
 
-/** As `peek`, if nothing else is wanted. */
-async function headOf(chunks: Chunks): Promise<Head> {
+/** Like `peek`, for only the head. */
+async function readHead(chunks: Chunks): Promise<Head> {
   const first: Buffer[] = []
   let length = 0
   try {
@@ -268,14 +271,14 @@ async function headOf(chunks: Chunks): Promise<Head> {
       if (length > HEAD_BYTES) break
     }
   } catch (error) {
-    // Whoever reads all of it gets the error, too.
+    // The reader of the whole input will get the error, too.
     if (length === 0) throw error
     return { bytes: joined(first, HEAD_BYTES), isWhole: false }
   }
   return { bytes: joined(first, HEAD_BYTES), isWhole: length <= HEAD_BYTES }
 }
 
-/** A copy, as a reader may write into the chunks that it gets. */
+/** Copies, because readers may write into the chunks that they get. */
 function joined(chunks: readonly Buffer[], bytes: number): Buffer {
   return Buffer.concat(chunks.map((chunk, i) => (i === 0 ? chunk.subarray(0, bytes) : chunk))).subarray(0, bytes)
 }
@@ -286,9 +289,9 @@ async function* inflate(chunks: Chunks, inflating: Transform): Chunks {
 }
 
 /**
- * Decompresses zstd. Node's own zstd takes truncated data for whole, and may leave out all frames but the first
- * (https://github.com/nodejs/node/issues/64592, https://github.com/nodejs/node/pull/64748). Checksums are not verified;
- * `zstd --test` does that.
+ * Decompresses zstd. Node's own zstd treats truncated data as complete, and may skip all frames but the first
+ * (https://github.com/nodejs/node/issues/64592, https://github.com/nodejs/node/pull/64748). Checksums are not
+ * verified; `zstd --test` does that.
  */
 async function* unzstd(chunks: Chunks): Chunks {
   const { Decompress, ZstdErrorCode } = await import('fzstd')
@@ -298,7 +301,7 @@ async function* unzstd(chunks: Chunks): Chunks {
     try {
       decompress.push(chunk, isLast)
     } catch (error) {
-      // For some damaged data it throws another error, such as a RangeError, without a code.
+      // For some damaged data it throws a different error, such as a RangeError without a code.
       throw Object.assign(error as Error, { code: (error as { code?: number }).code ?? ZstdErrorCode.InvalidData })
     }
   }
@@ -312,8 +315,8 @@ async function* unzstd(chunks: Chunks): Chunks {
   yield* out
 }
 
-/** Turns the errors of zlib, Brotli and fzstd about bad data into one that names the input. */
-async function* named(chunks: Chunks, input: string): Chunks {
+/** Turns errors of zlib, Brotli and fzstd about bad data into one that names the input. */
+async function* withInputName(chunks: Chunks, input: string): Chunks {
   try {
     yield* chunks
   } catch (error) {

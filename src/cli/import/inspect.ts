@@ -14,11 +14,11 @@ import type { InputOptions } from './options.js'
 import { readerFromStart } from './readers.js'
 import { guessTimeFormat, type WrittenTime } from './row-times.js'
 
-/** Rows of the head that are looked at. */
+/** Rows of the head that are inspected. */
 const SAMPLE_ROWS = 1000
 const SHOWN_EVENTS = 3
 
-/** What was found out from the head of an input. An import keeps it, so that it does the same when it resumes. */
+/** What was guessed from the head of an input. An import saves it, so that a resumed run does the same. */
 export interface Guesses {
   time: TimeFormat | undefined
   /** whether a row without a time is rejected */
@@ -30,28 +30,28 @@ export interface Guesses {
 
 const NO_GUESSES: Guesses = { time: undefined, needsTime: false, types: [], hasStrays: false }
 
-/** An input whose head was looked at. */
+/** The result of inspecting the head of an input. */
 export interface Inspected {
   format: InputFormat
   /** the beginning of its text */
   beginning: Buffer
   guesses: Guesses
-  /** the names of the columns of CSV, otherwise null */
+  /** the column names of CSV; null for other formats */
   columns: string[] | null
-  /** rows of the head */
+  /** number of rows in the head */
   rows: number
-  /** what becomes of the first events */
+  /** what the first events become */
   events: string[]
   faults: { line: number; reason: string }[]
   skipped: number
   profiles: number
-  /** whether that is the whole input */
+  /** whether the head is the whole input */
   isWhole: boolean
 }
 
 /**
- * Looks at the head of an input, before anything is sent.
- * @throws Error with a sentence for the user if it cannot be right to import it so: nothing of it was stored
+ * Inspects the head of an input before anything is sent.
+ * @throws Error with a sentence for the user if the input cannot be imported with these options; nothing was stored
  */
 export async function inspect(input: Input, options: InputOptions): Promise<Inspected> {
   const head = await input.head()
@@ -76,27 +76,27 @@ export async function inspect(input: Input, options: InputOptions): Promise<Insp
   return { ...inspected, isWhole: head.isWhole && inspected.rows < SAMPLE_ROWS }
 }
 
-/** The options of an import, with what was guessed for those that were not given. */
+/** Completes the options of an import with the guesses. */
 export function withGuesses<Options extends InputOptions>(options: Options, { time, needsTime }: Guesses): Options {
   return { ...options, time: options.time ?? time, needsTime }
 }
 
 interface Sample {
-  /** the bytes of the rows, of CSV those of its header first */
+  /** the bytes of the rows; for CSV the header comes first */
   lines: Buffer[]
   times: WrittenTime[]
-  /** cells that are not empty, by column, or by field for JSON */
+  /** non-empty cells by column, or by field for JSON */
   cells: Map<string, string[]>
   /** rows that could be read */
   read: number
-  /** the reader's own error; null if it has come to the end of the head */
+  /** the reader's own error; null if it reached the end of the head */
   failure: unknown
 }
 
 function takeSample(head: Head, reader: RowReader, timestamp: string): Sample {
   const sample: Sample = { lines: [], times: [], cells: new Map(), read: 0, failure: null }
   try {
-    for (const row of rowsOf(head, reader)) {
+    for (const row of readRows(head, reader)) {
       const bytes = row.raw.subarray(row.start, row.end)
       if (sample.lines.length === 0 && reader instanceof CsvReader) sample.lines.push(row.raw.subarray(0, row.start))
       sample.lines.push(bytes)
@@ -112,7 +112,7 @@ function noteFields(sample: Sample, row: Row, bytes: Buffer, timestamp: string):
   try {
     const isTable = row.table !== null
     const json = readRow(row.table === null ? bytes : Buffer.from(row.table), isTable)
-    const time = json.textOf(timestamp)
+    const time = json.readText(timestamp)
     if (time !== undefined) sample.times.push({ text: time, line: row.line })
     for (const [name, value] of Object.entries(JSON.parse(json.text) as Record<string, unknown>)) {
       const cells = sample.cells.get(name) ?? []
@@ -121,12 +121,12 @@ function noteFields(sample: Sample, row: Row, bytes: Buffer, timestamp: string):
     }
     sample.read++
   } catch (error) {
-    // It is rejected later, with its reason.
+    // The import will reject the row with this reason.
     if (!(error instanceof RowFault)) throw error
   }
 }
 
-function* rowsOf({ bytes, isWhole }: Head, reader: RowReader): Generator<Row> {
+function* readRows({ bytes, isWhole }: Head, reader: RowReader): Generator<Row> {
   let left = SAMPLE_ROWS
   for (const row of reader.read(bytes)) {
     yield row
@@ -161,7 +161,7 @@ function guess({ times, cells }: Sample, columns: string[] | null, options: Inpu
   return { ...NO_GUESSES, time, needsTime, types }
 }
 
-/** What becomes of the rows of the head. */
+/** Tries to convert the rows of the head. */
 function tried(head: Head, format: InputFormat, options: InputOptions, guesses: Guesses) {
   const all = withGuesses(options, guesses)
   const { delimiter } = options
@@ -169,12 +169,12 @@ function tried(head: Head, format: InputFormat, options: InputOptions, guesses: 
   const source = new EventSource(all, new FirstTime(all, true))
   const found = { rows: 0, events: [] as string[], faults: [] as Inspected['faults'], skipped: 0, profiles: 0, good: 0 }
   try {
-    for (const row of rowsOf(head, reader)) {
+    for (const row of readRows(head, reader)) {
       found.rows++
       note(found, row, source.take(row))
     }
   } catch (error) {
-    // What comes before it is stored; the import ends with the error.
+    // The import stores the rows before it, and ends with the error.
     if (found.good === 0) throw error
   }
   return found

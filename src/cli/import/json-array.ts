@@ -3,25 +3,25 @@ import { CLOSE_BRACKET, COMMA, LINE_FEED, OPEN_BRACKET } from '../../json/bytes.
 import { valueEnd } from '../../json/tokens.js'
 import { type InputOffset, MAX_ROW_BYTES, newRow, type Row, type RowReader, tooLong } from './lines.js'
 
-/** The beginning of an element up to this size is scanned again with each chunk. */
+/** An incomplete element up to this size is scanned again with each chunk. */
 const SCANNED_AGAIN_BYTES = 1024 * 1024
 
 /** What must come next, apart from white space. */
 type Expected = 'array' | 'element' | 'comma' | 'nothing'
 
 /**
- * Reads the elements of a JSON array as rows. They are found by their brackets and strings; whether they are valid JSON is
- * checked later. An element may span any number of lines and chunks.
+ * Reads the elements of a JSON array as rows. Elements are found by brackets and strings; whether they are valid JSON
+ * is checked later. An element may span any number of lines and chunks.
  */
 export class ArrayReader implements RowReader {
   readonly #row = newRow()
   #expected: Expected
-  /** what was read since the last element */
+  /** bytes read since the last element */
   #held: Buffer[] = []
   #heldBytes = 0
-  /** how much has to be held until it is scanned */
+  /** number of held bytes at which the next scan starts */
   #neededBytes = 0
-  /** of the first byte that is held */
+  /** of the first held byte */
   #offset: number
   /** line ends before the next element */
   #line: number
@@ -38,7 +38,7 @@ export class ArrayReader implements RowReader {
     if (this.#heldBytes < this.#neededBytes) return
     yield* this.#scan()
     if (this.#heldBytes > MAX_ROW_BYTES) throw tooLong(this.#line + 1)
-    // The beginning of a large element is scanned when it has doubled, so the time stays linear in its size.
+    // A large element is scanned again only when its bytes have doubled, which keeps the time linear.
     this.#neededBytes = this.#heldBytes < SCANNED_AGAIN_BYTES ? 0 : Math.min(2 * this.#heldBytes, MAX_ROW_BYTES + 1)
   }
 
@@ -48,7 +48,7 @@ export class ArrayReader implements RowReader {
     if (this.#expected !== 'nothing') throw new Error('The JSON array has no end. The input may be truncated.')
   }
 
-  /** The elements that end in what is held. What comes after them is still held. */
+  /** Yields the elements that end in the held bytes, and keeps the rest. */
   *#scan(): Iterable<Row> {
     const [first, ...more] = this.#held
     if (!first) return
@@ -56,7 +56,8 @@ export class ArrayReader implements RowReader {
     let at = 0
     for (;;) {
       at = this.#toElement(raw, at)
-      // One that ends with these bytes may go on in the next ones: after an element there is a comma or a bracket.
+      // A value at the very end may continue in the next bytes; an element is complete once a comma or bracket
+      // follows.
       const end = at === raw.length ? at : valueEnd(raw, at)
       if (end === raw.length) break
       yield this.#found(raw, at, end)
@@ -76,7 +77,7 @@ export class ArrayReader implements RowReader {
     return Object.assign(this.#row, { raw, start, end, line, isUtf8: isUtf8(raw.subarray(start, end)), next })
   }
 
-  /** @returns the place of the next element, or the end of the bytes */
+  /** @returns the offset of the next element, or the end of the bytes */
   #toElement(raw: Buffer, from: number): number {
     for (let at = from; at < raw.length; at++) {
       const byte = raw[at] ?? 0

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { LINE_FEED } from '../../json/bytes.js'
 
-/** A place in the (decompressed) text of an input, between two rows. */
+/** A position between two rows in the (decompressed) text of an input. */
 export interface InputOffset {
   /** bytes */
   offset: number
@@ -15,31 +15,33 @@ export interface Row {
   start: number
   /** exclusive */
   end: number
-  /** where it begins, from 1 */
+  /** number of its first line, from 1 */
   line: number
   /** whether its bytes are known to be valid UTF-8 */
   isUtf8: boolean
-  /** for a row of a table: the text of a JSON object with its cells, which are strings unless their column has a type */
+  /**
+   * for a row of a table, the text of a JSON object with its cells; cells are strings unless their column has a type
+   */
   table: string | null
-  /** columns of a table whose cell is not of the type that was guessed */
+  /** columns of a table whose cell does not have the guessed type */
   misfits: string[]
-  /** whether it is a row of a table in which all cells are empty */
+  /** whether it is a row of a table with only empty cells */
   isEmpty: boolean
   /** why it cannot be read; null if it can */
   fault: string | null
-  /** the place after it */
+  /** the position after it */
   next: InputOffset
 }
 
 /** Splits the chunks of an input into rows. */
 export interface RowReader {
   /**
-   * The rows that end in this chunk. Iterate over all of them before the next call.
+   * Yields the rows that end in this chunk. Consume all of them before the next call.
    * @throws Error if the input cannot be split any further
    */
   read(chunk: Buffer): Iterable<Row>
   /**
-   * The rows that end with the input.
+   * Yields the rows that end with the input.
    * @throws Error if the input is truncated
    */
   end(): Iterable<Row>
@@ -105,7 +107,7 @@ export class LineReader implements RowReader {
       row.line = ++this.#line
       row.next.line = row.line
       row.next.offset = this.#offset + Math.min(at, raw.length)
-      // It must not depend on the rows that came with it: a batch that is sent again has to be the same bytes.
+      // This must not depend on the chunk that the row is in, because a resent batch must have the same bytes.
       row.isUtf8 = areAllUtf8 || isUtf8(raw.subarray(row.start, row.end))
       if (!isBlank(raw, row.start, row.end)) yield row
     }
@@ -116,7 +118,7 @@ export function tooLong(line: number): Error {
   return new Error(`The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes, or its end is missing.`)
 }
 
-/** Whether there is nothing but white space. */
+/** Whether there is only white space. */
 export function isBlank(raw: Buffer, start: number, end: number): boolean {
   for (let at = start; at < end; at++) if ((raw[at] ?? 0) > 0x20) return false
   return true

@@ -1,15 +1,15 @@
 import { toMilliseconds } from '../../vendors/time.js'
 
-/** An ISO 8601 time that says its zone. */
+/** Matches an ISO 8601 time with a zone. */
 const ZONED = /\d:\d\d.*(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)$/i
-/** Nearly all offsets change at a quarter of an hour, so they are remembered for each. */
+/** Nearly all offsets change at a quarter of an hour, so they are cached for each. */
 const QUARTER_MS = 15 * 60_000
 const DAY_MS = 24 * 60 * 60_000
 const MAX_REMEMBERED = 10_000
 
-/** Whether the zone has an IANA name that is known here. */
+/** Whether this is an IANA zone name that this Node knows. */
 export function isZone(name: string): boolean {
-  // An offset is no zone: it would not change with the seasons.
+  // An offset such as +02:00 is not a zone, because it ignores daylight saving time.
   if (!/^[A-Za-z]/.test(name)) return false
   try {
     new Intl.DateTimeFormat('en', { timeZone: name })
@@ -22,11 +22,11 @@ export function isZone(name: string): boolean {
 let remembered = { zone: '', offsets: new Map<number, number>() }
 
 /**
- * Converts an ISO 8601 time to whole milliseconds since 1970. One without a zone is local time. A time that exists twice,
- * when the clock goes back, is the first of the two; one that does not exist, when the clock goes forward, is taken with the
- * offset from before the change. RFC 5545 has the same rules.
+ * Converts an ISO 8601 time to whole milliseconds since 1970. One without a zone is local time. A time that exists
+ * twice, when the clock goes back, is the first of the two; one that does not exist, when the clock goes forward, is
+ * taken with the offset from before the change. RFC 5545 has the same rules.
  * @param zone an IANA name
- * @returns null if it is no such time
+ * @returns null if the text is not an ISO 8601 time
  */
 export function localMilliseconds(text: string, zone: string): number | null {
   const local = toMilliseconds(text, 'iso')
@@ -36,24 +36,27 @@ export function localMilliseconds(text: string, zone: string): number | null {
   const quarter = Math.floor(local / QUARTER_MS)
   const known = offsets.get(quarter)
   if (known !== undefined) return local - known
-  const offset = offsetOf(quarter * QUARTER_MS, zone)
-  if (offset !== offsetOf((quarter + 1) * QUARTER_MS, zone)) return local - offsetOf(local, zone)
+  const offset = findOffset(quarter * QUARTER_MS, zone)
+  if (offset !== findOffset((quarter + 1) * QUARTER_MS, zone)) return local - findOffset(local, zone)
   if (offsets.size === MAX_REMEMBERED) offsets.clear()
   offsets.set(quarter, offset)
   return local - offset
 }
 
-/** @param local a local time, as if it were UTC @returns its offset in ms */
-function offsetOf(local: number, zone: string): number {
+/**
+ * Finds the offset of a local time, in ms.
+ * @param local the local time, as if it were UTC
+ */
+function findOffset(local: number, zone: string): number {
   const [before, after] = [offsetAt(local - DAY_MS, zone), offsetAt(local + DAY_MS, zone)]
   const isRight = (offset: number) => offsetAt(local - offset, zone) === offset
-  // Of two times the first; of none, that with the offset from before.
+  // If the time exists twice, take the first; if it does not exist, use the offset from before the change.
   return !isRight(before) && isRight(after) ? after : before
 }
 
 let formatter = { zone: '', format: new Intl.DateTimeFormat('en') }
 
-/** The offset of a zone at an instant, in ms. */
+/** Returns the offset of a zone at an instant, in ms. */
 function offsetAt(instant: number, zone: string): number {
   if (formatter.zone !== zone) {
     const fields = { year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric' } as const

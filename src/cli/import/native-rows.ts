@@ -3,7 +3,7 @@ import type { TimeFormat } from '../../vendors/time.js'
 import type { VendorName } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'
 
-/** Which fields of a row are those of the event. */
+/** Which field of a row becomes which field of the event. */
 export interface FieldNames {
   event: string
   distinct_id: string
@@ -21,18 +21,18 @@ export const OWN_NAMES: FieldNames = {
 
 export interface SourceOptions {
   names: FieldNames
-  /** how times are written; undefined if the command does not say */
+  /** how times are written; undefined if the user did not say */
   time: TimeFormat | undefined
   from: VendorName | undefined
-  /** IANA name of the zone of times that name none; undefined for UTC */
+  /** IANA zone of times without a zone; undefined for UTC */
   zone?: string | undefined
-  /** the name of the rows' events that have none */
+  /** event name of rows without one */
   event?: string | undefined
-  /** whether a row without a time is no event, because others have one */
+  /** whether rows without a time are rejected, because others have one */
   needsTime?: boolean
 }
 
-/** Finds the rows that are valid events already, which are sent byte for byte. */
+/** Finds rows that are already valid events and can be sent byte for byte. */
 export class NativeRows {
   readonly #isPossible: boolean
   #scan = new EventScan(Buffer.alloc(0))
@@ -54,20 +54,20 @@ export class NativeRows {
     return found === end && (!this.#scan.hasOthers || this.#scan.hasProperties)
   }
 
-  /** Whether the row that was asked for last has a time. */
+  /** Whether the row checked last has a time. */
   get hasTimestamp(): boolean {
     return this.#scan.hasTimestamp
   }
 }
 
-/** As milliseconds, a time before 1973; as seconds, one in the year 5138. */
+/** In milliseconds this is a time in 1973; in seconds, one in the year 5138. */
 const FIRST_PLAUSIBLE_MS = 1e11
 
-/** Looks at the first time of an input, unless the command says how times are written. */
+/** Checks the first time of an input, unless the user said how times are written. */
 export class FirstTime {
   #isKnown: boolean
 
-  /** @param isBeginning whether the first row is the first one of the input */
+  /** @param isBeginning whether the rows start at the beginning of the input */
   constructor({ time, from }: SourceOptions, isBeginning: boolean) {
     this.#isKnown = !isBeginning || time !== undefined || from !== undefined
   }

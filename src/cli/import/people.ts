@@ -6,21 +6,21 @@ import { IMPORT_RETRY } from './send.js'
 
 const SHOWN_ROW_CHARACTERS = 2000
 
-/** What became of what the rows of a batch say about people. */
+/** The result of a batch's changes of profiles and aliases. */
 export interface SentPeople {
-  /** changes of profiles that were made */
+  /** profile changes that were made */
   made: number
-  /** rows of which nothing was stored */
+  /** rows that were not stored at all */
   rejects: Reject[]
-  /** what rows say that was refused, while they are stored as events */
+  /** refused changes of rows whose events are stored */
   refused: Reject[]
 }
 
 type Change = Batch['people'][number] & { text: string }
 
 /**
- * Sends changes of profiles and aliases in the order of the file: those of a batch wait for those of the previous one, and
- * fail with it. Each change has an id of its own, so one that is sent again changes nothing.
+ * Sends changes of profiles and aliases in the order of the file. A batch's changes wait for those of the previous
+ * batch, and fail with them. Each change has its own id, so resending one has no effect.
  */
 export class People {
   readonly #connection: Connection
@@ -36,8 +36,8 @@ export class People {
   }
 
   /**
-   * @param key of the batch; never used for other changes
-   * @throws TallyhouseError if a call fails for good
+   * @param key unique key of the batch, from which the changes get their ids
+   * @throws TallyhouseError if a call fails permanently
    */
   apply(people: Batch['people'], key: string): Promise<SentPeople> {
     if (people.length === 0) return Promise.resolve({ made: 0, rejects: [], refused: [] })
@@ -50,7 +50,7 @@ export class People {
 
   async #send(people: Batch['people'], key: string): Promise<SentPeople> {
     const faults = new Map<Change, string>()
-    for (const part of partsOf(withIds(people, key), this.#maxBytes)) await this.#sendPart(part, faults)
+    for (const part of splitChanges(withIds(people, key), this.#maxBytes)) await this.#sendPart(part, faults)
     const all = [...faults].map(([{ line, text, hasEvent }, reason]) => {
       return { hasEvent, reject: { line, reason, row: text.slice(0, SHOWN_ROW_CHARACTERS) } }
     })
@@ -62,7 +62,10 @@ export class People {
     }
   }
 
-  /** A part that is refused as a whole is halved. @param faults gets the changes that are refused */
+  /**
+   * Sends changes. If the service refuses the call as a whole, each half is sent separately.
+   * @param faults receives the refused changes
+   */
   async #sendPart(part: Change[], faults: Map<Change, string>): Promise<void> {
     const body = `{"changes":[${part.map(({ text }) => text).join(',')}]}`
     try {
@@ -87,7 +90,7 @@ export class People {
   }
 }
 
-/** A change without an id of the vendor's gets one by its place, which is the same when the import resumes. */
+/** Gives changes without a vendor's id an id by their position, which is the same when the import resumes. */
 function withIds(people: Batch['people'], key: string): Change[] {
   let count = 0
   return people.map((change) => {
@@ -98,7 +101,7 @@ function withIds(people: Batch['people'], key: string): Change[] {
   })
 }
 
-function* partsOf(changes: Change[], maxBytes: number): Generator<Change[]> {
+function* splitChanges(changes: Change[], maxBytes: number): Generator<Change[]> {
   let part: Change[] = []
   let bytes = 0
   for (const change of changes) {

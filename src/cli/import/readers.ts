@@ -6,7 +6,7 @@ import { type InputOffset, LineReader, type RowReader } from './lines.js'
 
 /**
  * Opens a reader for the text of an input.
- * @param start the beginning, or a place where an earlier reader of the same input stopped
+ * @param start the beginning, or a position where an earlier reader of the same input stopped
  */
 export async function openReader(
   input: Input,
@@ -14,7 +14,7 @@ export async function openReader(
   format: InputFormat,
   csv: CsvOptions,
 ): Promise<RowReader> {
-  if (format === 'csv' && start.offset > 0) return new CsvReader(start, csv, await columnsOf(input, csv))
+  if (format === 'csv' && start.offset > 0) return new CsvReader(start, csv, await readColumns(input, csv))
   return readerFromStart(format, csv, start)
 }
 
@@ -30,7 +30,7 @@ export function readerFromStart(format: InputFormat, csv: CsvOptions, start: Inp
   }
 }
 
-async function columnsOf(input: Input, csv: CsvOptions): Promise<string[]> {
+async function readColumns(input: Input, csv: CsvOptions): Promise<string[]> {
   const reader = new CsvReader({ offset: 0, line: 0 }, csv, null)
   for await (const chunk of input.read(0)) {
     reader.read(chunk)[Symbol.iterator]().next()

@@ -3,8 +3,8 @@ import { withPath } from '../../lib/failure-text.js'
 import type { Reject } from './batches.js'
 
 /**
- * The rows that are not events, one JSON object per line: `line`, `reason` and the beginning of the `row`. The file is
- * created with the first of them.
+ * A file of the rows that are not events, one JSON object per line: `line`, `reason` and the beginning of the `row`.
+ * It is created with the first reject.
  */
 export class RejectsFile {
   readonly path: string
@@ -12,13 +12,13 @@ export class RejectsFile {
   #bytes: number
   #handle: FileHandle | null = null
 
-  /** @param bytes of the file to keep; the rest belongs to rows that are read again */
+  /** @param bytes how much of an existing file to keep; the rest belongs to rows that will be read again */
   constructor(path: string, bytes: number) {
     this.path = path
     this.#bytes = bytes
   }
 
-  /** @returns the length of the file in bytes, when they are written */
+  /** @returns the length of the file in bytes */
   async write(rejects: Reject[]): Promise<number> {
     if (rejects.length > 0) {
       const lines = Buffer.from(rejects.map((reject) => `${JSON.stringify(reject)}\n`).join(''))

@@ -5,10 +5,10 @@ import { INSERT_ID_BYTES, insertIdsOfLane, writeInsertId } from '../../model/ins
 import { namedEvents } from '../../store/dump.js'
 import type { WholeStore } from '../whole-store.js'
 
-/** Ids that are given to the journals at once. */
+/** Ids passed to the journals in one call. */
 const PIECE = 10_000
 
-/** Ids of one project that came in one bucket of time. */
+/** Ids of one project in one time bucket. */
 interface Some {
   projectId: string
   bucket: number
@@ -16,9 +16,9 @@ interface Some {
 }
 
 /**
- * Has the journals remember the `insert_id`s of the stored events for the rest of their time, as the journals of the store
- * that these come from did: so a client that sends one again does not store it twice. With which class of key an event came is
- * not stored, so it is known with either. It can be repeated.
+ * Adds the `insert_id`s of the stored events to the journals for the rest of their lifetime, so that a client that
+ * resends an event does not store it twice. The class of key that sent an event is not stored, so the id is added for
+ * both. Running it again has no effect.
  * @param now epoch milliseconds
  */
 export async function rememberInsertIds(store: WholeStore, now = Date.now()): Promise<void> {
@@ -34,7 +34,7 @@ export async function rememberInsertIds(store: WholeStore, now = Date.now()): Pr
         const bucket = idBucketAt(receivedAt)
         const name = `${bucket}:${projectId}`
         const some = waiting.get(name) ?? { projectId, bucket, ids: [] }
-        if (some.ids.push(idOf(event)) === 1) waiting.set(name, some)
+        if (some.ids.push(encodeInsertId(event)) === 1) waiting.set(name, some)
         if (++count < PIECE) continue
         count = 0
         await rememberAll(journals, waiting)
@@ -46,7 +46,7 @@ export async function rememberInsertIds(store: WholeStore, now = Date.now()): Pr
   }
 }
 
-function idOf(event: { project_id: string; distinct_id: string; insert_id: string }): Buffer {
+function encodeInsertId(event: { project_id: string; distinct_id: string; insert_id: string }): Buffer {
   const id = Buffer.alloc(INSERT_ID_BYTES)
   const { project_id: projectId, distinct_id: distinctId, insert_id: insertId } = event
   writeInsertId(id, 0, { projectId, distinctId, insertId })

@@ -22,14 +22,14 @@ import type { ImportOptions } from './options.js'
 
 const STREAM_NAME = 'standard-input'
 
-/** The options with which an import is begun; the first three decide what its batches contain. */
+/** The options of an import, with everything that decides what its batches contain. */
 export interface ResolvedOptions extends ImportOptions {
   format: InputFormat
   /** of a body */
   maxBytes: number
-  /** whether batches are lines as they are; an import that resumes does as it began */
+  /** whether batches are unchanged lines; a resumed import keeps this */
   lines: boolean
-  /** the same holds for what was found out about the input */
+  /** guesses about the input; a resumed import keeps these, too */
   guesses: Guesses
 }
 
@@ -39,7 +39,7 @@ export interface ImportPaths {
   rejects: string
 }
 
-/** An import that is new, resumed, or finished already. */
+/** An import that is new, resumed, or already finished. */
 export interface BegunImport {
   state: ImportState
   /** null for standard input, which cannot be resumed */
@@ -47,13 +47,13 @@ export interface BegunImport {
   rejectsPath: string
   /** nothing is left to do */
   isFinished: boolean
-  /** batches, from the first that is not acknowledged, whose idempotency keys have expired */
+  /** number of unacknowledged batches whose idempotency keys have expired */
   expired: number
 }
 
 /**
- * Finds the state of an earlier import of the same input, or begins a new one; tells the user which.
- * @param paths of its files
+ * Resumes an earlier import of the same input or begins a new one, and tells the user which.
+ * @param paths paths of the import's own files
  * @throws Error with a sentence for the user if the earlier import had another target, input or options
  */
 export async function beginOrResume(
@@ -90,7 +90,10 @@ export async function beginOrResume(
   return { ...begun, file, state: earlier, expired }
 }
 
-/** @param format of what remains, if only that can be imported, as for a stream; null if the same file can be imported again */
+/**
+ * @param format of the remaining input, if only that must be imported, as for a stream; null if the same file can be
+ * imported again
+ */
 export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, format: InputFormat | null): string {
   if (format === null) return 'Rerun the command to resume.'
   const events = number(MAX_BATCH * unacknowledged)
@@ -112,12 +115,15 @@ async function freshState(path: string, options: ResolvedOptions): Promise<Impor
     input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
     lines,
     guesses,
-    // As they will be read back from the file.
+    // This is how they will be read back from the file.
     options: JSON.parse(JSON.stringify({ names, time, from, format, delimiter, bytes: maxBytes, zone, event, types })),
   })
 }
 
-/** An import that stored nothing, as with a wrong delimiter, must not prevent one with other options. */
+/**
+ * Drops the state of an import that stored nothing, such as one with a wrong delimiter, so that other options can be
+ * used.
+ */
 async function usable(state: ImportState | null, rejectsPath: string): Promise<ImportState | null> {
   if (!state) return null
   const { finishedAt, done, sent } = state
@@ -128,7 +134,7 @@ async function usable(state: ImportState | null, rejectsPath: string): Promise<I
   return null
 }
 
-/** If the input was truncated when the import began and is whole now, the import resumes with the whole one. */
+/** If the input was truncated when the import began and is complete now, the import resumes with the complete file. */
 async function adoptWholeFile(
   earlier: ImportState,
   fresh: ImportState,
@@ -140,7 +146,7 @@ async function adoptWholeFile(
   const isWhole = isLonger && (await beginsWith(path, earlier.input))
   if (isWhole) Object.assign(earlier, { input: fresh.input, isCut: false })
   checkSame(earlier, fresh, path, statePath)
-  // It must be on disk before anything is sent that was not in the shorter file.
+  // This must be on disk before anything is sent that the shorter file did not have.
   if (isWhole) await file.write(earlier)
 }
 
@@ -173,10 +179,10 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
 }
 
 /**
- * Next to the input if that directory is writable, otherwise in the current directory, with names that tell it from inputs
- * of the same name in other directories.
+ * Chooses the paths of an import's own files: next to the input if that directory is writable, otherwise in the
+ * current directory, with a hash of the input's directory in the name.
  */
-export async function pathsOf(
+export async function chooseImportPaths(
   input: string,
   options: Pick<ImportOptions, 'stateFile' | 'rejectsFile'>,
   { stderr }: CommandIo,

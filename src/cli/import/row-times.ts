@@ -1,8 +1,8 @@
 import { RowFault, timestampText } from '../../vendors/row.js'
-import { decimalOf, type TimeFormat, toMilliseconds } from '../../vendors/time.js'
+import { parseDecimal, type TimeFormat, toMilliseconds } from '../../vendors/time.js'
 import { localMilliseconds } from './local-time.js'
 
-/** A time as an input writes it. */
+/** A time as it is written in an input. */
 export interface WrittenTime {
   /** of a JSON value */
   text: string
@@ -12,13 +12,13 @@ export interface WrittenTime {
 /** From 1990 to 2100, in seconds. */
 const FIRST_SECOND = 631_152_000
 const LAST_SECOND = 4_102_444_800
-/** As milliseconds a time in 1973; as seconds one in the year 5138. */
+/** In milliseconds this is a time in 1973; in seconds, one in the year 5138. */
 const FIRST_PLAUSIBLE_MS = 1e11
 const LAST_MS = 1e13
-/** Excel shows long numbers so, and saves what it shows. */
+/** Excel displays long numbers like this, and saves what it displays. */
 const SHORTENED = /^(-?\d(?:[.,]\d*)?)e\+(\d{1,2})$/i
 const SHOWN = 100
-/** How many times more of the times one format must explain than any other. */
+/** A format must match this many times more values than any other format. */
 const MAJORITY = 9
 
 export const TIME_NAMES: Record<TimeFormat, string> = {
@@ -30,38 +30,38 @@ export const TIME_NAMES: Record<TimeFormat, string> = {
 }
 
 /**
- * Finds out how an input writes its times. Values that no format explains do not count, nor does one in ten that another
- * format explains: their rows are rejected later.
- * @param times those of the input's head
+ * Guesses the format of an input's times. Values that no format matches do not count, and up to one in ten may match
+ * another format; such rows are rejected later.
+ * @param times times in the input's head
  * @returns undefined if there are none
- * @throws Error with a sentence for the user if they are of several formats, or may be of several
+ * @throws Error with a sentence for the user if they have several formats, or the format is ambiguous
  */
 export function guessTimeFormat(times: readonly WrittenTime[]): TimeFormat | undefined {
   const found = new Map<TimeFormat, WrittenTime[]>()
   for (const time of times) {
-    const format = formatOf(contentOf(time.text))
+    const format = detectFormat(readContent(time.text))
     if (format) found.set(format, [...(found.get(format) ?? []), time])
   }
   const [most, second] = [...found].sort(([, some], [, others]) => others.length - some.length)
   if (most && second && second[1].length * MAJORITY > most[1].length) {
     const words = [most, second].map(
-      ([format, [first]]) => `${shown(first?.text)} in line ${first?.line} is in ${TIME_NAMES[format]}`,
+      ([format, [first]]) => `${truncate(first?.text)} in line ${first?.line} is in ${TIME_NAMES[format]}`,
     )
     throw new Error(
       `The times are written in several ways: ${words.join(', ')}. Choose one with --time; the other rows are rejected.`,
     )
   }
   if (most) return most[0]
-  const small = times.find(({ text }) => decimalOf(contentOf(text)) !== null && !SHORTENED.test(contentOf(text)))
+  const small = times.find(({ text }) => parseDecimal(readContent(text)) !== null && !SHORTENED.test(readContent(text)))
   if (!small) return undefined
   throw new Error(
-    `The first timestamp of the input is ${shown(small.text)}, which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.`,
+    `The first timestamp of the input is ${truncate(small.text)}, which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.`,
   )
 }
 
-/** How a time is written, if it tells. */
-function formatOf(content: string): TimeFormat | null {
-  const number = SHORTENED.test(content) ? null : decimalOf(content)
+/** Detects the format of a time; null if it cannot be told. */
+function detectFormat(content: string): TimeFormat | null {
+  const number = SHORTENED.test(content) ? null : parseDecimal(content)
   if (number === null) return toMilliseconds(content, 'iso') === null ? null : 'iso'
   const isIn = (scale: number) => number >= FIRST_SECOND * scale && number <= LAST_SECOND * scale
   if (isIn(1)) return 's'
@@ -72,7 +72,7 @@ function formatOf(content: string): TimeFormat | null {
 /**
  * Converts a time to milliseconds, as the text of a JSON number.
  * @param text of a JSON value
- * @param zone of times that name none; undefined for UTC
+ * @param zone zone of times without one; undefined for UTC
  * @throws RowFault if it is not a time in this format
  */
 export function timeText(
@@ -81,7 +81,7 @@ export function timeText(
   zone: string | undefined,
   isTable: boolean,
 ): string | undefined {
-  const content = contentOf(text)
+  const content = readContent(text)
   if (isTable) checkDigits(content)
   if (format !== 'iso' || zone === undefined || !text.startsWith('"')) return timestampText(text, format)
   const ms = localMilliseconds(content, zone)
@@ -97,10 +97,10 @@ function checkDigits(content: string): void {
   )
 }
 
-function contentOf(text: string): string {
+function readContent(text: string): string {
   return (text.startsWith('"') ? (JSON.parse(text) as string) : text).trim()
 }
 
-function shown(text = ''): string {
+function truncate(text = ''): string {
   return text.slice(0, SHOWN)
 }

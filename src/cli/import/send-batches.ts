@@ -12,7 +12,7 @@ import type { RejectsFile } from './rejects.js'
 import { type Sending, type Sent, sendBatch } from './send.js'
 import type { StoredBatches } from './stored-batches.js'
 
-/** For batches in flight when the import is interrupted. One that takes longer is sent again when the import resumes. */
+/** Limit for batches in flight after an interruption. Those that take longer are sent again when the import resumes. */
 const STOP_LIMIT_MS = 5_000
 
 export interface ImportParts {
@@ -27,9 +27,9 @@ export interface ImportParts {
   maxBytes: number
   /** batches in flight at a time */
   parallel: number
-  /** batches before this one may have been sent so long ago that their idempotency keys have expired */
+  /** batches before this index may have been sent before, and their idempotency keys have expired */
   expiredUpTo: number
-  /** what to do with those */
+  /** what to do with those batches */
   unacknowledged: Unacknowledged
   /** stops the reading; batches in flight are still completed */
   signal: AbortSignal
@@ -40,11 +40,11 @@ interface Acknowledged extends Stored {
   end: Batch['end']
 }
 
-/** What became of a batch. */
+/** The result of a batch. */
 interface Stored extends Sent {
   /** changes of profiles */
   profiles: number
-  /** what rows say about people that was refused, while they are stored as events */
+  /** refused changes of rows whose events are stored */
   refused: Reject[]
   /** rows that were never meant to be events */
   skipped: number
@@ -52,10 +52,10 @@ interface Stored extends Sent {
 }
 
 /**
- * Sends an input to its end. Batches are sent in order, several at a time, and each is recorded before it is sent. They
- * are recorded as done in order, too, whichever is acknowledged first.
- * @returns whether it reached the end of the input, and was not interrupted
- * @throws Error if the input cannot be read further or a batch is refused; what was acknowledged before is recorded
+ * Sends an input to its end. Batches are sent in order, several concurrently, and each is recorded before it is sent.
+ * They are also recorded as done in order, regardless of the order of acknowledgements.
+ * @returns true at the end of the input, false if interrupted
+ * @throws Error if the input cannot be read further or a batch is refused; earlier acknowledgements are recorded
  */
 export async function importInput(parts: ImportParts): Promise<boolean> {
   return await new BatchSender(parts).run()
@@ -64,7 +64,7 @@ export async function importInput(parts: ImportParts): Promise<boolean> {
 class BatchSender {
   readonly #parts: ImportParts
   readonly #inFlight = new Set<Promise<void>>()
-  /** acknowledged batches that wait for an earlier one to be recorded, by their index */
+  /** acknowledged batches, by index, that wait for an earlier one before they are recorded */
   readonly #acknowledged = new Map<number, Acknowledged>()
   readonly #giveUp = new AbortController()
   readonly #people: People
@@ -109,7 +109,7 @@ class BatchSender {
       await checkpoint.recordSending(batch.index)
       const work = this.#handle(batch).finally(() => this.#inFlight.delete(work))
       this.#inFlight.add(work)
-      // A slow batch must not let the acknowledged ones behind it pile up.
+      // Acknowledged batches must not pile up after a slow one.
       while (!this.#failure && this.#inFlight.size > 0 && this.#isFull(parallel)) await Promise.race(this.#inFlight)
     }
   }
@@ -137,7 +137,10 @@ class BatchSender {
     }
   }
 
-  /** The service scans the lines. They are sorted here if it refuses some, or has to be asked which of them it has. */
+  /**
+   * Leaves scanning to the service. The lines are sorted here only if it refuses some, or if stored events must be
+   * looked up.
+   */
   async #storeLines(batch: LineBatch, key: string): Promise<Stored> {
     const { connection, options, expiredUpTo } = this.#parts
     const none = { accepted: 0, known: 0, ids: [], uncertain: 0 }
@@ -146,9 +149,9 @@ class BatchSender {
     const isNew = batch.index >= expiredUpTo
     const sent = isNew ? await sendLines(connection, batch, this.#sending(batch, key)) : null
     if (sent) return { ...all, ...sent, accepted: batch.count - sent.known }
-    // Most imports need no more than sends the lines.
+    // Loaded on demand, because most imports only send lines.
     const { sortLines } = await import('./lines/sort-lines.js')
-    // Its events may be other bytes than its lines.
+    // Another key, because the bytes of the events may differ from those of the lines.
     return await this.#storeRows(await sortLines(batch, options), `${key}-sorted`)
   }
 
@@ -160,7 +163,7 @@ class BatchSender {
     return { ...sent, rejects: all, refused, profiles, skipped: batch.skipped, misfits: batch.misfits }
   }
 
-  /** A batch that was sent long ago may have been stored by this import. */
+  /** Decides how to send a batch. One that was sent long ago may have been stored by this import. */
   #sending({ index }: Pick<Batch, 'index'>, key: string): Sending {
     const { checkpoint, expiredUpTo } = this.#parts
     const storedBefore = index < expiredUpTo ? this.#resumedAt : checkpoint.state.begunAt
@@ -171,7 +174,7 @@ class BatchSender {
     const { connection, expiredUpTo, unacknowledged } = this.#parts
     const { signal } = this.#giveUp
     const isUncertain = batch.index < expiredUpTo && batch.count > 0
-    // Events that have ids are looked up by the service.
+    // The service recognizes events that have ids.
     if (isUncertain && unacknowledged !== 'send' && !(unacknowledged === 'check' && batch.haveIds)) {
       const all = { accepted: batch.count, known: 0, rejects: batch.rejects }
       if (unacknowledged === 'skip') return { ...all, ids: [], uncertain: batch.count }
@@ -180,7 +183,7 @@ class BatchSender {
     }
     const sent = await sendBatch(connection, batch, this.#sending(batch, key))
     if (!isUncertain) return sent
-    // An earlier run may have stored all of them a first time, or those that have ids and were found.
+    // An earlier run may have stored all of them, or those with ids that the service recognized.
     return { ...sent, uncertain: unacknowledged === 'send' ? batch.count : sent.uncertain + sent.known }
   }
 
@@ -201,7 +204,7 @@ class BatchSender {
         rejected: done.rejected + next.rejects.length,
         skipped: done.skipped + next.skipped,
         profiles: done.profiles + next.profiles,
-        misfits: sumOf(done.misfits, next.misfits),
+        misfits: addCounts(done.misfits, next.misfits),
         known: done.known + next.known,
         refused: done.refused + next.refused.length,
         uncertain: done.uncertain + next.uncertain,
@@ -212,7 +215,7 @@ class BatchSender {
   }
 }
 
-function sumOf(some: Record<string, number>, others: Record<string, number>): Record<string, number> {
+function addCounts(some: Record<string, number>, others: Record<string, number>): Record<string, number> {
   const sum = { ...some }
   for (const [name, count] of Object.entries(others)) sum[name] = (sum[name] ?? 0) + count
   return sum

@@ -3,16 +3,16 @@ import { TallyhouseError } from '../../client/errors.js'
 import type { RetryPolicy } from '../../client/retry.js'
 import { readJson } from '../../json/value.js'
 import type { Batch, Reject } from './batches.js'
-import { type StoredIds, storedIdsOf } from './stored-ids.js'
+import { readStoredIds, type StoredIds } from './stored-ids.js'
 
-/** About six minutes of pauses: enough for a restart of the service or of its machine. */
+/** About six minutes of pauses in all, enough for a restart of the service or its machine. */
 export const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
 
 export interface Sent extends StoredIds {
   accepted: number
   /** events that were stored before */
   known: number
-  /** those of the batch and those that the service refused, in the order of their lines */
+  /** rejected rows, including those that the service refused, in the order of their lines */
   rejects: Reject[]
 }
 
@@ -20,7 +20,7 @@ export interface Sent extends StoredIds {
 export interface Sending {
   /** the `Idempotency-Key`, which is never used for other bytes */
   key: string
-  /** epoch ms: events that the service has had since before that, by their `insert_id`, are not stored again */
+  /** epoch ms: events stored before this, recognized by their `insert_id`, are not stored again */
   storedBefore: number
   signal: AbortSignal
 }
@@ -28,7 +28,7 @@ export interface Sending {
 /**
  * Sends the events of a batch until they are acknowledged. Events that the service refuses are removed and the others
  * sent; a body that is too large is halved. A retry after a crash sends the same parts with the same keys.
- * @throws TallyhouseError if the batch fails for good
+ * @throws TallyhouseError if the batch fails permanently
  */
 export async function sendBatch(
   connection: Connection,
@@ -51,15 +51,15 @@ export async function sendBatch(
       } as const
       const result = await connection.call(call, { signal }, IMPORT_RETRY)
       const known = requireAll(result, lines.length)
-      const { ids, uncertain } = storedIdsOf(result, lines.length - known)
+      const { ids, uncertain } = readStoredIds(result, lines.length - known)
       total.known += known
       total.ids.push(...ids)
       total.uncertain += uncertain
       return []
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
-      const events = isTooMuch(error) || error.status === 400 ? eventsOf(body) : []
-      const faults = faultsOf(error, events.length)
+      const events = isTooMuch(error) || error.status === 400 ? readEventTexts(body) : []
+      const faults = readFaults(error, events.length)
       if (faults.size > 0) {
         const refused = [...faults].map(([i, reason]) => ({ line: lines[i] ?? 0, reason, row: events[i] ?? '' }))
         return [...refused, ...(await sendSome((i) => !faults.has(i), `${key}-rest`))]
@@ -80,8 +80,8 @@ export async function sendBatch(
 }
 
 /**
- * @returns how many events the service had before
- * @throws Error if it has not accepted the others
+ * @returns how many events the service already had
+ * @throws Error if it did not accept the others
  */
 export function requireAll({ value: { accepted, skipped } }: CallResult, count: number): number {
   const known = typeof skipped === 'number' ? skipped : 0
@@ -89,18 +89,18 @@ export function requireAll({ value: { accepted, skipped } }: CallResult, count: 
   throw new Error(`The service accepted ${accepted} of ${count} events, but a batch must be all or nothing.`)
 }
 
-/** The texts of the events in a body. */
-function eventsOf(body: Buffer): string[] {
+/** Returns the texts of the events in a body. */
+function readEventTexts(body: Buffer): string[] {
   return (readJson(body)?.member('events')?.elements() ?? []).map(({ text }) => text)
 }
 
-/** Whether a smaller body may be accepted: this one is too large, or refused as a whole, as with too many names. */
+/** Whether a smaller body may be accepted, because this one is too large or was refused as a whole. */
 function isTooMuch({ status, code, details }: TallyhouseError): boolean {
   return status === 413 || (code === 'invalid_request' && details.length === 0)
 }
 
-/** The events that are refused, by index, and why. */
-function faultsOf(error: TallyhouseError, count: number): Map<number, string> {
+/** Returns why events were refused, by their index. */
+function readFaults(error: TallyhouseError, count: number): Map<number, string> {
   const { details, message } = error
   if (isTooMuch(error)) return new Map(count === 1 ? [[0, message]] : [])
   const faults = new Map<number, string>()

@@ -6,8 +6,8 @@ import { withPath } from '../../lib/failure-text.js'
 import type { ImportState } from './checkpoint.js'
 
 /**
- * The ids of the batches that hold what an import has stored, one in each line, in a file beside its state. The file is created
- * with the first of them.
+ * A file next to an import's state with the ids of the batches that it stored, one per line. It is created with the
+ * first id.
  */
 export class StoredBatches {
   readonly path: string
@@ -17,13 +17,13 @@ export class StoredBatches {
   #isSynced = true
   #syncing: Promise<void> = Promise.resolve()
 
-  /** @param bytes of the file to keep; the rest belongs to batches that are sent again */
+  /** @param bytes how much of an existing file to keep; the rest belongs to batches that will be sent again */
   constructor(path: string, bytes: number) {
     this.path = path
     this.#bytes = bytes
   }
 
-  /** @returns the length of the file in bytes, when they are written */
+  /** @returns the length of the file in bytes */
   async write(ids: readonly string[]): Promise<number> {
     if (ids.length > 0) {
       const lines = ids.map((id) => `${id}\n`).join('')
@@ -35,7 +35,7 @@ export class StoredBatches {
     return this.#bytes
   }
 
-  /** Resolves when all that was written is on disk, in the order of the calls. */
+  /** Resolves when everything written is on disk. Calls resolve in order. */
   sync(): Promise<void> {
     this.#syncing = this.#syncing.then(async () => {
       if (this.#isSynced) return
@@ -55,7 +55,7 @@ export class StoredBatches {
   }
 
   /**
-   * The ids, in groups.
+   * Yields the ids in groups.
    * @throws Error if the file is shorter than it should be
    */
   async *read(groupSize: number): AsyncGenerator<string[]> {
@@ -83,18 +83,21 @@ export class StoredBatches {
 }
 
 /** @param statePath of the import's state */
-export function storedBatchesOf(statePath: string, { done }: ImportState): StoredBatches {
+export function openStoredBatches(statePath: string, { done }: ImportState): StoredBatches {
   return new StoredBatches(`${statePath}.ids`, done.storedBytes ?? 0)
 }
 
-/** A file for the state of an import that never knows of more batches than the file of their ids has on disk. */
-export function behind(
+/**
+ * Wraps the state file so that the ids are synced before each write: the state never counts batches whose ids are not
+ * on disk.
+ */
+export function syncIdsFirst(
   stored: StoredBatches,
   file: StateFile<ImportState> | null,
 ): Pick<StateFile<ImportState>, 'write'> | null {
   if (!file) return null
   const write = async (state: ImportState) => {
-    // What is recorded as done is replaced, not changed, while this waits.
+    // A shallow copy is enough: `done` is replaced, never changed, during the sync.
     const current = { ...state, sent: [...state.sent] }
     await stored.sync()
     await file.write(current)

@@ -8,20 +8,20 @@ import { checkService } from '../first-call.js'
 import { counted, number, ProgressLine } from '../progress.js'
 import { type ImportState, readImport } from './checkpoint.js'
 import type { ImportOptions } from './options.js'
-import { pathsOf } from './resume.js'
+import { chooseImportPaths } from './resume.js'
 import { IMPORT_RETRY } from './send.js'
-import { type StoredBatches, storedBatchesOf } from './stored-batches.js'
+import { openStoredBatches, type StoredBatches } from './stored-batches.js'
 
 export interface UndoOptions extends Pick<ImportOptions, 'target' | 'stateFile' | 'rejectsFile'> {
-  /** does not ask */
+  /** whether to skip the confirmation */
   isSure: boolean
-  /** only says how many events would be deleted */
+  /** whether to only report how many events would be deleted */
   isDryRun: boolean
 }
 
-/** Batches of one call: up to 200 000 events. */
+/** Batches per call: up to 200 000 events. */
 const BATCHES = 200
-/** The service deletes before it responds. */
+/** The service responds only after the deletion. */
 const TIMEOUT_MS = 120_000
 const ID_MEMORY_MS = (OLD_ID_BUCKETS + 1) * INSERT_ID_BUCKET_MS
 
@@ -31,7 +31,7 @@ interface Recorded {
   state: ImportState
   file: StateFile<ImportState>
   stored: StoredBatches
-  /** what is in the service of it */
+  /** what the service has of it */
   found: Found
 }
 
@@ -42,10 +42,10 @@ interface Found {
 }
 
 /**
- * Deletes what imports of these files have stored, after showing how much that is, and asking. Other events, and those that
- * were known by their `insert_id`, stay. It can be interrupted and rerun.
+ * Deletes what imports of these files have stored, after showing how much it is and asking for confirmation. Other
+ * events stay, including those that the service already had by their `insert_id`. It can be interrupted and rerun.
  * @returns the exit code
- * @throws Error with a sentence for the user; nothing is deleted if one of the files has no import that can be undone
+ * @throws Error with a sentence for the user; nothing is deleted if the import of any file cannot be undone
  */
 export async function undoImports(paths: readonly string[], options: UndoOptions, io: CommandIo): Promise<number> {
   const { url, secretKey } = options.target
@@ -54,13 +54,13 @@ export async function undoImports(paths: readonly string[], options: UndoOptions
   const imports: Recorded[] = []
   try {
     for (const path of paths) {
-      const { state: statePath } = await pathsOf(path, options, io)
+      const { state: statePath } = await chooseImportPaths(path, options, io)
       const lock = await lockFile(`${statePath}.lock`)
       if (!lock) throw new Error(`Another process is importing ${path}. Interrupt it, or wait until it has ended.`)
       locks.push(lock)
       const { state, file } = await readRecord(path, statePath, url)
       if (imports.length === 0) await checkService(connection, url, 'read', io.signal)
-      const stored = storedBatchesOf(statePath, state)
+      const stored = openStoredBatches(statePath, state)
       const found = await count(connection, stored, io.signal)
       if (found.events === 0 && state.done.accepted > 0 && state.key !== options.target.keyDigest) {
         throw new Error(
@@ -133,7 +133,7 @@ function describe({ finishedAt, undoneSince, done }: ImportState, { events }: Fo
   return `${when}; ${counted(events, 'event')}${which} ${events === 1 ? 'is' : 'are'} stored${why}.`
 }
 
-/** @throws Error if there is nobody to ask */
+/** @throws Error if there is no terminal to ask on */
 async function mayDelete(imports: readonly Recorded[], { isSure }: UndoOptions, io: CommandIo): Promise<boolean> {
   if (isSure) return true
   if (!io.stdin.isTTY)
@@ -158,7 +158,7 @@ async function remove(
   { path, state, file, stored, found }: Recorded,
   io: CommandIo,
 ): Promise<boolean> {
-  // From now on, the file cannot be imported until all is deleted.
+  // From here on, the file cannot be imported until everything is deleted.
   state.undoneSince ??= new Date().toISOString()
   await file.write(state)
   let deleted = 0
@@ -182,7 +182,7 @@ async function remove(
     )
     return false
   }
-  // First, as it is what an import of the file looks for.
+  // Removed first, because an import of the file looks for it.
   await file.remove()
   await stored.remove()
   io.stderr.write(`${path}: ${counted(deleted, 'event')} deleted.\n`)

@@ -5,31 +5,31 @@ import { type Decoded, type SdkAlias, type SdkChange, withoutRepeatedAliases } f
 import { type JsonRow, NoEvent } from '../../vendors/row.js'
 import type { Vendor } from '../../vendors/vendor.js'
 
-/** What a row says about people: an element of the call `/users/batch`. */
+/** A change of a profile or alias from a row: an element of a call to `/users/batch`. */
 export interface PeopleChange {
   kind: 'change' | 'alias' | 'delete'
   /** the members of its JSON object, without an `insert_id` */
   members: string
-  /** the vendor's, by which a repetition is known, a live one included */
+  /** the vendor's id, which identifies repetitions, including live ones */
   insertId: string | undefined
 }
 
-/** What a row of an export says. */
+/** What a row of an export becomes. */
 export interface VendorOutcome {
-  /** null if it is about people only */
+  /** null if it only changes profiles or aliases */
   event: Buffer | null
   /** whether the event has an `insert_id` */
   hasId: boolean
-  /** in its order */
+  /** changes of profiles and aliases, in the order of the row */
   people: PeopleChange[]
 }
 
 type ExportOptions = Parameters<Vendor['messages']>[1]
 
-/** Pairs of names of which it is remembered that they were linked: exports repeat them with each event. */
+/** Linked pairs of names that are remembered, because exports repeat them with each event. */
 const MAX_PAIRS = 100_000
 
-/** Reads the rows of another product's export as its decoder for live messages does. */
+/** Reads rows of another product's export with its decoder for live messages. */
 export class VendorRows {
   readonly #vendor: Vendor
   readonly #options: ExportOptions
@@ -41,8 +41,8 @@ export class VendorRows {
   }
 
   /**
-   * @throws RowFault, EventFault if it cannot be stored
-   * @throws NoEvent if it says nothing that is kept
+   * @throws RowFault, EventFault if the row cannot be stored
+   * @throws NoEvent if the row has nothing to store
    */
   take(row: JsonRow): VendorOutcome {
     const messages = this.#vendor.messages(row, this.#options)
@@ -54,25 +54,25 @@ export class VendorRows {
       hasId = insert_id !== undefined
     }
     if (this.#said.size > MAX_PAIRS) this.#said.clear()
-    // Only now, as a row that is at fault says nothing.
+    // Done last, because an invalid row must not mark its aliases as sent.
     const people = withoutRepeatedAliases(messages, this.#said).flatMap((message) => changesIn(message, event !== null))
     if (event === null && people.length === 0) throw new NoEvent('The row contains nothing to store.')
     return { event, hasId, people }
   }
 }
 
-/** @param hasEvent whether the row is stored as an event, which holds what a name that means nobody cannot have */
+/** @param hasEvent whether the row is also stored as an event; then changes of an anonymous user are dropped */
 function changesIn(message: Decoded, hasEvent: boolean): PeopleChange[] {
   switch (message.type) {
     case 'event':
       return []
     case 'change': {
       const isNobody = !message.isGroup && isName(message.distinctId) && !canLink(message.distinctId)
-      return isNobody && hasEvent ? [] : [changeOf(message)]
+      return isNobody && hasEvent ? [] : [toChange(message)]
     }
     case 'alias':
       return [message.distinctId, message.alias].every((name) => isName(name) && canLink(name))
-        ? [aliasOf(message)]
+        ? [toAlias(message)]
         : []
     case 'delete': {
       const members = `"distinct_id":${JSON.stringify(message.distinctId)},"delete":true`
@@ -81,20 +81,20 @@ function changesIn(message: Decoded, hasEvent: boolean): PeopleChange[] {
   }
 }
 
-function changeOf({ distinctId, identifies, operations, clears, insertId, time }: SdkChange): PeopleChange {
+function toChange({ distinctId, identifies, operations, clears, insertId, time }: SdkChange): PeopleChange {
   const isNamed = identifies || (operations.length === 0 && !clears)
   const members = [
     `"distinct_id":${JSON.stringify(distinctId)}`,
     ...(isNamed ? [`"identified":${identifies === true}`] : []),
     ...(clears ? ['"clear":true'] : []),
     ...(operations.length > 0 ? [`"operations":[${operations.join(',')}]`] : []),
-    // One without a time is older than all that have one.
+    // A change without a time counts as older than all that have one.
     `"timestamp":${time ?? 0}`,
   ]
   return { kind: 'change', members: members.join(','), insertId: isName(insertId) ? insertId : undefined }
 }
 
-function aliasOf({ distinctId, alias, link }: SdkAlias): PeopleChange {
+function toAlias({ distinctId, alias, link }: SdkAlias): PeopleChange {
   const names = `"distinct_id":${JSON.stringify(distinctId)},"alias":${JSON.stringify(alias)}`
   const strength = { inferred: '', said: ',"said":true', merge: ',"merge":true' }[link]
   return { kind: 'alias', members: names + strength, insertId: undefined }

@@ -12,8 +12,8 @@ export interface Member {
 const DAMAGED = 'Z_DATA_ERROR'
 
 /**
- * Reads the files in a zip archive, stored or deflated, zip64 included, in the order of its directory. Size and CRC-32 are
- * checked at the end of each file, so a fault is thrown after the file's content was yielded.
+ * Reads the files in a zip archive, stored or deflated, zip64 included, in the order of its directory. Size and
+ * CRC-32 are checked at the end of each file, so an error is thrown after its content was yielded.
  * @throws Error if the archive is damaged or of an unsupported kind
  */
 export async function* unzip(path: string): AsyncGenerator<Member> {
@@ -24,14 +24,14 @@ export async function* unzip(path: string): AsyncGenerator<Member> {
       const next = await entries.next().catch(refuse)
       if (next.done) return
       const { fileName: name } = next.value
-      if (!name.endsWith('/')) yield { name, content: contentOf(archive, next.value) }
+      if (!name.endsWith('/')) yield { name, content: readContent(archive, next.value) }
     }
   } finally {
     archive.close()
   }
 }
 
-async function* contentOf(archive: ZipFile, entry: Entry): AsyncGenerator<Buffer> {
+async function* readContent(archive: ZipFile, entry: Entry): AsyncGenerator<Buffer> {
   const stream = await archive.openReadStreamPromise(entry).catch(refuse)
   let sum = 0
   let bytes = 0

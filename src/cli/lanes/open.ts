@@ -6,11 +6,11 @@ import { type OpenStore, openStore, placeOf, requireTables } from '../../store/o
 import { prepareShards } from '../../store/prepare-shards.js'
 
 /**
- * Opens the store for a change of its lanes. With the embedded journal that is in place of the service, which must be
- * stopped; with Redis, a service may be running.
- * @throws FolderInUseError, or as `openStore`
+ * Opens the store for a change of its lanes. With the embedded journal, the service must be stopped; with Redis, it
+ * may be running.
+ * @throws FolderInUseError, and the errors of `openStore`
  */
-export async function openStoreOfLanes(config: Config): Promise<OpenStore> {
+export async function openLaneStore(config: Config): Promise<OpenStore> {
   const { REDIS_URL, CLICKHOUSE_URL, DATA_DIR } = config
   if (REDIS_URL !== undefined) return await openStore(config)
   const parts = new CloseStack()

@@ -4,14 +4,14 @@ import { laneName, openJournal, openRelocation } from '../../lanes/open-journal.
 import { relayout } from '../../lanes/relayout.js'
 import { openTerminalLog } from '../../lib/log.js'
 import type { CommandIo } from '../command.js'
-import { openStoreOfLanes } from './open.js'
+import { openLaneStore } from './open.js'
 
 /** @param given the settings, with the new number of lanes */
 export async function setLanes(given: Config, io: CommandIo): Promise<number> {
-  // Where there are to be fewer lanes, REDIS_URL names all of now; a single URL may be that of a cluster.
+  // To reduce the lanes, REDIS_URL must name all current ones; a single URL may be that of a cluster.
   const config = { ...given, LANES: Math.max(2, given.LANES, journalUrls(given).length) }
   const { stderr, signal } = io
-  const store = await openStoreOfLanes(config).catch((error: unknown) => {
+  const store = await openLaneStore(config).catch((error: unknown) => {
     if (!(error instanceof FolderInUseError)) throw error
     throw new Error(`Stop the service first: the embedded journal serves a single process. ${error.message}`)
   })

@@ -13,18 +13,18 @@ import type { CommandIo } from '../command.js'
 
 interface LaneStatus {
   lane: number
-  /** where its writer stores */
+  /** the shard that its writer stores on */
   shard: number
   place: string
-  /** `closed`: it takes no writes, as the layout is being changed */
+  /** `closed`: it takes no writes, because the layout is being changed */
   state: 'up' | 'closed' | 'down'
-  /** the number in its event ids */
+  /** the journal's number in its event ids */
   journal: number | null
-  /** what waits for the store */
+  /** entries that wait for the store */
   entries: number | null
   bytes: number | null
   oldest_ms: number | null
-  /** of the layout that it is for */
+  /** version of the layout that the journal belongs to */
   version: number | null
   reason?: string
 }
@@ -35,7 +35,7 @@ interface ShardStatus {
   state: 'up' | 'down'
   /** events */
   rows: number | null
-  /** of all tables, on the disk */
+  /** size on disk of all tables */
   bytes: number | null
   reason?: string
 }

@@ -11,11 +11,11 @@ const UNITS: [ms: number, unit: string][] = [
 
 export interface Shown {
   tables: Table[]
-  /** what the tables do not say */
+  /** remarks that do not fit into the tables */
   note: string
 }
 
-/** What a person reads. */
+/** Formats an answer for people. */
 export function showAnswer(answer: AnyAnswer): Shown {
   switch (answer.kind) {
     case 'series':
@@ -37,33 +37,33 @@ export function showAnswer(answer: AnyAnswer): Shown {
   }
 }
 
-/** What a program reads: one table, a number per row. */
+/** Formats an answer for programs: one table with one number per row. */
 export function flatTable(answer: AnyAnswer): Table {
   switch (answer.kind) {
     case 'series': {
       const rows = answer.results.flatMap(({ series, breakdown, points }) => {
         return points.map(({ at, value, complete }) => [
           series,
-          ...valuesOf(answer, breakdown),
+          ...listValues(answer, breakdown),
           at,
           value,
           String(complete),
         ])
       })
-      return { columns: ['series', ...fieldsOf(answer), 'at', 'value', 'complete'], rows }
+      return { columns: ['series', ...nameFields(answer), 'at', 'value', 'complete'], rows }
     }
     case 'funnel': {
       const rows = answer.results.flatMap(({ breakdown, steps, complete }) => {
         return steps.map(({ users, of_first, of_previous, median_ms, mean_ms }, i) => [
-          ...valuesOf(answer, breakdown),
+          ...listValues(answer, breakdown),
           i + 1,
-          eventOf(answer.query.steps[i]?.event),
+          formatEventNames(answer.query.steps[i]?.event),
           ...[users, of_first, of_previous, median_ms, mean_ms],
           String(complete),
         ])
       })
       const columns = ['step', 'event', 'users', 'of_first', 'of_previous', 'median_ms', 'mean_ms', 'complete']
-      return { columns: [...fieldsOf(answer), ...columns], rows }
+      return { columns: [...nameFields(answer), ...columns], rows }
     }
     case 'retention': {
       const rows = answer.results.flatMap(({ cohort, size, cells }) => {
@@ -84,25 +84,25 @@ export function flatTable(answer: AnyAnswer): Table {
   }
 }
 
-/** A column per line, a row per bucket; without buckets a row per line. */
+/** Formats a series: a column per line and a row per bucket, or without buckets a row per line. */
 function seriesTable(answer: AnswerTo<'series'>): Table {
   const { results, query } = answer
   const name = (series: number) => {
     const { event = '', metric = '' } = query.series[series] ?? {}
-    return `${eventOf(event)} (${metric})`
+    return `${formatEventNames(event)} (${metric})`
   }
   if (query.interval === 'none') {
     const rows = results.map(({ series, breakdown, total, points }) => {
-      return [name(series), ...shownValues(answer, breakdown), marked(total, points[0]?.complete ?? true)]
+      return [name(series), ...formatValues(answer, breakdown), markIncomplete(total, points[0]?.complete ?? true)]
     })
-    return { columns: ['series', ...fieldsOf(answer), 'total'], rows }
+    return { columns: ['series', ...nameFields(answer), 'total'], rows }
   }
   const rows = (results[0]?.points ?? []).map(({ at }, i) => [
     at,
-    ...results.map(({ points }) => marked(points[i]?.value ?? null, points[i]?.complete ?? true)),
+    ...results.map(({ points }) => markIncomplete(points[i]?.value ?? null, points[i]?.complete ?? true)),
   ])
   const columns = results.map(({ series, breakdown }) => {
-    const values = shownValues(answer, breakdown).join(', ')
+    const values = formatValues(answer, breakdown).join(', ')
     if (values === '') return name(series)
     return query.series.length === 1 ? values : `${name(series)}: ${values}`
   })
@@ -113,27 +113,27 @@ function funnelTable(answer: AnswerTo<'funnel'>): Table {
   const { results, query } = answer
   const rows = results.flatMap(({ breakdown, steps, complete }) => {
     return steps.map(({ users, of_first, of_previous, median_ms, mean_ms }, i) => [
-      ...shownValues(answer, breakdown),
+      ...formatValues(answer, breakdown),
       i + 1,
-      eventOf(query.steps[i]?.event),
-      marked(users, complete),
-      percent(of_first),
-      percent(of_previous),
-      duration(median_ms),
-      duration(mean_ms),
+      formatEventNames(query.steps[i]?.event),
+      markIncomplete(users, complete),
+      formatPercent(of_first),
+      formatPercent(of_previous),
+      formatDuration(median_ms),
+      formatDuration(mean_ms),
     ])
   })
   const columns = ['step', 'event', 'users', 'of first', 'of previous', 'median time', 'mean time']
-  return { columns: [...fieldsOf(answer), ...columns], rows }
+  return { columns: [...nameFields(answer), ...columns], rows }
 }
 
 function retentionGrid({ results, averages, query }: AnswerTo<'retention'>): Table {
   const rows: Cell[][] = results.map(({ cohort, size, cells }) => [
     cohort,
     size,
-    ...cells.map(({ users, complete }) => (size === 0 ? null : marked(percent(users / size), complete))),
+    ...cells.map(({ users, complete }) => (size === 0 ? null : markIncomplete(formatPercent(users / size), complete))),
   ])
-  const last = ['average', null, ...averages.map(({ share }) => (share === null ? null : percent(share)))]
+  const last = ['average', null, ...averages.map(({ share }) => (share === null ? null : formatPercent(share)))]
   const columns = averages.map(({ interval }) => `${query.unit} ${interval}`)
   return { columns: ['cohort', 'size', ...columns], rows: [...rows, last] }
 }
@@ -152,36 +152,36 @@ function openNote(answer: AnswerTo<'series'> | AnswerTo<'funnel'> | AnswerTo<'re
   return /"complete":false/.test(JSON.stringify(answer.results)) ? '* is not over yet\n' : ''
 }
 
-function fieldsOf({ query }: AnswerTo<'series'> | AnswerTo<'funnel'>): string[] {
+function nameFields({ query }: AnswerTo<'series'> | AnswerTo<'funnel'>): string[] {
   return query.breakdown.map((field: FieldName) => (typeof field === 'string' ? field : JSON.stringify(field)))
 }
 
-/** The rest has one value for all fields. */
-function valuesOf(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: unknown[]): Cell[] {
+/** Lists the values of a breakdown. The remainder, `$other`, has one value for all fields. */
+function listValues(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: unknown[]): Cell[] {
   return answer.query.breakdown.map((_, i) => {
     const value = breakdown[i] ?? (breakdown[0] === '$other' && breakdown.length === 1 ? '$other' : null)
     return value === null || typeof value === 'string' || typeof value === 'number' ? value : JSON.stringify(value)
   })
 }
 
-function shownValues(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: unknown[]): Cell[] {
-  return valuesOf(answer, breakdown).map((value) => value ?? '(not set)')
+function formatValues(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: unknown[]): Cell[] {
+  return listValues(answer, breakdown).map((value) => value ?? '(not set)')
 }
 
-function eventOf(event: string | string[] = ''): string {
+function formatEventNames(event: string | string[] = ''): string {
   return typeof event === 'string' ? event : event.join(' or ')
 }
 
-function marked(value: Cell, isComplete: boolean): Cell {
+function markIncomplete(value: Cell, isComplete: boolean): Cell {
   if (isComplete || value === null) return value
   return `${typeof value === 'number' ? Number(value.toPrecision(12)) : value}*`
 }
 
-function percent(share: number): string {
+function formatPercent(share: number): string {
   return `${(share * 100).toFixed(1)} %`
 }
 
-function duration(ms: number | null): Cell {
+function formatDuration(ms: number | null): Cell {
   if (ms === null) return null
   const [length = 1, unit = 'ms'] = UNITS.find(([length]) => ms >= length) ?? []
   return `${Math.round((ms / length) * 10) / 10} ${unit}`

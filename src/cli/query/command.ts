@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { text as textOf } from 'node:stream/consumers'
+import { text as readAll } from 'node:stream/consumers'
 import { Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import { QUESTION_TIMEOUT_MS } from '../../client/tallyhouse.js'
@@ -39,7 +39,7 @@ The exit code is 0 for an answer, 1 if there is none or accepted events are miss
 for a usage error.`
 
 const FORMATS = ['table', 'csv', 'json']
-/** Of a question with more faults, the first are enough to begin with. */
+/** Faults of a question that are shown. */
 const MAX_FAULTS = 20
 
 export const command: Command = {
@@ -64,7 +64,7 @@ export const command: Command = {
       io.stdout.write(tables.map((table) => tableText(table)).join('\n'))
       io.stderr.write(note)
     }
-    // Without control characters, which a terminal would interpret.
+    // Control characters would be interpreted by a terminal.
     for (const { message } of answer.warnings ?? [])
       io.stderr.write(`Warning: ${message.replace(/\p{Cc}/gu, '\uFFFD')}\n`)
     if (answer.pending === 0) return 0
@@ -84,10 +84,10 @@ async function readQuestion(
   const [part] = Object.keys(parts)
   if (part !== undefined) throw new UsageError(`--${part} belongs in the question: use either JSON or options.`)
   if (given.trimStart().startsWith('{')) return json('The question', given)
-  return json('The question', given === '-' ? await textOf(stdin) : await readFile(given, 'utf8'))
+  return json('The question', given === '-' ? await readAll(stdin) : await readFile(given, 'utf8'))
 }
 
-/** @throws Error that says all that is wrong with a question */
+/** @throws Error that lists what is wrong with a question */
 function explain(error: unknown): never {
   if (!(error instanceof TallyhouseError) || error.details.length < 2) throw error
   const faults = error.details.slice(0, MAX_FAULTS).map(({ path, message }) => `${path} ${message}.`)

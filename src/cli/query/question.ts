@@ -3,20 +3,23 @@ import { type Schema, withoutNull } from '../../contract/fields.js'
 import { COUNTING, SeriesDefinition } from '../../contract/question-schemas.js'
 import { parseOptions, UsageError } from '../command.js'
 
-/** Options of the command itself; every other one is a part of a question. */
+/** Options of the command itself. Every other option is part of a question. */
 const COMMAND = {
   url: { type: 'string' },
   'key-file': { type: 'string' },
   format: { type: 'string' },
 } as const
 
-/** Of a series; `where` is that of the question. */
+/** Fields of a series, without `where`, which is an option of the question. */
 const { where: _, ...SERIES } = SeriesDefinition.properties as Record<string, Schema>
 const KINDS: Record<string, Record<string, Schema>> = Object.fromEntries(
   Object.entries(COUNTING).map(([kind, { properties }]) => [kind, properties]),
 )
 
-/** An option, and the fields of its name by what has them; kinds that have the same one share an entry. */
+/**
+ * An option, and the fields with its name by the kinds of question that have them; kinds with the same field share an
+ * entry.
+ */
 interface Option {
   name: string
   fields: Map<Schema, string[]>
@@ -41,14 +44,14 @@ function findOptions(): Option[] {
   return [...options.values()]
 }
 
-/** What is left is for questions in JSON. */
+/** Whether a field has an option. Other fields need a question in JSON. */
 function hasOption(field: Schema): boolean {
   const schema = withoutNull(field)
   switch (schema[Kind]) {
     case 'Literal':
       return false
     case 'Array':
-      // Of definitions, the names alone.
+      // Definitions only as far as they consist of names.
       return schema.items[Kind] === 'Field' || Object.keys(schema.items.properties ?? {}).join() === 'event,where'
     case 'Boolean':
       return field.default === false
@@ -81,8 +84,8 @@ export function readArguments(args: string[]) {
 }
 
 /**
- * The question that the options make. What they mean is checked by the service, which knows best.
- * @throws UsageError if they make none
+ * Makes a question from options. The service checks its meaning.
+ * @throws UsageError if the options do not make a question
  */
 export function makeQuestion(parts: Parts): Record<string, unknown> {
   const kind = String(parts.kind ?? guessKind(parts))
@@ -92,7 +95,7 @@ export function makeQuestion(parts: Parts): Record<string, unknown> {
     const given = parts[toFlag(name)]
     if (given === undefined || (kind === 'series' && name in SERIES)) continue
     if (name in SERIES) throw new UsageError(`--${name} is only for series.`)
-    // The service says that a field of another kind is ignored.
+    // A field of another kind is sent anyway: the service explains that it does not apply.
     const field = KINDS[kind]?.[name] ?? [...fields.keys()][0]
     if (field) question[name] = readText(name, withoutNull(field), given)
   }
@@ -126,7 +129,7 @@ function makeSeries(parts: Parts): object[] {
   return event.map((name) => ({ event: name, ...Object.fromEntries(rest) }))
 }
 
-/** The value of a field that is given as an option. */
+/** Reads the value of a field from an option. */
 function readText(name: string, schema: Schema, given: string | boolean | string[]): unknown {
   if (typeof given === 'boolean') return given
   if (Array.isArray(given)) return given.map((text) => readText(name, schema.items, text))
@@ -138,7 +141,7 @@ function readText(name: string, schema: Schema, given: string | boolean | string
     case 'Filter':
       return json(`--${toFlag(name)}`, given)
     case 'Field':
-      // One whose names have dots in them is an array.
+      // A path whose names contain dots is written as a JSON array.
       return given.startsWith('[') ? json('The field', given) : given
     case 'Time':
       return /^\d+$/.test(given) ? Number(given) : given
@@ -166,7 +169,7 @@ const PLACEHOLDERS: Record<string, string> = {
   Union: 'NAME',
 }
 
-/** The help on the options that are parts of a question. */
+/** Describes the options that are parts of a question, for the help. */
 export function describeOptions(): string {
   return OPTIONS.map(describeOption).join('\n')
 }
@@ -201,7 +204,7 @@ function describeField(field: Schema): string {
   return `${text.charAt(0).toLowerCase()}${text.slice(1)}${limits && ` (${limits})`}`
 }
 
-/** Two columns of text. */
+/** Formats two columns of text. */
 function wrap(left: string, text: string): string {
   const indent = ' '.repeat(COLUMN)
   const lines = left.length < COLUMN - 1 ? [left.padEnd(COLUMN)] : [left, indent]

@@ -6,13 +6,13 @@ export interface Table {
   rows: Cell[][]
 }
 
-/** What a terminal might take for a command. */
+/** Control characters, which a terminal would interpret. */
 const CONTROLS = /\p{Cc}/gu
 const GAP = '  '
 const MAX_CELL = 60
 const DIGITS = 12
 
-/** As columns of characters, under a line of dashes. */
+/** Formats a table with aligned columns and a line of dashes under the header. */
 export function tableText({ columns, rows }: Table): string {
   const texts = rows.map((row) => row.map((cell) => cellText(cell)))
   const heads = columns.map((column) => cellText(column))
@@ -26,7 +26,7 @@ export function tableText({ columns, rows }: Table): string {
   return [heads, widths.map((width) => '-'.repeat(width)), ...texts].map((cells) => `${line(cells)}\n`).join('')
 }
 
-/** RFC 4180, with a header. Values are as they are: also those that a spreadsheet takes for formulas. */
+/** Formats CSV (RFC 4180) with a header. Values are not escaped for spreadsheets, which may treat some as formulas. */
 export function csvText({ columns, rows }: Table): string {
   const field = (cell: Cell) => {
     const text = cell === null ? '' : spelled(cell)
@@ -41,18 +41,18 @@ function cellText(cell: Cell): string {
   return text.length > MAX_CELL ? `${text.slice(0, MAX_CELL - 1)}…` : text
 }
 
-/** Without what the last digits of a double add to a sum. */
+/** Rounds away the floating-point error of a sum. */
 function shortened(cell: string | number): string | number {
   return typeof cell === 'number' ? Number(cell.toPrecision(DIGITS)) : cell
 }
 
-/** A number beyond doubles as the service has it. */
+/** Keeps a number that a double cannot represent as the service spells it. */
 function spelled(cell: string | number): string {
   if (typeof cell === 'string' || Number.isFinite(cell)) return String(cell)
   return cell < 0 ? '-1e400' : '1e400'
 }
 
-/** Percentages, lengths of time and what is not over yet are lined up as numbers are. */
+/** Whether to align a cell as a number: percentages, durations and incomplete values are, too. */
 function isNumeric(cell: Cell): boolean {
   return cell === null || typeof cell === 'number' || /^-?\d[\d.e+]*\*?( %| ms| s| min| h| d)?\*?$/.test(cell)
 }

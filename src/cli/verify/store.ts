@@ -20,7 +20,7 @@ interface Options {
   isAccepting: boolean
 }
 
-/** What a check has found: lines about what is there, and sentences about what is wrong. */
+/** The findings of a check: lines on what exists, and sentences on what is wrong. */
 interface Report {
   say(text: string): void
   fault(text: string): void
@@ -54,7 +54,7 @@ export async function verifyStore(config: Config, options: Options, io: CommandI
   return faults === 0 ? 0 : 1
 }
 
-/** @returns what they have counted; null if one of them cannot be read */
+/** @returns their tallies; null if a journal cannot be read */
 async function checkJournals(config: Config, report: Report, io: CommandIo): Promise<Tally[] | null> {
   const tallies: Tally[] = []
   const log = await openTerminalLog('silent', io.stderr)
@@ -107,7 +107,7 @@ function describe(part: LostPart, { number: shard }: Shard): string {
   return describeLoss({ ...part, shard })
 }
 
-/** Compares what was received with what became of it. */
+/** Compares what was received with what was stored, deleted or rejected. */
 async function checkLedger(
   shards: Shards,
   tallies: readonly Tally[] | null,
@@ -131,10 +131,10 @@ async function checkLedger(
   }
 }
 
-/** Compares the rows that were noted of each part with those that are in it. */
+/** Compares the recorded row counts of each part with its actual rows. */
 async function compareCounts({ clickhouse }: Shard, where: string, known: KnownPart[], report: Report): Promise<void> {
   const inUse = new Set((await partsToCheck(clickhouse)).map(({ table, name }) => `${table}/${name}`))
-  // Of a part with many projects, not all were noted.
+  // For a part with many projects, not all were recorded.
   const isWhole = ({ projects, rows }: KnownPart) => Object.values(projects).reduce((sum, n) => sum + n, 0) === rows
   const noted = known.filter((part) => inUse.has(`${part.table}/${part.name}`) && isWhole(part))
   const months = new Map<string, { noted: number; found: number }>()

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import type { KeyRing } from '../../keys/key-ring.js'
-import { type Access, ALLOWED, type KeyKind, keyClassOf, type StoredKey } from '../../keys/keys.js'
+import { type Access, ALLOWED, type KeyKind, toKeyClass, type StoredKey } from '../../keys/keys.js'
 import type { RecentOwners } from '../../lib/recent-owners.js'
 import type { Sender } from '../../model/sender.js'
 import { type BrowserLimits, clientAddress } from './browser-limits.js'
@@ -295,5 +295,5 @@ function differing(): ApiError {
 /** Who sends a request that was admitted by a key. */
 export function senderOf({ projectId, keyKind }: Pick<FastifyRequest, 'projectId' | 'keyKind'>): Sender {
   if (keyKind === null) throw new Error('the request has no known key')
-  return { projectId, keyClass: keyClassOf(keyKind) }
+  return { projectId, keyClass: toKeyClass(keyKind) }
 }

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../../json/value.js'
-import { arrayOfLines, mixpanelEvents, mixpanelUpdates } from '../../vendors/mixpanel.js'
+import { linesToArray, mixpanelEvents, mixpanelUpdates } from '../../vendors/mixpanel.js'
 import type { Ingested } from './ingest.js'
 import { type Answer, type CallContext, PIXEL, type SdkProtocol, vendorRoutes } from './protocol.js'
 
@@ -28,7 +28,7 @@ const protocol: SdkProtocol = {
       paths: ['/import'],
       messages: mixpanelEvents,
       answer: answerToImport,
-      toJson: arrayOfLines,
+      toJson: linesToArray,
     },
   ],
   stubs: [

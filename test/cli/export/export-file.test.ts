@@ -37,7 +37,7 @@ async function track(service: Service, event: object): Promise<void> {
   t.equal(response.status, 200)
 }
 
-/** A way to the service on which an export stalls after so many bytes, so that its reader is killed in the middle. */
+/** A proxy that stalls an export after this many bytes, so that it is killed in the middle. */
 async function stallingWay(t: Test, url: string) {
   const way = { url: '', mostBytes: Number.POSITIVE_INFINITY }
   const server = createServer((asked, reply) => {
@@ -63,7 +63,7 @@ async function stallingWay(t: Test, url: string) {
   return way
 }
 
-t.test('what was imported is exported', async (t) => {
+t.test('export writes what was imported', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const folder = await temporaryFolder(t)
   const to = (...args: string[]) => ['export', '--url', service.url, ...args]
@@ -80,7 +80,7 @@ t.test('what was imported is exported', async (t) => {
     'byte for byte, in the same order',
   )
 
-  t.test('an export that is killed goes on to the same file', async (t) => {
+  t.test('an export that was killed resumes to the same file', async (t) => {
     const path = join(folder, 'events.ndjson')
     const way = await stallingWay(t, service.url)
     const to = (...args: string[]) => ['export', '--url', way.url, ...args]
@@ -96,7 +96,7 @@ t.test('what was imported is exported', async (t) => {
     }
     way.mostBytes = Number.POSITIVE_INFINITY
     t.ok((await readFile(path)).length < whole.stdout.length, 'it was killed in the middle')
-    // As if it had been killed between a page and the note of it.
+    // Simulates a kill between writing a page and recording it.
     await writeFile(path, 'half a page', { flag: 'a' })
     const last = await runCommand(to('--output', path))
     t.equal(last.code, 0, last.stderr)
@@ -114,7 +114,7 @@ t.test('what was imported is exported', async (t) => {
     t.equal(await readFile(other, 'utf8'), 'x')
   })
 
-  t.test('what was taken away from an output is missed', async (t) => {
+  t.test('export notices that a part of its output is missing', async (t) => {
     const few = ['--event', 'prerelease published', '--distinct-id', 'fastify']
     for (const format of ['ndjson', 'parquet']) {
       const path = join(folder, `shortened-${format}`)
@@ -201,7 +201,7 @@ t.test('what was imported is exported', async (t) => {
     t.match(await runCommand(to('--format', 'parquet', '--output', path, '--rows-per-file', '0')), { code: 2 })
   })
 
-  t.test('--since adds what came later, and nothing else', async (t) => {
+  t.test('--since adds only later events', async (t) => {
     const cursor = /--since (\S+)/.exec(whole.stderr)?.[1] ?? ''
     const nothing = await runCommand(to('--since', cursor))
     t.match(nothing, { code: 0, stdout: '' })

@@ -24,18 +24,18 @@ async function rowsIn(bytes: Buffer): Promise<number> {
   return await rowsInParquet(file, bytes.length).finally(() => file.close())
 }
 
-t.test('the rows that were written are counted', async (t) => {
+t.test('rowsInParquet counts the rows that were written', async (t) => {
   for (const rows of [0, 1, 63, 64, 10_000, 2_000_000]) t.equal(await rowsIn(await parquet(rows)), rows)
 })
 
-t.test('a file that is cut off is not a whole one', async (t) => {
+t.test('rowsInParquet refuses a truncated file', async (t) => {
   const whole = await parquet(1000)
   for (const bytes of [0, 7, 8, 100, whole.length - 1]) {
     await t.rejects(rowsIn(whole.subarray(0, bytes)), { message: /not a whole Parquet file/ }, `${bytes} bytes`)
   }
 })
 
-t.test('a damaged footer is read to an end', async () => {
+t.test('rowsInParquet stops at a damaged footer', async () => {
   const whole = await parquet(1000)
   const footer = whole.length - 8 - whole.readUInt32LE(whole.length - 8)
   const damage = fc.array(fc.tuple(fc.nat({ max: 200 }), fc.nat({ max: 255 })), { minLength: 1, maxLength: 20 })

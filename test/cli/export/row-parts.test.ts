@@ -7,7 +7,7 @@ import { startCommand } from '../command-line.js'
 
 const ROW = `{"eventId":"0198c0de-0000-7000-8000-000000000000","event":"a","properties":"${'x'.repeat(10_000)}"}\n`
 
-t.test('Ctrl-C ends an export whose reader does not read', async (t) => {
+t.test('Ctrl-C ends an export whose reader has stalled', async (t) => {
   const server = createServer((request, response) => {
     if (request.url === '/public/key') {
       response.setHeader('content-type', 'application/json')

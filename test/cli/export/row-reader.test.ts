@@ -30,8 +30,8 @@ const headers = (pending = 0) => ({
 })
 
 /**
- * A response of these chunks, each sent when the one before was read; then it breaks off if it is to. A real connection
- * that breaks drops what was not read, so that it is not known how far a reader gets.
+ * A response of these chunks, each sent once the previous one was read; then it breaks off if requested. A real
+ * broken connection would drop unread bytes, so the reader's progress would be random.
  */
 function chunked(chunks: Uint8Array[], breaks: boolean): Response {
   let sent = 0
@@ -122,7 +122,7 @@ for (const format of ['ndjson', 'csv'] as const) {
   })
 }
 
-t.test('what was pending when a run began is read by another', async (t) => {
+t.test('events pending at the start of a run are read by the next one', async (t) => {
   const late = answer(200, row('ndjson', 1, 'late'), headers())
   const { reader } = await open(t, 'ndjson', [answer(200, row('ndjson', 0, 'e'), headers(1)), late])
   const found = await readAll(reader)
@@ -137,12 +137,12 @@ t.test('what was pending when a run began is read by another', async (t) => {
   t.match(await readAll(none.reader), [{ rows: 0, pending: 3, isLast: true }])
 })
 
-t.test('the names of the columns are only where nothing was written before', async (t) => {
+t.test('CSV gets a header only if nothing was written before', async (t) => {
   const { reader } = await open(t, 'csv', [answer(200, NAMES + row('csv', 0, 'e'), headers())], false)
   t.equal((await reader.read()).bytes.toString(), row('csv', 0, 'e'))
 })
 
-t.test('the service counts what was exported', async (t) => {
+t.test("areAll compares the export with the service's count", async (t) => {
   const counted = (next: string) => answer(200, '', { ...headers(), 'x-has-more': 'true', 'x-next-cursor': next })
   const { runs, received } = await open(t, 'ndjson', [
     counted(cursorAfter(id(5))),

@@ -9,7 +9,7 @@ import type { FetchResponse } from '../../../src/client/connection.js'
 
 const HEAD = 'HTTP/1.1 200 OK\r\nX-Many: a\r\nx-many: b\r\n'
 
-/** A server that answers each connection as told, and what it was asked. */
+/** A server that answers each connection as given, and records the requests. */
 async function serverOf(t: Test, answer: (socket: Socket) => Promise<void> | void) {
   const asked: string[] = []
   const sockets = new Set<Socket>()
@@ -54,7 +54,7 @@ function chunkedText(body: Buffer, sizes: number[]): Buffer {
   return Buffer.concat([...parts, Buffer.from('0\r\nx-trailer: 1\r\n\r\n')])
 }
 
-t.test('a body comes out as it was sent, however it is cut', async (t) => {
+t.test('blockFetch returns a body as it was sent, however it is split', async (t) => {
   let text = Buffer.alloc(0)
   let writes: number[] = []
   const { url, asked } = await serverOf(t, async (socket) => {
@@ -72,7 +72,7 @@ t.test('a body comes out as it was sent, however it is cut', async (t) => {
   const lengths = fc.oneof(fc.integer({ min: 0, max: 3000 }), fc.integer({ min: 0, max: 4 * BLOCK_BYTES }))
   await fc.assert(
     fc.asyncProperty(lengths, sizes, sizes, fc.boolean(), async (length, chunks, cuts, isChunked) => {
-      // What looks like the framing is in the body, too.
+      // The body contains bytes that look like framing.
       const body = Buffer.alloc(length, '0\r\n\r\nHTTP/1.1 5\r\n')
       const large = (size: number) => Math.max(size, Math.ceil(length / 300))
       writes = cuts.map(large)
@@ -94,7 +94,7 @@ t.test('a body comes out as it was sent, however it is cut', async (t) => {
   )
 })
 
-t.test('what had come before a break is given out, then the failure', async (t) => {
+t.test('blockFetch returns the bytes before a break, then the error', async (t) => {
   const body = Buffer.alloc(BLOCK_BYTES + 5, 'x')
   for (const framing of ['transfer-encoding: chunked', `content-length: ${2 * body.length}`]) {
     const start = framing.startsWith('t') ? `${(2 * body.length).toString(16)}\r\n` : ''
@@ -108,7 +108,7 @@ t.test('what had come before a break is given out, then the failure', async (t) 
   }
 })
 
-t.test('a reader gets what is there when no more comes', async (t) => {
+t.test('a reader gets a partial block when nothing more arrives', async (t) => {
   let more = (): void => undefined
   const { url } = await serverOf(t, (socket) => {
     socket.write(`${HEAD}transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n`)
@@ -121,7 +121,7 @@ t.test('a reader gets what is there when no more comes', async (t) => {
   t.equal((await reader?.read())?.done, true)
 })
 
-t.test('a response that nobody reads is not read on', async (t) => {
+t.test('a response without a reader is paused', async (t) => {
   let written = 0
   const part = Buffer.alloc(BLOCK_BYTES, 'x')
   let stalled = (): void => undefined
@@ -154,7 +154,7 @@ t.test('text, an empty body, and one that the end of the connection ends', async
   t.equal(await (await get(url)).text(), 'abc')
 })
 
-t.test('what is not a response fails', async (t) => {
+t.test('blockFetch refuses what is not a response', async (t) => {
   let text = ''
   const { url } = await serverOf(t, (socket) => void socket.end(text))
   const faults: [string, string | RegExp][] = [
@@ -181,7 +181,7 @@ t.test('what is not a response fails', async (t) => {
   await t.rejects(get('http://127.0.0.1:1'), { code: 'ECONNREFUSED' })
 })
 
-t.test('an abort ends it, before and in the middle', async (t) => {
+t.test('an abort ends blockFetch before and during a response', async (t) => {
   const { url } = await serverOf(t, (socket) => void socket.write(`${HEAD}content-length: 500\r\n\r\nabc`))
   const reason = new Error('enough')
   await t.rejects(get(url, { signal: AbortSignal.abort(reason) }), reason)

@@ -24,7 +24,7 @@ const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 const get = (status: number, signal = new AbortController().signal) =>
   transport.fetch(`${url}/${status}`, { method: 'GET', headers: {}, redirect: 'manual', signal })
 
-t.test('a response has what that of fetch has', async (t) => {
+t.test('a response has the same members as that of fetch', async (t) => {
   for (const status of [200, 204, 302, 404, 503]) {
     const response = await get(status)
     t.equal(response.status, status)
@@ -38,11 +38,11 @@ t.test('a response has what that of fetch has', async (t) => {
   t.equal(Buffer.concat(chunks).toString(), TEXT)
 })
 
-t.test('an abort ends it', async (t) => {
+t.test('an abort ends the call', async (t) => {
   await t.rejects(get(200, AbortSignal.abort()), { name: 'AbortError' })
 })
 
-/** A server that answers each request on a connection in the same way, and how many connections it had. */
+/** A server that answers each request in the same way, and counts its connections. */
 async function rawServer(t: Test, answer: (socket: Socket, request: string) => void) {
   const sockets: Socket[] = []
   const raw = createRawServer((socket) => {
@@ -89,7 +89,7 @@ t.test('calls share connections, one call at a time on each', async (t) => {
   t.equal(sockets.length, 3)
 })
 
-t.test('a response comes out as it was sent, however it is cut', async (t) => {
+t.test('a response is read as it was sent, however it is split', async (t) => {
   const texts = [
     `HTTP/1.1 100 Continue\r\n\r\n${OK}Content-Length: 5\r\n\r\nhello`,
     `${OK}transfer-encoding: chunked\r\n\r\n2;a=b\r\nhe\r\n3\r\nllo\r\n0\r\nx: y\r\n\r\n`,
@@ -122,7 +122,7 @@ t.test('the end of a connection ends a response without a length, and fails one 
   t.equal(sockets.length, 5, 'a connection that has ended is not used again')
 })
 
-t.test('what is not a response fails, and so does one that nobody asked for', async (t) => {
+t.test('invalid and unrequested responses are errors', async (t) => {
   let text = ''
   const { post, sockets } = await rawServer(t, (socket) => socket.write(text))
   for (text of ['SSH-2.0-x\r\n', 'HTTP/2 200\r\n\r\n', `${OK}: x\r\n\r\n`, `${OK}content-length: -1\r\n\r\n`]) {

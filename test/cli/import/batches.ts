@@ -13,7 +13,7 @@ const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefin
 
 const CSV = { delimiter: ',', hasStrays: false, types: new Map() }
 
-/** The batches of an input from `start` on. Bodies are copied, since their buffers are reused. */
+/** The batches of an input from `start` on. Bodies are copied, because their buffers are reused. */
 export async function batchesOf(input: Input, options: Partial<SourceOptions> = {}, start = START, events = 1000) {
   const all = { ...NATIVE, ...options }
   const source = new EventSource(all, new FirstTime(all, start.offset === 0))
@@ -47,7 +47,7 @@ export function pieces(text: string | Buffer, sizes: number[] = [1_000_000]): In
   function* cut() {
     for (let at = 0, i = 0; at < bytes.length; i++) {
       const end = at + (sizes[i % sizes.length] ?? 1)
-      // A copy, since the reader may write into a stream's chunks.
+      // A copy, because the reader may write into a stream's chunks.
       yield Buffer.from(bytes.subarray(at, end))
       at = end
     }

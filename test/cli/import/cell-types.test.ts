@@ -5,7 +5,7 @@ import { type CellTypeName, cellText, guessType } from '../../../src/cli/import/
 import { isZone, localMilliseconds } from '../../../src/cli/import/local-time.js'
 import { guessTimeFormat, timeText } from '../../../src/cli/import/row-times.js'
 
-t.test('the type of a column is what all of its cells are', (t) => {
+t.test('guessType returns the common type of all cells', (t) => {
   const columns: [CellTypeName, string[]][] = [
     ['number', ['1', '2.5', '-3', '0', '1e3', '0.10', ' 7 ']],
     ['number', ['123456789012345']],
@@ -36,7 +36,7 @@ t.test('the type of a column is what all of its cells are', (t) => {
   t.end()
 })
 
-t.test('a cell as its type has it', (t) => {
+t.test('cellText converts a cell to its type', (t) => {
   const given = (name: CellTypeName, zone?: string) => ({ name, isGiven: true, zone })
   const guessed = (name: CellTypeName) => ({ name, isGiven: false })
   for (const [cell, type, wanted] of [
@@ -66,7 +66,7 @@ t.test('a cell as its type has it', (t) => {
   t.end()
 })
 
-t.test('what is guessed to be a number is the same number, and comes out as it was written', (t) => {
+t.test('a cell guessed to be a number keeps its value and spelling', (t) => {
   const cell = fc.oneof(
     fc.double({ noNaN: true, noDefaultInfinity: true }).map(String),
     fc.string({ unit: fc.constantFrom(...'0123456789.-+eE ,') }),
@@ -85,7 +85,7 @@ t.test('what is guessed to be a number is the same number, and comes out as it w
   t.end()
 })
 
-t.test('how times are written is found out from what the column holds', (t) => {
+t.test('guessTimeFormat detects the format from the values', (t) => {
   const guess = (...texts: string[]) =>
     guessTimeFormat(texts.map((text, i) => ({ text: JSON.stringify(text), line: i + 1 })))
   for (const [format, times] of [
@@ -107,7 +107,7 @@ t.test('how times are written is found out from what the column holds', (t) => {
   t.end()
 })
 
-t.test('a time is converted, or refused by name', (t) => {
+t.test('timeText converts a time, or refuses it by name', (t) => {
   const read = (text: string, format: Parameters<typeof timeText>[1], zone?: string) =>
     timeText(JSON.stringify(text), format, zone, true)
   t.equal(read('1700000000', 's'), '1700000000000')
@@ -130,7 +130,7 @@ t.test('a time is converted, or refused by name', (t) => {
   t.end()
 })
 
-t.test('local times', (t) => {
+t.test('localMilliseconds converts local times', (t) => {
   const at = (text: string, zone: string) => {
     const ms = localMilliseconds(text, zone)
     return ms === null ? null : new Date(ms).toISOString()

@@ -29,7 +29,7 @@ function readTable(text: string | Buffer, { sizes = [1 << 20], hasStrays = false
 
 const HEADER = 'a,b,c,d\n'
 
-t.test('a cell that begins with an inch mark costs nothing', (t) => {
+t.test('a cell that begins with an inch mark is read literally', (t) => {
   const rows = Array.from({ length: 10_000 }, (_, i) => [`e${i}`, 'u', i % 3 === 0 ? '"27 inch' : 'x', String(i)])
   const { cells, strays } = readTable(HEADER + rows.map((row) => `${row.join()}\n`).join(''))
   t.strictSame(cells, rows)
@@ -58,7 +58,7 @@ t.test('a stray quote costs at most its own row', (t) => {
   t.end()
 })
 
-t.test('two stray quotes in different rows do not swallow what is between them', (t) => {
+t.test('two stray quotes in different rows do not swallow the rows between them', (t) => {
   const plain = (n: number) => Array.from({ length: n }, (_, i) => ['e', 'u', String(i), 'y'])
   for (const between of [1, 2, 500]) {
     const rows = [['e', 'u', '"27 inch', 'y'], ...plain(between), ['e', 'u', '30"', 'y'], ...plain(3)]
@@ -83,7 +83,7 @@ t.test('a record of several lines with the wrong number of cells is one bad row'
   t.end()
 })
 
-t.test('empty cells beyond the columns are no fault', (t) => {
+t.test('empty cells beyond the columns are ignored', (t) => {
   const rows = readTable('a;b;c;;;\r\n1;2;3;;;\r\n1;2;3\r\n1;2;;;;;;;;\r\n;;;;;\r\n1;2;3;;5\r\n', {
     delimiter: ';',
   }).cells
@@ -99,7 +99,7 @@ const quoted = (cell: string) => (/[",\n\r]/.test(cell) || cell === '' ? `"${cel
 const sizes = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 5 })
 const column = (at: number) => fc.tuple(fc.constant(`n${at}`), text).map(([name, rest]) => name + rest)
 
-t.test('a table as RFC 4180 has it comes out as it went in, wherever its chunks end', (t) => {
+t.test('a valid RFC 4180 table is read exactly, wherever its chunks end', (t) => {
   const table = fc.array(fc.tuple(column(0), text, text, text, text), { minLength: 1, maxLength: 8 })
   fc.assert(
     fc.property(table, sizes, fc.constantFrom('\n', '\r\n'), (rows, sizes, end) => {
@@ -143,7 +143,7 @@ t.test('stray quotes anywhere: at most their own rows are lost, and every line i
   t.end()
 })
 
-/** The bytes that are searched or turned into text while something runs. */
+/** Counts the bytes that are searched or decoded while a function runs. */
 function workOf(run: () => void): number {
   const { indexOf, toString: textOf } = Buffer.prototype
   let bytes = 0
@@ -164,7 +164,7 @@ function workOf(run: () => void): number {
   return bytes
 }
 
-t.test('the work grows with the table, whatever its quotes', (t) => {
+t.test('CsvReader takes linear time with any quotes', (t) => {
   const kinds: Record<string, (i: number) => string> = {
     none: () => 'x',
     'one at the beginning': (i) => (i === 0 ? '"27 inch' : 'x'),

@@ -12,7 +12,7 @@ interface Ended {
   stderr: string
 }
 
-/** The command with a service that is not there: it is an error to call it. */
+/** Runs the command with an unreachable service, so any call is an error. */
 async function run(args: string[], stdin: string | Buffer = ''): Promise<Ended> {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()]
   const io = {
@@ -44,7 +44,7 @@ t.before(async () => {
 const utf16 = (text: string) => Buffer.from(text, 'utf16le')
 const good = '{"event":"a","distinct_id":"u","timestamp":1700000000000}\n'
 
-/** Inputs that cannot be right, with options, and what is said about them. */
+/** Impossible inputs, with options and the expected message. */
 const FAULTS: Record<string, [content: string | Buffer, reason: RegExp, ...args: string[]]> = {
   'a web page': ['<!DOCTYPE html><html><body>Sign in</body></html>', /HTML or XML.*begins with "<!DOCTYPE html>/],
   XML: ['<?xml version="1.0"?><events/>', /HTML or XML/],
@@ -151,7 +151,7 @@ for (const [name, [content, reason, ...args]] of Object.entries(FAULTS)) {
   })
 }
 
-t.test('a head that is right is not refused', async (t) => {
+t.test('a valid head is accepted', async (t) => {
   const right: Record<string, string | Buffer> = {
     'a line': good.trimEnd(),
     'a line that ends with CR': good.replace('\n', '\r'),
@@ -203,7 +203,7 @@ buy,u5,soon,1,1,true,2024-01-03,x
   t.equal((await run(['--dry-run', '-'], good)).stdout.includes(good), true)
 })
 
-t.test('a stream that pauses is looked at as far as it has come', async (t) => {
+t.test('a stream that pauses is inspected as far as it has arrived', async (t) => {
   const stdin = new PassThrough()
   const stderr = new PassThrough()
   const signal = new AbortController().signal
@@ -214,7 +214,7 @@ t.test('a stream that pauses is looked at as far as it has come', async (t) => {
   await t.rejects(ended, /HTML/)
 })
 
-t.test('a folder: the first file that cannot be right stops the import', async (t) => {
+t.test('the first impossible file in a folder stops the import', async (t) => {
   const folder = join(await temporaryFolder(t), 'all')
   await mkdir(folder)
   await writeFile(join(folder, 'a.csv'), 'event;distinct_id\na;u\n')

@@ -36,7 +36,7 @@ const line = fc.oneof(
   fc.constantFrom('{"event":"a","distinct_id":"u","price":1.0}', '{"\\u0065vent":"a","distinct_id":"u"}'),
 )
 
-t.test('batches are the bytes of the input, however they come, and hold what its rows are', async (t) => {
+t.test('batches are the bytes of the input, however they are chunked', async (t) => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(line, { maxLength: 20 }),
@@ -72,7 +72,7 @@ t.test('batches are the bytes of the input, however they come, and hold what its
   )
 })
 
-t.test('the first time decides how times are written, wherever it is', async (t) => {
+t.test('the first time of an input decides the format, wherever it is', async (t) => {
   const timed = (time: number) => good.replace('}}', `},"timestamp":${time}}`)
   await t.rejects(lineBatchesOf(`${good}\n\n{\n${timed(1700000000)}\n`, [7]), { message: /before 1973/ })
   t.equal((await lineBatchesOf(`${good}\r\n${timed(1700000000000)}\n${timed(1)}`, [7])).length, 1)

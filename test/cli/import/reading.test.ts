@@ -16,7 +16,7 @@ async function read(text: string | Buffer, options: Partial<SourceOptions> = {})
   return { events: eventsOf(batches), rejects: rejectsOf(batches) }
 }
 
-t.test('rows that are events go out byte for byte', async (t) => {
+t.test('rows that are events are sent byte for byte', async (t) => {
   const odd = [
     '{"event":"a","distinct_id":"u","properties":{ "x" : 1.0, "y":1e400,\t"z":123456789012345678901234567890 }}',
     '{"properties":{"b":1,"a":{"b":[{}, "}" ]},"a":2},"distinct_id":"u","timestamp":1700000000000,"event":"\\u0061"}',
@@ -29,7 +29,7 @@ t.test('rows that are events go out byte for byte', async (t) => {
   t.strictSame((await read(`[${odd.join(',')}]`)).events, odd, 'an array on one line')
 })
 
-t.test('what is no event is rejected with its line and its reason', async (t) => {
+t.test('rows that are not events are rejected with line and reason', async (t) => {
   const good = '{"event":"a","distinct_id":"u","properties":{}}'
   const bad = ['{"event":', '[1]', '{"event":"","distinct_id":"u"}', '{"distinct_id":"u"}', `${good}${good}`]
   const { events, rejects } = await read(
@@ -66,7 +66,7 @@ t.test('what is no event is rejected with its line and its reason', async (t) =>
   t.equal(array.events.length, 1)
 })
 
-t.test('rows cannot lend each other their parts', async (t) => {
+t.test("rows cannot complete each other's JSON", async (t) => {
   const { events, rejects } = await read(
     '{"event":"a","distinct_id":"u","properties":{"x":[1\n2]}}\n{"event":"a","distinct_id":"u"},{"event":"b","distinct_id":"u"}\n',
   )
@@ -77,7 +77,7 @@ t.test('rows cannot lend each other their parts', async (t) => {
   )
 })
 
-t.test('a damaged array is an error, at the place of the damage', async (t) => {
+t.test('a damaged array is an error that names the position', async (t) => {
   await t.rejects(read('[{"event":"a","distinct_id":"u"}'), { message: /no end/ })
   await t.rejects(read('[{"event":"a","distinct_id":"u"}\n{"event"'), { message: /Line 2 .*"\{" where , or \]/ })
   await t.rejects(read('[]]'), { message: /"\]" where the end/ })
@@ -122,7 +122,7 @@ t.test('CSV: columns by their names or by --map, cells as strings, empty ones le
   t.equal(Object.keys(JSON.parse(wide.events[0] ?? '').properties).length, 299_999, 'without the empty one')
 })
 
-t.test('CSV that names its columns again is several tables put together', async (t) => {
+t.test('CSV that repeats its header is several concatenated tables', async (t) => {
   const tables = 'event,distinct_id,a\nx,u,1\n\n"event",distinct_id , a\r\nevent,u,2\nevent,event,distinct_id\n'
   const { events, rejects } = await read(tables)
   t.strictSame(events, [
@@ -135,7 +135,7 @@ t.test('CSV that names its columns again is several tables put together', async 
   await t.rejects(read('event,distinct_id\nx,u\ndistinct_id,event\nu,x\n'), { message })
 })
 
-t.test('a time in milliseconds keeps its fraction in CSV, too, and one beyond all numbers is a reject', async (t) => {
+t.test('a time in milliseconds keeps its fraction in CSV, and one out of range is rejected', async (t) => {
   const { events, rejects } = await read(
     'event,distinct_id,timestamp\na,u,1733788800000.5\na,u, 1.7e12 \na,u,1e400\na,u,-1e400\n',
   )
@@ -194,7 +194,7 @@ t.test('an insert_id stays the id of its event, whatever the format and the name
   for (const [, reason] of rejects) t.match(reason, /^insert_id must be a string of 1 to 255/)
 })
 
-t.test('the form of times is never guessed', async (t) => {
+t.test('the format of times is never guessed', async (t) => {
   const row = (time: string) => `{"event":"a","distinct_id":"u","timestamp":${time},"properties":{}}`
   await t.rejects(read(row('1700000000')), { message: /before 1973.*--time s.*--time ms/ })
   await t.rejects(read(row('"2024-01-01T00:00:00Z"')), { message: /--time iso/ })
@@ -218,7 +218,7 @@ t.test('compressed files are read as the text in them', async (t) => {
   t.strictSame(eventsOf(await batchesOf(pieces(await readFile(zstd), [999]))), lines, 'from a stream, too')
 })
 
-/** An archive of one file, as APPNOTE 6.3.9 of PKWARE lays it out. */
+/** A zip archive with one file, as in PKWARE's APPNOTE 6.3.9. */
 function zipOf(name: string, content: Buffer, isDeflated: boolean): Buffer {
   const data = isDeflated ? deflateRawSync(content) : content
   const common = Buffer.alloc(26)
@@ -249,7 +249,7 @@ t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
     await writeFile(path, whole)
     t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
     const damaged = Buffer.from(whole)
-    // A digit of an event in a stored file, so that everything but the sum is right.
+    // Changes a digit of an event in a stored file, so that only the checksum is wrong.
     const at = isDeflated ? 600 : whole.indexOf('timestamp":1') + 11
     damaged[at] = (damaged[at] ?? 0) ^ 1
     await writeFile(path, damaged)
@@ -263,7 +263,7 @@ t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
   }
 })
 
-t.test('Brotli is known by the name of its file', async (t) => {
+t.test('Brotli is detected by the file name', async (t) => {
   const path = join(await temporaryFolder(t), 'events.ndjson.br')
   const lines = (await realEvents()).slice(0, 2000)
   const whole = brotliCompressSync(lines.join('\n'))
@@ -275,7 +275,7 @@ t.test('Brotli is known by the name of its file', async (t) => {
   await t.rejects(batchesOf(await openFile(path)), { isTruncated: false, message: /damaged/ })
 })
 
-t.test('compressed data that are cut off or damaged are an error that names the input', async (t) => {
+t.test('truncated or damaged compressed data is an error that names the input', async (t) => {
   const folder = await temporaryFolder(t)
   const zstd = await readFile(join(DATA, 'two-frames.ndjson.zst'))
   const gzip = gzipSync(`${(await realEvents()).slice(0, 2000).join('\n')}\n`)
@@ -292,7 +292,7 @@ t.test('compressed data that are cut off or damaged are an error that names the 
   }
 })
 
-t.test('batches are the same with a row that is no UTF-8, and up to their last byte', async (t) => {
+t.test('batches are identical with a row that is not UTF-8, up to the last byte', async (t) => {
   const invalid = Buffer.from('{"event":"\xff","distinct_id":"u"}\n', 'latin1')
   const spaced = '{"event": "b", "distinct_id": "u", "properties": {"a": 1}}'
   const bytes = Buffer.concat([Buffer.from(`${spaced}\n`), invalid, Buffer.from(`${spaced}\n`)])
@@ -318,7 +318,7 @@ t.test('batches are the same with a row that is no UTF-8, and up to their last b
   }
 })
 
-t.test('batches do not depend on how the bytes come, nor on where the reading goes on', async (t) => {
+t.test('batches do not depend on chunks, or on where reading resumes', async (t) => {
   const folder = await temporaryFolder(t)
   const value = fc.jsonValue({ maxDepth: 2 })
   const event = fc.record({

@@ -7,7 +7,10 @@ import { temporaryFolder } from '../../helper.js'
 const reject = (line: number) => ({ line, reason: 'why', row: '{}' })
 const text = (...lines: number[]) => lines.map((line) => `${JSON.stringify(reject(line))}\n`).join('')
 
-/** Writes a reject as an import does that resumes behind so many bytes. @returns the recorded bytes */
+/**
+ * Writes a reject like an import that resumes after this many bytes.
+ * @returns the recorded bytes
+ */
 async function write(path: string, bytes: number, line: number): Promise<number> {
   const file = new RejectsFile(path, bytes)
   const recorded = await file.write([reject(line)])
@@ -16,7 +19,7 @@ async function write(path: string, bytes: number, line: number): Promise<number>
   return recorded
 }
 
-t.test('rejects follow those of earlier runs', async (t) => {
+t.test('RejectsFile appends to the rejects of earlier runs', async (t) => {
   const path = join(await temporaryFolder(t), 'rejects')
   await writeFile(path, 'of another import')
   const bytes = await write(path, 0, 1)
@@ -26,7 +29,7 @@ t.test('rejects follow those of earlier runs', async (t) => {
   t.equal(await readFile(path, 'utf8'), text(1, 3))
 })
 
-t.test('a file that the user has moved away begins anew', async (t) => {
+t.test('RejectsFile starts a new file if the user moved the old one', async (t) => {
   const path = join(await temporaryFolder(t), 'rejects')
   const bytes = await write(path, 0, 1)
   await rm(path)

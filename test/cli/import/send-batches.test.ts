@@ -39,7 +39,7 @@ for (const storage of STORAGES) {
     const proxy = await TcpProxy.open(t, service.url)
     proxy.delayMs = 50
     const folder = await temporaryFolder(t)
-    // All events differ, so that a batch that is stored twice is noticed.
+    // All events differ, so that a batch stored twice is noticed.
     const copies = Array.from({ length: 12 }, (_, copy) => `, "copy":${copy}.0 }`)
     const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
     const path = join(folder, 'events.ndjson')
@@ -76,7 +76,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('lines that are no events as they are: what can be rewritten is stored, the others are rejected', async (t) => {
+t.test('lines that are not valid events are rewritten if possible, or rejected', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const path = join(await temporaryFolder(t), 'events.ndjson')
   const good = (n: number, more = '') =>
@@ -114,7 +114,7 @@ t.test('lines that are no events as they are: what can be rewritten is stored, t
   ])
   t.equal(found.length, 3)
 
-  // As if the command had been killed before it noted what was acknowledged.
+  // Simulates a kill before the acknowledgements were recorded.
   const state = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
   const done = {
     ...state.done,
@@ -133,7 +133,7 @@ t.test('lines that are no events as they are: what can be rewritten is stored, t
   t.equal(await readFile(`${path}.rejects.ndjson`, 'utf8'), rejects)
 })
 
-t.test('an import that has to wait says why, and once', async (t) => {
+t.test('an import that waits says why, once', async (t) => {
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
   const accepted = answer(200, '{"status":1,"error":null,"accepted":1}')

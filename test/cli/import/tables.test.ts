@@ -46,7 +46,7 @@ t.test('imports of tables', async (t) => {
     )
   })
 
-  t.test('types are those of the sample, are counted where a later cell is none, and can be set', async (t) => {
+  t.test('types come from the sample, misfits are counted, and types can be set', async (t) => {
     const late = `${'typed,u,1,01234,yes\n'.repeat(1500)}typed,u,many,99999,no\n`
     const first = await importAs('typed.csv', `event,distinct_id,n,zip,paid\n${late}`, '--types', 'paid=boolean')
     t.match(first, { code: 0, stderr: /1 cell of n is not numbers and stays text/ })
@@ -58,7 +58,7 @@ t.test('imports of tables', async (t) => {
     t.match(await readFile(join(folder, 'given.csv.rejects.ndjson'), 'utf8'), /many.*column \\"n\\" is not a number/)
   })
 
-  t.test('an import that resumes keeps what it found out', async (t) => {
+  t.test('a resumed import keeps its guesses', async (t) => {
     const head = 'event,distinct_id,n,at\n'
     const rows = Array.from({ length: 3000 }, (_, i) => `again,u,${i},170000${String(i).padStart(4, '0')}\n`)
     const args = ['--map', 'timestamp=at']
@@ -66,7 +66,7 @@ t.test('imports of tables', async (t) => {
     const path = join(folder, 'again.csv')
     const state = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
     t.match(state.guesses, { time: 's', types: [['n', { name: 'number', isGiven: false }]] })
-    // As if it was killed after its first batch, by a version that guessed otherwise.
+    // Simulates a kill after the first batch, with other guesses in the state.
     const offset = Buffer.byteLength(head + rows.slice(0, 1000).join(''))
     const done = { ...state.done, batches: 1, offset, line: 1001, accepted: 1000 }
     const sent = [{ upTo: 64, at: new Date().toISOString() }]
@@ -84,7 +84,7 @@ t.test('imports of tables', async (t) => {
     t.equal(events.at(-1)?.timestamp, 1_700_002_999_000)
   })
 
-  t.test('times as the column holds them, in a zone, and refused by name', async (t) => {
+  t.test('times are read in a zone, or refused by name', async (t) => {
     const times: Record<string, [texts: string[], ms: number, ...args: string[]]> = {
       seconds: [['1704164645'], 1704164645000],
       milliseconds: [['1704164645000'], 1704164645000],
@@ -110,7 +110,7 @@ t.test('imports of tables', async (t) => {
     t.equal((await stored('json'))[0]?.timestamp, 1704164645000)
   })
 
-  t.test('rows without a name of their event get the one that --event gives', async (t) => {
+  t.test('rows without an event name get that of --event', async (t) => {
     const views = 'user,path,event\nu1,/,\nu2,/a,named\n'
     t.match(await importAs('views.csv', views, '--map', 'distinct_id=user', '--event', 'viewed'), { code: 0 })
     t.strictSame(
@@ -123,7 +123,7 @@ t.test('imports of tables', async (t) => {
     t.equal((await stored('viewed')).length, 2)
   })
 
-  t.test('what export writes as CSV comes back to the byte', async (t) => {
+  t.test('CSV from export is imported back byte for byte', async (t) => {
     const other = await startService(t, await settingsFor(t, 'embedded'))
     const lines = (await realEvents()).slice(0, 3000)
     lines.push(

@@ -8,10 +8,10 @@ import t from 'tap'
 import { temporaryFolder } from '../../helper.js'
 import { runCommand } from '../command-line.js'
 
-/** What the service says of a key before anything is sent. */
+/** The service's response about the key, before anything is sent. */
 const KEY = '{"status":1,"error":null,"key":{"kind":"secret","project":"default"}}'
 
-t.test('of two imports of a file at once, one ends with a sentence', async (t) => {
+t.test('of two concurrent imports of a file, one ends with an explanation', async (t) => {
   let stored = 0
   let release = () => {}
   const isRefused = new Promise<void>((resolve) => {
@@ -22,7 +22,7 @@ t.test('of two imports of a file at once, one ends with a sentence', async (t) =
     response.setHeader('content-type', 'application/json')
     if (request.method === 'GET') return response.end(KEY)
     stored++
-    // The first import is under way until the other one has ended.
+    // The first import is kept running until the other one has ended.
     await isRefused
     return response.end('{"status":1,"accepted":1}')
   })

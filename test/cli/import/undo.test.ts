@@ -9,7 +9,7 @@ import { runCommand, startCommand } from '../command-line.js'
 
 type Row = Record<string, unknown>
 
-/** A file of events of one name, and what a user does with it. */
+/** A file of events with one name, and commands on it. */
 async function fileOf(folder: string, event: string, rows: Row[]) {
   const path = join(folder, `${event}.ndjson`)
   await writeFile(path, rows.map((row) => `${JSON.stringify({ event, distinct_id: 'u', ...row })}\n`).join(''))
@@ -23,7 +23,7 @@ function commandsOf(service: Service) {
     if (ended.code !== 0) throw new Error(ended.stderr)
     return ended.stderr
   }
-  /** How many events there are of each name. */
+  /** Counts the events of each name. */
   const counts = async () => {
     const { stdout } = await runCommand(['export', '--url', service.url])
     const found: Record<string, number> = {}
@@ -89,7 +89,7 @@ for (const storage of [...STORAGES, 'embedded lanes'] as const) {
       t.strictSame(await counts(), {})
     })
 
-    t.test('one that was killed, and resumed', async (t) => {
+    t.test('an import that was killed and resumed is undone', async (t) => {
       const rows = rowsOf(40_000, (n) => (n % 3 === 0 ? { insert_id: `killed ${n}` } : {}))
       const file = await fileOf(folder, 'killed', rows)
       const importer = startCommand(['import', '--url', service.url, file])
@@ -136,7 +136,7 @@ t.test('an undo that was killed is completed, and nothing is imported before', a
   t.strictSame(await counts(), { other: 10 })
 })
 
-t.test('at a terminal, it asks', async (t) => {
+t.test('undo asks for confirmation on a terminal', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const { succeed, counts } = commandsOf(service)
   const file = await fileOf(await temporaryFolder(t), 'file', rowsOf(10))
@@ -164,7 +164,7 @@ t.test('at a terminal, it asks', async (t) => {
   t.strictSame(await counts(), {})
 })
 
-t.test('what cannot be undone', async (t) => {
+t.test('undo refuses imports that cannot be undone', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const { run, succeed, counts } = commandsOf(service)
   const folder = await temporaryFolder(t)

@@ -8,7 +8,7 @@ const AT = Date.UTC(2024, 0, 1)
 const iso = (minute: number) => new Date(AT + 60_000 * minute).toISOString()
 const seconds = (minute: number) => AT / 1000 + 60 * minute
 
-/** A visitor who becomes a user and buys something, as a vendor has it. */
+/** A visitor who signs up and buys something, in a vendor's format. */
 interface Story {
   /** rows of an export */
   rows: object[]
@@ -89,7 +89,7 @@ const STORIES: Record<string, (tag: string) => Story> = {
   },
 }
 
-t.test('what a vendor exports gives what the same messages give live', async (t) => {
+t.test("a vendor's export imports the same data as its live messages", async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const folder = await temporaryFolder(t)
   const call = async (path: string, body?: unknown, headers: object = { ...json, 'x-api-key': SECRET_KEY }) => {
@@ -122,7 +122,7 @@ t.test('what a vendor exports gives what the same messages give live', async (t)
     await rm(`${path}.import.json`, { force: true })
     return await runCommand(['import', '--url', service.url, '--from', vendor, path])
   }
-  /** Without the tag, and without the times of the profile. */
+  /** Removes the tag, and the times of the profile. */
   const essence = ({ distinct_id, properties }: { distinct_id: string; properties: object }, tag: string) => {
     return { distinct_id: distinct_id.replace(tag, ''), properties }
   }
@@ -176,7 +176,7 @@ t.test('what a vendor exports gives what the same messages give live', async (t)
     t.same((await user('here')).properties, { plan: 'y' })
   })
 
-  t.test('what is refused is listed by its line, and costs the others nothing', async (t) => {
+  t.test('refused changes are listed by line and do not affect others', async (t) => {
     const rows = [
       { distinct_id: 'r-1', properties: '{"n":1}' },
       { distinct_id: '$anonymous', properties: '{"n":1}' },

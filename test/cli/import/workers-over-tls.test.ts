@@ -17,7 +17,7 @@ import { runCommand } from '../command-line.js'
 import { essence } from '../essence.js'
 import { ownCertificate, WITHOUT_OPENSSL } from '../own-certificate.js'
 
-/** @returns the port of a proxy that takes TLS off, as one in front of the service does */
+/** @returns the port of a proxy that terminates TLS in front of the service */
 async function startTlsProxy(t: Test, own: { key: Buffer; cert: Buffer }, service: Service): Promise<number> {
   const { hostname, port } = new URL(service.url)
   const proxy = createServer({ key: own.key, cert: own.cert }, (client) => {
@@ -55,7 +55,7 @@ t.test('an import over TLS into two workers, which know each other’s batches',
   t.equal(first.code, 0, first.stderr)
   const wanted = lines.map(essence).sort()
   t.strictSame(await eventsOf(service), wanted)
-  // A worker that is slow to say its metrics is left out of them.
+  // Metrics of a slow worker are left out.
   await until('events of both workers', async () => {
     const metrics = await (await fetch(`${service.url}/metrics`)).text()
     return ['worker-1', 'worker-2'].every((worker) =>
@@ -63,7 +63,7 @@ t.test('an import over TLS into two workers, which know each other’s batches',
     )
   })
 
-  // As if it had been killed before it noted any response: the same batches with the same keys.
+  // Simulates a kill before any response was recorded: the same batches are sent with the same keys.
   const { done, ...begun } = JSON.parse(await readFile(state, 'utf8'))
   const nothing = Object.fromEntries(Object.keys(done).map((name) => [name, 0]))
   const sent = [{ upTo: done.batches, at: new Date().toISOString() }]

@@ -1,8 +1,8 @@
 /**
- * Lines that are events already, sent as they are, in this folder: the service scans each event anyway, so the command only
- * looks for line ends. A batch that the service refuses is sorted into rows (sort-lines.ts) and goes their way. If all lines
- * went that way, an import on two cores would be a third slower, and take twice the CPU time (1.84 instead of 0.84 s for a
- * million events). See docs/decisions/013-command-http-client.md.
+ * This folder sends lines that are already events unchanged. The service scans each event anyway, so the command only
+ * looks for line ends. A batch that the service refuses is parsed into rows (sort-lines.ts) and sent like any other
+ * rows. If all lines were sent like that, an import on two cores would be a third slower, and take twice the CPU time
+ * (1.84 instead of 0.84 s for a million events). See docs/decisions/013-command-http-client.md.
  */
 
 import { LINE_FEED } from '../../../json/bytes.js'
@@ -11,22 +11,22 @@ import { type BatchLimits, FIRST_BODY_BYTES } from '../batches.js'
 import { type InputOffset, isBlank, LineReader, MAX_ROW_BYTES, tooLong } from '../lines.js'
 import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from '../native-rows.js'
 
-/** Consecutive lines of the input, byte for byte: the body of a call that sends them. */
+/** The body of a call: consecutive lines of the input, byte for byte. */
 export interface LineBatch {
   /** from 0, over the whole input */
   index: number
   body: Buffer<ArrayBuffer>
   /** lines that are not blank; may be 0 */
   count: number
-  /** the place of its first byte */
+  /** the position of its first byte */
   start: InputOffset
-  /** the place after its last byte */
+  /** the position after its last byte */
   end: InputOffset
 }
 
 /**
- * Whether an input is sent as lines, which the service scans, so that nothing does so here. The first row decides: where
- * it has to be rewritten, the others have to be as well. The same file always gets the same answer.
+ * Whether to send an input as lines, without scanning them here. The first row decides: if it must be rewritten, so
+ * must the others. The result is the same for the same file.
  * @param beginning of the input's text
  */
 export function isSentAsLines(beginning: Buffer, options: SourceOptions): boolean {
@@ -36,7 +36,7 @@ export function isSentAsLines(beginning: Buffer, options: SourceOptions): boolea
 
 /** Cuts an input into batches at its line ends. */
 export class LineBatches {
-  /** chunks are copied at once */
+  /** chunks are copied immediately */
   readonly isBrief = true
   readonly #firstTime: FirstTime
   readonly #limits: BatchLimits
@@ -44,7 +44,7 @@ export class LineBatches {
   #index: number
   #body: Buffer<ArrayBuffer> = Buffer.allocUnsafeSlow(FIRST_BODY_BYTES)
   #length = 0
-  /** bytes of the body up to the end of its last line; the rest is the beginning of a line */
+  /** bytes of the body up to the end of its last complete line */
   #whole = 0
   #count = 0
   #start: InputOffset
@@ -62,7 +62,7 @@ export class LineBatches {
     this.#index = index
   }
 
-  /** @throws Error if the input cannot be read to its end */
+  /** @throws Error if the input cannot be read to the end */
   async *read(chunks: AsyncIterable<Buffer>): AsyncGenerator<LineBatch> {
     for await (const chunk of chunks) yield* this.#take(chunk)
     if (this.#length > this.#whole) {
@@ -72,13 +72,13 @@ export class LineBatches {
     if (this.#length > 0) yield this.#close()
   }
 
-  /** Returns the body of a batch that was sent, so that its buffer is used again. */
+  /** Returns the body of a batch that was sent, so that its buffer can be reused. */
   release({ body }: Pick<LineBatch, 'body'>): void {
     this.#spare.push(Buffer.from(body.buffer))
   }
 
   *#take(chunk: Buffer): Generator<LineBatch> {
-    /** what is before it is in the body */
+    /** bytes before it are in the body already */
     let from = 0
     let at = 0
     for (;;) {
@@ -107,12 +107,12 @@ export class LineBatches {
     if (this.#length - this.#whole > MAX_ROW_BYTES) throw tooLong(this.#line + 1)
   }
 
-  /** Whether a line may not be added that would make the body this long. */
+  /** Whether the batch has no room for a line that would make the body this long. */
   #isFull(length: number): boolean {
     return this.#count > 0 && length > this.#limits.bytes
   }
 
-  /** Whether the line that ends here is not blank; its beginning may be in the body. */
+  /** Whether the line that ends here has text. Its beginning may be in the body. */
   #hasText(chunk: Buffer, at: number, end: number): boolean {
     if ((chunk[at] ?? 0) > 0x20) return true
     return !isBlank(chunk, at, end) || !isBlank(this.#body, this.#whole, this.#length)
@@ -124,13 +124,13 @@ export class LineBatches {
     if (hasText) this.#count++
   }
 
-  /** Looks for a time in the line that the body ends with. */
+  /** Checks the time in the last line of the body, if there is one. */
   #askForTime(): void {
     try {
-      const written = readRow(this.#body.subarray(this.#whole, this.#length)).textOf(OWN_NAMES.timestamp)
+      const written = readRow(this.#body.subarray(this.#whole, this.#length)).readText(OWN_NAMES.timestamp)
       if (written !== undefined) this.#firstTime.see(written)
     } catch (error) {
-      // The service refuses the line.
+      // The service will refuse the line.
       if (!(error instanceof RowFault)) throw error
     }
   }
@@ -141,7 +141,7 @@ export class LineBatches {
     this.#length += bytes.copy(this.#body, this.#length, start, end)
   }
 
-  /** Begins the next batch with what is no whole line yet. */
+  /** Closes the batch. The next one begins with the incomplete line. */
   #close(): LineBatch {
     const [body, length, start] = [this.#body, this.#whole, this.#start]
     this.#start = { offset: start.offset + length, line: this.#line }

@@ -1,15 +1,16 @@
 import type { Connection } from '../../../client/connection.js'
 import { TallyhouseError } from '../../../client/errors.js'
 import { IMPORT_RETRY, requireAll, type Sending } from '../send.js'
-import { type StoredIds, storedIdsOf } from '../stored-ids.js'
+import { readStoredIds, type StoredIds } from '../stored-ids.js'
 import type { LineBatch } from './line-batches.js'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
 /**
- * Sends the lines of a batch as they are, until they are acknowledged.
- * @returns how many of them the service had before, and where the others are; null if the service refuses some of them, and has stored none
- * @throws TallyhouseError if the batch fails for good
+ * Sends the lines of a batch unchanged until they are acknowledged.
+ * @returns how many of them the service already had, and where the others are stored; null if the service refused
+ * some and stored none
+ * @throws TallyhouseError if the batch fails permanently
  */
 export async function sendLines(
   connection: Connection,
@@ -26,7 +27,7 @@ export async function sendLines(
     } as const
     const result = await connection.call(call, { signal }, IMPORT_RETRY)
     const known = requireAll(result, count)
-    return { known, ...storedIdsOf(result, count - known) }
+    return { known, ...readStoredIds(result, count - known) }
   } catch (error) {
     if (error instanceof TallyhouseError && (error.status === 400 || error.status === 413)) return null
     throw error

@@ -10,7 +10,7 @@ export async function sortLines({ body, start, index }: LineBatch, options: Sour
   const source = new EventSource(options, new FirstTime(options, false))
   const limits = { events: MAX_BATCH, bytes: Number.POSITIVE_INFINITY }
   const batches = new Batches({ reader: new LineReader(start), source }, limits, start, index)
-  // Of a copy, as it is written into, and the lines may be sorted again.
+  // A copy, because batches write into it, and the lines may have to be sorted again.
   for await (const batch of batches.read([Buffer.from(body)])) return batch
   throw new Error('the batch has no lines')
 }
