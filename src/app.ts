@@ -17,7 +17,7 @@ import type { Lane } from './lanes/lane.js'
 import { openLanes, startLanes } from './lanes/lanes.js'
 import { checkLayout, findLayout } from './lanes/layout.js'
 import { readGuard } from './lanes/open-journal.js'
-import { redisOf } from './lanes/redis-urls.js'
+import { redisForLane } from './lanes/redis-urls.js'
 import { CloseStack } from './lib/close-stack.js'
 import { openLog } from './lib/log.js'
 import { RecentOwners } from './lib/recent-owners.js'
@@ -177,7 +177,7 @@ async function open(
   }
   await whenAvailable(start, { log, signal: closing, onFatal })
   // Requests are counted in one place, whichever lane they write to.
-  const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisOf(config, 0)) }
+  const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisForLane(config, 0)) }
   const admission = opened.add(
     await openAdmission(server, limits, { keys, buffers, owners, clientLimits, log, now: options.now }),
   )

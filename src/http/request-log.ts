@@ -45,7 +45,7 @@ export class RequestLog extends LogController {
   }
 
   /** @returns the client's own id if it is acceptable, otherwise a new one */
-  idOf(raw: IncomingMessage): string {
+  chooseId(raw: IncomingMessage): string {
     const given = raw.headers[REQUEST_ID]
     return typeof given === 'string' && ACCEPTED_ID.test(given) ? given : this.newId()
   }

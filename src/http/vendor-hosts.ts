@@ -17,7 +17,7 @@ export function routeByHost(
   return ({ url = '/', headers, rawHeaders }) => {
     const [, authority, path = ''] = ABSOLUTE.exec(url) ?? []
     const host = authority ?? (isHostUnique(rawHeaders) ? headers.host : undefined)
-    const prefix = host === undefined ? undefined : prefixes.get(nameOf(host))
+    const prefix = host === undefined ? undefined : prefixes.get(parseHostName(host))
     const target = authority === undefined ? url : path.startsWith('/') ? path : `/${path}`
     if (prefix === undefined || !target.startsWith('/') || OF_EVERY_HOST.test(target)) return url
     // An SDK may have been told the prefix as well.
@@ -35,7 +35,7 @@ function isHostUnique(rawHeaders: readonly string[]): boolean {
 }
 
 /** Without user, port and the dot of a fully qualified name. */
-function nameOf(authority: string): string {
+function parseHostName(authority: string): string {
   const host = authority.slice(authority.lastIndexOf('@') + 1)
   return host.replace(PORT, '').replace(/\.$/, '').toLowerCase()
 }

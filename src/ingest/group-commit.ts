@@ -3,7 +3,7 @@ import { msUntilNextBucket } from '../journal/idempotency-memory.js'
 import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
 import { journalFull, shareFull } from '../journal/shares.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { InsertIds } from '../model/identified-events.js'
 import type { SentIds } from '../model/insert-id.js'
@@ -11,7 +11,7 @@ import { laterOf, type Position, START } from '../model/position.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { Gathering } from './gathering.js'
 import { LaneBudget, QueueBudget } from './queue-budget.js'
-import { asRefusedWrite, type RefusalCode, refusalOf } from './refused-writes.js'
+import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-writes.js'
 
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
@@ -185,7 +185,7 @@ export class GroupCommit {
     count: number,
     { idempotencyKey, insertIds }: AppendOptions = {},
   ): Promise<Appended[]> {
-    const append: Append = { type: 'append', ...sender, body, count, ...given({ idempotencyKey }) }
+    const append: Append = { type: 'append', ...sender, body, count, ...omitUndefined({ idempotencyKey }) }
     const appended = await this.appendEntry(insertIds ? { ...append, insertIds } : append)
     return appended ? [appended] : []
   }
@@ -193,7 +193,7 @@ export class GroupCommit {
   /** Appends an entry. @returns null if the ids of all its events are known, so that nothing was appended */
   async appendEntry(append: Append): Promise<Appended | null> {
     const { outcome, journalId } = await this.#enqueue(append, append.body.length)
-    return outcome.status === 'known' ? null : placeOf(outcome, journalId)
+    return outcome.status === 'known' ? null : toAppended(outcome, journalId)
   }
 
   /**
@@ -222,7 +222,7 @@ export class GroupCommit {
     const { outcome } = await this.#enqueue(commit, commit.state.length + commit.row.length)
     if (outcome.status === 'known') return { status: 'known', known: outcome.known }
     if (outcome.status === 'conflict') return { status: 'conflict' }
-    positionOf(outcome)
+    requirePosition(outcome)
     return { status: 'done' }
   }
 
@@ -232,7 +232,7 @@ export class GroupCommit {
    */
   async reserve(idempotencyKey: IdempotencyKey): Promise<void> {
     const { outcome } = await this.#enqueue({ type: 'reserve', idempotencyKey }, RESERVE_BYTES)
-    positionOf(outcome)
+    requirePosition(outcome)
   }
 
   /** Refuses new requests; resolves when every accepted one is settled. */
@@ -257,7 +257,7 @@ export class GroupCommit {
 
   #enqueue(write: Write, bytes: number): Promise<Written> {
     return new Promise((resolve, reject) => {
-      this.#admit(senderOfWrite(write), bytes, eventsOf(write), write.type === 'append' ? write.body : null)
+      this.#admit(senderOfWrite(write), bytes, countEvents(write), write.type === 'append' ? write.body : null)
       this.#writes.push({ write, bytes, resolve, reject })
       this.#gathering.note()
     })
@@ -346,7 +346,7 @@ export class GroupCommit {
     try {
       const outcomes = await this.#journal.write(batch)
       this.metrics.writeSeconds.observe((performance.now() - startedAt) / 1000)
-      if (this.#others) this.#others.onWritten(lastOf(outcomes))
+      if (this.#others) this.#others.onWritten(findLastPosition(outcomes))
       return outcomes
     } catch (error) {
       return { error }
@@ -375,7 +375,7 @@ export class GroupCommit {
       return
     }
     const journalId = this.#journal.id
-    const count = write ? eventsOf(write) : 0
+    const count = write ? countEvents(write) : 0
     const { known, refused } = count > 0 && outcome && 'known' in outcome ? outcome : {}
     if (!refused) this.metrics.repeated += known?.length ?? 0
     if (outcome?.status === 'done') this.metrics.accepted += count - (known?.length ?? 0)
@@ -393,13 +393,13 @@ export class GroupCommit {
   #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): void {
     const write = batch[i]
     if (!write) return
-    const code = refusalOf(refusal)
+    const code = toRefusalCode(refusal)
     const sharers = events[i]
     const own = writes[i - events.length]
     const waiting = sharers ?? (own ? [own] : [])
     const moved = code !== 'internal' && isMovable(write) ? this.#others?.append(write) : null
     if (!moved) {
-      this.#countRefused(refusal, eventsOf(write))
+      this.#countRefused(refusal, countEvents(write))
       for (const { reject } of waiting) reject(refusal)
       if (code !== 'internal' && write.type === 'append') this.#pool.release(write.body)
       return
@@ -420,7 +420,7 @@ export class GroupCommit {
   }
 
   #countRefused(refusal: unknown, events: number): void {
-    this.metrics.refused[refusalOf(refusal)] += events
+    this.metrics.refused[toRefusalCode(refusal)] += events
     if (refusal instanceof ApiError && refusal.limit === 'journal') this.metrics.overShare += events
   }
 }
@@ -430,7 +430,7 @@ function senderOfWrite(write: Write): Sender {
   return write.type === 'reserve' ? write.idempotencyKey.sender : write
 }
 
-function eventsOf(write: Write): number {
+function countEvents(write: Write): number {
   return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
 }
 
@@ -443,11 +443,11 @@ function isMovable(write: Write): write is Append {
  * The greatest position among the outcomes; START if there is none. Repeated requests count: another process may have
  * executed them, and the client's next request may go to a lane that has not been told their position.
  */
-function lastOf(outcomes: Outcome[]): Position {
+function findLastPosition(outcomes: Outcome[]): Position {
   let last = START
   for (const outcome of outcomes) {
     if ('position' in outcome) last = laterOf(last, outcome.position)
-    if ('refused' in outcome && outcome.refused) last = laterOf(last, lastOf(outcome.refused))
+    if ('refused' in outcome && outcome.refused) last = laterOf(last, findLastPosition(outcome.refused))
   }
   return last
 }
@@ -475,8 +475,8 @@ function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, jour
   for (const [index, { resolve, reject }] of events.entries()) {
     const refusal = skipped.get(index)
     try {
-      if (refusal) resolve(placeOf(refusal, journalId))
-      else resolve(refusal === null ? null : { position: positionOf(outcome), index, journalId })
+      if (refusal) resolve(toAppended(refusal, journalId))
+      else resolve(refusal === null ? null : { position: requirePosition(outcome), index, journalId })
     } catch (error) {
       reject(error)
     }
@@ -486,17 +486,17 @@ function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, jour
 /**
  * Where the first event of an append with this outcome is; for a repeated request, the event of its first execution.
  * @param journalId of the journal that returned the outcome
- * @throws as `positionOf`
+ * @throws like `requirePosition`
  */
-function placeOf(outcome: Outcome, journalId: number): Appended {
-  const position = positionOf(outcome)
+function toAppended(outcome: Outcome, journalId: number): Appended {
+  const position = requirePosition(outcome)
   if (outcome.status !== 'repeated') return { position, index: 0, journalId }
   // A request from before a change of the layout may be remembered in another lane than it was written in.
   return { position, index: outcome.index ?? 0, journalId: outcome.journalId ?? journalId }
 }
 
 /** @throws ApiError `idempotency_conflict` or `rate_limited` if the idempotency key says so */
-function positionOf(outcome: Outcome | undefined): Position {
+function requirePosition(outcome: Outcome | undefined): Position {
   if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
   if (outcome?.status === 'mismatch') throw idempotencyConflict()
   if (outcome?.status === 'limited') throw tooManyRequestKeys(msUntilNextBucket(Date.now()))

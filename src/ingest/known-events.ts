@@ -44,14 +44,14 @@ export class KnownEvents {
    */
   async find(projectId: string, beforeMs: number, events: () => readonly NamedEvent[]): Promise<Set<number>> {
     const before = positionAt(beforeMs)
-    const days = await this.#daysOf(projectId, before)
+    const days = await this.#findDays(projectId, before)
     if (days.areNone) return new Set()
     const some = events().filter((event) => days.mayHave(event))
     return some.length === 0 ? new Set() : await this.#find({ projectId, before, events: some })
   }
 
   /** Most imports bring what is from another time than all that is there: that is asked once, and then costs nothing. */
-  #daysOf(projectId: string, before: Position): Promise<StoredDays> {
+  #findDays(projectId: string, before: Position): Promise<StoredDays> {
     const key = `${before}:${projectId}`
     const known = this.#days.get(key)
     if (known) return known

@@ -173,7 +173,7 @@ export class Writer {
     if (++this.#fittingBlocks % FITTING_BLOCKS === 0)
       this.#fittingBytes = Math.min(2 * this.#fittingBytes, this.#maxBlockBytes)
     this.#blockBytes = Math.min(Math.max(2 * limit, PIECE_BYTES), this.#fittingBytes)
-    return bytesOf(block.entries) >= limit
+    return sumBytes(block.entries) >= limit
   }
 
   /**
@@ -255,7 +255,7 @@ export class Writer {
         const before = part
         part = await this.#shrink(part, length >> 1)
         // The other half is then next, and should be a block of its own.
-        this.#blockBytes = Math.max(1, bytesOf(before.entries) - bytesOf(part.entries))
+        this.#blockBytes = Math.max(1, sumBytes(before.entries) - sumBytes(part.entries))
         continue
       }
       this.metrics.rewritten += part.entries.filter(({ kind }) => kind === 'events').length
@@ -274,7 +274,7 @@ export class Writer {
   #noteOversized({ first, entries }: Block): void {
     if (this.#oversized?.first !== first) this.#oversized = { first, since: performance.now() }
     this.#fittingBlocks = 0
-    this.#fittingBytes = Math.max(Math.min(bytesOf(entries) >> 1, this.#fittingBytes), MIN_BLOCK_BYTES)
+    this.#fittingBytes = Math.max(Math.min(sumBytes(entries) >> 1, this.#fittingBytes), MIN_BLOCK_BYTES)
     this.#blockBytes = Math.min(this.#blockBytes, this.#fittingBytes)
   }
 
@@ -285,7 +285,7 @@ export class Writer {
    */
   async #shrinkToMemory(block: Block): Promise<Block> {
     if (this.#oversized?.first !== block.first) return block
-    const bytes = bytesOf(block.entries)
+    const bytes = sumBytes(block.entries)
     const { length } = block.entries
     if (bytes <= this.#fittingBytes || length === 1) return block
     const isOwn = this.#frozenHere === block.first
@@ -331,7 +331,7 @@ export class Writer {
   }
 }
 
-function bytesOf(entries: Entry[]): number {
+function sumBytes(entries: Entry[]): number {
   return entries.reduce((bytes, { body }) => bytes + body.length, 0)
 }
 

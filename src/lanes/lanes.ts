@@ -98,7 +98,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const router = new LaneRouter(all, home, buffers)
   for (const [number, journal] of journals.entries()) {
     const name = laneName(config, number)
-    const others = areSeveral ? router.othersOf({ number, name }) : null
+    const others = areSeveral ? router.connectOthers({ number, name }) : null
     const isOwnShardEnough = () => isOriginal
     const options = { number, name, shards, isOwnShardEnough, others, ...shared, log, closing }
     all.push(laneOn(areSeveral ? withNamedFailures(journal, name) : journal, config, options))
@@ -156,7 +156,7 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
   const { log, onFatal = () => undefined } = options
   const layout = layoutNumber(options.layout)
   const reasons: Error[] = []
-  const lateOf = (lane: number) => ({
+  const createLateStart = (lane: number) => ({
     onDown: (reason: Error) => {
       reasons.push(reason)
       log.warn({ err: reason }, `${laneName(config, lane)} is down; calls that need it are refused until it is up`)
@@ -168,7 +168,7 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
   })
   const numbers = Array.from({ length: config.LANES }, (_, number) => number)
   const open = (lane: number) =>
-    openJournal(config, log, shards, { lane, layout, ...(home !== undefined && { home, late: lateOf(lane) }) })
+    openJournal(config, log, shards, { lane, layout, ...(home !== undefined && { home, late: createLateStart(lane) }) })
   const results = await Promise.allSettled(numbers.map(open))
   const opened = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = results.find((result) => result.status === 'rejected')

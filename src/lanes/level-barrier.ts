@@ -73,7 +73,7 @@ export class LevelBarrier implements Barrier {
     const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
     await this.#lift(progress, wanted)
     // A lane whose clock is far behind cannot be lifted all the way.
-    const accepted = leastOf(
+    const accepted = findLeast(
       progress.map(({ appended }) => appended),
       wanted,
     )
@@ -142,13 +142,13 @@ export class LevelBarrier implements Barrier {
 
 /** The end of a page: everything up to it is stored, and nothing that is assigned later lies before it. */
 function leastStored(progress: Progress[], wanted: Position): Position {
-  return leastOf(
+  return findLeast(
     progress.map(({ stored }) => stored),
     wanted,
   )
 }
 
-function leastOf(positions: Position[], limit: Position): Position {
+function findLeast(positions: Position[], limit: Position): Position {
   let least = limit
   for (const position of positions) if (position < least) least = position
   return least

@@ -12,10 +12,10 @@ const MIN_BEGINNING = 3
  * punctuation, else one with few slips of the keyboard, else one that begins with it. Of several, the first.
  * @returns finds the name; undefined if none is near. A name is not near itself.
  */
-export function nearestOf(names: Iterable<string>): (given: string) => string | undefined {
-  const candidates = [...names].map((name) => ({ name, plain: plainOf(name) }))
+export function createNearestFinder(names: Iterable<string>): (given: string) => string | undefined {
+  const candidates = [...names].map((name) => ({ name, plain: normalizeName(name) }))
   return (given) => {
-    const wanted = plainOf(given)
+    const wanted = normalizeName(given)
     if (wanted === '') return undefined
     const others = candidates.filter(({ name, plain }) => name !== given && plain !== '')
     const same = others.find(({ plain }) => plain === wanted)
@@ -34,7 +34,7 @@ export function nearestOf(names: Iterable<string>): (given: string) => string | 
 }
 
 /** Letters and digits only, in lower case. */
-function plainOf(name: string): string {
+function normalizeName(name: string): string {
   return name.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '')
 }
 

@@ -44,7 +44,7 @@ export class TokenBuckets {
   wait(name: string, now: number): number {
     const bucket = this.#bucketFor(name, now)
     if (!bucket) return 0
-    const missing = Math.min(1, this.#burst) - this.#levelOf(bucket, now)
+    const missing = Math.min(1, this.#burst) - this.#computeLevel(bucket, now)
     return Math.max(0, Math.ceil((missing * this.#rate.inMs) / this.#rate.tokens - ROUNDING_MS))
   }
 
@@ -56,7 +56,7 @@ export class TokenBuckets {
    */
   spend(name: string, amount: number, now: number, spender = 0): boolean {
     const bucket = this.#bucketFor(name, now) ?? this.#begin(name, now)
-    const before = this.#levelOf(bucket, now)
+    const before = this.#computeLevel(bucket, now)
     if (before >= 0) bucket.debtor = null
     bucket.level = Math.min(this.#burst, before - amount)
     bucket.at = now
@@ -82,7 +82,7 @@ export class TokenBuckets {
     return { level: this.#burst, at: now, debtor: null }
   }
 
-  #levelOf({ level, at }: Bucket, now: number): number {
+  #computeLevel({ level, at }: Bucket, now: number): number {
     // A clock that was set back fills no bucket, and empties none.
     return Math.min(this.#burst, level + (Math.max(0, now - at) * this.#rate.tokens) / this.#rate.inMs)
   }
@@ -93,7 +93,7 @@ export class TokenBuckets {
     if (Math.abs(now - this.#sweptAt) >= SWEEP_MS) {
       this.#sweptAt = now
       for (const [name, bucket] of this.#buckets) {
-        if (this.#levelOf(bucket, now) >= this.#burst) this.#buckets.delete(name)
+        if (this.#computeLevel(bucket, now) >= this.#burst) this.#buckets.delete(name)
       }
     }
     return this.#buckets.size >= MAX_BUCKETS

@@ -27,14 +27,14 @@ export class Turns {
   }
 
   /**
-   * @param ownerOf called only if the request has to wait
+   * @param findOwner called only if the request has to wait
    * @returns when a request may be worked on; null: at once, which costs no promise
    */
-  take(ownerOf: () => string): Promise<void> | null {
+  take(findOwner: () => string): Promise<void> | null {
     const now = this.#clock()
     this.#beganAt ??= this.#begin(now)
     if (this.#waiting.size === 0 && now - this.#beganAt < SLICE_MS) return null
-    const owner = ownerOf()
+    const owner = findOwner()
     return new Promise((resolve) => {
       const queue = this.#waiting.get(owner)
       if (queue) queue.push(resolve)

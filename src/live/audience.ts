@@ -34,10 +34,10 @@ export class Audience {
   /** without a name in their filter */
   readonly #others = new Set<Group>()
   readonly #touched = new Set<Group>()
-  readonly #groupOf = new Map<Listener, Group>()
+  readonly #groupByListener = new Map<Listener, Group>()
 
   get size(): number {
-    return this.#groupOf.size
+    return this.#groupByListener.size
   }
 
   /** @param after the listener gets only events behind this id */
@@ -56,16 +56,16 @@ export class Audience {
         frames: [],
       }
       this.#groups.set(key, group)
-      this.#placeOf(group).add(group)
+      this.#findPlace(group).add(group)
     }
     group.members.add(listener)
-    this.#groupOf.set(listener, group)
+    this.#groupByListener.set(listener, group)
   }
 
   remove(listener: Listener): void {
-    const group = this.#groupOf.get(listener)
+    const group = this.#groupByListener.get(listener)
     if (!group) return
-    this.#groupOf.delete(listener)
+    this.#groupByListener.delete(listener)
     group.members.delete(listener)
     if (group.members.size > 0) return
     this.#groups.delete(group.key)
@@ -130,7 +130,7 @@ export class Audience {
     }
   }
 
-  #placeOf(group: Group): Set<Group> {
+  #findPlace(group: Group): Set<Group> {
     const [place] = this.#indexes(group)
     if (!place) return this.#others
     const [index, name] = place

@@ -281,9 +281,9 @@ export class LiveHub {
   /** Cuts off those for whom most is waiting, until what waits for all is within the limit. */
   #limitMemory(): void {
     const waiting = new Map<string | Listener, number>()
-    const shareOf = (listener: Listener) => (listener.isCatchingUp ? listener : listener.wish)
+    const findShare = (listener: Listener) => (listener.isCatchingUp ? listener : listener.wish)
     for (const listener of this.#behind) {
-      const share = shareOf(listener)
+      const share = findShare(listener)
       if (listener.keepsUp) this.#behind.delete(listener)
       else waiting.set(share, Math.max(waiting.get(share) ?? 0, listener.readableLength))
     }
@@ -291,7 +291,7 @@ export class LiveHub {
     for (const [share, some] of [...waiting].sort((a, b) => b[1] - a[1])) {
       if (bytes <= this.#options.limits.memoryBytes) return
       bytes -= some
-      for (const listener of [...this.#behind]) if (shareOf(listener) === share) listener.stop('slow')
+      for (const listener of [...this.#behind]) if (findShare(listener) === share) listener.stop('slow')
     }
   }
 

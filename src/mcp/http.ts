@@ -4,7 +4,7 @@ import {
   type McpServer,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
-import { unlessAborted } from '../lib/unless-aborted.js'
+import { abortable } from '../lib/unless-aborted.js'
 import { openMcpServer, type ServerOptions } from './server.js'
 
 export interface McpRequest {
@@ -25,7 +25,7 @@ export async function answerMessage({ headers, body, signal }: McpRequest, optio
   if (await isLegacyRequest(request, body)) return await answerFormer(request, body, open())
   // A subscription would hold a connection for changes that never come.
   const handler = createMcpHandler(open, { legacy: 'reject', maxSubscriptions: 0 })
-  return await unlessAborted(handler.fetch(request, { parsedBody: body }), signal).finally(() => handler.close())
+  return await abortable(handler.fetch(request, { parsedBody: body }), signal).finally(() => handler.close())
 }
 
 async function answerFormer(request: Request, body: unknown, server: McpServer): Promise<Response> {
@@ -33,7 +33,7 @@ async function answerFormer(request: Request, body: unknown, server: McpServer):
   try {
     await server.connect(transport)
     // A transport that is closed leaves its answer open for good.
-    return await unlessAborted(transport.handleRequest(request, { parsedBody: body }), request.signal)
+    return await abortable(transport.handleRequest(request, { parsedBody: body }), request.signal)
   } finally {
     // Which aborts the tools that still run.
     await server.close()

@@ -5,7 +5,7 @@ import type { LimitCounts } from '../http/limit-counts.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth, Share } from '../journal/journal.js'
 import type { Lane } from '../lanes/lane.js'
-import { inTime } from '../lib/in-time.js'
+import { withTimeout } from '../lib/in-time.js'
 import type { LiveMetrics } from '../live/hub.js'
 import { parseSender } from '../model/sender.js'
 import type { StateMetrics } from '../states/state-store.js'
@@ -66,8 +66,8 @@ export class Metrics {
     const { lanes, role } = this.#sources
     const [process, depths, uses, storage] = await Promise.all([
       this.#process.read(),
-      Promise.all(lanes.map(({ journal }) => inTime(journal.depth(), READING_LIMIT_MS).catch(() => null))),
-      Promise.all(lanes.map(({ journal }) => inTime(journal.ids.use(), READING_LIMIT_MS).catch(() => null))),
+      Promise.all(lanes.map(({ journal }) => withTimeout(journal.depth(), READING_LIMIT_MS).catch(() => null))),
+      Promise.all(lanes.map(({ journal }) => withTimeout(journal.ids.use(), READING_LIMIT_MS).catch(() => null))),
       this.#sources.storage(),
     ])
     return [

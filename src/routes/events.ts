@@ -7,7 +7,7 @@ import { DeleteBatchesBody, DeletedBatches, Done, EditBody } from '../contract/s
 import { acceptedFormat } from '../http/accept.js'
 import { memberText } from '../json/texts.js'
 import type { Lanes } from '../lanes/lanes.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { type BatchPlace, parseBatchId } from '../model/batch-id.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
 import { laterOf, START } from '../model/position.js'
@@ -35,7 +35,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal } = request
     const { limit, page, cursor, order, event, distinct_id: distinctId, from, to } = query
-    const asked = { projectId, filter: given({ event, distinctId, from, to }), limit, page, cursor, order }
+    const asked = { projectId, filter: omitUndefined({ event, distinctId, from, to }), limit, page, cursor, order }
     const format = query.format ?? acceptedFormat(headers.accept)
     if (format === 'json') {
       const page = await reads.json(asked, signal)

@@ -5,7 +5,7 @@ import { ExportQuery } from '../contract/query-schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { sendHeadOnly } from '../http/reply.js'
 import type { Lanes } from '../lanes/lanes.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { formatCursor } from '../model/cursor.js'
 import { firstIdAfter, lastIdAt } from '../model/event-id.js'
 import { readCursor } from '../reads/event-reads.js'
@@ -23,7 +23,7 @@ export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { l
     const { event, distinct_id: distinctId, from, to, limit } = query
     const startAt = query.cursor === undefined ? undefined : readCursor(query.cursor, 'asc').id
     const { stored, pending } = await lanes.barrier.waitForProject(projectId)
-    const events = { projectId, ...given({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
+    const events = { projectId, ...omitUndefined({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
     // What is accepted later lies behind it, so it is known before the first row is.
     const before = limit === undefined ? null : await findRunEnd(shards, events, limit, { signal })
     const next = laterId(before ?? firstIdAfter(stored), startAt)

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LiveHeaders, LiveQuery } from '../contract/query-schemas.js'
 import type { Admission } from '../http/admission/admission.js'
 import { sendHeadOnly } from '../http/reply.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import type { LiveHub } from '../live/hub.js'
 
 export interface LiveOptions {
@@ -33,7 +33,7 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
       }
       const { stream, after } = await live.open({
         projectId,
-        wanted: given({ event, distinctId, from, to }),
+        wanted: omitUndefined({ event, distinctId, from, to }),
         lastEventId,
         isAllowed: () => grant !== null && admission.isGood(grant),
       })

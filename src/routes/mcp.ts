@@ -4,7 +4,7 @@ import { ApiError } from '../contract/errors.js'
 import { asApiError, messageFor } from '../http/error-handler.js'
 import { countLimit } from '../http/limit-counts.js'
 import { hangUpSignal } from '../http/reply.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import type { ProjectData } from '../mcp/project-data.js'
 import { answerText } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
@@ -41,8 +41,8 @@ export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
     const onFailure = (err: unknown) => {
       if (!signal.aborted) app.log.error({ reqId: request.id, keyId: request.keyId, err }, 'a tool failed')
     }
-    const message = { headers: headersOf(request), body: request.body, signal }
-    const response = await answerMessage(message, { data: dataOf(parts, request, onFailure), onFailure })
+    const message = { headers: copyHeaders(request), body: request.body, signal }
+    const response = await answerMessage(message, { data: createProjectData(parts, request, onFailure), onFailure })
     reply.code(response.status).headers(Object.fromEntries(response.headers))
     return reply.send(await response.text())
   })
@@ -64,7 +64,7 @@ function useBearer({ raw: { headers } }: FastifyRequest): void {
 }
 
 /** Those that the protocol reads. */
-function headersOf({ headers }: FastifyRequest): Headers {
+function copyHeaders({ headers }: FastifyRequest): Headers {
   const read = Object.entries(headers).filter(([name]) => /^(accept|content-type|mcp-.*)$/.test(name))
   return new Headers(read.map(([name, value]): [string, string] => [name, String(value)]))
 }
@@ -75,7 +75,11 @@ function refusal(message: string): object {
 }
 
 /** The data of the project of the request's key, as the routes of the API answer. */
-function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: unknown) => void): ProjectData {
+function createProjectData(
+  parts: McpOptions,
+  request: FastifyRequest,
+  onFailure: (error: unknown) => void,
+): ProjectData {
   const { questions, catalog, reads } = parts
   const { projectId } = request
   const answer = async (read: () => Promise<string>) => {
@@ -86,7 +90,7 @@ function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: u
       const { code, status, message, ...more } = known
       countLimit(request, known)
       if (status >= 500) onFailure(error)
-      throw new ApiError(code, messageFor(request, message), given(more))
+      throw new ApiError(code, messageFor(request, message), omitUndefined(more))
     }
   }
   return {
@@ -107,8 +111,8 @@ function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: u
       })
     },
     events: ({ event, distinct_id: distinctId, from, to, limit, cursor }, signal) => {
-      const filter = given({ event, distinctId, from, to })
-      return answer(async () => textOf(await reads.json({ projectId, filter, limit, cursor, order: 'desc' }, signal)))
+      const filter = omitUndefined({ event, distinctId, from, to })
+      return answer(async () => readText(await reads.json({ projectId, filter, limit, cursor, order: 'desc' }, signal)))
     },
   }
 }
@@ -117,7 +121,7 @@ function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: u
 const MAX_EVENTS_BYTES = 8 * 1024 * 1024
 
 /** @throws ApiError for more than a process should hold for one assistant */
-async function textOf(stream: Readable): Promise<string> {
+async function readText(stream: Readable): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of stream as AsyncIterable<Buffer>) {

@@ -116,7 +116,7 @@ export class KnownStates {
     if (!isCurrent) return false
     const age = readAt - known.readAt
     if (age < 0 || age > MEMORY_MS || now - known.at > MEMORY_MS) return false
-    return !known.filter.mayHave(endOf(stateKey))
+    return !known.filter.mayHave(toKeyEnd(stateKey))
   }
 
   /**
@@ -124,7 +124,7 @@ export class KnownStates {
    * early, for example because an operator deletes it, would be taken for new.
    */
   note(stateKey: string): void {
-    const end = endOf(stateKey)
+    const end = toKeyEnd(stateKey)
     this.#known?.filter.add(end)
     this.#filling?.add(end)
     if ((!this.#known || this.#reading) && this.#noted.size < MAX_NOTED) this.#noted.add(end.toString('latin1'))
@@ -159,7 +159,7 @@ export class KnownStates {
     const { stored } = await this.#journal.progress()
     const before = this.#known
     if (before?.era === era && before.mark === mark) {
-      await this.#add(before.filter, marginOf(before.stored))
+      await this.#add(before.filter, subtractMargin(before.stored))
       this.#known = { ...before, stored, readAt, at }
       if (!before.filter.isCrowded && at - before.filledAt <= FULL_MS) {
         this.#noted.clear()
@@ -198,11 +198,11 @@ export class KnownStates {
   }
 }
 
-function endOf(stateKey: string): Buffer {
+function toKeyEnd(stateKey: string): Buffer {
   return Buffer.from(stateKey.slice(-2 * KEY_END_BYTES), 'hex')
 }
 
-function marginOf(stored: Position): Position {
+function subtractMargin(stored: Position): Position {
   const margin = BigInt(MARGIN_MS) << 16n
   return stored > margin ? stored - margin : START
 }

@@ -6,7 +6,7 @@ import type { RecentOwners } from '../../lib/recent-owners.js'
 import { Turns } from '../../lib/turns.js'
 import type { ClientLimits } from '../socket/connection-limits.js'
 import { Authentication } from './authenticate.js'
-import { acceptJson, type Intake, ownerOf } from './body.js'
+import { acceptJson, findOwner, type Intake } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
 import { acceptLines } from './line-body.js'
@@ -110,7 +110,7 @@ export class Admission {
   }
 
   /** Whether a text is a key of a project, of whatever kind. */
-  isKeyOf(projectId: string, text: string): boolean {
+  isProjectKey(projectId: string, text: string): boolean {
     return this.#keys.find(text)?.projectId === projectId
   }
 
@@ -122,7 +122,7 @@ export class Admission {
 /** Requests with a body have waited before it was parsed. */
 function waitForTurn(turns: Turns): preValidationHookHandler {
   return (request, _reply, done) => {
-    const turn = request.rawBody ? null : turns.take(() => ownerOf(request, () => null))
+    const turn = request.rawBody ? null : turns.take(() => findOwner(request, () => null))
     if (turn) turn.then(() => done())
     else done()
   }

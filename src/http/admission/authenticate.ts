@@ -54,7 +54,7 @@ function eventsOnly(): ApiError {
 }
 
 /** The origin of the page that makes a request; undefined if the request does not say. */
-function originOf({ headers: { origin, referer } }: FastifyRequest): string | undefined {
+function readOrigin({ headers: { origin, referer } }: FastifyRequest): string | undefined {
   if (origin !== undefined || referer === undefined) return origin
   // An image is loaded without an Origin.
   return URL.canParse(referer) ? new URL(referer).origin : undefined
@@ -132,7 +132,7 @@ export class Authentication {
     if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
     const grant = this.#keys.find(key) ?? (await this.#find(key, request))
     this.#identify(request, reply, grant)
-    const refusal = this.#refusalOf(request, grant)
+    const refusal = this.#checkGrant(request, grant)
     if (refusal) throw refusal
     // The key became known only after the body was discarded, so the client has to retry.
     if (request.body instanceof UnreadBody) throw unreadable()
@@ -142,7 +142,7 @@ export class Authentication {
   /** @throws ApiError `wrong_key_kind`, for a sign-in with a read key */
   #admitSignIn(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
     this.#identify(request, reply, grant)
-    const refusal = this.#refusalOf(request, grant)
+    const refusal = this.#checkGrant(request, grant)
     if (refusal) throw refusal
     request.grant = grant
     // Proxies may keep what has no key in its request for anybody; browsers, for after the sign-out.
@@ -182,26 +182,26 @@ export class Authentication {
       throw new ApiError('unauthorized', 'The key is missing. Configure it in the SDK.')
     const { key, grant } = found ?? (await this.#findAny(unknown, request))
     this.#identify(request, reply, grant)
-    const refusal = this.#refusalOf(request, grant)
+    const refusal = this.#checkGrant(request, grant)
     if (refusal) throw refusal
     this.#admitBy(request, grant, key)
   }
 
   /** What the key in a body gives; null unless that key is known and will admit the request. */
-  grantOf(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
+  findBodyGrant(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
     const { signIn } = request
-    if (keyInBody === undefined && signIn) return this.#refusalOf(request, signIn) ? null : signIn
+    if (keyInBody === undefined && signIn) return this.#checkGrant(request, signIn) ? null : signIn
     // A header key of the right kind would have settled it: this one is of the wrong kind.
     if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
     const grant = this.#keys.find(keyInBody)
-    return grant && !this.#refusalOf(request, grant) ? grant : null
+    return grant && !this.#checkGrant(request, grant) ? grant : null
   }
 
-  /** As `grantOf`, but looks for keys that were created since the last refresh, too. */
+  /** Like `findBodyGrant`, but also finds keys that were created since the last refresh. */
   async grantOfNew(request: FastifyRequest, keyInBody: unknown): Promise<StoredKey | null> {
     const isUnknown = typeof keyInBody === 'string' && !this.#keys.find(keyInBody)
     if (isUnknown) await this.#keys.findNew(keyInBody)
-    return this.grantOf(request, keyInBody)
+    return this.findBodyGrant(request, keyInBody)
   }
 
   /** Notes whose request it is, for the log even if the key is of the wrong kind. */
@@ -217,7 +217,7 @@ export class Authentication {
   /** Notes a key that is known before the body is read. @throws ApiError `rate_limited` */
   #recognize(request: FastifyRequest, reply: FastifyReply, grant: StoredKey, key: string): void {
     this.#identify(request, reply, grant)
-    request.keyRefusal = this.#refusalOf(request, grant)
+    request.keyRefusal = this.#checkGrant(request, grant)
     if (!request.keyRefusal) this.#admitBy(request, grant, key)
   }
 
@@ -234,12 +234,12 @@ export class Authentication {
   }
 
   /** Why a key may not make a call; null if it may. */
-  #refusalOf(request: FastifyRequest, grant: StoredKey): ApiError | null {
+  #checkGrant(request: FastifyRequest, grant: StoredKey): ApiError | null {
     const access = this.#accessTo(request)
     if (!ALLOWED[access].includes(grant.kind)) return wrongKind(access, grant.kind)
     if (grant.eventsOnly && request.routeOptions.config.changesUsers) return eventsOnly()
     const { origins } = grant
-    if (origins.length > 0 && !origins.includes(originOf(request) ?? '')) return otherOrigin(origins)
+    if (origins.length > 0 && !origins.includes(readOrigin(request) ?? '')) return otherOrigin(origins)
     return null
   }
 
@@ -293,7 +293,7 @@ function differing(): ApiError {
 }
 
 /** Who sends a request that was admitted by a key. */
-export function senderOf({ projectId, keyKind }: Pick<FastifyRequest, 'projectId' | 'keyKind'>): Sender {
+export function getSender({ projectId, keyKind }: Pick<FastifyRequest, 'projectId' | 'keyKind'>): Sender {
   if (keyKind === null) throw new Error('the request has no known key')
   return { projectId, keyClass: keyClassOf(keyKind) }
 }

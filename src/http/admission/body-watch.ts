@@ -53,7 +53,7 @@ export class BodyWatch {
   ) {
     // Many clients write the key first. It only decides which count is used: the rest of the body
     // may override it.
-    const grant = request.grant ?? keys.grantOf(request, begun && firstKey(begun, keyPaths))
+    const grant = request.grant ?? keys.findBodyGrant(request, begun && firstKey(begun, keyPaths))
     const account = openAccount(request, grant?.projectId ?? null, budget)
     this.#request = request
     this.#account = account

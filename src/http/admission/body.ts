@@ -42,12 +42,12 @@ export interface BodyForm {
   /** what comes before and behind the body's own bytes in `rawBody` */
   frame: readonly [head: Buffer, tail: Buffer] | null
   /** the key that a body holds, if it may hold one */
-  keyOf(raw: Buffer): unknown
+  findKey(raw: Buffer): unknown
   /** @throws ApiError for a body that is not valid */
   parse(raw: Buffer, request: FastifyRequest): unknown
 }
 
-const JSON_FORM: BodyForm = { frame: null, keyOf: (raw) => findBodyKey(raw), parse: parseJson }
+const JSON_FORM: BodyForm = { frame: null, findKey: (raw) => findBodyKey(raw), parse: parseJson }
 
 /** Parses bodies of these types as JSON. */
 export function acceptJson(app: FastifyInstance, contentTypes: string[], intake: Intake, keys: Authentication): void {
@@ -66,7 +66,7 @@ export function acceptBodies(
   contentTypes: string[],
   intake: Intake,
   keys: Authentication,
-  { frame, keyOf, parse }: BodyForm,
+  { frame, findKey, parse }: BodyForm,
 ): void {
   const { pool, turns } = intake
   app.removeAllContentTypeParsers()
@@ -86,11 +86,13 @@ export function acceptBodies(
   async function read(request: FastifyRequest, payload: Payload): Promise<unknown> {
     const raw = await readBody(request, payload, intake, keys, frame)
     const { account } = request
-    const turn = turns.take(() => ownerOf(request, () => keys.grantOf(request, keyOf(raw))?.projectId ?? null))
+    const turn = turns.take(() =>
+      findOwner(request, () => keys.findBodyGrant(request, findKey(raw))?.projectId ?? null),
+    )
     if (turn) await turn
     const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
     if (account && !account.isKnown) {
-      const apiKey = scanned ? scanned.apiKey : keyOf(raw)
+      const apiKey = scanned ? scanned.apiKey : findKey(raw)
       const grant = await keys.grantOfNew(request, apiKey)
       if (grant === null) {
         pool.release(raw)
@@ -106,7 +108,7 @@ export function acceptBodies(
 }
 
 /** Whose turn a request takes: that of a project and kind of key as far as they are known. */
-export function ownerOf(request: FastifyRequest, projectInBody: () => string | null): string {
+export function findOwner(request: FastifyRequest, projectInBody: () => string | null): string {
   const { keyKind, projectId, account } = request
   if (keyKind !== null) return `${projectId} ${keyKind}`
   return account?.owner ?? projectInBody() ?? clientAddress(request)

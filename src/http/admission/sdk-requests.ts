@@ -4,7 +4,7 @@ import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import { isBrowserKey } from '../../keys/keys.js'
 import { type Authentication, continueBody } from './authenticate.js'
-import { type Intake, ownerOf, readBody } from './body.js'
+import { findOwner, type Intake, readBody } from './body.js'
 import { SMALL_BODY } from './body-budget.js'
 import { findBodyKey, type KeyPath } from './body-key.js'
 import { openAccount } from './body-watch.js'
@@ -101,7 +101,7 @@ export function acceptSdkRequests(
   const readAll: preValidationAsyncHookHandler = async (request, reply) => {
     const raw = Buffer.isBuffer(request.body) ? request.body : NOTHING
     const release = () => intake.pool.release(raw)
-    const turn = intake.turns.take(() => ownerOf(request, () => null))
+    const turn = intake.turns.take(() => findOwner(request, () => null))
     try {
       if (turn) await turn
       request.sdk = { ...(await read(request, reply, raw)), release }

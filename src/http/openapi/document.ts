@@ -209,7 +209,7 @@ function success({ response: { schema, example }, more, headers = {}, formats = 
 
 /** One response per status, with an example for each of its error codes. */
 function failures(call: Call): Record<string, object> {
-  const known = new Set(errorsOf(call))
+  const known = new Set(listErrors(call))
   const responses: Record<string, object> = {}
   for (const status of new Set(Object.values(STATUS_OF))) {
     const codes = CODES.filter((code) => STATUS_OF[code] === status && known.has(code))
@@ -226,7 +226,7 @@ function failures(call: Call): Record<string, object> {
   return responses
 }
 
-function errorsOf({ access, example, isIdempotent, errors }: Call): ErrorCode[] {
+function listErrors({ access, example, isIdempotent, errors }: Call): ErrorCode[] {
   const all: ErrorCode[] = [...errors]
   if (access) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'store_damaged', 'unavailable')
   // What the page asks for with a session and not by GET.

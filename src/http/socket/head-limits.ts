@@ -31,7 +31,7 @@ const MAX_HEADERS = 1_000
 /** The URL by which a request is routed: without its query if that is long, as parsing it would cost before any check. */
 export function routedUrl({ url = '/' }: Pick<IncomingMessage, 'url'>): string {
   if (url.length <= MAX_HEAD) return url
-  const path = pathOf(url)
+  const path = parsePath(url)
   return path.length <= MAX_HEAD ? path : '/'
 }
 
@@ -46,7 +46,7 @@ export function limitHeads(app: FastifyInstance): void {
 
 function isShort({ raw: { rawHeaders }, originalUrl, routeOptions }: FastifyRequest): boolean {
   const { hasLongQuery = false } = routeOptions.config
-  let length = hasLongQuery ? pathOf(originalUrl).length : originalUrl.length
+  let length = hasLongQuery ? parsePath(originalUrl).length : originalUrl.length
   for (const text of rawHeaders) length += text.length
   return length <= MAX_HEAD && rawHeaders.length < 2 * MAX_HEADERS
 }
@@ -65,7 +65,7 @@ function twoHosts(): ApiError {
   return new ApiError('invalid_request', 'The request has two Host headers. Send one.')
 }
 
-function pathOf(url: string): string {
+function parsePath(url: string): string {
   return url.split('?', 1)[0] ?? ''
 }
 

@@ -2,7 +2,7 @@ import { EventFault, formatEvent } from '../../contract/event-text.js'
 import { isName, MAX_BATCH } from '../../contract/limits.js'
 import type { Appends } from '../../ingest/group-commit.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
-import { given } from '../../lib/given.js'
+import { omitUndefined } from '../../lib/given.js'
 import { type InsertIds, insertIdsOfParsed } from '../../model/identified-events.js'
 import { rejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
@@ -72,7 +72,7 @@ const UNREADABLE = 'The event cannot be read.'
 type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
 
 /** Sorts the messages of a request; events that cannot be stored become faults. */
-export function planOf(sender: Sender, messages: readonly SdkMessage[]): Plan {
+export function planMessages(sender: Sender, messages: readonly SdkMessage[]): Plan {
   const people = new PeoplePlan(messages)
   const { placeholders } = people
   const faults: Fault[] = []
@@ -108,7 +108,14 @@ function addEvent(message: SdkEvent, texts: string[], identities: Identity[], fa
     // Whatever it is, it is this message's fault, and costs the others nothing.
     const fault = error instanceof EventFault ? error : null
     const { field, isMissing = false, message: reason = UNREADABLE } = fault ?? {}
-    faults.push({ type: 'fault', text: textOf(message), reason, isMissing, insertId, ...given({ index, field }) })
+    faults.push({
+      type: 'fault',
+      text: formatFaultText(message),
+      reason,
+      isMissing,
+      insertId,
+      ...omitUndefined({ index, field }),
+    })
   }
 }
 
@@ -167,6 +174,6 @@ async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[])
   await commits.appendRejected(sender, body, areKnown ? rejectionId(sender, body) : null)
 }
 
-function textOf({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {
+function formatFaultText({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {
   return `{"event":${JSON.stringify(event ?? null)},"distinct_id":${JSON.stringify(distinct_id ?? null)},"properties":${properties}}`
 }

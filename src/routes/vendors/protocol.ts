@@ -4,14 +4,14 @@ import { ApiError } from '../../contract/errors.js'
 import { deepProperties } from '../../contract/nesting.js'
 import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission/admission.js'
-import { senderOf } from '../../http/admission/authenticate.js'
+import { getSender } from '../../http/admission/authenticate.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error-handler.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
 import { RowFault } from '../../vendors/row.js'
 import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../vendors/sdk-body.js'
-import { type Ingested, type IngestParts, ingest, type Plan, planOf } from './ingest.js'
+import { type Ingested, type IngestParts, ingest, type Plan, planMessages } from './ingest.js'
 import { type SdkScript, serveScripts } from './scripts.js'
 
 /** A response as an SDK wants it. */
@@ -130,8 +130,8 @@ function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol,
 
 /** Makes durable what a call sends. */
 async function take(request: FastifyRequest, call: SdkCall, path: string, options: VendorOptions): Promise<Answer> {
-  const context = contextOf(request, call, path, options)
-  const ingested = await ingest(options, senderOf(request), plan(request, call, context, options), {
+  const context = createContext(request, call, path, options)
+  const ingested = await ingest(options, getSender(request), plan(request, call, context, options), {
     isAllOrNone: call.isAllOrNone?.(context) === true,
     mayDelete: request.keyKind === 'secret',
     mayMerge: request.keyKind === 'secret',
@@ -140,7 +140,7 @@ async function take(request: FastifyRequest, call: SdkCall, path: string, option
   return call.answer(ingested, context)
 }
 
-function contextOf(
+function createContext(
   { projectId, sdk, key, headers }: FastifyRequest,
   call: SdkCall,
   path: string,
@@ -148,11 +148,11 @@ function contextOf(
 ): CallContext {
   return {
     path,
-    json: jsonOf(sdk, call),
+    json: parseSdkJson(sdk, call),
     length: sdk.json.length,
     // No session admits an SDK, so there is one.
     key: key as string,
-    isOwnKey: (candidate) => admission.isKeyOf(projectId, candidate),
+    isOwnKey: (candidate) => admission.isProjectKey(projectId, candidate),
     receivedAt: Date.now(),
     header: (name) => asText(headers[name]),
     fields: sdk.fields,
@@ -166,14 +166,14 @@ function plan(request: FastifyRequest, call: SdkCall, context: CallContext, { ma
   const messages = request.grant?.eventsOnly ? all.filter(({ type }) => type === 'event' || type === 'fault') : all
   // What is kept beside an event's properties lies one level deeper than it came.
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
-  return planOf(senderOf(request), messages)
+  return planMessages(getSender(request), messages)
 }
 
 /**
  * What a request holds; null if nothing.
  * @throws SdkBodyError
  */
-function jsonOf({ json, value }: FastifyRequest['sdk'], { toJson }: SdkCall): JsonValue | null {
+function parseSdkJson({ json, value }: FastifyRequest['sdk'], { toJson }: SdkCall): JsonValue | null {
   if (value || json.length === 0) return value
   const made = toJson ? readJson(Buffer.from(toJson(json.toString()))) : null
   if (!made) throw new SdkBodyError('The body is not valid JSON.')

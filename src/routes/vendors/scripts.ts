@@ -31,7 +31,7 @@ export function serveScripts(scope: FastifyInstance, scripts: readonly SdkScript
     for (const url of script.paths) {
       scope.get(url, { schema: { hide: true } }, async (request, reply) => {
         const name = script.file(request.params as Record<string, string>)
-        const file = name === null ? null : await firstOf(folders.map((each) => join(each, name)))
+        const file = name === null ? null : await openFirst(folders.map((each) => join(each, name)))
         if (file) return await send(file, script, request, reply)
         if (name === null || script.isOptional) return reply.callNotFound()
         reply.header('content-type', TYPE).header('cache-control', 'no-store')
@@ -41,7 +41,7 @@ export function serveScripts(scope: FastifyInstance, scripts: readonly SdkScript
   }
 }
 
-async function firstOf(paths: string[]): Promise<FileHandle | null> {
+async function openFirst(paths: string[]): Promise<FileHandle | null> {
   for (const path of paths) {
     const file = await open(path).catch(() => null)
     if (file) return file

@@ -18,13 +18,13 @@ const protocol: SdkProtocol = {
     {
       methods: ['POST'],
       paths: Object.entries(TYPES).flatMap(([letter, name]) => [`/v1/${letter}`, `/v1/${name}`]),
-      messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
+      messages: (json, request) => segmentMessages(json, request, parseType(request.path)),
       answer: () => SUCCESS,
     },
     {
       methods: ['GET'],
       paths: Object.values(TYPES).map((name) => `/v1/pixel/${name}`),
-      messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
+      messages: (json, request) => segmentMessages(json, request, parseType(request.path)),
       answer: () => PIXEL,
     },
   ],
@@ -65,7 +65,7 @@ const protocol: SdkProtocol = {
   failure: ({ message, code }) => ({ body: JSON.stringify({ success: false, message, code }) }),
 }
 
-function typeOf(path: string): string {
+function parseType(path: string): string {
   const name = path.slice(path.lastIndexOf('/') + 1)
   return TYPES[name] ?? name
 }
@@ -79,7 +79,7 @@ const jitsuProtocol: SdkProtocol = {
   calls: ['/api/s', '/api/s/s2s'].map((folder) => ({
     methods: ['POST'],
     paths: Object.values(TYPES).map((name) => `${folder}/${name}`),
-    messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
+    messages: (json, request) => segmentMessages(json, request, parseType(request.path)),
     answer: () => ({ body: '{"ok":true}' }),
   })),
   stubs: [],

@@ -143,7 +143,7 @@ export class AliasLinks {
   async takeBack(projectId: string, user: string, alias: string): Promise<boolean> {
     const { aliases } = this.#parts
     if (!(await aliases.hasAny(projectId))) return false
-    const { links } = await aliases.chainOf(projectId, alias)
+    const { links } = await aliases.followChain(projectId, alias)
     if (links.size === 0 || !(await aliases.areSameUser(projectId, user, alias))) return false
     await takeBack(this.#parts, projectId, alias)
     return true
@@ -188,7 +188,10 @@ export class AliasLinks {
     { distinctId, alias, link, caller = SERVICE }: Link,
   ): Promise<'again' | Exclude<LinkRefusal, 'nobody'> | null> {
     const { aliases } = this.#parts
-    const [one, other] = await Promise.all([aliases.chainOf(projectId, distinctId), aliases.chainOf(projectId, alias)])
+    const [one, other] = await Promise.all([
+      aliases.followChain(projectId, distinctId),
+      aliases.followChain(projectId, alias),
+    ])
     for (const { closing, links } of [one, other]) {
       const made = closing === null ? undefined : links.get(closing)
       if (closing === null || !made) continue
@@ -265,7 +268,7 @@ export class AliasLinks {
     })
     if (isStep) settling.note(projectId)
     if (own) await this.#give(projectId, alias, made, caller)
-    const { closing, links } = await aliases.chainOf(projectId, alias)
+    const { closing, links } = await aliases.followChain(projectId, alias)
     const link = closing === null ? undefined : links.get(closing)
     // Two calls at once have made a cycle. The later one sees it, and undoes the alias that was made last.
     if (closing !== null && link) await this.#break(projectId, closing, link)

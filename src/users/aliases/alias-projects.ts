@@ -80,7 +80,7 @@ export class AliasProjects {
     if (!this.#seen.get(projectId)?.isAnnounced) {
       const { lanes } = this.#options
       // In all lanes, because a reader asks only one. Another process may have been stopped after some of them.
-      await Promise.all(lanes.map(({ journal }) => journal.noteDeletion(nameOf(projectId))))
+      await Promise.all(lanes.map(({ journal }) => journal.noteDeletion(formatName(projectId))))
       this.#remember(projectId, { aliases: 'some', at: performance.now(), isAnnounced: true })
     }
     const left = (this.#seen.get(projectId)?.at ?? 0) + FIRST_ALIAS_MS - performance.now()
@@ -113,7 +113,7 @@ export class AliasProjects {
     let failure: unknown
     for (const { journal } of inOrder) {
       try {
-        const { deletions } = await journal.progress(nameOf(projectId))
+        const { deletions } = await journal.progress(formatName(projectId))
         return deletions > 0
       } catch (error) {
         failure ??= error
@@ -139,6 +139,6 @@ export class AliasProjects {
 }
 
 /** The name under which the journals count the announcement, as they count deletions. Project names contain no NUL. */
-function nameOf(projectId: string): string {
+function formatName(projectId: string): string {
   return `aliases\0${projectId}`
 }

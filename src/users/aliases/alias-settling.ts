@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../../clickhouse/errors.js'
 import type { Shards } from '../../clickhouse/shards.js'
 import { ApiError } from '../../contract/errors.js'
-import { inTurns } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/in-turns.js'
 import type { Log } from '../../lib/log.js'
 import { type Alias, isLink } from '../../model/alias.js'
 import type { Barrier } from '../../reads/read-barrier.js'
@@ -20,7 +20,7 @@ const AT_ONCE = 500
 const PAUSE_SHARE = 1
 
 export interface AliasSettlingOptions {
-  aliases: Pick<Aliases, 'stepsOf' | 'aliasesOf' | 'settle'>
+  aliases: Pick<Aliases, 'listSteps' | 'findAliases' | 'settle'>
   states: States<Alias>
   barrier: Pick<Barrier, 'waitForAll'>
   shards: Shards
@@ -70,11 +70,11 @@ export class AliasSettling {
     const { signal } = this.#stop
     while (!signal.aborted) {
       await barrier.waitForAll()
-      const steps = await aliases.stepsOf(projectId)
+      const steps = await aliases.listSteps(projectId)
       if (steps.length === 0) return
       // So that of the names which led to a step before it was read, none is missing.
       await barrier.waitForAll()
-      const names = await aliases.aliasesOf(
+      const names = await aliases.findAliases(
         projectId,
         steps.map(({ alias }) => alias),
       )
@@ -101,7 +101,7 @@ export class AliasSettling {
   /** Notes of steps that nothing leads to them, unless something does again. @returns of how many */
   async #end(projectId: string, steps: readonly Step[]): Promise<number> {
     let ended = 0
-    await inTurns(steps, async ({ alias, stepAt }) => {
+    await forEachInBatches(steps, async ({ alias, stepAt }) => {
       await this.#options.states.change(projectId, alias, (current) => {
         // One that is pending may be about to be taken back, which leads its names to it again.
         if (!isLink(current) || current.isPending || current.stepAt !== stepAt) return current

@@ -1,5 +1,5 @@
 import { ApiError } from '../../contract/errors.js'
-import { inTurns } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/in-turns.js'
 import { type Alias, HAS_NAMES, isLink, ledTo } from '../../model/alias.js'
 import { type Profile, takeAway } from '../../model/profile.js'
 import type { Properties } from '../../model/properties.js'
@@ -43,7 +43,7 @@ async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: str
   const { aliases, states, barrier } = parts
   await barrier.waitForAll()
   const user = await aliases.resolve(projectId, alias)
-  const parting = await partingOf(parts, projectId, user, alias)
+  const parting = await planParting(parts, projectId, user, alias)
   const known = parting.links.get(alias)
   if (!known) return true
   const others = [...parting.leaving].filter((name) => name !== alias)
@@ -56,7 +56,7 @@ async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: str
   await giveToAlias(parts, parting, alias)
   await dropDerived(parts, parting)
   // Until the alias is gone, a name that leads to it leads to the user.
-  await inTurns(others, (name) => lead(parts, projectId, name, alias))
+  await forEachInBatches(others, (name) => lead(parts, projectId, name, alias))
   let isGone = false
   await states.change(projectId, alias, (current) => {
     isGone = !isLink(current) || (isSame(current, known) && gaveTheSame(current, known))
@@ -71,21 +71,21 @@ function gaveTheSame(a: Alias, b: Alias): boolean {
   return a.givenTo === b.givenTo && a.given.length === b.given.length
 }
 
-async function partingOf(
+async function planParting(
   { aliases, states }: TakeBackParts,
   projectId: string,
   user: string,
   alias: string,
 ): Promise<Parting> {
-  const names = (await aliases.namesOf(projectId, [user])).get(user)?.flat() ?? []
+  const names = (await aliases.findNames(projectId, [user])).get(user)?.flat() ?? []
   const links = new Map<string, Alias>()
-  await inTurns([...new Set([...names, alias])], async (name) => {
+  await forEachInBatches([...new Set([...names, alias])], async (name) => {
     const link = await states.get(projectId, name)
     if (isLink(link)) links.set(name, link)
   })
   const leaving = new Set<string>([alias])
-  const endOf = endFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
-  for (const name of links.keys()) if ((await endOf(name)) === alias) leaving.add(name)
+  const findEnd = endFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
+  for (const name of links.keys()) if ((await findEnd(name)) === alias) leaving.add(name)
   return { projectId, user, links, leaving }
 }
 
@@ -206,7 +206,7 @@ async function lead({ states }: TakeBackParts, projectId: string, name: string, 
 async function unmark({ aliases, states, barrier }: TakeBackParts, { projectId, user }: Parting): Promise<void> {
   const namesNow = async () => {
     await barrier.waitForAll()
-    return ((await aliases.namesOf(projectId, [user])).get(user) ?? []).slice(1).flat()
+    return ((await aliases.findNames(projectId, [user])).get(user) ?? []).slice(1).flat()
   }
   const left = await namesNow()
   await aliases.settle(projectId, left)

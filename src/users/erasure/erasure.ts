@@ -1,6 +1,6 @@
 import type { Shards } from '../../clickhouse/shards.js'
 import type { Journal } from '../../journal/journal.js'
-import { inTurns } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/in-turns.js'
 import type { Profile } from '../../model/profile.js'
 import type { Session } from '../../model/session.js'
 import type { ReadBarrier } from '../../reads/read-barrier.js'
@@ -61,8 +61,8 @@ export class Erasure {
     const shards = shardsOfErasure(this.#parts.shards, projectId)
     // From here on no journal holds anything of them that is older than the call: it is in the store, or a dead letter.
     await barrier.waitForAll()
-    const namesOf = await this.#namesOf(projectId, distinctIds)
-    const names = [...new Set([...namesOf.values()].flat(2))]
+    const namesByUser = await this.#findNames(projectId, distinctIds)
+    const names = [...new Set([...namesByUser.values()].flat(2))]
     const sessions = new Map<string, number>()
     // Before all that a letter which is replayed meanwhile may store.
     const letters = await eraseFromDeadLetters(shards, projectId, new Set(names), async (states) => {
@@ -71,13 +71,13 @@ export class Erasure {
       }
     })
     const stored = await sessionsOfUsers(shards, projectId, names)
-    await inTurns(stored, (session) => this.#deleteSession(projectId, session, sessions))
+    await forEachInBatches(stored, (session) => this.#deleteSession(projectId, session, sessions))
     const events = await this.#deleteEvents(shards, projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)
     // Last, as they lead a retry to the other names.
-    for (const levels of new Set(namesOf.values())) await aliases.remove(projectId, levels)
+    for (const levels of new Set(namesByUser.values())) await aliases.remove(projectId, levels)
     const users = distinctIds.map((distinctId) => {
-      const own = namesOf.get(distinctId)?.flat() ?? [distinctId]
+      const own = namesByUser.get(distinctId)?.flat() ?? [distinctId]
       const sum = (counts: Map<string, number>) => own.reduce((all, name) => all + (counts.get(name) ?? 0), 0)
       return {
         distinctId,
@@ -92,14 +92,14 @@ export class Erasure {
   }
 
   /** All names of each user, level by level; the same object for names of one user. */
-  async #namesOf(projectId: string, distinctIds: string[]): Promise<Map<string, string[][]>> {
+  async #findNames(projectId: string, distinctIds: string[]): Promise<Map<string, string[][]>> {
     const { aliases } = this.#parts
-    const userOf = new Map<string, string>()
-    await inTurns(distinctIds, async (distinctId) => {
-      userOf.set(distinctId, await aliases.resolve(projectId, distinctId))
+    const userByName = new Map<string, string>()
+    await forEachInBatches(distinctIds, async (distinctId) => {
+      userByName.set(distinctId, await aliases.resolve(projectId, distinctId))
     })
-    const found = await aliases.namesOf(projectId, [...new Set(userOf.values())])
-    return new Map([...userOf].map(([distinctId, user]) => [distinctId, found.get(user) ?? [[user]]]))
+    const found = await aliases.findNames(projectId, [...new Set(userByName.values())])
+    return new Map([...userByName].map(([distinctId, user]) => [distinctId, found.get(user) ?? [[user]]]))
   }
 
   /** @param deleted by user: the number of sessions */
@@ -122,7 +122,7 @@ export class Erasure {
   async #deleteEvents(shards: Shards, projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
     const { journal } = this.#parts
     const counts = await shards.each(({ number }) => countEventsOfUsers(shards.only(number), projectId, distinctIds))
-    const total = sumOf(counts)
+    const total = sumCounts(counts)
     if (total.size === 0) return total
     try {
       await shards.each(async ({ number, clickhouse }) => {
@@ -138,7 +138,7 @@ export class Erasure {
 
   async #deleteProfiles(projectId: string, distinctIds: string[]): Promise<Set<string>> {
     const deleted = new Set<string>()
-    await inTurns(distinctIds, async (distinctId) => {
+    await forEachInBatches(distinctIds, async (distinctId) => {
       const remove = (profile: Profile | null) => {
         if (profile) deleted.add(distinctId)
         else deleted.delete(distinctId)
@@ -155,7 +155,7 @@ export function shardsOfErasure(shards: Shards, projectId: string): Shards {
   return shards.for(`erase ${projectId}`)
 }
 
-function sumOf(counts: Map<string, number>[]): Map<string, number> {
+function sumCounts(counts: Map<string, number>[]): Map<string, number> {
   const total = new Map<string, number>()
   for (const count of counts) for (const [name, n] of count) total.set(name, (total.get(name) ?? 0) + n)
   return total

@@ -1,5 +1,5 @@
 import type { Shards } from '../../clickhouse/shards.js'
-import { inTurns } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/in-turns.js'
 import type { StateKind } from '../../model/state-key.js'
 import { eraseProjectFromDeadLetters } from '../../store/erased-letters.js'
 import { deleteEventsOfProject } from '../../store/events.js'
@@ -94,7 +94,7 @@ export class ProjectErasure {
     const { sessions, profiles, aliases } = this.#parts
     if (kind === 'aliases') return await aliases.removeAny(projectId, names)
     const states = kind === 'sessions' ? sessions : profiles
-    await inTurns(names, (name) => states.change(projectId, name, () => null, { keyClass: 'secret' }))
+    await forEachInBatches(names, (name) => states.change(projectId, name, () => null, { keyClass: 'secret' }))
     return names.length
   }
 }

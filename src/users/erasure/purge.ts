@@ -188,7 +188,7 @@ export class Purge {
       signal.throwIfAborted()
       await attempt(async () => {
         await purge()
-        this.#since.delete(keyOf(shard, id))
+        this.#since.delete(toKey(shard, id))
       })
     }
     await attempt(async () => {
@@ -196,7 +196,7 @@ export class Purge {
       const tables = await leftoversOfTables(clickhouse)
       const months = await leftoversOfEvents(clickhouse)
       this.#forgetAllBut(shard, [...tables, ...months])
-      const wanted = (leftovers: Leftovers) => isWanted(keyOf(shard, leftovers.id), leftovers)
+      const wanted = (leftovers: Leftovers) => isWanted(toKey(shard, leftovers.id), leftovers)
       await Promise.all(
         tables
           .filter(wanted)
@@ -210,9 +210,9 @@ export class Purge {
   }
 
   #forgetAllBut(shard: Shard, leftovers: Leftovers[]): void {
-    const left = new Set(leftovers.map(({ id }) => keyOf(shard, id)))
+    const left = new Set(leftovers.map(({ id }) => toKey(shard, id)))
     for (const key of this.#since.keys()) {
-      if (key.startsWith(keyOf(shard, '')) && !left.has(key)) this.#since.delete(key)
+      if (key.startsWith(toKey(shard, '')) && !left.has(key)) this.#since.delete(key)
     }
   }
 
@@ -224,6 +224,6 @@ export class Purge {
 }
 
 /** Names the leftovers of all shards. */
-function keyOf({ number }: Shard, id: string): string {
+function toKey({ number }: Shard, id: string): string {
   return `${number}/${id}`
 }
