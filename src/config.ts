@@ -39,7 +39,7 @@ TypeRegistry.Set('OriginList', (_schema, value) => {
   return typeof value === 'string' && (value === '*' || splitList(value).every(isOrigin))
 })
 
-/** A name of a host as a Host header has it, without a port: letters, digits, dots and hyphens, or IPv6 in brackets. */
+/** A host name as in a Host header, without a port: letters, digits, dots and hyphens, or IPv6 in brackets. */
 const HOST_NAME = /^(?:[a-z\d_](?:[a-z\d_-]*[a-z\d_])?(?:\.[a-z\d_](?:[a-z\d_-]*[a-z\d_])?)*|\[[\da-f:.]+\])$/i
 
 TypeRegistry.Set('VendorHosts', (_schema, value) => {
@@ -64,7 +64,7 @@ TypeRegistry.Set('Folder', (_schema, value) => {
 /** Shorter keys can be guessed. Generated keys have 46 characters. */
 const MIN_KEY_LENGTH = 16
 
-/** A key that a header can carry unchanged: a line end, as a file often has, or an umlaut would never match. */
+/** A key that a header can carry unchanged: a trailing newline, common in files, or an umlaut would never match. */
 const key = () =>
   Type.String({
     minLength: MIN_KEY_LENGTH,
@@ -90,7 +90,7 @@ TypeRegistry.Set('ClickHouseUrls', (_schema, value) => {
   return typeof value === 'string' && splitUrls(value).flatMap(splitReplicas).every(isClickHouseUrl)
 })
 
-/** The path is the name of a database, and with a slash behind it that of another one. What follows a ? would be ignored. */
+/** The path names a database, including a trailing slash if there is one. Anything after a ? would be ignored. */
 function isClickHouseUrl(text: string): boolean {
   if (!/^https?:\/\/[^/?#]+(\/[^/?#]*)?$/.test(text) || !isUrl(text)) return false
   return !new URL(text).hostname.includes(',')

@@ -49,7 +49,10 @@ const LEAVES_BODY: ReadonlySet<ErrorCode> = new Set([
   'rate_limited',
 ])
 
-/** Where a lane or a shard is. A public key is in every browser, so who has no other one learns the number alone. */
+/**
+ * The address of a lane or a shard. Public keys are in every browser, so only a secret key may see it; others get the
+ * number.
+ */
 const PLACES = /\b((?:lane|shard) \d+) \([^()]*\)/gi
 
 /** Errors of Node's HTTP server; each of them closes the connection. */
@@ -118,7 +121,7 @@ export function messageFor({ keyKind }: FastifyRequest, message: string): string
   return keyKind === 'secret' ? message : message.replace(PLACES, '$1')
 }
 
-/** Responds to a request whose URL and headers are longer than its call has a use for. */
+/** Sends 431 for a URL and headers over the limit of this route. */
 export function refuseLongHead(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const error = new ApiError('invalid_request', 'The URL and the headers are over 16 KiB. Make them shorter.')
   noteFailure(request, error, error)

@@ -113,7 +113,7 @@ export function openServer(
   return { server, requests, limitCounts, closing }
 }
 
-/** As MAX_CONNECTIONS says, if the process may have as many files open; a warning says so if not. */
+/** MAX_CONNECTIONS, or less with a warning if the process may not open that many files. */
 function maxConnections({ MAX_CONNECTIONS: wanted }: ServerSettings, log: FastifyBaseLogger): number {
   const openFiles = openFilesLimit()
   const max = connectionsWithin(wanted, openFiles)

@@ -20,7 +20,7 @@ export function routeByHost(
     const prefix = host === undefined ? undefined : prefixes.get(parseHostName(host))
     const target = authority === undefined ? url : path.startsWith('/') ? path : `/${path}`
     if (prefix === undefined || !target.startsWith('/') || OF_EVERY_HOST.test(target)) return url
-    // An SDK may have been told the prefix as well.
+    // The SDK may also be configured with the prefix.
     return isBelow(target, prefix) ? target : prefix + target
   }
 }

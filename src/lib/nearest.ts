@@ -2,7 +2,7 @@
 const MAX_LENGTH = 100
 /** At most this many characters are typed wrongly in one name. */
 const MAX_DISTANCE = 3
-/** One wrong character among so many may be a slip; among fewer it is another name. */
+/** One wrong character per this many may be a typo; in a shorter name it makes another name. */
 const CHARACTERS_PER_SLIP = 3
 /** From this length on, the beginning of a name stands for the name. */
 const MIN_BEGINNING = 3

@@ -16,7 +16,7 @@ export interface TurnsOptions {
 export class Turns {
   readonly #clock: () => number
   readonly #defer: (run: () => void) => unknown
-  /** by owner, who is next first */
+  /** by owner, the next one first */
   readonly #waiting = new Map<string, (() => void)[]>()
   /** when the first request began in this turn of the loop; null if there was none yet */
   #beganAt: number | null = null
@@ -28,7 +28,7 @@ export class Turns {
 
   /**
    * @param findOwner called only if the request has to wait
-   * @returns when a request may be worked on; null: at once, which costs no promise
+   * @returns when a request may be worked on; null: immediately, which costs no promise
    */
   take(findOwner: () => string): Promise<void> | null {
     const now = this.#clock()
@@ -52,7 +52,7 @@ export class Turns {
     return now
   }
 
-  /** Lets requests run until the slice is over. Each runs as far as it can before the next one is let go. */
+  /** Lets requests run until the slice is over. Each runs as far as it can before the next one is released. */
   #runNext(beganAt: number): void {
     if (this.#waiting.size === 0 || this.#clock() - beganAt >= SLICE_MS) return
     this.#next()?.()

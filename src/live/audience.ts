@@ -20,13 +20,13 @@ interface Group {
   /** its names as LiveEvent has them */
   event: string | undefined
   distinctId: string | undefined
-  /** only events behind this id; empty for those that have all up to where the tail is */
+  /** only events after this id; empty for those that have caught up with the tail */
   after: string
   members: Set<Listener>
   frames: Buffer[]
 }
 
-/** The listeners of a project that follow its tail, found by what they want. */
+/** The listeners that follow the tail of a project, indexed by their filters. */
 export class Audience {
   readonly #groups = new Map<string, Group>()
   readonly #byEvent = new Map<string, Set<Group>>()
@@ -40,7 +40,7 @@ export class Audience {
     return this.#groupByListener.size
   }
 
-  /** @param after the listener gets only events behind this id */
+  /** @param after the listener gets only events after this id */
   add(listener: Listener, after: string): void {
     const { event, distinctId } = listener.wanted
     const key = after + listener.wish
@@ -110,7 +110,7 @@ export class Audience {
     return deliveries
   }
 
-  /** Puts listeners that wanted only what is behind `id` or an id before it together with the others. */
+  /** Moves listeners that have caught up past `id` into the shared group. */
   settle(id: string): void {
     for (const { after, members } of [...this.#groups.values()]) {
       if (after === '' || after > id) continue

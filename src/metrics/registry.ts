@@ -114,7 +114,7 @@ function requestMetrics({ routes, unmatched }: RequestMetrics): Metric[] {
   const all = [...routes, unmatched]
   const statuses: Reading<number>[] = []
   for (const { method, route, responses } of all) {
-    // Of some hundred routes and as many statuses hardly any has a count, so nothing is made for those that have none.
+    // Hardly any pair of the hundred routes and their statuses has a count, so nothing is created for those without.
     responses.forEach((count, status) => {
       if (count > 0) statuses.push([{ method, route, status: String(status) }, count])
     })
@@ -137,7 +137,7 @@ function limitMetric({ all }: MetricsSources['limitCounts']): Metric {
   )
 }
 
-/** The readings of each part, by its number where there are several. */
+/** The readings of each part, labelled with its number if there are several. */
 function numbered<Part, Value>(
   label: 'lane' | 'shard',
   parts: readonly Part[],

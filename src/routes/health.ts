@@ -18,7 +18,7 @@ type State = 'ready' | 'unavailable'
 
 interface Checked {
   states: State[]
-  /** why some are unavailable, where there are words for clients */
+  /** why some are unavailable, if there is a message for clients */
   reasons: Set<string>
 }
 

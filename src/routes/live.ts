@@ -12,7 +12,7 @@ export interface LiveOptions {
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
-  // Neither kept nor compressed nor collected by what is in between.
+  // Proxies must not cache, compress or buffer the stream.
   'cache-control': 'no-store, no-transform',
   'x-accel-buffering': 'no',
   // Nothing follows on this connection, so that it need not be waited for when the service stops.

@@ -22,18 +22,18 @@ export interface McpOptions extends UserReadParts {
 const BEARER = /^Bearer +(\S+) *$/i
 
 /**
- * Serves the tools of `src/mcp` to assistants (Model Context Protocol, Streamable HTTP), without sessions. It is no call
- * of the API: behind the authentication, messages and errors are those of JSON-RPC.
+ * Serves the tools of `src/mcp` to assistants (Model Context Protocol, Streamable HTTP), without sessions. This is not
+ * part of the API: after the authentication, messages and errors are those of JSON-RPC.
  */
 export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
   app.addHook('onRequest', async (request, reply) => {
-    // Pages send one, also those whose name was made to lead to this host; the clients that this is for do not.
+    // Browsers send Origin, including DNS-rebinding pages; MCP clients do not.
     if (request.headers.origin !== undefined) return reply.code(403).send(refusal('Web pages may not call this.'))
     useBearer(request)
   })
 
   app.post('/mcp', { config: { access: 'read' } }, async (request, reply) => {
-    // Several at once would each take a turn among the questions; only one former revision has them.
+    // Each message of a JSON-RPC batch would take a slot for questions; only one former revision has batches.
     if (Array.isArray(request.body)) return reply.code(400).send(refusal('Send one message at a time.'))
     // Its modules take longer to load than the rest of the service, and most services never need them.
     const { answerMessage } = await import('../mcp/http.js')
@@ -57,13 +57,13 @@ export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
   })
 }
 
-/** Clients are configured with a bearer token; some with `x-api-key`, as the API has it, which goes first. */
+/** Clients are configured with a bearer token, or with the API's `x-api-key`, which takes precedence. */
 function useBearer({ raw: { headers } }: FastifyRequest): void {
   const token = BEARER.exec(headers.authorization ?? '')?.[1]
   if (token !== undefined) headers['x-api-key'] ??= token
 }
 
-/** Those that the protocol reads. */
+/** The headers that the protocol reads. */
 function copyHeaders({ headers }: FastifyRequest): Headers {
   const read = Object.entries(headers).filter(([name]) => /^(accept|content-type|mcp-.*)$/.test(name))
   return new Headers(read.map(([name, value]): [string, string] => [name, String(value)]))
@@ -74,7 +74,7 @@ function refusal(message: string): object {
   return { jsonrpc: '2.0', error: { code: -32_000, message }, id: null }
 }
 
-/** The data of the project of the request's key, as the routes of the API answer. */
+/** The data of the key's project, as the API's routes return it. */
 function createProjectData(
   parts: McpOptions,
   request: FastifyRequest,
@@ -117,7 +117,7 @@ function createProjectData(
   }
 }
 
-/** Of what assistants are given, more than this is cut anyway. */
+/** Results for assistants are truncated beyond this anyway. */
 const MAX_EVENTS_BYTES = 8 * 1024 * 1024
 
 /** @throws ApiError for more than a process should hold for one assistant */

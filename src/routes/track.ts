@@ -46,7 +46,7 @@ export interface TrackOptions extends KnownEventsParts {
   }
 }
 
-/** What the store has is for nobody else. */
+/** Which events are stored is visible to secret keys only. */
 function requireSecretKey({ keyKind }: FastifyRequest): void {
   if (keyKind === 'secret') return
   throw new ApiError(
@@ -64,7 +64,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const known = new KnownEvents({ shards, barrier })
   const formatters = new Map<number, (appended: Appended) => string>()
   const formatId = (appended: Appended) => (formatters.get(appended.journalId) ?? createFormatter(appended))(appended)
-  /** Made when it is needed, as the number of a lane that was down at the start becomes known later. */
+  /** Created on demand, because the number of a lane that was down at the start becomes known later. */
   const createFormatter = ({ journalId }: Appended) => {
     if (!all.some(({ journal }) => journal.id === journalId)) return formatEventId
     const formatter = eventIdFormatter(journalId)
@@ -134,7 +134,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
   const batch = many(scanAll)
-  // Of many times as many events, a body is not parsed.
+  // A body with many times the allowed events is not parsed.
   const heavyRefusal = (raw: Buffer) => (hasMoreElements(raw, 'events', MAX_BATCH) ? tooManyEvents() : null)
   app.post('/track/batch', { ...batch, config: { ...batch.config, heavyRefusal } }, (request, reply) =>
     append(request, request.body, reply),

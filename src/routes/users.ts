@@ -77,7 +77,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       const operations = parseOperations(readJson(rawBody)?.member('operations')?.text ?? '')
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
       const idempotencyKey = parseIdempotencyKey(request)
-      // The key belongs to the name, whoever it stands for when the request comes again.
+      // The idempotency key belongs to the name, even if the name resolves to another user when the request is retried.
       const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
       const of = { keyClass, ...repetition }
       await links.changeProfile(projectId, { name: body.distinct_id }, tolledUser(change, toll), of)
@@ -92,7 +92,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       const { distinct_id, alias } = request.body
       const { projectId, keyClass } = getSender(request)
       if (distinct_id === alias) throw sameName()
-      // A key that is in a page may not make two users one.
+      // A key that is in a page must not merge two users.
       const link = keyClass === 'secret' ? 'merge' : 'inferred'
       await links.add(projectId, { distinctId: distinct_id, alias, link, caller: { keyClass, toll: request.toll } })
       return { status: 1, error: null } as const

@@ -55,12 +55,13 @@ export interface KnownStatesOptions {
   /** aborts a read */
   closing?: AbortSignal
   now?: () => number
-  /** with more states than this there is no filter, and ClickHouse is asked for each state */
+  /** above this number of states there is no filter, and ClickHouse is queried for each state */
   maxStates?: number
 }
 
 /**
- * Which states of one kind ClickHouse may have, so that it is not asked for a state that nobody has written yet, such as
+ * Which states of one kind ClickHouse may have, so that it is not queried for a state that nobody has written yet, such
+ * as
  * the profile of a new user. This is a Bloom filter of all state keys in ClickHouse. It is filled when the journal first
  * lacks a state, and later extended with the rows that were stored since. Rows of other processes are included: all went
  * through this journal, and its `stored` says which rows the last read has seen. A state that is missing in the journal is

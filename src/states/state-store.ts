@@ -297,5 +297,5 @@ function batchLength(queue: Pick<Waiting<unknown>, 'keyClass' | 'idempotencyKey'
   return end === -1 ? queue.length : end
 }
 
-/** Profiles or sessions, in whichever lane they are. */
+/** A StateStore that routes each key to its lane. */
 export type States<Value> = Pick<StateStore<Value>, 'get' | 'change'>

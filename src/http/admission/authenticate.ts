@@ -18,7 +18,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** the project of the request's key; empty until the key is known */
     projectId: string
-    /** the id of the request's key, as the log and the list of keys show it */
+    /** the id of the request's key, used in the log and in the list of keys */
     keyId: string
     /** of the request's key; null until it is known */
     keyKind: KeyKind | null
@@ -26,7 +26,7 @@ declare module 'fastify' {
     keyRefusal: ApiError | null
     /** what the request was admitted by: a key, or a sign-in with it; null until it has been verified */
     grant: StoredKey | null
-    /** the key of the sign-in to the page that came with the request, in case that it has no other key */
+    /** the sign-in to the page that came with the request, used if it has no other key */
     signIn: StoredKey | null
     /** the text of the request's key; absent until it has been verified, and if a sign-in stands for it */
     key: string | undefined
@@ -67,9 +67,9 @@ export interface AuthenticationOptions {
   keys: KeyRing
   wrongKeys: WrongKeys
   limits: BrowserLimits
-  /** to the page, if they admit requests, too */
+  /** the sign-ins to the page, if they admit requests */
   signIns: SignIns | null
-  /** is told whose requests these are */
+  /** called with the sender of each request */
   owners: RecentOwners
 }
 
@@ -92,7 +92,7 @@ export class Authentication {
   /**
    * Checks the header before any of the body is read or inflated, and refuses a request with an
    * unknown key there, or with one that is over its limits. A key that may not make the call is
-   * refused only after the body has been read, as the body may hold another key.
+   * refused only after the body has been read, because the body may hold another key.
    */
   readonly beforeBody: preParsingHookHandler = (request, reply, payload, done) => {
     request.rawResponse = reply.raw
@@ -107,7 +107,8 @@ export class Authentication {
       continueBody(request, reply)
       done(null, payload)
     }
-    // A beacon of another page brings the cookie too, and its key in the body, so nothing is refused before that is read.
+    // A beacon from another page also sends the cookie, with its own key in the body, so read the body before refusing
+    // it.
     if (header === undefined) request.signIn = this.#signIns?.findOfPage(request) ?? null
     if (typeof header !== 'string' || grant) proceed(grant)
     else this.#find(header, request).then(proceed, done)
@@ -145,7 +146,7 @@ export class Authentication {
     const refusal = this.#checkGrant(request, grant)
     if (refusal) throw refusal
     request.grant = grant
-    // Proxies may keep what has no key in its request for anybody; browsers, for after the sign-out.
+    // Proxies could serve a response to others if its request has no key header; browsers, after signing out.
     reply.header('cache-control', 'private, no-store')
   }
 
@@ -187,7 +188,7 @@ export class Authentication {
     this.#admitBy(request, grant, key)
   }
 
-  /** What the key in a body gives; null unless that key is known and will admit the request. */
+  /** The grant of the key in a body; null unless that key is known and will admit the request. */
   findBodyGrant(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
     const { signIn } = request
     if (keyInBody === undefined && signIn) return this.#checkGrant(request, signIn) ? null : signIn
@@ -204,13 +205,13 @@ export class Authentication {
     return this.findBodyGrant(request, keyInBody)
   }
 
-  /** Notes whose request it is, for the log even if the key is of the wrong kind. */
+  /** Notes the sender of the request, so that the log has it even if the key is of the wrong kind. */
   #identify(request: FastifyRequest, reply: FastifyReply, { id, projectId, kind }: StoredKey): void {
     this.#owners.note(projectId)
     request.keyId = id
     request.projectId = projectId
     request.keyKind = kind
-    // Where pages may send with a write key, none may read what a secret key gets.
+    // Pages may send with a write key from any origin, but must not read responses to a secret key.
     if (kind === 'secret' && request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
   }
 
@@ -250,7 +251,7 @@ export class Authentication {
     return (await this.#findAny([key], request)).grant
   }
 
-  /** As `#find`, for the first of several that is known. */
+  /** Like `#find`, for the first known key of several. */
   async #findAny(keys: string[], request: FastifyRequest): Promise<{ key: string; grant: StoredKey }> {
     for (const key of keys) {
       const grant = await this.#keys.findNew(key)
@@ -262,7 +263,7 @@ export class Authentication {
   }
 }
 
-/** Stands for a body that was not parsed, as its key is unknown. */
+/** Replaces a body that was not parsed because its key is unknown. */
 export class UnreadBody {
   readonly apiKey: unknown
 
@@ -292,7 +293,7 @@ function differing(): ApiError {
   return new ApiError('unauthorized', 'The keys in the header x-api-key and in the field apiKey differ.')
 }
 
-/** Who sends a request that was admitted by a key. */
+/** The sender of a request that was admitted by a key. */
 export function getSender({ projectId, keyKind }: Pick<FastifyRequest, 'projectId' | 'keyKind'>): Sender {
   if (keyKind === null) throw new Error('the request has no known key')
   return { projectId, keyClass: keyClassOf(keyKind) }

@@ -28,7 +28,10 @@ export interface ClientLimits {
    * begin
    */
   idleMs: number
-  /** to read a response that streams from ClickHouse, as it holds a connection there, beside the time by `responseRate` */
+  /**
+   * time to read a response that streams from ClickHouse and so holds a connection there; added to what
+   * `responseRate` allows
+   */
   responseMs: number
   /** bytes of such a response that give its reader another second: an export may take hours, if it is read */
   responseRate: number

@@ -45,7 +45,7 @@ export class Connections implements Iterable<Connection> {
   readonly #max: number
   readonly #maxOfAll: number
   readonly #warnOfPipelining: () => void
-  /** sum of what each connection has unanswered beyond UNCOUNTED */
+  /** sum over all connections of their unanswered requests beyond UNCOUNTED */
   #pipelined = 0
   /** a connection for each response that was completed in this turn of the event loop */
   #answered: Connection[] = []

@@ -8,7 +8,7 @@ import type { Connection, Connections } from './connections.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** whether a query may be longer than `MAX_HEAD`, as it holds what others send in a body */
+    /** whether the query may be longer than `MAX_HEAD` because it holds what others send in a body */
     hasLongQuery?: boolean
   }
 }
@@ -28,7 +28,7 @@ export const MAX_PARSED_HEAD = 256 * 1024
 /** Maximum number of headers. Node silently drops those beyond some 2000, so their bytes alone do not tell. */
 const MAX_HEADERS = 1_000
 
-/** The URL by which a request is routed: without its query if that is long, as parsing it would cost before any check. */
+/** The URL used for routing. A long query is dropped: parsing it would cost time before any check. */
 export function routedUrl({ url = '/' }: Pick<IncomingMessage, 'url'>): string {
   if (url.length <= MAX_HEAD) return url
   const path = parsePath(url)

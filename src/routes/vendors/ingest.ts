@@ -38,7 +38,7 @@ export interface Ingested {
   faults: Fault[]
   /**
    * Messages that were understood, but may not do what they say: they link two users, or change the profile of a name that
-   * means nobody. They are dead letters, too; an SDK is answered with success, as it would repeat them for ever.
+   * means nobody. They become dead letters, too; the SDK gets a success, because it would retry forever.
    */
   refused: Fault[]
 }
@@ -54,7 +54,7 @@ export interface Plan {
   people: PersonMessage[]
   faults: Fault[]
   refused: Fault[]
-  /** messages about a name that means nobody, which nothing comes of */
+  /** messages about a name that means nobody; they are ignored */
   placeholders: { event: number; link: number; change: number }
   /** messages in the request */
   count: number
@@ -159,7 +159,7 @@ async function rejectLink({ commits, links }: IngestParts, sender: Sender, { rea
   links.listed.add(key)
 }
 
-/** An event that comes alone shares its entry with others of the moment, as one of `/track` does. */
+/** A single event shares its entry with other events that arrive at the same time, like those of `/track`. */
 async function append(parts: IngestParts, sender: Sender, { text, count, insertIds }: Batch): Promise<void> {
   const { buffers, commits } = parts
   if (count === 1) await commits.appendEvent(sender, Buffer.from(text), insertIds)

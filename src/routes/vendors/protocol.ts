@@ -24,7 +24,7 @@ export interface Answer {
 
 /** What a call gets besides the messages in it. */
 export interface CallContext extends SdkRequest {
-  /** of the call, as it is registered */
+  /** path of the call, as registered */
   path: string
   /** what the request holds; null if nothing */
   json: JsonValue | null
@@ -45,7 +45,7 @@ interface SdkCall {
   answer(ingested: Ingested, request: CallContext): Answer
   /** whether a request with a message at fault is refused as a whole; not if absent */
   isAllOrNone?(request: CallContext): boolean
-  /** Makes one JSON text of one that is not valid, as of lines; what cannot be one is returned as it is. */
+  /** Makes one JSON text of a text that is not valid JSON, such as lines; returns it unchanged if it cannot. */
   toJson?(text: string): string
 }
 
@@ -162,9 +162,9 @@ function createContext(
 function plan(request: FastifyRequest, call: SdkCall, context: CallContext, { maxDepth }: VendorOptions): Plan {
   const { json } = context
   const all = json ? call.messages(json, context) : []
-  // What a key for events only says about users is answered as taken, as an SDK would repeat it, and nothing comes of it.
+  // Changes of users sent with an events-only key are acknowledged, because the SDK would retry them, and ignored.
   const messages = request.grant?.eventsOnly ? all.filter(({ type }) => type === 'event' || type === 'fault') : all
-  // What is kept beside an event's properties lies one level deeper than it came.
+  // Fields stored in addition to an event's properties are nested one level deeper than they were sent.
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
   return planMessages(getSender(request), messages)
 }

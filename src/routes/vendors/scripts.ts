@@ -67,7 +67,10 @@ async function send(
   }
 }
 
-/** What a page runs instead of a script that is not installed. It is a success, as no browser runs the text of a failure. */
+/**
+ * Sent in place of a script that is not installed. The status is a success, because browsers run no script with an
+ * error status.
+ */
 function complaint(name: string): string {
   const text =
     `Tallyhouse: nothing is captured, because this service does not have the script of ${name}. ` +

@@ -2,7 +2,7 @@ import { segmentMessages } from '../../vendors/segment.js'
 import { type Answer, PIXEL, type SdkProtocol, vendorRoutes } from './protocol.js'
 
 const SUCCESS: Answer = { body: '{"success":true}' }
-/** Types of messages by the letters that analytics.js has for them. */
+/** Types of messages by analytics.js's abbreviations. */
 const TYPES: Record<string, string> = { t: 'track', i: 'identify', g: 'group', a: 'alias', p: 'page', s: 'screen' }
 
 const protocol: SdkProtocol = {
