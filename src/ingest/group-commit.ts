@@ -16,7 +16,7 @@ import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-write
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
 
-/** How long a write may be in flight before what waits behind it goes to other lanes. */
+/** How long a write may be in flight before the queue goes to other lanes. */
 const SLOW_WRITE_MS = 1_000
 const WATCH_MS = 250
 
@@ -26,16 +26,16 @@ const REFUSALS = {
   overloaded: 'Too many requests are waiting to be stored. Try again in a moment.',
 }
 
-/** What a reservation counts in the queue, about as much as it takes in the journal. */
+/** Bytes that a reservation counts in the queue, about as much as it takes in the journal. */
 const RESERVE_BYTES = 100
 
 export interface AppendOptions {
   idempotencyKey?: IdempotencyKey | undefined
-  /** of the events; null if none has one */
+  /** insert_ids of the events; null if none has one */
   insertIds?: InsertIds | null
 }
 
-/** What became of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
+/** The result of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
 export type Committed = { status: 'done' | 'conflict' } | { status: 'known'; known: number[] }
 
 /** Where the events of an appended request are: the entry, and the index of the first event in it. */
@@ -50,21 +50,21 @@ export interface Appended {
 export interface CommitMetrics {
   /** events that are durable in the journal; a repeated request counts once */
   accepted: number
-  /** events that were not appended, as their `insert_id` was known */
+  /** events that were not appended because their `insert_id` was known */
   repeated: number
   /** refused events by error code; after `internal` they may be in the journal nevertheless */
   refused: Record<RefusalCode, number>
-  /** those of the overloaded whose sender had filled its own share, while there was room for others */
+  /** overloaded events whose sender had filled its own share, while there was room for others */
   overShare: number
   /** duration of the writes that succeeded */
   writeSeconds: Histogram
 }
 
-/** What a group commit that is one of several owes to the others. */
+/** How a group commit uses the other lanes, if there are several. */
 export interface OtherLanes {
-  /** begins the message of a refusal, as `In lane 1 (host:6379): ` */
+  /** begins the message of a refusal, such as `In lane 1 (host:6379): ` */
   prefix: string
-  /** Everything up to `position` may have been answered: what other lanes write from now on lies behind it. */
+  /** Everything up to `position` may have been acknowledged: later writes of other lanes must come after it. */
   onWritten(position: Position): void
   /**
    * Appends an entry without a key and without ids that this journal refused to another lane.
@@ -177,7 +177,7 @@ export class GroupCommit {
 
   /**
    * Appends one entry of `count` events, given as JSON `{"events":[…]}`.
-   * @returns where the entries are that hold its events, and no others: one, or none if the ids of all are known
+   * @returns where the entries are that hold its events and no others: one, or none if the ids of all are known
    */
   async appendBatch(
     sender: Sender,
@@ -197,7 +197,8 @@ export class GroupCommit {
   }
 
   /**
-   * As `appendEvent`, of a request that may be repeated. An event with an insert_id as well gets an entry of its own.
+   * Like `appendEvent`, for a request that may be repeated. An event that also has an insert_id gets an entry of its
+   * own.
    * @throws ApiError `idempotency_conflict` or `rate_limited` if the key says so
    */
   appendKeyedEvent(
@@ -211,7 +212,7 @@ export class GroupCommit {
     return this.appendEntry({ type: 'append', ...sender, ...entry })
   }
 
-  /** Appends what of a request cannot be stored; it becomes a dead letter. @param id by which a repetition is known */
+  /** Appends the part of a request that cannot be stored, as a dead letter. @param id deduplicates retries */
   async appendRejected(sender: Sender, body: Buffer, id: SentIds | null): Promise<void> {
     const append: Append = { type: 'append', kind: 'rejected', ...sender, body, count: 1 }
     await this.appendEntry(id ? { ...append, insertIds: id } : append)
@@ -264,7 +265,7 @@ export class GroupCommit {
   }
 
   /**
-   * @param body released if it is refused, as nothing has kept it yet
+   * @param body released if it is refused, because nothing else holds it yet
    * @throws ApiError `unavailable` or `overloaded`
    */
   #admit(sender: Sender, bytes: number, events: number, body: Buffer | null): void {
@@ -323,8 +324,9 @@ export class GroupCommit {
   }
 
   /**
-   * Gives what was not sent, and has neither key nor ids, to other lanes while the journal does not respond: the write in flight may be
-   * resent for 15 s. One that came from another lane is refused instead.
+   * Gives queued writes that have neither key nor ids to other lanes while the journal does not respond: the write in
+   * flight
+   * may be resent for 15 s. A write that came from another lane is refused instead.
    */
   #handOver({ prefix, hasOpen }: OtherLanes): void {
     if (this.#sentAt === null) return
@@ -365,7 +367,7 @@ export class GroupCommit {
     }
   }
 
-  /** Tells those who wait for one write of a group what became of it. */
+  /** Settles one write of a group. */
   #settle(group: Omit<Group, 'written'>, i: number, outcome: Outcome | undefined): void {
     const { events, writes, batch } = group
     const write = batch[i]
@@ -387,8 +389,9 @@ export class GroupCommit {
   }
 
   /**
-   * Rejects one write of a group, unless it is an entry that another lane takes: each has a share for its sender, so another
-   * one may have room. The body is the other lane's then; of one that is in doubt, the journal may still read it.
+   * Rejects one write of a group, unless another lane takes the entry: each has a share for its sender, so another
+   * one may have room. The body then belongs to the other lane; if the write is in doubt, the journal may still read
+   * it.
    */
   #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): void {
     const write = batch[i]
@@ -425,7 +428,7 @@ export class GroupCommit {
   }
 }
 
-/** Who sends a write. */
+/** The sender of a write. */
 function senderOfWrite(write: Write): Sender {
   return write.type === 'reserve' ? write.idempotencyKey.sender : write
 }
@@ -441,7 +444,7 @@ function isMovable(write: Write): write is Append {
 
 /**
  * The greatest position among the outcomes; START if there is none. Repeated requests count: another process may have
- * executed them, and the client's next request may go to a lane that has not been told their position.
+ * executed them, and the client's next request may go to a lane that does not know their position yet.
  */
 function findLastPosition(outcomes: Outcome[]): Position {
   let last = START
@@ -468,7 +471,7 @@ function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
   return [...plain.values(), ...identified.values(), ...keyed.values()]
 }
 
-/** Tells the events of an entry what became of them. @param journalId of the journal that wrote the entry */
+/** Resolves or rejects each event of an entry. @param journalId of the journal that wrote the entry */
 function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, journalId: number): void {
   const { known, refused } = outcome && 'known' in outcome ? outcome : {}
   const skipped = new Map(known?.map((index, i) => [index, refused?.[i] ?? null]))

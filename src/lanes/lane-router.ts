@@ -85,7 +85,7 @@ export class LaneRouter implements Appends {
    * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the events
    * that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have keys of their own, so
    * that it finds their entries as well.
-   * @returns where the entries are that hold its events, and no others
+   * @returns where the entries are that hold its events and no others
    * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
    */
   async #appendParts(
@@ -121,7 +121,10 @@ export class LaneRouter implements Appends {
     return [...first, ...(await awaitAppends(identified.map(append), plain !== undefined))]
   }
 
-  /** The key of the part of a request that goes to a lane. It is known only there, and while there are as many lanes. */
+  /**
+   * The key for the part of a request that goes to a lane. Only that lane knows it, and only while the number of
+   * lanes is the same.
+   */
   #keyOfPart(key: IdempotencyKey, lane: number): IdempotencyKey {
     return { ...key, key: hash('sha256', `${key.key} ${lane}/${this.#lanes.length}`, 'hex') }
   }
@@ -195,7 +198,7 @@ async function awaitAppends(appending: Promise<Appended[]>[], hasStored = false)
   throw refusal && isInDoubt ? inPart(refusal, 'may be') : failures[0]
 }
 
-/** An error of a batch of which a part is stored, or may be; one that is not for clients unchanged. */
+/** Says in the error of a batch that a part is stored, or may be; an internal error stays unchanged. */
 function inPart(error: unknown, is: 'is' | 'may be'): unknown {
   if (!(error instanceof ApiError)) return error
   const { code, message, details, retryAfter, limit } = error

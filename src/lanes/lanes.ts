@@ -32,7 +32,8 @@ import { laneName, openJournal } from './open-journal.js'
 const STATE_MEMORY_BYTES = 32 * 1024 * 1024
 
 /**
- * All lanes of a store, as the routes use them. With one lane, each part is that lane's own. With several, each part finds
+ * All lanes of a store, as used by the routes. With one lane, each part is that lane's own. With several, each part
+ * finds
  * the lane of a call, or waits for all lanes.
  */
 export interface Lanes {
@@ -180,7 +181,7 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
 /**
  * Raises the positions of all lanes to the greatest one, so that what this process accepts comes after everything that was
  * accepted before its start. Otherwise a client's calls could change their order when its process is restarted and prefers
- * a lane whose clock is behind. The position of a lane that is down is taken into account once it is up.
+ * a lane with a slow clock. The position of a lane that is down is taken into account once it is up.
  * @param signal ends the wait for lanes that are down
  */
 async function levelFloors(journals: readonly Journal[], signal: AbortSignal): Promise<void> {
@@ -234,7 +235,7 @@ export interface LaneStart {
  * Registers the journals in the store, and starts their writers. A failure in one lane does not stop the others. Call it
  * again until it returns null.
  * @returns the error of a lane that has been down since the start, if there is one; else null
- * @throws StoreError, StoreUnreachableError; ApiError `unavailable` if a journal went down meanwhile
+ * @throws StoreError, StoreUnreachableError; ApiError `unavailable` if a journal has gone down since
  */
 export async function startLanes(shards: Shards, { lanes, isWriter }: LaneStart): Promise<ApiError | null> {
   const start = async (lane: Lane) => {

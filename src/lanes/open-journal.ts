@@ -25,8 +25,8 @@ export interface WhichJournal {
 
 /**
  * Opens the journal of a lane that the configuration selects: Redis with REDIS_URL, else LMDB in DATA_DIR. Only the
- * selected one is loaded, as LMDB is an optional package.
- * @param shards where a Redis journal that lost its data looks up the last stored position
+ * selected one is loaded, because LMDB is an optional package.
+ * @param shards that a Redis journal which lost its data searches for the last stored position
  * @throws Error that says what to do, if the embedded journal is not installed
  */
 export async function openJournal(config: Config, log: Log, shards: Shards, which: WhichJournal): Promise<Journal> {
@@ -125,7 +125,7 @@ export function laneName(config: Config, lane: number): string {
   return config.REDIS_URL === undefined ? `lane ${lane}` : `lane ${lane} (${lanePlace(config, lane)})`
 }
 
-/** Where a lane is: host and port of its Redis, the name of its master, or a folder. */
+/** The address of a lane: host and port of its Redis, the name of its master, or a folder. */
 export function lanePlace(config: Config, lane: number): string {
   if (config.REDIS_URL === undefined) return formatPath(config, lane)
   const urls = journalUrls(config)

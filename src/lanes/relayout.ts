@@ -23,7 +23,7 @@ import { describeLayout, WrongLayoutError } from './layout.js'
  * still be changed, even back to the old layout. Stored rows stay where they are.
  */
 export interface Relayout {
-  /** those of the new settings; the first ones are those of the current layout */
+  /** URLs of the new settings; the first ones are those of the current layout */
   shards: Shards
   /**
    * Opens a lane of the old or of the new layout. It must be closed before `openJournal` is called for that lane.
@@ -160,7 +160,10 @@ async function closeIntake({ from, to }: Change, parts: Relayout): Promise<void>
   }
 }
 
-/** Waits until the lanes are empty. Running services or the writers started here store the rest: whichever has the lease. */
+/**
+ * Waits until the lanes are empty. Running services, or the writers started here, store the rest: the holder of the
+ * lease does.
+ */
 async function drain({ from }: Change, parts: Relayout): Promise<void> {
   step(parts, 'Waiting until everything that was accepted is stored.')
   const stop = new AbortController()
@@ -222,7 +225,7 @@ async function move(change: Change, parts: Relayout): Promise<void> {
   }
 }
 
-/** What the lanes of the old layout have acknowledged, and those of the new one have not, is carried beside their counts. */
+/** Adds to the counts what the lanes of the old layout have acknowledged and those of the new one have not. */
 async function carryLedger({ from, to, lanes }: Change, parts: Relayout): Promise<void> {
   const { first } = parts.shards
   const bases = await readBases(first, from.version)
@@ -258,7 +261,7 @@ async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<voi
   }
 }
 
-/** Records a journal, so that no start takes it for an unknown one whose position must first be raised. */
+/** Records a journal, so that no start treats it as an unknown one whose position must first be raised. */
 async function register(journal: KnownJournal, { shards, now = Date.now }: Relayout): Promise<void> {
   const known = (await readJournals(shards.first)).find(({ lane }) => lane === journal.lane)
   if (known?.id === journal.id && known.shard === journal.shard) return

@@ -1,11 +1,11 @@
-/** The most buckets of names. While there are that many that are not full, further names share one more bucket. */
+/** The maximum number of buckets. While that many are not full, further names share one more bucket. */
 const MAX_BUCKETS = 10_000
-/** How often at most the buckets are looked through for those that are full again, ms. */
+/** Minimum time between two searches for buckets that are full again, ms. */
 const SWEEP_MS = 1_000
-/** What fractions of tokens may be wrong by: a wait that is longer by that becomes another second for a client. */
+/** Tolerance for rounding errors of tokens, so that a client is not told to wait another second. */
 const ROUNDING_MS = 1e-6
 
-/** By how many tokens a bucket fills in a time. */
+/** The rate at which a bucket fills. */
 export interface Rate {
   /** above 0 */
   tokens: number
@@ -17,20 +17,21 @@ interface Bucket {
   level: number
   /** ms */
   at: number
-  /** who made the debt; null without one */
+  /** the spender that made the debt; null without one */
   debtor: number | null
 }
 
 /**
  * A bucket of tokens for each name, in this process. A bucket begins full, fills at a steady rate, and may run into debt:
- * what is spent is often known only afterwards. A debt is one spender's, however many spend at the same time. Unlike a
- * count per minute, it lets nobody have the tokens of two minutes at once.
+ * the cost is often known only afterwards. A debt belongs to one spender, even if others spend at the same time. Unlike
+ * a
+ * count per minute, it does not allow the tokens of two minutes in one burst.
  */
 export class TokenBuckets {
   readonly #rate: Rate
   readonly #burst: number
   readonly #buckets = new Map<string, Bucket>()
-  /** of the names for which there is no room */
+  /** the bucket shared by names that have no bucket of their own */
   #shared: Bucket | null = null
   #sweptAt = Number.NEGATIVE_INFINITY
 
@@ -51,8 +52,8 @@ export class TokenBuckets {
   /**
    * Takes tokens out of the name's bucket, whether or not it holds them.
    * @param amount negative to put tokens back
-   * @param spender who may make a debt, and go on with it
-   * @returns whether the spender may go on: false if the bucket is in a debt that another one made
+   * @param spender may make a debt and increase it
+   * @returns whether the spender may continue: false if another spender's debt is not paid off
    */
   spend(name: string, amount: number, now: number, spender = 0): boolean {
     const bucket = this.#bucketFor(name, now) ?? this.#begin(name, now)
@@ -83,7 +84,7 @@ export class TokenBuckets {
   }
 
   #computeLevel({ level, at }: Bucket, now: number): number {
-    // A clock that was set back fills no bucket, and empties none.
+    // A clock that was set back neither fills nor empties a bucket.
     return Math.min(this.#burst, level + (Math.max(0, now - at) * this.#rate.tokens) / this.#rate.inMs)
   }
 

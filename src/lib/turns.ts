@@ -9,9 +9,10 @@ export interface TurnsOptions {
 }
 
 /**
- * Shares the time of the event loop. Whoever sends many requests at once would have all of them worked on before a request
- * that comes a moment later, at each of the turns of the loop that this one needs. So only a slice of them runs in one turn,
- * and the owners of those that wait take turns, one request each. With a loop that is not short of time, nobody waits.
+ * Shares the time of the event loop. Otherwise a client with many requests would have all of them handled before a
+ * request
+ * that arrives a moment later, on every turn of the loop that this one needs. So only a slice of them runs in one turn,
+ * and the owners of those that wait take turns, one request each. If the loop is not short of time, nobody waits.
  */
 export class Turns {
   readonly #clock: () => number

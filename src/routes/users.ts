@@ -44,9 +44,9 @@ export interface UsersOptions {
   deletesEvents: boolean
 }
 
-/** Of one user in a response. */
+/** The schema for one user in a response. */
 const MAX_ALIASES = 1000
-/** Of the calls by which pages change users. */
+/** Route options of the calls by which pages change users. */
 const CHANGE = { access: 'send', changesUsers: true } as const
 const STATE = { ...CHANGE, maxWeight: MAX_STATE_WEIGHT }
 

@@ -31,7 +31,7 @@ export interface PeopleOptions {
   mayMerge?: boolean
   /** counts what the messages make the service handle */
   toll?: Toll | null
-  /** whether changes hold as of their times, if they have one: they come late, as those of an import do */
+  /** whether changes with a time take effect as of that time, because they come late, like those of an import */
   byTime?: boolean
   /** whether an alias that was asked for, and names another user, is refused rather than only counted */
   tellsConflicts?: boolean
@@ -40,13 +40,13 @@ export interface PeopleOptions {
 const NO_NAME = 'distinct_id must be a string of 1 to 255 characters.'
 const UNREADABLE = 'The change of the profile cannot be read.'
 
-/** Why a change of the profile of a name that means nobody is refused. */
+/** The reason for refusing to change the profile of a name that means nobody. */
 function nobody(name: string): string {
   const why = isReserved(name) ? 'is reserved' : 'is what clients send if they have no id'
   return `${JSON.stringify(name)} ${why}, so it has no profile.`
 }
 
-/** Sorts the messages about people; those whose names mean nobody are left out. */
+/** Sorts the messages about people, without those whose names mean nobody. */
 export class PeoplePlan {
   /** in the order of the request */
   readonly messages: PersonMessage[] = []
@@ -116,7 +116,7 @@ export class PeoplePlan {
 }
 
 /**
- * Applies what messages say about people: for each person in the order of the request, whichever of its names they use, and
+ * Applies the messages about people: for each person in the order of the request, under any of their names, and
  * for different ones side by side.
  * @returns `faults`: changes that their profiles refuse; `refused`: links between two users that the key may not make one
  */
@@ -138,7 +138,7 @@ export async function takePeople(
   return result
 }
 
-/** The messages of each person, as far as the names in them and those in the store are connected. */
+/** Groups messages by person: by names that are linked in the messages or in the store. */
 async function groupByPerson(
   { aliases }: PeopleParts,
   projectId: string,
@@ -229,7 +229,8 @@ async function applyAll(
   changes: readonly Change[],
   options: PeopleOptions,
 ): Promise<Fault[]> {
-  // All at first, so that the changes of one user keep their order, whichever of its names they came under.
+  // All start in the same turn, so that the changes of one user keep their order, no matter which of its names they
+  // use.
   const users = await Promise.all(changes.map(({ distinctId }) => parts.aliases.resolve(projectId, distinctId)))
   const faults = await Promise.all(
     changes.map((change, i) => apply(parts, projectId, { change, user: users[i] }, options)),

@@ -41,7 +41,7 @@ export interface Intake extends BodyBounds {
 export interface BodyForm {
   /** the bytes before and after the body's own bytes in `rawBody` */
   frame: readonly [head: Buffer, tail: Buffer] | null
-  /** the key that a body holds, if it may hold one */
+  /** the key in the body, if there is one */
   findKey(raw: Buffer): unknown
   /** @throws ApiError for a body that is not valid */
   parse(raw: Buffer, request: FastifyRequest): unknown

@@ -14,7 +14,7 @@ import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../vendors
 import { type Ingested, type IngestParts, ingest, type Plan, planMessages } from './ingest.js'
 import { type SdkScript, serveScripts } from './scripts.js'
 
-/** A response as an SDK wants it. */
+/** A response in the form that an SDK expects. */
 export interface Answer {
   status?: number
   /** default: JSON */
@@ -22,20 +22,20 @@ export interface Answer {
   body: string | Buffer
 }
 
-/** What a call gets besides the messages in it. */
+/** The context of a call, in addition to its messages. */
 export interface CallContext extends SdkRequest {
   /** path of the call, as registered */
   path: string
-  /** what the request holds; null if nothing */
+  /** the parsed request; null if it is empty */
   json: JsonValue | null
-  /** bytes of it */
+  /** size of the request, bytes */
   length: number
 }
 
-/** A call by which SDKs send. */
+/** A call with which SDKs send messages. */
 interface SdkCall {
   methods: ('GET' | 'POST')[]
-  /** below the vendor's prefix; each also works with a slash at its end */
+  /** below the vendor's prefix; each also works with a trailing slash */
   paths: string[]
   /**
    * The messages of a request.
@@ -43,20 +43,20 @@ interface SdkCall {
    */
   messages(json: JsonValue, request: CallContext): SdkMessage[]
   answer(ingested: Ingested, request: CallContext): Answer
-  /** whether a request with a message at fault is refused as a whole; not if absent */
+  /** whether one invalid message refuses the whole request; default: no */
   isAllOrNone?(request: CallContext): boolean
   /** Makes one JSON text of a text that is not valid JSON, such as lines; returns it unchanged if it cannot. */
   toJson?(text: string): string
 }
 
-/** A call that SDKs make to start, or to send what is not kept; it needs no key. */
+/** A call that SDKs make at start, or for data that is not stored; it needs no key. */
 interface SdkStub {
   method: 'GET' | 'POST'
   path: string
   answer(request: { params: Record<string, string>; host: string; protocol: string }): Answer
 }
 
-/** How the SDKs of a vendor talk. */
+/** The protocol of a vendor's SDKs. */
 export interface SdkProtocol {
   prefix: VendorPrefix
   keyPaths: readonly (readonly (string | 0)[])[]
@@ -89,9 +89,9 @@ export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOp
         scope.setErrorHandler((error: FastifyError, request, reply) => {
           return whenDue(error, request, () => fail(protocol, error, request, reply))
         })
-        // A page may read that, too: a status that it cannot see is taken for a broken connection.
+        // Pages may read errors, too: an SDK treats a status that it cannot see as a broken connection.
         scope.setNotFoundHandler((request, reply) => fail(protocol, unknownCall(), request, reply))
-        // What is sent to an unknown call is not read.
+        // The bodies of unknown calls are not read.
         scope.removeAllContentTypeParsers()
         scope.register(async (stubs) => registerStubs(stubs, protocol))
         scope.register(async (scripts) => serveScripts(scripts, protocol.scripts ?? [], options.scriptsIn))
@@ -128,7 +128,7 @@ function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol,
   }
 }
 
-/** Makes durable what a call sends. */
+/** Stores durably what a call sends. */
 async function take(request: FastifyRequest, call: SdkCall, path: string, options: VendorOptions): Promise<Answer> {
   const context = createContext(request, call, path, options)
   const ingested = await ingest(options, getSender(request), plan(request, call, context, options), {

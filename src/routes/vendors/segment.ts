@@ -55,7 +55,7 @@ const protocol: SdkProtocol = {
       file: () => 'dist/umd/standalone.js',
     },
     {
-      // Parts that it loads when it needs them.
+      // Parts that it loads on demand.
       paths: ['/analytics-next/bundles/:name'],
       package: '@segment/analytics-next',
       file: ({ name = '' }) => (/^[\w-][\w.-]*\.js$/.test(name) ? `dist/umd/${name}` : null),
@@ -70,7 +70,7 @@ function parseType(path: string): string {
   return TYPES[name] ?? name
 }
 
-/** What the SDKs of Segment and RudderStack send. */
+/** The SDKs of Segment and RudderStack. */
 export const segment = vendorRoutes(protocol)
 
 const jitsuProtocol: SdkProtocol = {
@@ -88,11 +88,11 @@ const jitsuProtocol: SdkProtocol = {
       paths: ['/p.js'],
       package: '@jitsu/js',
       file: () => 'dist/web/p.js.txt',
-      // The script sends to the origin that it came from; here, that is without the path below which Jitsu's calls are.
+      // The script sends to the origin that it was loaded from, but without the path prefix of Jitsu's calls.
       adapt: (text) => text.replace(/new URL\((\w+)\.src\)\.origin/, 'new URL(".", $1.src).href.slice(0, -1)'),
     },
   ],
 }
 
-/** What the SDKs of Jitsu send: messages of Segment's, to paths of their own. */
+/** Jitsu's SDKs: they send Segment's messages to paths of their own. */
 export const jitsu = vendorRoutes(jitsuProtocol)

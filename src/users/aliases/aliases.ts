@@ -9,7 +9,7 @@ import type { AliasProjects } from './alias-projects.js'
 
 /** Names in one query. */
 const MAX_NAMES = 1000
-/** How often at most a name is followed again as its chain has changed meanwhile. */
+/** How often a name is followed again because its chain has changed concurrently. */
 const MAX_ROUNDS = 5
 
 export interface AliasesOptions {
@@ -30,8 +30,9 @@ export interface Chain {
 }
 
 /**
- * The other names of users. An alias points at its user. A user may become an alias itself: until its names have been made to
- * point at the new user (`AliasSettling`), it is a step, and chains of steps are followed to their end, however long they are.
+ * The other names of users. An alias points at its user. A user may become an alias itself: until its names point at
+ * the
+ * new user (`AliasSettling`), it is a step, and chains of steps of any length are followed to their end.
  * What is stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
  */
 export class Aliases {
@@ -103,7 +104,7 @@ export class Aliases {
     if (!(await this.hasAny(projectId))) return
     const own = new Set(levels.flat())
     for (const level of levels.toReversed()) {
-      // An alias that was removed and made again meanwhile may belong to another user.
+      // An alias that was removed and made again concurrently may belong to another user.
       await forEachInBatches(level, async (name) => {
         await this.#states.change(projectId, name, (alias) =>
           isLink(alias) && !own.has(alias.distinctId) ? alias : null,
@@ -112,7 +113,7 @@ export class Aliases {
     }
   }
 
-  /** Removes these aliases, whichever user they belong to. @returns how many there were */
+  /** Removes these aliases, no matter which users they belong to. @returns how many there were */
   async removeAny(projectId: string, names: readonly string[]): Promise<number> {
     const removed = new Set<string>()
     await forEachInBatches(names, async (name) => {
@@ -144,8 +145,8 @@ export class Aliases {
   }
 
   /**
-   * Makes names lead to their users in one step, by what was said of them. Each is followed again after it was changed: an
-   * alias that was made or taken back meanwhile is seen by one of the two calls.
+   * Makes names lead to their users in one step. After a change, the name is followed again: an alias that is made or
+   * taken back concurrently is then seen by one of the two calls.
    */
   async settle(projectId: string, names: readonly string[]): Promise<void> {
     let left = names
@@ -157,7 +158,7 @@ export class Aliases {
         known.set(name, reading)
         return reading
       }
-      // All at once, rather than one after another along each chain.
+      // All concurrently, rather than one after another along each chain.
       await forEachInBatches(left, async (name) => void (await read(name)))
       const findEnd = endFinder(read)
       await forEachInBatches(left, async (name) => {
@@ -188,7 +189,10 @@ export class Aliases {
   }
 }
 
-/** Where the names of each user are to be sought: at the user, and at each step that leads to it, by the number of steps. */
+/**
+ * Where to search for the names of each user: at the user, and at each step that leads to it, with its number of
+ * steps.
+ */
 function stepsBehind(
   users: readonly string[],
   steps: readonly NamedAlias[],
@@ -207,8 +211,8 @@ function stepsBehind(
 }
 
 /**
- * Finds the user of a name by what was said of it and of the names behind it; null if these make a cycle. What was found is
- * remembered, so that many names of one user are followed in as many steps as there are names.
+ * Finds the user of a name by following the aliases; null if they make a cycle. Results are
+ * remembered, so that following many names of one user takes one read per name.
  */
 export function endFinder(read: (name: string) => Promise<Alias | null>): (name: string) => Promise<string | null> {
   const ends = new Map<string, string | null>()
@@ -232,7 +236,7 @@ export function endFinder(read: (name: string) => Promise<Alias | null>): (name:
   }
 }
 
-/** Whether both are the alias of one call. */
+/** Whether both were made by the same call. */
 export function isSame(a: Alias, b: Alias): boolean {
   return a.said === b.said && a.createdAt === b.createdAt
 }
