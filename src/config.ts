@@ -34,7 +34,7 @@ function isNetwork(text: string): boolean {
   return length > 0 && length <= bits
 }
 
-/** One that can never match fails the start. */
+/** A value that can never match fails the start. */
 TypeRegistry.Set('OriginList', (_schema, value) => {
   return typeof value === 'string' && (value === '*' || splitList(value).every(isOrigin))
 })
@@ -76,7 +76,7 @@ const key = () =>
 /** URLs of Redis, or of Sentinels. */
 TypeRegistry.Set('RedisUrls', (_schema, value) => typeof value === 'string' && splitUrls(value).every(isRedisUrl))
 
-/** A comma in a host is one that should have separated two URLs. The path is the number of a database. */
+/** A comma within a host was meant to separate two URLs. The path is the number of a database. */
 function isRedisUrl(text: string): boolean {
   if (isSentinelUrl(text)) return parseSentinelUrl(text) !== null
   if (!/^rediss?:\/\//.test(text) || !isUrl(text)) return false
@@ -96,7 +96,7 @@ function isClickHouseUrl(text: string): boolean {
   return !new URL(text).hostname.includes(',')
 }
 
-/** The most lanes, and so the most shards, of a store. */
+/** The maximum number of lanes, and so of shards, in a store. */
 export const MAX_LANES = 64
 
 /** Every setting, with its type, limits and default. docs/settings.md has the same table. */

@@ -6,12 +6,12 @@ import { createNearestFinder } from '../lib/nearest.js'
 import { type OtherField, otherFieldsOf } from '../model/other-fields.js'
 import { ScannedBody } from '../model/scanned-body.js'
 
-/** Of a batch with unknown fields, so much is looked at. They are usually in the first events. */
+/** How much of a batch with unknown fields is searched. They are usually in the first events. */
 const LIMITS = { fields: MAX_WARNINGS, events: 100, bytes: 1024 * 1024 }
-/** Of the name of a field, in characters: as much as a name of the contract may have. */
+/** Characters of a field's name that are shown: the longest name in the contract. */
 const MAX_SHOWN = 255
 
-/** The fields of an object, and what to say of others. */
+/** The fields of an object, and what to say about others. */
 interface Known {
   names: ReadonlySet<string>
   /** what clients of other services call them, in lower case and without punctuation */
@@ -69,10 +69,10 @@ const PROFILE = known(ProfileBody, {
   },
 })
 
-/** What an event may have without a mistake: its id in an export, and its key where it was sent by itself before. */
+/** Fields that an event may have without a warning: its id from an export, and the key from a single-event body. */
 const IGNORED = new Set(['eventId', 'apiKey'])
 
-/** The member `warnings` of a response; nothing if there are none, so that a response without them stays as it was. */
+/** The member `warnings` of a response; nothing if there are none, so that the response does not change. */
 export function withWarnings(warnings: Warning[]): { warnings?: Warning[] } {
   return warnings.length > 0 ? { warnings } : {}
 }

@@ -7,7 +7,7 @@ const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/i
 const PORT = /:\d*$/
 
 /**
- * For clients that drop the path of the address that they are given: on these hosts, the paths of a vendor are at the root.
+ * For clients that drop the path of the configured address: on these hosts, a vendor's paths are at the root.
  * @param prefixes by the names of the hosts, in lower case
  * @returns the URL by which a request is routed
  */
@@ -25,7 +25,7 @@ export function routeByHost(
   }
 }
 
-/** A request that names several hosts is one for none of them. */
+/** A request that names several hosts matches none of them. */
 function isHostUnique(rawHeaders: readonly string[]): boolean {
   let count = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -25,7 +25,7 @@ const MAX_HEAD = 16 * 1024
  */
 export const MAX_PARSED_HEAD = 256 * 1024
 
-/** Maximum number of headers. Node silently drops those beyond some 2000, so their bytes alone do not tell. */
+/** Maximum number of headers. Node silently drops those beyond some 2000, so counting their bytes is not enough. */
 const MAX_HEADERS = 1_000
 
 /** The URL used for routing. A long query is dropped: parsing it would cost time before any check. */
@@ -51,7 +51,7 @@ function isShort({ raw: { rawHeaders }, originalUrl, routeOptions }: FastifyRequ
   return length <= MAX_HEAD && rawHeaders.length < 2 * MAX_HEADERS
 }
 
-/** Proxies and servers differ in which of two they take, so a request with two may be another one to each of them. */
+/** Proxies and servers differ in which of two values they use, so they may see two different requests. */
 function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -73,10 +73,10 @@ function parsePath(url: string): string {
 const HEADS_BYTES = 32 * 1024 * 1024
 const CHECK_MS = 250
 
-/** How far a connection was at the last check. */
+/** The state of a connection at the last check. */
 interface Seen {
   request: IncomingMessage | null
-  /** bytes received when the next head began, as far as the checks know */
+  /** bytes received when the next head began, if the checks have seen it */
   start: number
 }
 
