@@ -25,8 +25,7 @@ const MAX_KEPT = 100
 
 /**
  * Tells which events the store has, by their `insert_id`s: the journals remember these for a week, but an import may
- * bring
- * events from years ago.
+ * bring events from years ago.
  */
 export class KnownEvents {
   readonly #parts: KnownEventsParts

@@ -21,10 +21,9 @@ const NEVER_STORED = 'its messages are not valid events or changes; correct them
 
 /**
  * Stores the entry of a dead letter under its original event ids, on the shard that has the dead letter, and marks that
- * as
- * replayed. Idempotent, even if run concurrently: the INSERT's token prevents duplicates for as long as ClickHouse
- * remembers it, and a search for the ids after that. Every shard is searched, because after the import of a whole store the
- * events may be on another shard than the dead letter.
+ * as replayed. Idempotent, even if run concurrently: the INSERT's token prevents duplicates for as long as ClickHouse
+ * remembers it, and a search for the ids after that. Every shard is searched, because after the import of a whole store
+ * the events may be on another shard than the dead letter.
  * @param now epoch ms
  * @param noteDeletion called after events that the dead letter no longer holds were deleted; see Journal
  * @throws StoreError, StoreUnreachableError if the store cannot accept anything now; the replay can be retried
@@ -55,10 +54,8 @@ export async function replayDeadLetter(
 
 /**
  * Deletes the events that the dead letter does not hold any more: those of users who were erased since the body was
- * read, and
- * those that a replay left which died before this point. The events of users who are erased later are deleted by the
- * erasure
- * itself, which handles events after dead letters.
+ * read, and those that a replay left which died before this point. The events of users who are erased later are deleted
+ * by the erasure itself, which handles events after dead letters.
  */
 async function deleteErased(
   shards: Shards,
@@ -79,8 +76,7 @@ async function deleteErased(
 
 /**
  * Deletes the states of users who were erased from the dead letter since its body was read, like `deleteErased`. A
- * deletion is a
- * row with the next version, so only later changes are newer.
+ * deletion is a row with the next version, so only later changes are newer.
  */
 async function deleteErasedStates(letter: DeadLetter, kind: StateKind, body: Buffer): Promise<void> {
   const now = await buffer(await readDeadLetterBody(letter))

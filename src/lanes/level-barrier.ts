@@ -30,11 +30,11 @@ const WARNING_MS = 60_000
 export class LevelBarrier implements Barrier {
   /** by lane: reads that timed out because its clock is more than a minute slower than another lane's */
   readonly lateClockReads: number[]
-  readonly #lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[]
+  readonly #lanes: readonly Pick<Lane, 'name' | 'fullName' | 'journal'>[]
   readonly #options: LevelBarrierOptions
   #warnedAt = Number.NEGATIVE_INFINITY
 
-  constructor(lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[], options: LevelBarrierOptions) {
+  constructor(lanes: readonly Pick<Lane, 'name' | 'fullName' | 'journal'>[], options: LevelBarrierOptions) {
     this.lateClockReads = lanes.map(() => 0)
     this.#lanes = lanes
     this.#options = options
@@ -42,8 +42,7 @@ export class LevelBarrier implements Barrier {
 
   /**
    * Like `ReadBarrier.waitForProject`. If a lane is late, `pending` may be too low, because events that other lanes
-   * have
-   * stored beyond that lane's position are not counted. It is at least 1 then, even if none is of this project.
+   * have stored beyond that lane's position are not counted. It is at least 1 then, even if none is of this project.
    * @throws ApiError `unavailable` that names a lane that cannot be reached
    */
   async waitForProject(projectId: string): Promise<ReadPoint> {
@@ -62,7 +61,7 @@ export class LevelBarrier implements Barrier {
     const { wanted, progress } = await this.#wait()
     const late = this.#behind(progress, wanted)
     if (late.length === 0) return wanted
-    throw notCaughtUp(late.map((i) => this.#lanes[i]?.place).join(', '))
+    throw notCaughtUp(late.map((i) => this.#lanes[i]?.fullName).join(', '))
   }
 
   /**

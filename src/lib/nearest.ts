@@ -40,8 +40,7 @@ function normalizeName(name: string): string {
 
 /**
  * How many characters must be inserted, deleted, replaced or swapped with their neighbour to turn one text into the
- * other
- * (optimal string alignment).
+ * other (optimal string alignment).
  * @returns null if the distance is greater than `limit`
  */
 export function editDistance(a: string, b: string, limit: number): number | null {

@@ -28,8 +28,7 @@ const LOOK_MS = 10
 
 /**
  * The newest events of one project: each stretch that becomes visible is read once for all listeners, and every
- * listener
- * gets the events that match its filter.
+ * listener gets the events that match its filter.
  *
  *     ────────── sent ──────────│── being sent ──│── not yet stored ──▶
  *                             #done            goal

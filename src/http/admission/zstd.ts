@@ -53,18 +53,17 @@ function inflateZstdOr(others: preParsingHookHandler): preParsingHookHandler {
 }
 
 /** The state of the frame parser. */
-type Place = 'header' | 'block' | 'checksum' | 'end'
+type FramePart = 'header' | 'block' | 'checksum' | 'end'
 
 /**
  * Decompresses one frame of zstd (RFC 8878), block by block, as fast as its reader takes them. fzstd gets one block at
- * a
- * time, because it decompresses everything it is given immediately, and four bytes can become 128 KiB.
+ * a time, because it decompresses everything it is given immediately, and four bytes can become 128 KiB.
  */
 export class ZstdInflate extends Duplex {
   /** compressed bytes received, named like in the plugin for the other encodings */
   receivedEncodedLength = 0
   readonly #decompress: Decompress
-  #place: Place = 'header'
+  #place: FramePart = 'header'
   #given: Buffer = NOTHING
   #window = 0
   #hasChecksum = false

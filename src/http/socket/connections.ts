@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
 
 /** A connection and its unanswered requests. */
-export interface Connection {
+export interface ClientConnection {
   readonly socket: Socket
   /** the latest request; null before the first */
   request: IncomingMessage | null
@@ -29,33 +29,29 @@ const UNCOUNTED = 2
 
 /**
  * The open connections of a server. Their requests come here first: one lookup and one listener for each, because
- * another
- * one would cost each event a percent of this thread's time.
+ * another one would cost each event a percent of this thread's time.
  *
  * Connections beyond `maxOpen` are closed immediately, which is logged once a minute. Not by Node's `maxConnections`: a
- * worker
- * of a cluster returns those to the primary, which keeps offering them to all workers while all are full, at the cost
- * of
- * all its CPU time.
+ * worker of a cluster returns those to the primary, which keeps offering them to all workers while all are full, at the
+ * cost of all its CPU time.
  *
  * Connections with more than `max` unanswered requests are cut off, and those that pipeline while all connections together
  * have more than `maxOfAll`; that is logged once a minute. The remaining requests of the chunk then never reach the
  * server's listeners. A response that is complete immediately delays other connections just as much, so it counts until
- * the
- * next turn of the event loop.
+ * the next turn of the event loop.
  *
  * Responses that wait for an earlier one on their connection are closed with it: Node closes only the one that is
  * being sent. Any other stream would keep its file or query open forever.
  */
-export class Connections implements Iterable<Connection> {
-  readonly #connections = new Map<Socket, Connection>()
+export class Connections implements Iterable<ClientConnection> {
+  readonly #connections = new Map<Socket, ClientConnection>()
   readonly #max: number
   readonly #maxOfAll: number
   readonly #warnOfPipelining: () => void
   /** sum over all connections of their unanswered requests beyond UNCOUNTED */
   #pipelined = 0
   /** a connection for each response that was completed in this turn of the event loop */
-  #answered: Connection[] = []
+  #answered: ClientConnection[] = []
 
   /** Wraps the server's request listeners. */
   constructor(
@@ -77,7 +73,7 @@ export class Connections implements Iterable<Connection> {
         warnOfConnections()
         return
       }
-      const connection: Connection = { socket, request: null, unanswered: 0, queued: null }
+      const connection: ClientConnection = { socket, request: null, unanswered: 0, queued: null }
       this.#connections.set(socket, connection)
       socket.once('close', () => this.#close(connection))
     })
@@ -94,7 +90,7 @@ export class Connections implements Iterable<Connection> {
     })
   }
 
-  [Symbol.iterator](): Iterator<Connection> {
+  [Symbol.iterator](): Iterator<ClientConnection> {
     return this.#connections.values()
   }
 
@@ -117,7 +113,7 @@ export class Connections implements Iterable<Connection> {
     return true
   }
 
-  #count(connection: Connection, unanswered: number): void {
+  #count(connection: ClientConnection, unanswered: number): void {
     this.#pipelined += Math.max(unanswered, UNCOUNTED) - Math.max(connection.unanswered, UNCOUNTED)
     connection.unanswered = unanswered
   }
@@ -137,7 +133,7 @@ export class Connections implements Iterable<Connection> {
     this.#answered = []
   }
 
-  #close(connection: Connection): void {
+  #close(connection: ClientConnection): void {
     this.#connections.delete(connection.socket)
     this.#count(connection, 0)
     for (const response of connection.queued ?? []) if (!response.socket) closeUnsent(response)

@@ -108,8 +108,7 @@ export class AliasLinks {
 
   /**
    * Makes `alias` another name of the user of `distinctId`, if the call may. Does nothing if it is one already, except
-   * to
-   * complete what an interrupted call has left.
+   * to complete what an interrupted call has left.
    * @returns why it was refused; null if both name one user now
    */
   async link(projectId: string, asked: Link): Promise<LinkRefusal | null> {
@@ -351,8 +350,7 @@ export class AliasLinks {
 
 /**
  * Whether a user that is just getting another name may become an alias anyway: if two concurrent calls link the same
- * names in
- * opposite directions, the one for the lesser name wins.
+ * names in opposite directions, the one for the lesser name wins.
  */
 function isYielding({ isPending, createdAt }: Alias, { user, alias }: { user: string; alias: string }): boolean {
   return isPending && (user < alias || Date.now() - createdAt > MARK_MS)

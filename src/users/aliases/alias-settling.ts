@@ -32,12 +32,10 @@ export interface AliasSettlingOptions {
 /**
  * Makes names lead to their users in one step after users have become aliases. Nobody waits for it: until it is done, names are
  * followed step by step. The call that makes a user an alias costs the same no matter how many names the user has, and
- * even
- * if it happens often, each name is rewritten once per pass.
+ * even if it happens often, each name is rewritten once per pass.
  *
  * Every change is a compare-and-set and may be repeated, so any number of processes may work concurrently and end at
- * any
- * point: a step stays marked as one in the store until nothing leads to it any more.
+ * any point: a step stays marked as one in the store until nothing leads to it any more.
  */
 export class AliasSettling {
   readonly #options: AliasSettlingOptions

@@ -31,9 +31,8 @@ export interface Chain {
 
 /**
  * The other names of users. An alias points at its user. A user may become an alias itself: until its names point at
- * the
- * new user (`AliasSettling`), it is a step, and chains of steps of any length are followed to their end.
- * What is stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
+ * the new user (`AliasSettling`), it is a step, and chains of steps of any length are followed to their end. What is
+ * stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
  */
 export class Aliases {
   readonly #states: States<Alias>

@@ -201,8 +201,7 @@ async function lead({ states }: TakeBackParts, projectId: string, name: string, 
 
 /**
  * Resolves again the names that were linked concurrently, and resets a user that has no other names any more, as if it
- * never
- * had one.
+ * never had one.
  */
 async function unmark({ aliases, states, barrier }: TakeBackParts, { projectId, user }: Parting): Promise<void> {
   const namesNow = async () => {

@@ -12,7 +12,8 @@ import type { Aliases } from '../aliases/aliases.js'
 
 export interface ErasureOptions {
   aliases: Aliases
-  journal: Pick<Journal, 'noteDeletion'>
+  /** counts a deletion of the project's events, visible to all processes */
+  noteDeletion: Journal['noteDeletion']
   shards: Shards
   profiles: Pick<StateStore<Profile>, 'change'>
   sessions: Pick<StateStore<Session>, 'change'>
@@ -51,8 +52,7 @@ export class Erasure {
 
   /**
    * Visits every shard, because a user's events are on all of them. The profiles go last: a retry of an interrupted
-   * erasure
-   * finds the users again.
+   * erasure finds the users again.
    * @param distinctIds each once
    * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was deleted
    * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
@@ -121,7 +121,7 @@ export class Erasure {
 
   /** Counts on every shard before it deletes on any, so that a shard that is down is found first. */
   async #deleteEvents(shards: Shards, projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
-    const { journal } = this.#parts
+    const { noteDeletion } = this.#parts
     const counts = await shards.each(({ number }) => countEventsOfUsers(shards.only(number), projectId, distinctIds))
     const total = sumCounts(counts)
     if (total.size === 0) return total
@@ -132,7 +132,7 @@ export class Erasure {
       })
     } finally {
       // Even if a shard has failed: the events of the others are gone.
-      await journal.noteDeletion(projectId)
+      await noteDeletion(projectId)
     }
     return total
   }
