@@ -121,13 +121,8 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
         ? { appended: await commits.appendBatch(sender, entry, count, batch), skipped: undefined }
         : await appendNew({ commits, buffers, known }, batch, storedBefore)
     reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
-    return {
-      status: 1,
-      error: null,
-      accepted: count - (skipped ?? 0),
-      ...omitUndefined({ skipped }),
-      ...warned,
-    } as const
+    const accepted = count - (skipped ?? 0)
+    return { status: 1, error: null, accepted, ...omitUndefined({ skipped }), ...warned } as const
   }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxDepth)
   const batch = many(scanAll)
