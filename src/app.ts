@@ -17,7 +17,7 @@ import type { Lane } from './lanes/lane.js'
 import { openLanes, startLanes } from './lanes/lanes.js'
 import { checkLayout, findLayout } from './lanes/layout.js'
 import { readGuard } from './lanes/open-journal.js'
-import { redisOf } from './lanes/redis-urls.js'
+import { redisForLane } from './lanes/redis-urls.js'
 import { CloseStack } from './lib/close-stack.js'
 import { openLog } from './lib/log.js'
 import { RecentOwners } from './lib/recent-owners.js'
@@ -74,7 +74,7 @@ export interface AppOptions {
   onClickHouse?: (url: string) => void
   /** maps the reader of this process's metrics to the reader of those that `/metrics` serves */
   shareMetrics?: (own: () => Promise<Metric[]>) => () => Promise<Metric[]>
-  /** called if retrying cannot help, as with a schema that is too new; the process should end */
+  /** called for errors that retrying cannot fix, such as a schema that is too new; the process should end */
   onFatal?: (error: unknown) => void
   /** interval at which the keys are read, in ms; default 5000 */
   keysRefreshMs?: number
@@ -176,8 +176,8 @@ async function open(
     if (missing) throw missing
   }
   await whenAvailable(start, { log, signal: closing, onFatal })
-  // Requests are counted in one place, whichever lane they write to.
-  const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisOf(config, 0)) }
+  // Requests are counted in one place, no matter which lane they write to.
+  const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisForLane(config, 0)) }
   const admission = opened.add(
     await openAdmission(server, limits, { keys, buffers, owners, clientLimits, log, now: options.now }),
   )

@@ -34,12 +34,12 @@ function isNetwork(text: string): boolean {
   return length > 0 && length <= bits
 }
 
-/** One that can never match fails the start. */
+/** A value that can never match fails the start. */
 TypeRegistry.Set('OriginList', (_schema, value) => {
   return typeof value === 'string' && (value === '*' || splitList(value).every(isOrigin))
 })
 
-/** A name of a host as a Host header has it, without a port: letters, digits, dots and hyphens, or IPv6 in brackets. */
+/** A host name as in a Host header, without a port: letters, digits, dots and hyphens, or IPv6 in brackets. */
 const HOST_NAME = /^(?:[a-z\d_](?:[a-z\d_-]*[a-z\d_])?(?:\.[a-z\d_](?:[a-z\d_-]*[a-z\d_])?)*|\[[\da-f:.]+\])$/i
 
 TypeRegistry.Set('VendorHosts', (_schema, value) => {
@@ -64,7 +64,7 @@ TypeRegistry.Set('Folder', (_schema, value) => {
 /** Shorter keys can be guessed. Generated keys have 46 characters. */
 const MIN_KEY_LENGTH = 16
 
-/** A key that a header can carry unchanged: a line end, as a file often has, or an umlaut would never match. */
+/** A key that a header can carry unchanged: a trailing newline, common in files, or an umlaut would never match. */
 const key = () =>
   Type.String({
     minLength: MIN_KEY_LENGTH,
@@ -76,7 +76,7 @@ const key = () =>
 /** URLs of Redis, or of Sentinels. */
 TypeRegistry.Set('RedisUrls', (_schema, value) => typeof value === 'string' && splitUrls(value).every(isRedisUrl))
 
-/** A comma in a host is one that should have separated two URLs. The path is the number of a database. */
+/** A comma within a host was meant to separate two URLs. The path is the number of a database. */
 function isRedisUrl(text: string): boolean {
   if (isSentinelUrl(text)) return parseSentinelUrl(text) !== null
   if (!/^rediss?:\/\//.test(text) || !isUrl(text)) return false
@@ -90,13 +90,13 @@ TypeRegistry.Set('ClickHouseUrls', (_schema, value) => {
   return typeof value === 'string' && splitUrls(value).flatMap(splitReplicas).every(isClickHouseUrl)
 })
 
-/** The path is the name of a database, and with a slash behind it that of another one. What follows a ? would be ignored. */
+/** The path names a database, including a trailing slash if there is one. Anything after a ? would be ignored. */
 function isClickHouseUrl(text: string): boolean {
   if (!/^https?:\/\/[^/?#]+(\/[^/?#]*)?$/.test(text) || !isUrl(text)) return false
   return !new URL(text).hostname.includes(',')
 }
 
-/** The most lanes, and so the most shards, of a store. */
+/** The maximum number of lanes, and so of shards, in a store. */
 export const MAX_LANES = 64
 
 /** Every setting, with its type, limits and default. docs/settings.md has the same table. */

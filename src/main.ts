@@ -91,7 +91,7 @@ async function serveByWorkers(config: Config): Promise<void> {
   const first = config.HOME_LANE ?? 0
   const env = (place: number) => ({
     ...{ WORKERS: '1', ROLE: 'api', CLICKHOUSE_URL: clickhouseUrl },
-    // Each prefers another lane, as long as there are enough.
+    // Each prefers another lane, as long as there are enough lanes.
     HOME_LANE: String((first + place - 1) % config.LANES),
   })
   const workers = new Workers({ count: config.WORKERS, env, log, metrics: () => metrics(), onFatal })

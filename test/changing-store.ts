@@ -7,7 +7,7 @@ import { Shards } from '../src/clickhouse/shards.js'
 import { type Config, loadConfig } from '../src/config.js'
 import type { Commit, IdempotencyKey, Journal, Write } from '../src/journal/journal.js'
 import type { Relocation } from '../src/journal/relocation.js'
-import { laneOf } from '../src/lanes/lane-of.js'
+import { chooseLane } from '../src/lanes/lane-of.js'
 import { checkLayout } from '../src/lanes/layout.js'
 import { openJournal, openRelocation } from '../src/lanes/open-journal.js'
 import { type Relayout, relayout } from '../src/lanes/relayout.js'
@@ -135,14 +135,14 @@ export class ChangingStore {
     const request = this.key(name)
     const stateKey = stateKeyOf('profiles', PROJECT, name)
     const isBad = this.#count % 3 === 0
-    if (laneOf(request.key, this.lanes) === lane) {
+    if (chooseLane(request.key, this.lanes) === lane) {
       const [done] = await journal.write([this.append(name, request)])
       this.#note(t, done, journal, request, null)
     } else {
       const [done] = await journal.write([this.append(name)])
       t.equal(done?.status, 'done')
     }
-    if (laneOf(stateKey, this.lanes) !== lane) return
+    if (chooseLane(stateKey, this.lanes) !== lane) return
     const change = this.key(`change of ${name}`)
     const { readAt } = await journal.readStates([stateKey], 1000)
     const [done] = await journal.write([this.commit(name, readAt, change, isBad)])
@@ -155,7 +155,7 @@ export class ChangingStore {
   }
 
   async #reserve(lane: number, journal: Journal, idempotencyKey: IdempotencyKey): Promise<void> {
-    const own = laneOf(idempotencyKey.key, this.lanes)
+    const own = chooseLane(idempotencyKey.key, this.lanes)
     const write: Write = { type: 'reserve', idempotencyKey }
     if (own === lane) await journal.write([write])
     else await this.use(own, (other) => other.write([write]))
@@ -218,7 +218,7 @@ export class ChangingStore {
       shards,
       relocate: async (lane) => kills.behindCalls(lane, await openRelocation(config, lane, log)),
       openJournal: (lane, layout) => openJournal(config, log, shards, { lane, layout }),
-      nameOf: (lane) => `lane ${lane}`,
+      nameLane: (lane) => `lane ${lane}`,
       report: (step) => kills.here(step.replace(/\d+ entries, \d+ bytes/, 'some')),
       log,
       signal: new AbortController().signal,
@@ -248,7 +248,7 @@ export class ChangingStore {
     t.strictSame(rows.map(({ event }) => event).sort(), [...this.events].sort(), 'each event is stored once')
     const journals: Journal[] = []
     for (let lane = 0; lane < this.lanes; lane++) journals.push(await this.open(lane))
-    const at = (key: string) => journals[laneOf(key, this.lanes)] as Journal
+    const at = (key: string) => journals[chooseLane(key, this.lanes)] as Journal
     try {
       for (const { request, position, journalId, stateKey } of this.accepted) {
         const journal = at(stateKey ?? request.key)
@@ -264,7 +264,7 @@ export class ChangingStore {
       for (const [stateKey, state] of this.kept) {
         for (const [lane, journal] of journals.entries()) {
           const found = (await journal.readStates([stateKey], 1000)).states[0]
-          const isHere = lane === laneOf(stateKey, this.lanes)
+          const isHere = lane === chooseLane(stateKey, this.lanes)
           if (found?.state !== (isHere ? state : undefined)) t.fail(`lane ${lane} has ${found?.state} of ${state}`)
         }
       }
@@ -281,7 +281,7 @@ export class ChangingStore {
   /** A change whose process died between reserving its key and committing it is executed when it is repeated, once. */
   async repeatReserved(t: Test): Promise<void> {
     for (const { request, stateKey } of this.reserved.splice(0)) {
-      await this.use(laneOf(stateKey, this.lanes), async (journal) => {
+      await this.use(chooseLane(stateKey, this.lanes), async (journal) => {
         const { readAt } = await journal.readStates([stateKey], 1000)
         const commit = { ...this.commit('again', readAt, request), stateKey }
         const outcomes = [...(await journal.write([commit])), ...(await journal.write([commit]))]

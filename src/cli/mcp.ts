@@ -4,7 +4,7 @@ import { toSearchParams } from '../client/export.js'
 import { QUESTION_TIMEOUT_MS } from '../client/tallyhouse.js'
 import { ApiError, type ErrorCode, STATUS_OF } from '../contract/errors.js'
 import { failureText } from '../lib/failure-text.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import type { ProjectData } from '../mcp/project-data.js'
 import { type Command, parseOptions } from './command.js'
 import { callFailure } from './first-call.js'
@@ -76,7 +76,7 @@ function asApiError(url: string, error: TallyhouseError): ApiError {
   const { code, details, retryAfterMs } = error
   const known = Object.hasOwn(STATUS_OF, code) ? (code as ErrorCode) : 'unavailable'
   const retryAfter = retryAfterMs === null ? undefined : Math.ceil(retryAfterMs / 1000)
-  return new ApiError(known, callFailure(url, error), { ...given({ details, retryAfter }), cause: error })
+  return new ApiError(known, callFailure(url, error), { ...omitUndefined({ details, retryAfter }), cause: error })
 }
 
 function parse(args: string[]) {

@@ -3,7 +3,7 @@ import { Connection } from '../client/connection.js'
 import { type LiveText, liveTexts } from '../client/live.js'
 import type { StoredEvent } from '../contract/responses.js'
 import { memberText } from '../json/texts.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { parseEventId } from '../model/event-id.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 import { parseEventOptions, readTime } from './event-options.js'
@@ -49,7 +49,7 @@ export const command: Command = {
     // The reader of the output, such as `head`, has closed it.
     io.stdout.on('error', end)
     const events = liveTexts(new Connection({ url, secretKey }), {
-      ...given({ event: values.event, distinct_id: values['distinct-id'], lastEventId: after }),
+      ...omitUndefined({ event: values.event, distinct_id: values['distinct-id'], lastEventId: after }),
       ...(from !== undefined && { from: Number(from) }),
       ...(to !== undefined && { to: Number(to) }),
       signal: stop.signal,

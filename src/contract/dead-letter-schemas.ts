@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { MAX_LETTERS } from './limits.js'
 import { Page, query } from './query-schemas.js'
 import type * as responses from './responses.js'
-import { apiKey, fieldsOf, messages, milliseconds, numbered, withFields } from './schemas.js'
+import { apiKey, defineFields, messages, milliseconds, numbered, withFields } from './schemas.js'
 
 /** The schemas of dead letters. */
 
@@ -28,7 +28,7 @@ export const ReplayBody = Type.Object(
 )
 
 const DeadLetter = Type.Object(
-  fieldsOf<responses.DeadLetter>({
+  defineFields<responses.DeadLetter>({
     id: Type.String(),
     kind: Type.Union([Type.Literal('events'), Type.Literal('rejected')]),
     reason: Type.String(),
@@ -38,10 +38,10 @@ const DeadLetter = Type.Object(
   }),
 )
 export const DeadLetterPage = withFields(
-  fieldsOf<responses.DeadLetterPage>({ dead_letters: Type.Array(DeadLetter), ...numbered }),
+  defineFields<responses.DeadLetterPage>({ dead_letters: Type.Array(DeadLetter), ...numbered }),
 )
 export const ReplayedLetters = withFields(
-  fieldsOf<responses.ReplayedLetters>({
+  defineFields<responses.ReplayedLetters>({
     replayed: Type.Integer({ description: 'How many were stored.' }),
     refused: Type.Array(Type.Object({ id: Type.String(), reason: Type.String() })),
   }),

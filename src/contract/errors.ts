@@ -26,7 +26,7 @@ export const STATUS_OF = {
 
 export type ErrorCode = keyof typeof STATUS_OF
 
-/** A share of what all projects use, by which a caller that takes too much is refused before the others are. */
+/** The part of a shared limit above which one heavy caller is refused before all others are. */
 export type LimitName =
   | 'requests'
   | 'wrong_keys'

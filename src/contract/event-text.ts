@@ -2,7 +2,7 @@ import { isName } from './limits.js'
 import { TrackBody } from './schemas.js'
 import { compileCheck } from './validation.js'
 
-/** The fields of an event before they are checked, as a row of an import names them. */
+/** The fields of an event before validation, named like the columns of an import. */
 export interface EventParts {
   event: unknown
   distinct_id: unknown
@@ -71,7 +71,7 @@ export function formatEvent({ event, distinct_id, timestamp, properties = '{}', 
   return `${names}${time}${id},"properties":${properties}}`
 }
 
-/** Characters of which a string is spelled as itself; most names have no others. */
+/** Characters that need no escaping in JSON; most names have no others. */
 const PLAIN = /^[\w $@.:/-]*$/
 
 function quoted(name: string): string {

@@ -24,9 +24,9 @@ interface Absent<Input, Parsed, Presence extends 'filled' | 'optional'> extends 
 type Filled<S extends Schema, Default = never> = Absent<Input<S>, Parsed<S> | Default, 'filled'>
 type OptionalField<S extends Schema> = Absent<Input<S>, Parsed<S>, 'optional'>
 
-/** The type of what callers may write. */
+/** The type of a request body. */
 export type Input<S extends Schema> = S['static']
-/** The type of what is read. */
+/** The type after parsing, with defaults filled in. */
 export type Parsed<S extends Schema> = S[typeof parsed]
 
 type Fields = Record<string, Schema>

@@ -1,4 +1,4 @@
-/** Filters of events, as they go over the wire. */
+/** Filters of events, as sent to the API. */
 
 export type Scalar = string | number | boolean | null
 

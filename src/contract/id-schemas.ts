@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { KEY_CLASSES } from './key-class.js'
 import { query } from './query-schemas.js'
 import type * as responses from './responses.js'
-import { fieldsOf, withFields } from './schemas.js'
+import { defineFields, withFields } from './schemas.js'
 
 /** The schemas of the calls about remembered `insert_id`s. */
 
@@ -17,10 +17,10 @@ const Kind = Type.Union(
 export const IdsQuery = query({ kind: Type.Optional(Kind) })
 
 export const RememberedIds = withFields(
-  fieldsOf<{ ids: responses.RememberedIds[] }>({
+  defineFields<{ ids: responses.RememberedIds[] }>({
     ids: Type.Array(
       Type.Object(
-        fieldsOf<responses.RememberedIds>({
+        defineFields<responses.RememberedIds>({
           kind: Kind,
           lane: Type.Integer(),
           ids: Type.Integer(),
@@ -33,4 +33,4 @@ export const RememberedIds = withFields(
   }),
 )
 
-export const ForgottenIds = withFields(fieldsOf<responses.ForgottenIds>({ forgotten: Type.Integer() }))
+export const ForgottenIds = withFields(defineFields<responses.ForgottenIds>({ forgotten: Type.Integer() }))

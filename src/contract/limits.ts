@@ -12,7 +12,7 @@ export const MAX_NAME = 255
 /** Epoch milliseconds. */
 export const MAX_TIMESTAMP = 9_999_999_999_999
 /**
- * Epoch seconds of 1990 and 2100. As milliseconds, what lies between them is some weeks of 1970, so a timestamp there is
+ * Epoch seconds of 1990 and 2100. Read as milliseconds, this range is some weeks of 1970, so a timestamp in it is
  * one in seconds by mistake.
  */
 export const LIKE_SECONDS = { from: 631_152_000, to: 4_102_444_800 }
@@ -22,7 +22,7 @@ export const MAX_PAGE = 10_000
 export const MAX_CARDS = 50
 /** Rows of an export that is taken in parts. */
 export const MAX_EXPORT = 1_000_000_000
-/** Dead letters of a page, and of a replay. */
+/** Dead letters per page and per replay. */
 export const MAX_LETTERS = 100
 /** Levels of objects and arrays in one value: the most that `MAX_PROPERTY_DEPTH` can be set to. */
 export const MAX_SCAN_DEPTH = 256

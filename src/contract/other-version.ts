@@ -2,7 +2,7 @@
 export class OtherVersionError extends Error {
   override readonly name = 'OtherVersionError'
 
-  /** @param what the data, as the subject of a sentence */
+  /** @param what names the data, as the subject of a sentence */
   constructor(what: string) {
     super(
       `${what} was made by another version of Tallyhouse. Run \`tallyhouse export --all FOLDER\` with that version, then ` +

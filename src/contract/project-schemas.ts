@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import type * as responses from './responses.js'
-import { ErasedUsers, fieldsOf, Name, withFields } from './schemas.js'
+import { defineFields, ErasedUsers, Name, withFields } from './schemas.js'
 
 /** The schemas of calls about a project as a whole. */
 
@@ -9,9 +9,9 @@ export const ProjectParams = Type.Object({ project: Name })
 const { unreadable_dead_letters, gone_at, purge_error } = ErasedUsers.properties
 
 export const ProjectErased = withFields(
-  fieldsOf<responses.ProjectErased>({
+  defineFields<responses.ProjectErased>({
     erased: Type.Object(
-      fieldsOf<responses.ErasedProject>({
+      defineFields<responses.ErasedProject>({
         events: Type.Integer(),
         sessions: Type.Integer(),
         profiles: Type.Integer(),
@@ -28,7 +28,7 @@ export const ProjectErased = withFields(
 )
 
 export const KeyDescription = withFields(
-  fieldsOf<responses.DescribedKey>({
+  defineFields<responses.DescribedKey>({
     key: Type.Object({
       kind: Type.Union([Type.Literal('secret'), Type.Literal('read')]),
       project: Type.String(),

@@ -44,7 +44,7 @@ const eventFilter = {
   to: time('Only events whose `timestamp` is before this: milliseconds since 1970.'),
 }
 
-/** Of a batch of events. Others are ignored, as fields of a body are. */
+/** For a batch of events. Unknown parameters are ignored, like unknown fields of a body. */
 export const BatchQuery = Type.Object({
   stored_before: time(
     'Skips events if an event of the same user with the same `insert_id` was stored before this time (milliseconds since ' +
@@ -168,7 +168,7 @@ export const ValuesQuery = query({
 /** For reads without parameters. */
 export const NoQuery = query({})
 
-/** Other parameters are ignored, as balancers and probes send some. */
+/** Unknown parameters are ignored, because load balancers and probes send some. */
 export const ReadyQuery = Type.Object({
   partial: Type.Optional(
     Type.Union([Type.Literal('true'), Type.Literal('false')], {

@@ -1,5 +1,5 @@
 /**
- * The shapes of responses. They are interfaces, and not derived from the schemas, as the published
+ * The shapes of responses. They are interfaces, not derived from the schemas, because the published
  * clients must not depend on TypeBox. `schemas.ts` has a schema for each, which the compiler
  * checks against it.
  */
@@ -41,7 +41,7 @@ export interface Session<P = Properties> {
   ended_at: number | null
 }
 
-/** A page that is asked for by its number. */
+/** A page selected by number. */
 interface NumberedPage {
   page: number
   limit: number
@@ -53,7 +53,7 @@ export interface EventPage extends NumberedPage {
   events: StoredEvent[]
   /** the cursor of the next page; null after the last one */
   next: string | null
-  /** accepted events that are missing, as the store has not caught up with them */
+  /** accepted events that are missing because the store has not caught up with them */
   pending: number
 }
 
@@ -62,7 +62,7 @@ export interface UserPage extends NumberedPage {
 }
 
 export interface UserAliases {
-  /** the user's, whichever of its names was asked for */
+  /** the user's canonical id, even if the request used another of its names */
   distinct_id: string
   /** at most 1000 */
   aliases: string[]
@@ -88,7 +88,7 @@ export interface ErasedUser {
 export interface ErasedUsers {
   /** in the order of the request */
   erased: ErasedUser[]
-  /** dead letters that name one of the users but cannot be read; they are left as they are */
+  /** dead letters that name one of the users but cannot be read; they are left unchanged */
   unreadable_dead_letters: number
   /** when the data had left the disk, in epoch milliseconds; null if it is still there */
   gone_at: number | null
@@ -191,7 +191,7 @@ export interface SavedQuestion {
   name: string
   /** as it was sent */
   question: QuestionInput
-  /** how it is drawn, as it was sent; null if that was not said */
+  /** how it is drawn, exactly as sent; null if not given */
   display: Properties | null
   /** higher with each change */
   revision: number

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { MAX_CARDS } from './limits.js'
 import type { QuestionInput } from './questions.js'
 import type * as responses from './responses.js'
-import { anyProperties, apiKey, fieldsOf, messages, milliseconds, Name, optional, withFields } from './schemas.js'
+import { anyProperties, apiKey, defineFields, messages, milliseconds, Name, optional, withFields } from './schemas.js'
 
 /** The schemas of saved questions and boards. */
 
@@ -58,14 +58,14 @@ const savedFields = {
 const displayOrNull = Type.Union([anyProperties(), Type.Null()])
 const anyQuestion = <T>() => Type.Unsafe<T>(Type.Object({}, { additionalProperties: true }))
 const SavedQuestion = Type.Object(
-  fieldsOf<responses.SavedQuestion>({
+  defineFields<responses.SavedQuestion>({
     ...savedFields,
     question: anyQuestion<QuestionInput>(),
     display: displayOrNull,
   }),
 )
 const BoardCard = Type.Object(
-  fieldsOf<responses.BoardCard>({
+  defineFields<responses.BoardCard>({
     id: Type.String(),
     name: Type.String(),
     question: anyQuestion<responses.BoardCard['question']>(),
@@ -75,12 +75,15 @@ const BoardCard = Type.Object(
   }),
 )
 const BoardSummary = Type.Object(
-  fieldsOf<responses.BoardSummary>({ ...savedFields, count: Type.Integer({ description: 'How many cards it has.' }) }),
+  defineFields<responses.BoardSummary>({
+    ...savedFields,
+    count: Type.Integer({ description: 'How many cards it has.' }),
+  }),
 )
 export const SavedQuestions = withFields({ questions: Type.Array(SavedQuestion) })
 export const OneSavedQuestion = withFields({ question: SavedQuestion })
 export const Boards = withFields({ boards: Type.Array(BoardSummary) })
 export const OneBoard = withFields({
-  board: Type.Object(fieldsOf<responses.Board>({ ...savedFields, cards: Type.Array(BoardCard) })),
+  board: Type.Object(defineFields<responses.Board>({ ...savedFields, cards: Type.Array(BoardCard) })),
 })
 export const Saved = withFields({ revision: Type.Integer() })

@@ -264,7 +264,7 @@ export const Accepted = withFields({
  */
 type FieldsOf<T> = { [Name in keyof T]: TSchema & { static: T[Name] } }
 
-export const fieldsOf = <T>(fields: FieldsOf<T>) => fields
+export const defineFields = <T>(fields: FieldsOf<T>) => fields
 export const milliseconds = Type.Number({ description: 'Milliseconds since 1970.' })
 export const anyProperties = (description?: string) =>
   Type.Unsafe<responses.Properties>(
@@ -272,7 +272,7 @@ export const anyProperties = (description?: string) =>
   )
 
 const StoredEvent = Type.Object(
-  fieldsOf<responses.StoredEvent>({
+  defineFields<responses.StoredEvent>({
     eventId: Type.String({ format: 'uuid' }),
     event: Type.String(),
     distinct_id: Type.String(),
@@ -282,7 +282,7 @@ const StoredEvent = Type.Object(
   }),
 )
 const User = Type.Object(
-  fieldsOf<responses.User>({
+  defineFields<responses.User>({
     distinct_id: Type.String(),
     properties: anyProperties(),
     created_at: milliseconds,
@@ -290,7 +290,7 @@ const User = Type.Object(
   }),
 )
 const Session = Type.Object(
-  fieldsOf<responses.Session>({
+  defineFields<responses.Session>({
     session_id: Type.String(),
     distinct_id: Type.String(),
     state: Type.Union([Type.Literal('active'), Type.Literal('completed')]),
@@ -302,7 +302,7 @@ const Session = Type.Object(
   }),
 )
 const ErasedUser = Type.Object(
-  fieldsOf<responses.ErasedUser>({
+  defineFields<responses.ErasedUser>({
     distinct_id: Type.String(),
     profile: Type.Boolean({ description: 'Whether there was a profile.' }),
     events: Type.Integer(),
@@ -314,7 +314,7 @@ export const numbered = { page: Type.Integer(), limit: Type.Integer(), hasMore: 
 
 export const OneEvent = withFields({ event: StoredEvent })
 export const EventPage = withFields(
-  fieldsOf<responses.EventPage>({
+  defineFields<responses.EventPage>({
     events: Type.Array(StoredEvent),
     ...numbered,
     next: Type.Union([Type.String(), Type.Null()]),
@@ -325,9 +325,9 @@ const sampled = Type.Integer({
   description:
     'How many events were looked at: the newest, at most 20 000; for the first list of a large project, at most 1000.',
 })
-const shareOf = (what: string) => Type.Number({ minimum: 0, maximum: 1, description: `${what}, from 0 to 1.` })
+const shareField = (what: string) => Type.Number({ minimum: 0, maximum: 1, description: `${what}, from 0 to 1.` })
 const EventName = Type.Object(
-  fieldsOf<responses.EventName>({
+  defineFields<responses.EventName>({
     event: Type.String(),
     count: Type.Integer(),
     first_seen: milliseconds,
@@ -335,44 +335,46 @@ const EventName = Type.Object(
   }),
 )
 const PropertyName = Type.Object(
-  fieldsOf<responses.PropertyName>({
+  defineFields<responses.PropertyName>({
     property: Type.String(),
-    share: shareOf('Share of the events that have it'),
+    share: shareField('Share of the events that have it'),
     types: Type.Array(
       Type.Object({
         type: Type.Union(responses.PROPERTY_TYPES.map((type) => Type.Literal(type))),
-        share: shareOf('Share of its values that are of this type'),
+        share: shareField('Share of its values that are of this type'),
       }),
     ),
     examples: Type.Array(Type.Unknown(), { maxItems: 5 }),
   }),
 )
 export const EventNames = withFields(
-  fieldsOf<responses.EventNames>({ events: Type.Array(EventName), pending: Type.Integer() }),
+  defineFields<responses.EventNames>({ events: Type.Array(EventName), pending: Type.Integer() }),
 )
 export const PropertyNames = withFields(
-  fieldsOf<responses.PropertyNames>({ properties: Type.Array(PropertyName), sampled, pending: Type.Integer() }),
+  defineFields<responses.PropertyNames>({ properties: Type.Array(PropertyName), sampled, pending: Type.Integer() }),
 )
 export const FieldValues = withFields(
-  fieldsOf<responses.FieldValues>({
+  defineFields<responses.FieldValues>({
     values: Type.Array(Type.Object({ value: Type.Unknown(), count: Type.Integer() })),
     sampled,
     pending: Type.Integer(),
   }),
 )
 export const OneUser = withFields({ user: User })
-export const UserPage = withFields(fieldsOf<responses.UserPage>({ users: Type.Array(User), ...numbered }))
+export const UserPage = withFields(defineFields<responses.UserPage>({ users: Type.Array(User), ...numbered }))
 export const UserAliases = withFields(
-  fieldsOf<responses.UserAliases>({
+  defineFields<responses.UserAliases>({
     distinct_id: Type.String({ description: 'The user’s own, even if an alias was requested.' }),
     aliases: Type.Array(Type.String(), { maxItems: 1000 }),
     hasMore: Type.Boolean(),
   }),
 )
 export const OneSession = withFields({ session: Session })
-export const SessionPage = withFields(fieldsOf<responses.SessionPage>({ sessions: Type.Array(Session), ...numbered }))
+export const SessionPage = withFields(
+  defineFields<responses.SessionPage>({ sessions: Type.Array(Session), ...numbered }),
+)
 export const ErasedUsers = withFields(
-  fieldsOf<responses.ErasedUsers>({
+  defineFields<responses.ErasedUsers>({
     erased: Type.Array(ErasedUser),
     unreadable_dead_letters: Type.Integer({
       description: 'Dead letters that name one of them but cannot be read; they are left as they are.',

@@ -29,12 +29,12 @@ function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiErro
     if (error.type === ValueErrorType.ArrayMaxItems && error.path === '/events') {
       return tooManyEvents()
     }
-    const place = placeOf(error.path)
+    const place = toFaultKey(error.path)
     if (!details.has(place)) details.set(place, { path: error.path, message: message(error) })
     if (details.size === MAX_DETAILS) break
   }
   for (const detail of tooDeep) {
-    const place = placeOf(detail.path)
+    const place = toFaultKey(detail.path)
     if (details.size < MAX_DETAILS && !details.has(place)) details.set(place, detail)
   }
   const [first] = details.values()
@@ -49,17 +49,17 @@ export function tooManyEvents(): ApiError {
 }
 
 /** Only the first fault of an event is reported, so that the details can name a hundred events. */
-function placeOf(path: string): string {
+function toFaultKey(path: string): string {
   return /^\/events\/\d+/.exec(path)?.[0] ?? path
 }
 
 function message({ type, value, schema, message }: ValueError): string {
-  if (type === ValueErrorType.ObjectAdditionalProperties) return `is unknown: ${parametersOf(schema)}`
+  if (type === ValueErrorType.ObjectAdditionalProperties) return `is unknown: ${describeParameters(schema)}`
   if (type === ValueErrorType.ObjectRequiredProperty || value === undefined) return `is required and ${schema.message}`
   return typeof schema.message === 'string' ? schema.message : message
 }
 
-function parametersOf({ properties }: TSchema): string {
+function describeParameters({ properties }: TSchema): string {
   const names = Object.keys(properties)
   return names.length === 0 ? 'this call takes no parameters' : `this call takes ${names.join(', ')}`
 }

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
-import { inTime } from '../lib/in-time.js'
+import { withTimeout } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
 import { describeLedger, type ProjectLedger, readLedger } from './ledger.js'
 import { WHAT_TO_DO } from './loss.js'
@@ -58,7 +58,7 @@ export class LedgerWatch {
 
   async close(): Promise<void> {
     this.#stop.abort()
-    await inTime(this.#running ?? Promise.resolve(), CLOSE_LIMIT_MS).catch(() => undefined)
+    await withTimeout(this.#running ?? Promise.resolve(), CLOSE_LIMIT_MS).catch(() => undefined)
   }
 
   async #watch(): Promise<void> {

@@ -7,7 +7,7 @@ import {
   unreadablePart,
 } from '../clickhouse/errors.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
-import { inTime } from '../lib/in-time.js'
+import { withTimeout } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
 import { checkPart, partsToCheck } from '../store/check-parts.js'
 import type { KnownPart } from '../store/part-notes.js'
@@ -105,7 +105,7 @@ export class PartsWatch {
     this.#stored = stored
     const first = this.#lookAtAll()
     this.#running = first.then(() => this.#watch())
-    await inTime(first, START_LIMIT_MS).catch(() => undefined)
+    await withTimeout(first, START_LIMIT_MS).catch(() => undefined)
   }
 
   /** A part that is in use and damaged, if there is one: reads of it fail, or take too long. */
@@ -168,9 +168,9 @@ export class PartsWatch {
 
   async close(): Promise<void> {
     this.#stop.abort()
-    await inTime(this.#running ?? Promise.resolve(), CLOSE_LIMIT_MS).catch(() => undefined)
+    await withTimeout(this.#running ?? Promise.resolve(), CLOSE_LIMIT_MS).catch(() => undefined)
     // Whether anything was stored or not: what was edited and deleted since the last look makes parts, too.
-    if (this.#options.isNoting) await inTime(this.#noteAll(), CLOSE_LIMIT_MS).catch(() => undefined)
+    if (this.#options.isNoting) await withTimeout(this.#noteAll(), CLOSE_LIMIT_MS).catch(() => undefined)
   }
 
   async #watch(): Promise<void> {
@@ -222,7 +222,7 @@ export class PartsWatch {
   /** One shard that does not respond does not stop the others; it keeps what was known of it. */
   async #onEach(act: (watched: Watched) => Promise<void>): Promise<void> {
     const stored = this.#stored()
-    const results = await Promise.allSettled(this.#shards.map((watched) => inTime(act(watched), LIMIT_MS)))
+    const results = await Promise.allSettled(this.#shards.map((watched) => withTimeout(act(watched), LIMIT_MS)))
     if (results.every(({ status }) => status === 'fulfilled')) this.#storedAtNote = stored
     for (const [i, result] of results.entries()) {
       if (result.status === 'rejected') this.#warn(this.#shards[i]?.shard.name ?? '', result.reason)

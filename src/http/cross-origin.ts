@@ -4,13 +4,13 @@ import { type Access, ALLOWED } from '../keys/keys.js'
 // Not @fastify/cors: its options depend on the request here, and it copies them for each, which took 4 % of the CPU time of
 // an event.
 
-/** What pages of other origins get. */
+/** What pages of other origins may do. */
 interface PageRules {
-  /** the origin that is named in an answer; null: the page may not read it */
+  /** the origin to allow in the response; null: the page may not read it */
   allowed(origin: string | undefined): string | null
-  /** of each answer to a page */
+  /** headers of each response to a page */
   headers: Record<string, string>
-  /** of the answer to a preflight request */
+  /** headers of the response to a preflight request */
   preflight: Record<string, string>
   /** whether a request is one that pages may make */
   isOpen(request: FastifyRequest): boolean
@@ -49,8 +49,8 @@ export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
 const PREFLIGHT_AGE = '7200'
 
 /**
- * Lets pages of any origin call the routes of a scope with whatever headers they add. Some SDKs send with credentials,
- * for which the origin has to be named; there are no cookies, so they open nothing.
+ * Lets pages of any origin call the routes of a scope with any headers. Some SDKs send credentials,
+ * which requires naming the origin; there are no cookies, so they give no access.
  */
 export function allowAnyPage(scope: FastifyInstance): void {
   answerPages(scope, {

@@ -49,7 +49,10 @@ const LEAVES_BODY: ReadonlySet<ErrorCode> = new Set([
   'rate_limited',
 ])
 
-/** Where a lane or a shard is. A public key is in every browser, so who has no other one learns the number alone. */
+/**
+ * The address of a lane or a shard. Public keys are in every browser, so only a secret key may see it; others get the
+ * number.
+ */
 const PLACES = /\b((?:lane|shard) \d+) \([^()]*\)/gi
 
 /** Errors of Node's HTTP server; each of them closes the connection. */
@@ -80,7 +83,7 @@ export function handleErrors(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
 }
 
-/** Answers with an error once it is due: see RefusalPace. */
+/** Sends an error once it is due: see RefusalPace. */
 export function whenDue<T>(error: Error, request: FastifyRequest, answer: () => T): T | Promise<T> {
   const due = untilDue(request, error)
   return due ? due.then(answer) : answer()
@@ -113,19 +116,19 @@ export function noteFailure(request: FastifyRequest, known: ApiError, error: Err
   countLimit(request, known)
 }
 
-/** What of an error's message the owner of the request's key may read. */
+/** The error message that the sender may read. */
 export function messageFor({ keyKind }: FastifyRequest, message: string): string {
   return keyKind === 'secret' ? message : message.replace(PLACES, '$1')
 }
 
-/** Responds to a request whose URL and headers are longer than its call has a use for. */
+/** Sends 431 for a URL and headers over the limit of this route. */
 export function refuseLongHead(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const error = new ApiError('invalid_request', 'The URL and the headers are over 16 KiB. Make them shorter.')
   noteFailure(request, error, error)
   return reply.code(431).header('connection', 'close').send(shape(error))
 }
 
-/** Responds to what the HTTP parser refuses, before there is a request. */
+/** Responds to requests that the HTTP parser rejects. */
 export function refuseMalformedRequest(error: NodeJS.ErrnoException, socket: Socket, log: RequestLog): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
@@ -149,7 +152,7 @@ function shape({ message, code, details }: ApiError): object {
   return { status: 0, error: message, code, ...(details && { details }) }
 }
 
-/** Says when a client may try again, if it may, and which limit it has met. */
+/** Adds when a client may retry, if it may, and which limit it has hit. */
 export function retryHeaders({ retryAfter, quota, status }: ApiError): Record<string, string> {
   const seconds = retryAfter ?? (status === 503 ? RETRY_AFTER_SECONDS : undefined)
   return {
@@ -182,7 +185,7 @@ export function asApiError(
   damagedPart: () => UnreadablePart | null = () => null,
 ): ApiError {
   const source = error instanceof ApiError ? error.cause : error
-  // What takes too long while a part is damaged is most likely the attempt to read that.
+  // A timeout while a part is damaged most likely comes from reading that part.
   const damaged = unreadablePart(source) ?? (isTimeout(source) ? damagedPart() : null)
   if (damaged) return storeDamaged(damaged, error)
   if (error instanceof ApiError) return error

@@ -2,16 +2,16 @@ import type { TSchema } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { BatchBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
 import { MAX_WARNINGS, pointerPart, type Warning } from '../contract/warning.js'
-import { nearestOf } from '../lib/nearest.js'
+import { createNearestFinder } from '../lib/nearest.js'
 import { type OtherField, otherFieldsOf } from '../model/other-fields.js'
 import { ScannedBody } from '../model/scanned-body.js'
 
-/** Of a batch with unknown fields, so much is looked at. They are usually in the first events. */
+/** How much of a batch with unknown fields is searched. They are usually in the first events. */
 const LIMITS = { fields: MAX_WARNINGS, events: 100, bytes: 1024 * 1024 }
-/** Of the name of a field, in characters: as much as a name of the contract may have. */
+/** Characters of a field's name that are shown: the longest name in the contract. */
 const MAX_SHOWN = 255
 
-/** The fields of an object, and what to say of others. */
+/** The fields of an object, and what to say about others. */
 interface Known {
   names: ReadonlySet<string>
   /** what clients of other services call them, in lower case and without punctuation */
@@ -69,22 +69,22 @@ const PROFILE = known(ProfileBody, {
   },
 })
 
-/** What an event may have without a mistake: its id in an export, and its key where it was sent by itself before. */
+/** Fields that an event may have without a warning: its id from an export, and the key from a single-event body. */
 const IGNORED = new Set(['eventId', 'apiKey'])
 
-/** The member `warnings` of a response; nothing if there are none, so that a response without them stays as it was. */
+/** The member `warnings` of a response; nothing if there are none, so that the response does not change. */
 export function withWarnings(warnings: Warning[]): { warnings?: Warning[] } {
   return warnings.length > 0 ? { warnings } : {}
 }
 
 /** Warns of the fields of a body that `/users/identify` ignores. */
 export function identifyWarnings({ body, key }: FastifyRequest): Warning[] {
-  return warningsOf(fieldsOf(body as object, null, IDENTIFY.names), key, () => IDENTIFY)
+  return formatWarnings(listUnknownFields(body as object, null, IDENTIFY.names), key, () => IDENTIFY)
 }
 
 /** Warns of the fields of a body that `/users/profile` ignores. */
 export function profileWarnings({ body, key }: FastifyRequest): Warning[] {
-  return warningsOf(fieldsOf(body as object, null, PROFILE.names), key, () => PROFILE)
+  return formatWarnings(listUnknownFields(body as object, null, PROFILE.names), key, () => PROFILE)
 }
 
 /**
@@ -93,22 +93,22 @@ export function profileWarnings({ body, key }: FastifyRequest): Warning[] {
  */
 export function batchWarnings({ body, key, rawBody }: FastifyRequest): Warning[] {
   const knownAt = ({ event }: Pick<OtherField, 'event'>) => (event === null ? BATCH : EVENT)
-  if (!(body instanceof ScannedBody)) return warningsOf(fieldsInBatch(body as { events: object[] }), key, knownAt)
+  if (!(body instanceof ScannedBody)) return formatWarnings(fieldsInBatch(body as { events: object[] }), key, knownAt)
   if (!body.hasOthers) return []
   const isKnown = (field: OtherField) => isIgnored(field) || knownAt(field).names.has(field.name)
-  return warningsOf(otherFieldsOf(rawBody, isKnown, LIMITS), key, knownAt)
+  return formatWarnings(otherFieldsOf(rawBody, isKnown, LIMITS), key, knownAt)
 }
 
 function fieldsInBatch(body: { events: object[] }): OtherField[] {
-  const found = fieldsOf(body, null, BATCH.names)
+  const found = listUnknownFields(body, null, BATCH.names)
   for (const [index, event] of body.events.entries()) {
     if (found.length >= LIMITS.fields) break
-    found.push(...fieldsOf(event, index, EVENT.names))
+    found.push(...listUnknownFields(event, index, EVENT.names))
   }
   return found
 }
 
-function fieldsOf(body: object, event: number | null, names: ReadonlySet<string>): OtherField[] {
+function listUnknownFields(body: object, event: number | null, names: ReadonlySet<string>): OtherField[] {
   return Object.entries(body)
     .filter(([name, value]) => value !== null && !names.has(name))
     .map(([name]) => ({ event, name }))
@@ -120,21 +120,25 @@ function isIgnored({ event, name }: OtherField): boolean {
 }
 
 /** @param key of the request, which no response repeats */
-function warningsOf(fields: OtherField[], key: string | undefined, knownAt: (field: OtherField) => Known): Warning[] {
+function formatWarnings(
+  fields: OtherField[],
+  key: string | undefined,
+  knownAt: (field: OtherField) => Known,
+): Warning[] {
   return fields
     .filter(({ name }) => key === undefined || !name.includes(key))
     .slice(0, MAX_WARNINGS)
     .map((field) => {
       const { synonyms, nearest, advice } = knownAt(field)
       const shown = shortened(field.name)
-      const plain = plainOf(shown)
+      const plain = normalizeName(shown)
       const meant = Object.hasOwn(synonyms, plain) ? synonyms[plain] : nearest(shown)
       const path = `${field.event === null ? '' : `/events/${field.event}`}/${pointerPart(shown)}`
       return { path, message: `The field ${shown} is ignored. ${meant ? `Did you mean ${meant}?` : advice}` }
     })
 }
 
-function plainOf(name: string): string {
+function normalizeName(name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9]/g, '')
 }
 
@@ -146,7 +150,7 @@ function shortened(name: string): string {
 
 function known(schema: TSchema, more: Pick<Known, 'synonyms' | 'advice'>): Known {
   const names = Object.keys(schema.properties)
-  return { names: new Set(names), nearest: nearestOf(names), ...more }
+  return { names: new Set(names), nearest: createNearestFinder(names), ...more }
 }
 
 function synonyms(meant: string, ...names: string[]): Record<string, string> {

@@ -8,7 +8,7 @@ declare module 'fastify' {
   }
 }
 
-/** The most combinations that are counted apart; those of further projects count for none. */
+/** Maximum number of counted combinations; refusals of further projects are counted without a project. */
 const MAX_COUNTS = 1000
 
 /** How often requests of one project and kind of key were refused by a limit. */
@@ -21,8 +21,8 @@ export interface LimitCount {
 }
 
 /**
- * Counts what limits refuse, by whom they refused: who has met one is the first question of an operator. Projects are made
- * by operators, so they are few; all the same, the counts are bounded.
+ * Counts refusals by limit and caller: an operator first asks who has hit a limit. Operators create the projects,
+ * so there are few, but the counts are bounded anyway.
  */
 export class LimitCounts {
   readonly #counts = new Map<string, LimitCount>()
@@ -40,7 +40,7 @@ export class LimitCounts {
   }
 }
 
-/** Counts a request that an error refuses, if a limit was met. Whatever answers with an error calls this, once. */
+/** Counts a request that was refused by a limit. Everything that responds with an error calls this once. */
 export function countLimit(request: FastifyRequest, { limit }: ApiError): void {
   if (limit !== undefined) request.server.limitCounts.add(limit, request)
 }

@@ -13,7 +13,7 @@ const PROMPT = 100
 const SECOND_MS = 1_000
 
 /**
- * Delays the answers to whoever keeps sending what a limit refuses. A refusal costs the service more than its request costs
+ * Delays the answers to a sender that keeps exceeding a limit. A refusal costs the service more than its request costs
  * the sender: without a delay, eight connections got 12 000 of them a second, and the event loop had no time for others.
  */
 export class RefusalPace {
@@ -29,7 +29,7 @@ export class RefusalPace {
   delay(owner: string): number {
     const now = this.#now()
     const wait = this.#buckets.wait(owner, now)
-    // Those that wait for a second are debt enough: more would outlast the flood.
+    // Refusals that wait for a second are debt enough: more would outlast the flood.
     if (wait >= SECOND_MS) return SECOND_MS
     this.#buckets.spend(owner, 1, now)
     return wait

@@ -2,8 +2,8 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 
 /**
- * Aborted when the client closes the connection before the response is complete. `request.signal` says so only of requests
- * without a body: that of others aborts with the end of it, or never.
+ * Aborted when the client disconnects before the response is complete. `request.signal` does that only for requests
+ * without a body: with one, it aborts at the end of the body, or never.
  */
 export function hangUpSignal({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController()
@@ -15,7 +15,7 @@ export function hangUpSignal({ raw }: FastifyReply): AbortSignal {
 }
 
 /**
- * Responds to a HEAD whose GET is a stream of unknown length. Without a payload, Fastify would say that the length is 0; it
+ * Responds to a HEAD whose GET is a stream of unknown length. Without a payload, Fastify would send length 0; it
  * may only be left out (RFC 9110, 8.6).
  */
 export function sendHeadOnly(reply: FastifyReply): FastifyReply {

@@ -25,7 +25,7 @@ const UNKNOWN: Sender = { projectId: '', keyId: '' }
 
 /**
  * Gives each request an id, which the response returns, and logs the requests that were refused or
- * failed, as many as `LogLimit` allows. No line contains a key (only its id), a body, or a URL,
+ * failed, within the limits of `LogLimit`. No line contains a key (only its id), a body, or a URL,
  * which may contain either. A successful request logs and allocates nothing.
  */
 export class RequestLog extends LogController {
@@ -33,7 +33,7 @@ export class RequestLog extends LogController {
   /** tells processes and restarts apart */
   readonly #prefix = randomBytes(5).toString('hex')
   #count = 0
-  /** two, so that refusals hide no failure */
+  /** separate limits, so a flood of refusals cannot suppress failures */
   readonly #refused: LogLimit
   readonly #failed: LogLimit
 
@@ -45,7 +45,7 @@ export class RequestLog extends LogController {
   }
 
   /** @returns the client's own id if it is acceptable, otherwise a new one */
-  idOf(raw: IncomingMessage): string {
+  chooseId(raw: IncomingMessage): string {
     const given = raw.headers[REQUEST_ID]
     return typeof given === 'string' && ACCEPTED_ID.test(given) ? given : this.newId()
   }
@@ -66,7 +66,7 @@ export class RequestLog extends LogController {
     })
   }
 
-  /** Logs a response before it is sent. Call it only for a response that passes no hook. */
+  /** Logs a response before it is sent. Call it only for responses that run no hook. */
   conclude(request: FastifyRequest, reply: FastifyReply): void {
     reply.header(REQUEST_ID, request.id)
     // A client that has disconnected gets no response, and what its disconnect interrupted is not
@@ -75,7 +75,7 @@ export class RequestLog extends LogController {
     if (status < 400 || reply.raw.destroyed) return
     const code = request.failure?.code
     const limit = status < 500 ? this.#refused : this.#failed
-    // Nothing is decorated of a request whose URL the router cannot parse.
+    // A request whose URL the router cannot parse has no decorations.
     if (!limit.allows(request.keyId ? request : UNKNOWN, code ?? String(status))) return
     const line = { ...describeRequest(request), status, code }
     if (status < 500) this.#log.info(line, 'the request was refused')
@@ -114,7 +114,7 @@ function describeLeftOut({ count, codes, ...sender }: LeftOut): object {
 const MAX_LINES = 100
 const WINDOW_MS = 10_000
 
-/** Whose requests they are: of one key, or of all that came without a known one; both texts are empty then. */
+/** The sender: one key, or all requests without a known key together (both fields empty). */
 export interface Sender {
   projectId: string
   keyId: string
@@ -123,19 +123,20 @@ export interface Sender {
 interface Count {
   sender: Sender
   lines: number
-  /** lines that were left out, by code */
+  /** omitted lines, by code */
   left: Map<string, number>
 }
 
-/** What was left out of the log in a window. */
+/** What was omitted from the log in a window. */
 export interface LeftOut extends Sender {
   count: number
   codes: Record<string, number>
 }
 
 /**
- * Limits the lines that the log gets about requests, for each sender: anybody who reaches the service can send requests that
- * are refused, and a line for each would fill the disk. What is left out is counted and reported at the end of the window.
+ * Limits the log lines about requests for each sender: any client that reaches the service can send requests that
+ * are refused, and a line for each would fill the disk. Omitted lines are counted and reported at the end of the
+ * window.
  */
 export class LogLimit {
   readonly #report: (left: LeftOut) => void
@@ -161,7 +162,7 @@ export class LogLimit {
     return false
   }
 
-  /** Ends the window, and reports what was left out. */
+  /** Ends the window, and reports what was omitted. */
   end(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined

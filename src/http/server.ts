@@ -53,14 +53,14 @@ export function openServer(
   hosts: ReadonlyMap<string, VendorPrefix> = new Map(),
 ): OpenServer {
   const requestLog = new RequestLog(log)
-  const urlOf = routeByHost(hosts)
+  const rewriteUrl = routeByHost(hosts)
   const { http, ...timeouts } = serverLimits(clientLimits)
   const server: FastifyInstance = Fastify({
     // With a logger, Fastify would create a child logger and two listeners per request. RequestLog
     // logs the failures.
     logger: false,
     logController: requestLog,
-    genReqId: (raw) => requestLog.idOf(raw),
+    genReqId: (raw) => requestLog.chooseId(raw),
     bodyLimit: settings.BODY_LIMIT,
     trustProxy: settings.TRUST_PROXY ?? false,
     // A user ID in a path may have 255 characters, each escaped as up to 12 bytes.
@@ -69,7 +69,7 @@ export function openServer(
     ...timeouts,
     // Node would refuse a request without the header itself, with an error of another shape.
     http: { ...http, requireHostHeader: false, maxHeaderSize: MAX_PARSED_HEAD },
-    rewriteUrl: hosts.size > 0 ? (request) => routedUrl({ url: urlOf(request) }) : routedUrl,
+    rewriteUrl: hosts.size > 0 ? (request) => routedUrl({ url: rewriteUrl(request) }) : routedUrl,
     // Requests that arrive while the server closes are served like any other.
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => {
@@ -113,7 +113,7 @@ export function openServer(
   return { server, requests, limitCounts, closing }
 }
 
-/** As MAX_CONNECTIONS says, if the process may have as many files open; a warning says so if not. */
+/** MAX_CONNECTIONS, or less with a warning if the process may not open that many files. */
 function maxConnections({ MAX_CONNECTIONS: wanted }: ServerSettings, log: FastifyBaseLogger): number {
   const openFiles = openFilesLimit()
   const max = connectionsWithin(wanted, openFiles)

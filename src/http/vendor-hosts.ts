@@ -7,7 +7,7 @@ const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/i
 const PORT = /:\d*$/
 
 /**
- * For clients that drop the path of the address that they are given: on these hosts, the paths of a vendor are at the root.
+ * For clients that drop the path of the configured address: on these hosts, a vendor's paths are at the root.
  * @param prefixes by the names of the hosts, in lower case
  * @returns the URL by which a request is routed
  */
@@ -17,15 +17,15 @@ export function routeByHost(
   return ({ url = '/', headers, rawHeaders }) => {
     const [, authority, path = ''] = ABSOLUTE.exec(url) ?? []
     const host = authority ?? (isHostUnique(rawHeaders) ? headers.host : undefined)
-    const prefix = host === undefined ? undefined : prefixes.get(nameOf(host))
+    const prefix = host === undefined ? undefined : prefixes.get(parseHostName(host))
     const target = authority === undefined ? url : path.startsWith('/') ? path : `/${path}`
     if (prefix === undefined || !target.startsWith('/') || OF_EVERY_HOST.test(target)) return url
-    // An SDK may have been told the prefix as well.
+    // The SDK may also be configured with the prefix.
     return isBelow(target, prefix) ? target : prefix + target
   }
 }
 
-/** A request that names several hosts is one for none of them. */
+/** A request that names several hosts matches none of them. */
 function isHostUnique(rawHeaders: readonly string[]): boolean {
   let count = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -35,7 +35,7 @@ function isHostUnique(rawHeaders: readonly string[]): boolean {
 }
 
 /** Without user, port and the dot of a fully qualified name. */
-function nameOf(authority: string): string {
+function parseHostName(authority: string): string {
   const host = authority.slice(authority.lastIndexOf('@') + 1)
   return host.replace(PORT, '').replace(/\.$/, '').toLowerCase()
 }

@@ -22,7 +22,7 @@ export interface WholeBatch extends AppendOptions {
 /**
  * Appends those events of a batch that were not stored before a time, epoch ms, by their `insert_id`s. With the same time,
  * a repetition of the request appends the same ones.
- * @returns as `appendBatch`, and how many were stored before
+ * @returns the same as `appendBatch`, and how many were stored before
  */
 export async function appendNew(
   { commits, known, buffers }: AppendNewParts,

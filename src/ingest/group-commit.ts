@@ -3,19 +3,19 @@ import { msUntilNextBucket } from '../journal/idempotency-memory.js'
 import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
 import { journalFull, shareFull } from '../journal/shares.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { InsertIds } from '../model/identified-events.js'
 import { laterOf, type Position, START } from '../model/position.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { Gathering } from './gathering.js'
 import { LaneBudget, QueueBudget } from './queue-budget.js'
-import { asRefusedWrite, type RefusalCode, refusalOf } from './refused-writes.js'
+import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-writes.js'
 
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
 
-/** How long a write may be in flight before what waits behind it goes to other lanes. */
+/** How long a write may be in flight before the queue goes to other lanes. */
 const SLOW_WRITE_MS = 1_000
 const WATCH_MS = 250
 
@@ -25,16 +25,16 @@ const REFUSALS = {
   overloaded: 'Too many requests are waiting to be stored. Try again in a moment.',
 }
 
-/** What a reservation counts in the queue, about as much as it takes in the journal. */
+/** Bytes that a reservation counts in the queue, about as much as it takes in the journal. */
 const RESERVE_BYTES = 100
 
 export interface AppendOptions {
   idempotencyKey?: IdempotencyKey | undefined
-  /** of the events; null if none has one */
+  /** insert_ids of the events; null if none has one */
   insertIds?: InsertIds | null
 }
 
-/** What became of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
+/** The result of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
 export type Committed = { status: 'done' | 'conflict' } | { status: 'known'; known: number[] }
 
 /** Where the events of an appended request are: the entry, and the index of the first event in it. */
@@ -49,21 +49,21 @@ export interface Appended {
 export interface CommitMetrics {
   /** events that are durable in the journal; a repeated request counts once */
   accepted: number
-  /** events that were not appended, as their `insert_id` was known */
+  /** events that were not appended because their `insert_id` was known */
   repeated: number
   /** refused events by error code; after `internal` they may be in the journal nevertheless */
   refused: Record<RefusalCode, number>
-  /** those of the overloaded whose sender had filled its own share, while there was room for others */
+  /** overloaded events whose sender had filled its own share, while there was room for others */
   overShare: number
   /** duration of the writes that succeeded */
   writeSeconds: Histogram
 }
 
-/** What a group commit that is one of several owes to the others. */
+/** How a group commit uses the other lanes, if there are several. */
 export interface OtherLanes {
-  /** begins the message of a refusal, as `In lane 1 (host:6379): ` */
+  /** begins the message of a refusal, such as `In lane 1 (host:6379): ` */
   prefix: string
-  /** Everything up to `position` may have been answered: what other lanes write from now on lies behind it. */
+  /** Everything up to `position` may have been acknowledged: later writes of other lanes must come after it. */
   onWritten(position: Position): void
   /**
    * Appends an entry without a key and without ids that this journal refused to another lane.
@@ -176,7 +176,7 @@ export class GroupCommit {
 
   /**
    * Appends one entry of `count` events, given as JSON `{"events":[…]}`.
-   * @returns where the entries are that hold its events, and no others: one, or none if the ids of all are known
+   * @returns where the entries are that hold its events and no others: one, or none if the ids of all are known
    */
   async appendBatch(
     sender: Sender,
@@ -184,7 +184,7 @@ export class GroupCommit {
     count: number,
     { idempotencyKey, insertIds }: AppendOptions = {},
   ): Promise<Appended[]> {
-    const append: Append = { type: 'append', ...sender, body, count, ...given({ idempotencyKey }) }
+    const append: Append = { type: 'append', ...sender, body, count, ...omitUndefined({ idempotencyKey }) }
     const appended = await this.appendEntry(insertIds ? { ...append, insertIds: insertIds.digests } : append)
     return appended ? [appended] : []
   }
@@ -192,11 +192,12 @@ export class GroupCommit {
   /** Appends an entry. @returns null if the ids of all its events are known, so that nothing was appended */
   async appendEntry(append: Append): Promise<Appended | null> {
     const { outcome, journalId } = await this.#enqueue(append, append.body.length)
-    return outcome.status === 'known' ? null : placeOf(outcome, journalId)
+    return outcome.status === 'known' ? null : toAppended(outcome, journalId)
   }
 
   /**
-   * As `appendEvent`, of a request that may be repeated. An event with an insert_id as well gets an entry of its own.
+   * Like `appendEvent`, for a request that may be repeated. An event that also has an insert_id gets an entry of its
+   * own.
    * @throws ApiError `idempotency_conflict` or `rate_limited` if the key says so
    */
   appendKeyedEvent(
@@ -210,7 +211,7 @@ export class GroupCommit {
     return this.appendEntry({ type: 'append', ...sender, ...entry })
   }
 
-  /** Appends what of a request cannot be stored; it becomes a dead letter. @param id by which a repetition is known */
+  /** Appends the part of a request that cannot be stored, as a dead letter. @param id deduplicates retries */
   async appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
     const append: Append = { type: 'append', kind: 'rejected', ...sender, body, count: 1 }
     await this.appendEntry(id ? { ...append, insertIds: id } : append)
@@ -221,7 +222,7 @@ export class GroupCommit {
     const { outcome } = await this.#enqueue(commit, commit.state.length + commit.row.length)
     if (outcome.status === 'known') return { status: 'known', known: outcome.known }
     if (outcome.status === 'conflict') return { status: 'conflict' }
-    positionOf(outcome)
+    requirePosition(outcome)
     return { status: 'done' }
   }
 
@@ -231,7 +232,7 @@ export class GroupCommit {
    */
   async reserve(idempotencyKey: IdempotencyKey): Promise<void> {
     const { outcome } = await this.#enqueue({ type: 'reserve', idempotencyKey }, RESERVE_BYTES)
-    positionOf(outcome)
+    requirePosition(outcome)
   }
 
   /** Refuses new requests; resolves when every accepted one is settled. */
@@ -256,14 +257,14 @@ export class GroupCommit {
 
   #enqueue(write: Write, bytes: number): Promise<Written> {
     return new Promise((resolve, reject) => {
-      this.#admit(senderOfWrite(write), bytes, eventsOf(write), write.type === 'append' ? write.body : null)
+      this.#admit(senderOfWrite(write), bytes, countEvents(write), write.type === 'append' ? write.body : null)
       this.#writes.push({ write, bytes, resolve, reject })
       this.#gathering.note()
     })
   }
 
   /**
-   * @param body released if it is refused, as nothing has kept it yet
+   * @param body released if it is refused, because nothing else holds it yet
    * @throws ApiError `unavailable` or `overloaded`
    */
   #admit(sender: Sender, bytes: number, events: number, body: Buffer | null): void {
@@ -322,8 +323,8 @@ export class GroupCommit {
   }
 
   /**
-   * Gives what was not sent, and has neither key nor ids, to other lanes while the journal does not respond: the write in flight may be
-   * resent for 15 s. One that came from another lane is refused instead.
+   * Gives queued writes that have neither key nor ids to other lanes while the journal does not respond: the write in
+   * flight may be resent for 15 s. A write that came from another lane is refused instead.
    */
   #handOver({ prefix, hasOpen }: OtherLanes): void {
     if (this.#sentAt === null) return
@@ -345,7 +346,7 @@ export class GroupCommit {
     try {
       const outcomes = await this.#journal.write(batch)
       this.metrics.writeSeconds.observe((performance.now() - startedAt) / 1000)
-      if (this.#others) this.#others.onWritten(lastOf(outcomes))
+      if (this.#others) this.#others.onWritten(findLastPosition(outcomes))
       return outcomes
     } catch (error) {
       return { error }
@@ -364,7 +365,7 @@ export class GroupCommit {
     }
   }
 
-  /** Tells those who wait for one write of a group what became of it. */
+  /** Settles one write of a group. */
   #settle(group: Omit<Group, 'written'>, i: number, outcome: Outcome | undefined): void {
     const { events, writes, batch } = group
     const write = batch[i]
@@ -374,7 +375,7 @@ export class GroupCommit {
       return
     }
     const journalId = this.#journal.id
-    const count = write ? eventsOf(write) : 0
+    const count = write ? countEvents(write) : 0
     const { known, refused } = count > 0 && outcome && 'known' in outcome ? outcome : {}
     if (!refused) this.metrics.repeated += known?.length ?? 0
     if (outcome?.status === 'done') this.metrics.accepted += count - (known?.length ?? 0)
@@ -386,19 +387,20 @@ export class GroupCommit {
   }
 
   /**
-   * Rejects one write of a group, unless it is an entry that another lane takes: each has a share for its sender, so another
-   * one may have room. The body is the other lane's then; of one that is in doubt, the journal may still read it.
+   * Rejects one write of a group, unless another lane takes the entry: each has a share for its sender, so another
+   * one may have room. The body then belongs to the other lane; if the write is in doubt, the journal may still read
+   * it.
    */
   #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): void {
     const write = batch[i]
     if (!write) return
-    const code = refusalOf(refusal)
+    const code = toRefusalCode(refusal)
     const sharers = events[i]
     const own = writes[i - events.length]
     const waiting = sharers ?? (own ? [own] : [])
     const moved = code !== 'internal' && isMovable(write) ? this.#others?.append(write) : null
     if (!moved) {
-      this.#countRefused(refusal, eventsOf(write))
+      this.#countRefused(refusal, countEvents(write))
       for (const { reject } of waiting) reject(refusal)
       if (code !== 'internal' && write.type === 'append') this.#pool.release(write.body)
       return
@@ -419,17 +421,17 @@ export class GroupCommit {
   }
 
   #countRefused(refusal: unknown, events: number): void {
-    this.metrics.refused[refusalOf(refusal)] += events
+    this.metrics.refused[toRefusalCode(refusal)] += events
     if (refusal instanceof ApiError && refusal.limit === 'journal') this.metrics.overShare += events
   }
 }
 
-/** Who sends a write. */
+/** The sender of a write. */
 function senderOfWrite(write: Write): Sender {
   return write.type === 'reserve' ? write.idempotencyKey.sender : write
 }
 
-function eventsOf(write: Write): number {
+function countEvents(write: Write): number {
   return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
 }
 
@@ -440,13 +442,13 @@ function isMovable(write: Write): write is Append {
 
 /**
  * The greatest position among the outcomes; START if there is none. Repeated requests count: another process may have
- * executed them, and the client's next request may go to a lane that has not been told their position.
+ * executed them, and the client's next request may go to a lane that does not know their position yet.
  */
-function lastOf(outcomes: Outcome[]): Position {
+function findLastPosition(outcomes: Outcome[]): Position {
   let last = START
   for (const outcome of outcomes) {
     if ('position' in outcome) last = laterOf(last, outcome.position)
-    if ('refused' in outcome && outcome.refused) last = laterOf(last, lastOf(outcome.refused))
+    if ('refused' in outcome && outcome.refused) last = laterOf(last, findLastPosition(outcome.refused))
   }
   return last
 }
@@ -467,15 +469,15 @@ function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
   return [...plain.values(), ...identified.values(), ...keyed.values()]
 }
 
-/** Tells the events of an entry what became of them. @param journalId of the journal that wrote the entry */
+/** Resolves or rejects each event of an entry. @param journalId of the journal that wrote the entry */
 function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, journalId: number): void {
   const { known, refused } = outcome && 'known' in outcome ? outcome : {}
   const skipped = new Map(known?.map((index, i) => [index, refused?.[i] ?? null]))
   for (const [index, { resolve, reject }] of events.entries()) {
     const refusal = skipped.get(index)
     try {
-      if (refusal) resolve(placeOf(refusal, journalId))
-      else resolve(refusal === null ? null : { position: positionOf(outcome), index, journalId })
+      if (refusal) resolve(toAppended(refusal, journalId))
+      else resolve(refusal === null ? null : { position: requirePosition(outcome), index, journalId })
     } catch (error) {
       reject(error)
     }
@@ -485,17 +487,17 @@ function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, jour
 /**
  * Where the first event of an append with this outcome is; for a repeated request, the event of its first execution.
  * @param journalId of the journal that returned the outcome
- * @throws as `positionOf`
+ * @throws like `requirePosition`
  */
-function placeOf(outcome: Outcome, journalId: number): Appended {
-  const position = positionOf(outcome)
+function toAppended(outcome: Outcome, journalId: number): Appended {
+  const position = requirePosition(outcome)
   if (outcome.status !== 'repeated') return { position, index: 0, journalId }
   // A request from before a change of the layout may be remembered in another lane than it was written in.
   return { position, index: outcome.index ?? 0, journalId: outcome.journalId ?? journalId }
 }
 
 /** @throws ApiError `idempotency_conflict` or `rate_limited` if the idempotency key says so */
-function positionOf(outcome: Outcome | undefined): Position {
+function requirePosition(outcome: Outcome | undefined): Position {
   if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
   if (outcome?.status === 'mismatch') throw idempotencyConflict()
   if (outcome?.status === 'limited') throw tooManyRequestKeys(msUntilNextBucket(Date.now()))

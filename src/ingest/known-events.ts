@@ -16,21 +16,21 @@ interface Asked {
   events: readonly NamedEvent[]
 }
 
-/** Queries at a time; what is asked meanwhile shares the next one, which costs little more for many ids. */
+/** Concurrent queries; further look-ups share the next one, which costs little more for many ids. */
 const QUERIES = 2
 /** Events in one query. */
 const MAX_EVENTS = 10_000
-/** Answers that are remembered. */
+/** How many results are remembered. */
 const MAX_KEPT = 100
 
 /**
- * Tells which events the store has, by their `insert_id`s: the journals remember these for a week, and an import may bring
- * what came years ago.
+ * Tells which events the store has, by their `insert_id`s: the journals remember these for a week, but an import may
+ * bring events from years ago.
  */
 export class KnownEvents {
   readonly #parts: KnownEventsParts
   readonly #find = batchLoader((asked: Asked[]) => this.#findAll(asked), { atOnce: QUERIES })
-  /** by project and position: the days where there is anything to find */
+  /** by project and position: the days that have stored events */
   readonly #days = new Map<string, Promise<StoredDays>>()
 
   constructor(parts: KnownEventsParts) {
@@ -40,18 +40,18 @@ export class KnownEvents {
   /**
    * The indexes of the events that were stored before a time, epoch ms.
    * @param events is only called if the store may have any of them
-   * @throws ApiError `unavailable` if the store is behind
+   * @throws ApiError `unavailable` if the store is late
    */
   async find(projectId: string, beforeMs: number, events: () => readonly NamedEvent[]): Promise<Set<number>> {
     const before = positionAt(beforeMs)
-    const days = await this.#daysOf(projectId, before)
+    const days = await this.#findDays(projectId, before)
     if (days.areNone) return new Set()
     const some = events().filter((event) => days.mayHave(event))
     return some.length === 0 ? new Set() : await this.#find({ projectId, before, events: some })
   }
 
-  /** Most imports bring what is from another time than all that is there: that is asked once, and then costs nothing. */
-  #daysOf(projectId: string, before: Position): Promise<StoredDays> {
+  /** Most imports bring events from days without stored ones: one query finds that out, and the rest costs nothing. */
+  #findDays(projectId: string, before: Position): Promise<StoredDays> {
     const key = `${before}:${projectId}`
     const known = this.#days.get(key)
     if (known) return known
@@ -64,12 +64,12 @@ export class KnownEvents {
   }
 
   async #askForDays(projectId: string, before: Position): Promise<StoredDays> {
-    // What was accepted by now may still be on its way to the store.
+    // Events that are accepted by now may not be stored yet.
     await this.#parts.barrier.waitForAll()
     return await findStoredDays(this.#parts.shards, { projectId, before })
   }
 
-  /** Answers the first of these that one query can have. */
+  /** Fetches the first ids, up to the number that fits one query. */
   async #findAll(asked: Asked[]): Promise<Set<number>[]> {
     const [first] = asked
     if (!first) return []

@@ -1,10 +1,10 @@
 import { ApiError } from '../contract/errors.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 
 /** Why a write was refused; after `internal` it may be in the journal nevertheless. */
 export type RefusalCode = 'overloaded' | 'unavailable' | 'internal'
 
-export function refusalOf(error: unknown): RefusalCode {
+export function toRefusalCode(error: unknown): RefusalCode {
   const code = error instanceof ApiError ? error.code : null
   return code === 'overloaded' || code === 'unavailable' ? code : 'internal'
 }
@@ -17,9 +17,9 @@ export const NOTHING_STORED = ' Nothing was stored.'
  * @param prefix names the lane, if there are several
  */
 export function asRefusedWrite(error: unknown, prefix = ''): unknown {
-  if (!(error instanceof ApiError) || refusalOf(error) === 'internal' || error.message.endsWith(NOTHING_STORED))
+  if (!(error instanceof ApiError) || toRefusalCode(error) === 'internal' || error.message.endsWith(NOTHING_STORED))
     return error
   const { code, details, retryAfter, limit } = error
-  const more = { cause: error, ...given({ details, retryAfter, limit }) }
+  const more = { cause: error, ...omitUndefined({ details, retryAfter, limit }) }
   return new ApiError(code, `${prefix}${error.message}${NOTHING_STORED}`, more)
 }

@@ -15,17 +15,17 @@ import { openTables } from '../store/tables.js'
 /** The result of a replay. The reason is ClickHouse's, or says why the entry cannot be parsed. */
 export type Replay = { isStored: true } | { isStored: false; reason: string }
 
-/** An INSERT that was sent is waited for: what an erasure took meanwhile can only be deleted after it. */
+/** How long to wait for an INSERT that was sent: events erased since can only be deleted after it. */
 const UNINTERRUPTED = new AbortController().signal
 const NEVER_STORED = 'its messages are not valid events or changes; correct them and send them again'
 
 /**
- * Stores the entry of a dead letter under its original event ids, on the shard that has the letter, and marks the letter as
- * replayed. Idempotent, even if run concurrently: the INSERT's token prevents duplicates for as long as ClickHouse
- * remembers it, and a search for the ids after that. Every shard is searched, because after the import of a whole store the
- * events may be on another shard than the letter.
+ * Stores the entry of a dead letter under its original event ids, on the shard that has the dead letter, and marks that
+ * as replayed. Idempotent, even if run concurrently: the INSERT's token prevents duplicates for as long as ClickHouse
+ * remembers it, and a search for the ids after that. Every shard is searched, because after the import of a whole store
+ * the events may be on another shard than the dead letter.
  * @param now epoch ms
- * @param noteDeletion called after events that the letter no longer holds were deleted; see Journal
+ * @param noteDeletion called after events that the dead letter no longer holds were deleted; see Journal
  * @throws StoreError, StoreUnreachableError if the store cannot accept anything now; the replay can be retried
  */
 export async function replayDeadLetter(
@@ -53,9 +53,9 @@ export async function replayDeadLetter(
 }
 
 /**
- * Deletes the events that the letter does not hold any more: those of users who were erased since the body was read, and
- * those that a replay which died before this point has left. Users who are erased later lose their events by the erasure
- * itself, which comes to events after letters.
+ * Deletes the events that the dead letter does not hold any more: those of users who were erased since the body was
+ * read, and those that a replay left which died before this point. The events of users who are erased later are deleted
+ * by the erasure itself, which handles events after dead letters.
  */
 async function deleteErased(
   shards: Shards,
@@ -69,14 +69,14 @@ async function deleteErased(
   try {
     await deleteEventsOfEntry(shards, place, erased)
   } finally {
-    // Also where one of several shards has failed: the events of the others are gone.
+    // Even if a shard has failed: the events of the others are gone.
     await noteDeletion(letter.projectId)
   }
 }
 
 /**
- * Deletes the states of users who were erased from the letter since its body was read, as `deleteErased`. A deletion is a
- * row with the next version, so only later changes are newer.
+ * Deletes the states of users who were erased from the dead letter since its body was read, like `deleteErased`. A
+ * deletion is a row with the next version, so only later changes are newer.
  */
 async function deleteErasedStates(letter: DeadLetter, kind: StateKind, body: Buffer): Promise<void> {
   const now = await buffer(await readDeadLetterBody(letter))
@@ -94,7 +94,7 @@ async function deleteErasedStates(letter: DeadLetter, kind: StateKind, body: Buf
   await tables.insert(kind, [deletion], '', UNINTERRUPTED)
 }
 
-/** As the writer does: inserts the entry unchanged, and rewritten if ClickHouse rejects that. */
+/** Like the writer: inserts the entry unchanged, and rewritten if ClickHouse rejects that. */
 async function insert(clickhouse: ClickHouse, journalId: number, entry: Entry): Promise<Replay> {
   const tables = openTables(clickhouse, { id: journalId })
   const token = `${journalId}:${formatPosition(entry.position)}:dead letter`

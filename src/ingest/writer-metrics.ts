@@ -46,7 +46,7 @@ export class WriterMetrics {
   }
 
   countRetry(error: unknown): void {
-    this.retries[reasonOf(error)]++
+    this.retries[classifyError(error)]++
   }
 
   /** The entry is a dead letter; it is counted when its block is acknowledged. */
@@ -67,6 +67,6 @@ export class WriterMetrics {
   }
 }
 
-function reasonOf(error: unknown): RetryReason {
+function classifyError(error: unknown): RetryReason {
   return storeFailure(error) ?? (error instanceof ApiError ? 'journal' : 'internal')
 }

@@ -21,24 +21,24 @@ export interface WriterOptions {
 }
 
 /**
- * Events behind rows: those have versions, so what was stored of them before a refused block is shrunk may be stored again.
- * What was rejected comes last, and is looked for before it is stored.
+ * Events after rows: rows have versions, so those stored from a refused block may be stored again after it shrank.
+ * Rejected entries come last, and are looked up before they are stored.
  */
 const KINDS: EntryKind[] = ['profiles', 'sessions', 'aliases', 'events', 'rejected']
 /**
  * An INSERT costs ClickHouse about 5 ms of CPU however small it is, and makes a part to be merged. At 1000 single events a
- * second it takes half as much CPU for an event as with 200 ms, and writes half as much. What nobody waits for is still in
- * the store within a second.
+ * second it takes half as much CPU per event as with 200 ms, and writes half as much. Without a waiting reader, data is
+ * still stored within a second.
  */
 const PAUSE_MS = 500
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
-/** A refused block is rewritten in pieces, as each one blocks this thread for some 20 ms. */
+/** A refused block is rewritten in pieces, because each one blocks this thread for some 20 ms. */
 const PIECE_BYTES = 2 * 1024 * 1024
 /** A block of this size that does not fit the memory of ClickHouse is not the cause: it is not shrunk further. */
 const MIN_BLOCK_BYTES = 256 * 1024
 /** Blocks that must fit before one of twice the size is attempted: a failed attempt costs as much as a block. */
 const FITTING_BLOCKS = 64
-/** Several times as long as an INSERT, a lease and a restart take together. */
+/** Several times the duration of an INSERT, a lease and a restart together. */
 const FOREIGN_MS = 10 * 60 * 1000
 const BACKOFF: Backoff = { firstMs: 100, maxMs: 5_000 }
 
@@ -58,7 +58,7 @@ export class Writer {
   readonly #stopListening: () => void
   /** limit of the next block: less than usual after a refusal, so that a bad entry is found soon */
   #blockBytes: number
-  /** size of a block that fits the memory of ClickHouse, as far as is known; `maxBlockBytes` at first */
+  /** largest block known to fit the memory of ClickHouse; `maxBlockBytes` at first */
   #fittingBytes: number
   #fittingBlocks = 0
   /** the block that did not fit, and since when (`performance.now()`) */
@@ -173,7 +173,7 @@ export class Writer {
     if (++this.#fittingBlocks % FITTING_BLOCKS === 0)
       this.#fittingBytes = Math.min(2 * this.#fittingBytes, this.#maxBlockBytes)
     this.#blockBytes = Math.min(Math.max(2 * limit, PIECE_BYTES), this.#fittingBytes)
-    return bytesOf(block.entries) >= limit
+    return sumBytes(block.entries) >= limit
   }
 
   /**
@@ -198,7 +198,7 @@ export class Writer {
 
   /**
    * Keeps events of a doubtful block that are stored already from being stored again under another token.
-   * @returns the block, shrunk to a first part of which nothing is stored; null if its first part was stored and is now
+   * @returns the block, shrunk to a first part that is not stored at all; null if its first part was stored and is now
    *   acknowledged. The rest becomes the journal's next block
    */
   async #skipStored(block: Block): Promise<Block | null> {
@@ -207,7 +207,7 @@ export class Writer {
     const events = block.entries.filter(({ kind }) => kind === 'events')
     const known = events.filter(isStored).length
     if (known === 0) return block
-    // A repeated block that is stored in part, as one across the end of a month may be, is completed under its own token.
+    // A repeated block that is stored in part, for example across the end of a month, is completed under its own token.
     if (known < events.length && block.isRepeated && !this.#doubt.hasLost) return block
     const isKnown = events[0] !== undefined && isStored(events[0])
     const end = block.entries.findIndex((entry) => entry.kind === 'events' && isStored(entry) !== isKnown)
@@ -255,7 +255,7 @@ export class Writer {
         const before = part
         part = await this.#shrink(part, length >> 1)
         // The other half is then next, and should be a block of its own.
-        this.#blockBytes = Math.max(1, bytesOf(before.entries) - bytesOf(part.entries))
+        this.#blockBytes = Math.max(1, sumBytes(before.entries) - sumBytes(part.entries))
         continue
       }
       this.metrics.rewritten += part.entries.filter(({ kind }) => kind === 'events').length
@@ -274,7 +274,7 @@ export class Writer {
   #noteOversized({ first, entries }: Block): void {
     if (this.#oversized?.first !== first) this.#oversized = { first, since: performance.now() }
     this.#fittingBlocks = 0
-    this.#fittingBytes = Math.max(Math.min(bytesOf(entries) >> 1, this.#fittingBytes), MIN_BLOCK_BYTES)
+    this.#fittingBytes = Math.max(Math.min(sumBytes(entries) >> 1, this.#fittingBytes), MIN_BLOCK_BYTES)
     this.#blockBytes = Math.min(this.#blockBytes, this.#fittingBytes)
   }
 
@@ -285,7 +285,7 @@ export class Writer {
    */
   async #shrinkToMemory(block: Block): Promise<Block> {
     if (this.#oversized?.first !== block.first) return block
-    const bytes = bytesOf(block.entries)
+    const bytes = sumBytes(block.entries)
     const { length } = block.entries
     if (bytes <= this.#fittingBytes || length === 1) return block
     const isOwn = this.#frozenHere === block.first
@@ -314,7 +314,7 @@ export class Writer {
       await this.#tables.insertDeadLetter({ ...entry, body }, fault.reason, this.#token(block))
       this.metrics.noteDead(entry)
     }
-    // Without states: the journal has to keep them, as the store does not have them.
+    // Without states: the journal has to keep them, because the store does not have them.
     await this.#acknowledge(block, [])
   }
 
@@ -331,7 +331,7 @@ export class Writer {
   }
 }
 
-function bytesOf(entries: Entry[]): number {
+function sumBytes(entries: Entry[]): number {
   return entries.reduce((bytes, { body }) => bytes + body.length, 0)
 }
 

@@ -5,6 +5,6 @@
  * @param lanes number of lanes in the layout
  * @returns from 0
  */
-export function laneOf(digest: string, lanes: number): number {
+export function chooseLane(digest: string, lanes: number): number {
   return lanes === 1 ? 0 : Number.parseInt(digest.slice(0, 8), 16) % lanes
 }

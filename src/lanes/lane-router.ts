@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto'
 import { ApiError } from '../contract/errors.js'
 import type { Appended, AppendOptions, Appends, OtherLanes } from '../ingest/group-commit.js'
-import { NOTHING_STORED, refusalOf } from '../ingest/refused-writes.js'
+import { NOTHING_STORED, toRefusalCode } from '../ingest/refused-writes.js'
 import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { type InsertIds, splitByLane } from '../model/identified-events.js'
 import { laneOfInsertId } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
 import type { Lane } from './lane.js'
-import { laneOf } from './lane-of.js'
+import { chooseLane } from './lane-of.js'
 
 /**
  * Queued bytes up to which the home lane takes everything. Its writer is usually in this process and has the bodies in
@@ -57,7 +57,7 @@ export class LaneRouter implements Appends {
     { idempotencyKey, insertIds }: AppendOptions = {},
   ): Promise<Appended[]> {
     if (insertIds) return this.#appendParts(sender, body, insertIds, idempotencyKey)
-    const lane = idempotencyKey ? this.of(idempotencyKey) : this.#free()
+    const lane = idempotencyKey ? this.laneForKey(idempotencyKey) : this.#free()
     return lane.commits.appendBatch(sender, body, count, { idempotencyKey })
   }
 
@@ -71,7 +71,7 @@ export class LaneRouter implements Appends {
     key: IdempotencyKey,
     insertId: Buffer | null = null,
   ): Promise<Appended | null> {
-    const keyLane = this.of(key)
+    const keyLane = this.laneForKey(key)
     const lane = insertId ? this.#ofId(insertId) : keyLane
     if (lane !== keyLane) await keyLane.commits.reserve(key)
     return await lane.commits.appendKeyedEvent(sender, body, key, insertId)
@@ -85,7 +85,7 @@ export class LaneRouter implements Appends {
    * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the events
    * that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have keys of their own, so
    * that it finds their entries as well.
-   * @returns where the entries are that hold its events, and no others
+   * @returns where the entries are that hold its events and no others
    * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
    */
   async #appendParts(
@@ -95,11 +95,11 @@ export class LaneRouter implements Appends {
     key: IdempotencyKey | undefined,
   ): Promise<Appended[]> {
     const parts = splitByLane(body, insertIds, this.#lanes.length).map(({ pieces, ...part }) => {
-      return { ...part, body: this.#pool.concat(pieces, lengthOf(pieces)) }
+      return { ...part, body: this.#pool.concat(pieces, sumLengths(pieces)) }
     })
     this.#pool.release(body)
     const append = (part: (typeof parts)[number]) => {
-      const { commits } = part.lane === null ? (key ? this.of(key) : this.#free()) : this.#at(part.lane)
+      const { commits } = part.lane === null ? (key ? this.laneForKey(key) : this.#free()) : this.#at(part.lane)
       const ids = part.digests && { digests: part.digests, spans: null }
       const idempotencyKey = key && part.lane !== null ? this.#keyOfPart(key, part.lane) : key
       const own = part.lane === null ? { idempotencyKey } : { idempotencyKey, insertIds: ids }
@@ -109,30 +109,33 @@ export class LaneRouter implements Appends {
     const identified = parts.filter((part) => part !== plain)
     if (!key) {
       // Last: if another part is refused, these are not stored yet, and the client's retry does not duplicate them.
-      const stored = await allOf(identified.map(append))
+      const stored = await awaitAppends(identified.map(append))
       if (!plain) return stored
       const last = await append(plain).catch((error) => {
-        throw refusalOf(error) !== 'internal' && identified.length > 0 ? inPart(error, 'is') : error
+        throw toRefusalCode(error) !== 'internal' && identified.length > 0 ? inPart(error, 'is') : error
       })
       return [...stored, ...last]
     }
-    if (!plain) await this.of(key).commits.reserve(key)
+    if (!plain) await this.laneForKey(key).commits.reserve(key)
     const first = plain ? await append(plain) : []
-    return [...first, ...(await allOf(identified.map(append), plain !== undefined))]
+    return [...first, ...(await awaitAppends(identified.map(append), plain !== undefined))]
   }
 
-  /** The key of the part of a request that goes to a lane. It is known only there, and while there are as many lanes. */
+  /**
+   * The key for the part of a request that goes to a lane. Only that lane knows it, and only while the number of
+   * lanes is the same.
+   */
   #keyOfPart(key: IdempotencyKey, lane: number): IdempotencyKey {
     return { ...key, key: hash('sha256', `${key.key} ${lane}/${this.#lanes.length}`, 'hex') }
   }
 
   /** The lane that remembers an idempotency key. */
-  of({ key }: IdempotencyKey): Lane {
-    return this.#at(laneOf(key, this.#lanes.length))
+  laneForKey({ key }: IdempotencyKey): Lane {
+    return this.#at(chooseLane(key, this.#lanes.length))
   }
 
   /** How one lane reaches the others: to raise their positions, and to pass on entries that it refuses. */
-  othersOf(lane: Pick<Lane, 'number' | 'name'>): OtherLanes {
+  connectOthers(lane: Pick<Lane, 'number' | 'name'>): OtherLanes {
     return {
       prefix: `In ${lane.name}: `,
       onWritten: (position: Position) => {
@@ -175,7 +178,7 @@ export class LaneRouter implements Appends {
   }
 }
 
-function lengthOf(pieces: Buffer[]): number {
+function sumLengths(pieces: Buffer[]): number {
   return pieces.reduce((sum, { length }) => sum + length, 0)
 }
 
@@ -185,22 +188,22 @@ function lengthOf(pieces: Buffer[]): number {
  * @returns where their entries are
  * @throws the first error that is certain; it says what may be stored of the batch
  */
-async function allOf(appending: Promise<Appended[]>[], hasStored = false): Promise<Appended[]> {
+async function awaitAppends(appending: Promise<Appended[]>[], hasStored = false): Promise<Appended[]> {
   const results = await Promise.allSettled(appending)
   const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
   if (failures.length === 0) return results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
-  const refusal = failures.find((error) => refusalOf(error) !== 'internal')
+  const refusal = failures.find((error) => toRefusalCode(error) !== 'internal')
   if (hasStored || failures.length < results.length) throw inPart(refusal ?? failures[0], 'is')
-  const isInDoubt = failures.some((error) => refusalOf(error) === 'internal')
+  const isInDoubt = failures.some((error) => toRefusalCode(error) === 'internal')
   throw refusal && isInDoubt ? inPart(refusal, 'may be') : failures[0]
 }
 
-/** An error of a batch of which a part is stored, or may be; one that is not for clients unchanged. */
+/** Says in the error of a batch that a part is stored, or may be; an internal error stays unchanged. */
 function inPart(error: unknown, is: 'is' | 'may be'): unknown {
   if (!(error instanceof ApiError)) return error
   const { code, message, details, retryAfter, limit } = error
   const text = `${message.replace(NOTHING_STORED, '')} A part of the batch ${is} stored. ${SEND_AGAIN}`
-  return new ApiError(code, text, { cause: error, ...given({ details, retryAfter, limit }) })
+  return new ApiError(code, text, { cause: error, ...omitUndefined({ details, retryAfter, limit }) })
 }
 
 function isOpen({ journal, commits }: Lane): boolean {

@@ -4,22 +4,22 @@ import { changeId } from '../model/insert-id.js'
 import { type StateKind, stateKeyOf } from '../model/state-key.js'
 import type { Change, Repetition, StateStore, States } from '../states/state-store.js'
 import type { Lane } from './lane.js'
-import { laneOf } from './lane-of.js'
+import { chooseLane } from './lane-of.js'
 
 /** The profiles or sessions of several lanes: each is changed in the lane of its key, so by one compare-and-set. */
 export class LaneStates<Value> implements States<Value> {
   readonly #kind: StateKind
   readonly #lanes: readonly Lane[]
-  readonly #storeOf: (lane: Lane) => StateStore<Value>
+  readonly #findStore: (lane: Lane) => StateStore<Value>
 
-  constructor(kind: StateKind, lanes: readonly Lane[], storeOf: (lane: Lane) => StateStore<Value>) {
+  constructor(kind: StateKind, lanes: readonly Lane[], findStore: (lane: Lane) => StateStore<Value>) {
     this.#kind = kind
     this.#lanes = lanes
-    this.#storeOf = storeOf
+    this.#findStore = findStore
   }
 
   async get(projectId: string, name: string): Promise<Value | null> {
-    return await this.#storeOf(this.#laneOf(stateKeyOf(this.#kind, projectId, name))).get(projectId, name)
+    return await this.#findStore(this.#findLane(stateKeyOf(this.#kind, projectId, name))).get(projectId, name)
   }
 
   /**
@@ -29,17 +29,17 @@ export class LaneStates<Value> implements States<Value> {
    * value may have been made when that was a value of its own, in another lane.
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
-    const lane = this.#laneOf(stateKeyOf(this.#kind, projectId, name))
+    const lane = this.#findLane(stateKeyOf(this.#kind, projectId, name))
     const { keyClass = 'secret', insertId, sentTo = name } = repetition
     const sentKey = stateKeyOf(this.#kind, projectId, sentTo)
-    const sentLane = this.#laneOf(sentKey)
+    const sentLane = this.#findLane(sentKey)
     if (insertId !== undefined && sentLane !== lane) {
       const sender = { projectId, keyClass }
       const known = await sentLane.journal.ids.find({ sender, digests: changeId(sentKey, insertId) })
       if (known.length > 0) return
     }
     const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)
-    await this.#storeOf(lane).change(projectId, name, change, { ...repetition, ...elsewhere })
+    await this.#findStore(lane).change(projectId, name, change, { ...repetition, ...elsewhere })
   }
 
   /**
@@ -47,15 +47,15 @@ export class LaneStates<Value> implements States<Value> {
    * @throws ApiError `idempotency_conflict` if its lane knows the key with another body
    */
   async #checkKey(lane: Lane, key: IdempotencyKey | undefined): Promise<Pick<Repetition, 'reserveKey'> | null> {
-    const keyLane = key && this.#laneOf(key.key)
+    const keyLane = key && this.#findLane(key.key)
     if (!keyLane || keyLane === lane) return null
     const known = await keyLane.journal.findRequest(key)
     if (known?.status === 'mismatch') throw idempotencyConflict()
     return { reserveKey: () => keyLane.commits.reserve(key) }
   }
 
-  #laneOf(digest: string): Lane {
-    const lane = this.#lanes[laneOf(digest, this.#lanes.length)]
+  #findLane(digest: string): Lane {
+    const lane = this.#lanes[chooseLane(digest, this.#lanes.length)]
     if (!lane) throw new RangeError('the lanes are numbered from 0')
     return lane
   }

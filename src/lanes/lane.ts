@@ -44,7 +44,7 @@ export interface Lane {
   commits: GroupCommit
   /** not started: a process of ROLE=api stores nothing itself */
   writer: Writer
-  /** for what this lane alone holds */
+  /** the stores of what only this lane holds */
   barrier: ReadBarrier
   profiles: StateStore<Profile>
   sessions: StateStore<Session>
@@ -123,7 +123,7 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
 
 /**
  * The tables as a lane's writer sees them: it stores on its own shard, and looks on all shards for what is stored already.
- * @param all all shards, as long as entries that a failover brought back may be stored on another shard than the lane's: it
+ * @param all all shards, if entries that a failover brought back may be stored on another shard than the lane's: it
  *   may have had another one before a change of the layout
  */
 function inDoubt(tables: StoreTables, all: () => StoreTables): Tables {

@@ -33,8 +33,8 @@ import { StoredEntries } from './stored-entries.js'
 const STATE_MEMORY_BYTES = 32 * 1024 * 1024
 
 /**
- * All lanes of a store, as the routes use them. With one lane, each part is that lane's own. With several, each part finds
- * the lane of a call, or waits for all lanes.
+ * All lanes of a store, as used by the routes. With one lane, each part is that lane's own. With several, each part
+ * finds the lane of a call, or waits for all lanes.
  */
 export interface Lanes {
   /** by their numbers; at least one */
@@ -100,7 +100,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const router = new LaneRouter(all, home, buffers)
   for (const [number, journal] of journals.entries()) {
     const name = laneName(config, number)
-    const others = areSeveral ? router.othersOf({ number, name }) : null
+    const others = areSeveral ? router.connectOthers({ number, name }) : null
     const isOwnShardEnough = () => isOriginal
     const options = { number, name, shards, isOwnShardEnough, others, ...shared, log, closing }
     all.push(laneOn(areSeveral ? withNamedFailures(journal, name) : journal, config, options))
@@ -160,7 +160,7 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
   const { log, onFatal = () => undefined } = options
   const layout = layoutNumber(options.layout)
   const reasons: Error[] = []
-  const lateOf = (lane: number) => ({
+  const createLateStart = (lane: number) => ({
     onDown: (reason: Error) => {
       reasons.push(reason)
       log.warn({ err: reason }, `${laneName(config, lane)} is down; calls that need it are refused until it is up`)
@@ -172,7 +172,7 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
   })
   const numbers = Array.from({ length: config.LANES }, (_, number) => number)
   const open = (lane: number) =>
-    openJournal(config, log, shards, { lane, layout, ...(home !== undefined && { home, late: lateOf(lane) }) })
+    openJournal(config, log, shards, { lane, layout, ...(home !== undefined && { home, late: createLateStart(lane) }) })
   const results = await Promise.allSettled(numbers.map(open))
   const opened = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = results.find((result) => result.status === 'rejected')
@@ -184,7 +184,7 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
 /**
  * Raises the positions of all lanes to the greatest one, so that what this process accepts comes after everything that was
  * accepted before its start. Otherwise a client's calls could change their order when its process is restarted and prefers
- * a lane whose clock is behind. The position of a lane that is down is taken into account once it is up.
+ * a lane with a slow clock. The position of a lane that is down is taken into account once it is up.
  * @param signal ends the wait for lanes that are down
  */
 async function levelFloors(journals: readonly Journal[], signal: AbortSignal): Promise<void> {
@@ -238,7 +238,7 @@ export interface LaneStart {
  * Registers the journals in the store, and starts their writers. A failure in one lane does not stop the others. Call it
  * again until it returns null.
  * @returns the error of a lane that has been down since the start, if there is one; else null
- * @throws StoreError, StoreUnreachableError; ApiError `unavailable` if a journal went down meanwhile
+ * @throws StoreError, StoreUnreachableError; ApiError `unavailable` if a journal has gone down since
  */
 export async function startLanes(shards: Shards, { lanes, isWriter }: LaneStart): Promise<ApiError | null> {
   const start = async (lane: Lane) => {

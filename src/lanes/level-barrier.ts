@@ -19,16 +19,16 @@ export interface LevelBarrierOptions {
   limitMs?: number
 }
 
-/** Least time between two warnings that a lane's clock is behind, ms. */
+/** Minimum time between two warnings that a lane's clock is slow, ms. */
 const WARNING_MS = 60_000
 
 /**
- * Read-your-writes over several lanes, whose clocks differ and of which some may be idle. A reader takes the greatest
+ * Read-your-writes over several lanes, whose clocks differ and some of which may be idle. A reader takes the greatest
  * position that any lane has assigned, lifts all lanes to it, so that nothing before it can come later, and waits until
  * each lane has stored what it has up to there.
  */
 export class LevelBarrier implements Barrier {
-  /** by lane: reads that timed out because its clock is more than a minute behind another lane's */
+  /** by lane: reads that timed out because its clock is more than a minute slower than another lane's */
   readonly lateClockReads: number[]
   readonly #lanes: readonly Pick<Lane, 'name' | 'fullName' | 'journal'>[]
   readonly #options: LevelBarrierOptions
@@ -41,8 +41,8 @@ export class LevelBarrier implements Barrier {
   }
 
   /**
-   * As `ReadBarrier.waitForProject`. If a lane is behind, `pending` may be too low, because events that other lanes have
-   * stored beyond that lane's position are not counted. It is at least 1 then, even if none is of this project.
+   * Like `ReadBarrier.waitForProject`. If a lane is late, `pending` may be too low, because events that other lanes
+   * have stored beyond that lane's position are not counted. It is at least 1 then, even if none is of this project.
    * @throws ApiError `unavailable` that names a lane that cannot be reached
    */
   async waitForProject(projectId: string): Promise<ReadPoint> {
@@ -55,7 +55,7 @@ export class LevelBarrier implements Barrier {
 
   /**
    * As `ReadBarrier.waitForAll`.
-   * @throws as `waitForProject`; after 5 s, ApiError `unavailable` that names the lanes that are behind
+   * @throws like `waitForProject`; after 5 s, ApiError `unavailable` that names the lanes that are late
    */
   async waitForAll(): Promise<Position> {
     const { wanted, progress } = await this.#wait()
@@ -65,15 +65,15 @@ export class LevelBarrier implements Barrier {
   }
 
   /**
-   * As `ReadBarrier.reach`, but lifts the lanes that are behind.
+   * Like `ReadBarrier.reach`, but lifts the lanes that are late.
    * @throws as `waitForProject`
    */
   async reach(): Promise<Reach> {
     const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress()))
     const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
     await this.#lift(progress, wanted)
-    // A lane whose clock is far behind cannot be lifted all the way.
-    const accepted = leastOf(
+    // A lane whose clock is very slow cannot be lifted all the way.
+    const accepted = findLeast(
       progress.map(({ appended }) => appended),
       wanted,
     )
@@ -115,7 +115,7 @@ export class LevelBarrier implements Barrier {
     return progress.flatMap(({ stored }, i) => (stored < wanted ? [i] : []))
   }
 
-  /** A lane that could not be lifted has a clock far behind the greatest one. */
+  /** A lane that could not be lifted has a clock far slower than the fastest one. */
   #reportClocks(wanted: Position, progress: Progress[]): void {
     const low = [...progress.keys()].filter((i) => (progress[i]?.appended ?? START) < wanted)
     for (const i of low) this.lateClockReads[i] = (this.lateClockReads[i] ?? 0) + 1
@@ -140,15 +140,15 @@ export class LevelBarrier implements Barrier {
   }
 }
 
-/** The end of a page: everything up to it is stored, and nothing that is assigned later lies before it. */
+/** The end of a page: everything up to it is stored, and everything that is assigned later comes after it. */
 function leastStored(progress: Progress[], wanted: Position): Position {
-  return leastOf(
+  return findLeast(
     progress.map(({ stored }) => stored),
     wanted,
   )
 }
 
-function leastOf(positions: Position[], limit: Position): Position {
+function findLeast(positions: Position[], limit: Position): Position {
   let least = limit
   for (const position of positions) if (position < least) least = position
   return least

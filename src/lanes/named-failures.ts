@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.js'
 import type { Journal } from '../journal/journal.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 
 /**
  * Wraps a journal so that the messages of its ApiErrors begin with the name of its lane. Used if there are several lanes,
@@ -33,5 +33,8 @@ function withNames<T extends object>(target: T, name: string, replaced = (_: unk
 function rethrow(error: unknown, name: string): never {
   if (!(error instanceof ApiError)) throw error
   const { code, details, retryAfter, limit } = error
-  throw new ApiError(code, `In ${name}: ${error.message}`, { cause: error, ...given({ details, retryAfter, limit }) })
+  throw new ApiError(code, `In ${name}: ${error.message}`, {
+    cause: error,
+    ...omitUndefined({ details, retryAfter, limit }),
+  })
 }

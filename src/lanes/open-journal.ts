@@ -10,7 +10,7 @@ import { maxIdsOf, maxKeysOf } from '../journal/sender-limits.js'
 import type { Log } from '../lib/log.js'
 import type { Position } from '../model/position.js'
 import { lastPositionOfAll } from '../store/journals.js'
-import { redisOf } from './redis-urls.js'
+import { redisForLane } from './redis-urls.js'
 
 export interface WhichJournal {
   /** from 0 */
@@ -25,8 +25,8 @@ export interface WhichJournal {
 
 /**
  * Opens the journal of a lane that the configuration selects: Redis with REDIS_URL, else LMDB in DATA_DIR. Only the
- * selected one is loaded, as LMDB is an optional package.
- * @param shards where a Redis journal that lost its data looks up the last stored position
+ * selected one is loaded, because LMDB is an optional package.
+ * @param shards that a Redis journal which lost its data searches for the last stored position
  * @throws Error that says what to do, if the embedded journal is not installed
  */
 export async function openJournal(config: Config, log: Log, shards: Shards, which: WhichJournal): Promise<Journal> {
@@ -35,11 +35,11 @@ export async function openJournal(config: Config, log: Log, shards: Shards, whic
   const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys, maxIds: maxIdsOf(config.MAX_INSERT_IDS), layout }
   if (config.REDIS_URL !== undefined) {
     const { openRedisJournal } = await import('../journal/redis/journal.js')
-    const [url, otherPrefixes] = [await redisOf(config, lane), await prefixesElsewhere(config, lane)]
+    const [url, otherPrefixes] = [await redisForLane(config, lane), await prefixesElsewhere(config, lane)]
     return await openRedisJournal({
       url,
       ...limits,
-      prefix: prefixOf(lane),
+      prefix: formatPrefix(lane),
       otherPrefixes,
       replicas: config.REDIS_REPLICAS,
       isHome: home === undefined ? undefined : lane === home,
@@ -51,7 +51,7 @@ export async function openJournal(config: Config, log: Log, shards: Shards, whic
     })
   }
   const { openLmdbJournal } = await import('../journal/lmdb/journal.js').catch(notInstalled)
-  return await openLmdbJournal({ path: pathOf(config, lane), ...limits, log })
+  return await openLmdbJournal({ path: formatPath(config, lane), ...limits, log })
 }
 
 /**
@@ -63,27 +63,27 @@ export async function openRelocation(config: Config, lane: number, log: Log): Pr
   if (config.REDIS_URL !== undefined) {
     const { openRedisRelocation } = await import('../journal/redis/relocation.js')
     return await openRedisRelocation({
-      url: await redisOf(config, lane),
-      prefix: prefixOf(lane),
+      url: await redisForLane(config, lane),
+      prefix: formatPrefix(lane),
       replicas: config.REDIS_REPLICAS,
       log,
     })
   }
   const { openLmdbRelocation } = await import('../journal/lmdb/relocation.js').catch(notInstalled)
-  return openLmdbRelocation({ path: pathOf(config, lane) })
+  return openLmdbRelocation({ path: formatPath(config, lane) })
 }
 
 /** The guard of the first lane that can be reached; null if it has no journal, or if no lane can be reached. */
 export async function readGuard(config: Config, log: Log): Promise<LayoutGuard | null> {
   for (let lane = 0; lane < config.LANES; lane++) {
-    const guard = await readGuardOf(config, lane, log)
+    const guard = await readLaneGuard(config, lane, log)
     if (guard !== undefined) return guard
   }
   return null
 }
 
 /** @returns undefined if it cannot be reached */
-async function readGuardOf(config: Config, lane: number, log: Log): Promise<LayoutGuard | null | undefined> {
+async function readLaneGuard(config: Config, lane: number, log: Log): Promise<LayoutGuard | null | undefined> {
   let journal: Relocation | null = null
   try {
     journal = await openRelocation(config, lane, log)
@@ -107,16 +107,16 @@ function notInstalled(error: Error): never {
  * REDIS_URL has changed.
  */
 async function prefixesElsewhere(config: Config, lane: number): Promise<string[]> {
-  const places = await Promise.all(Array.from({ length: config.LANES }, (_, other) => redisOf(config, other)))
-  return places.flatMap((place, other) => (place === places[lane] || Array.isArray(place) ? [] : [prefixOf(other)]))
+  const places = await Promise.all(Array.from({ length: config.LANES }, (_, other) => redisForLane(config, other)))
+  return places.flatMap((place, other) => (place === places[lane] || Array.isArray(place) ? [] : [formatPrefix(other)]))
 }
 
 /** Prefix of a lane's keys in Redis. */
-function prefixOf(lane: number): string {
+function formatPrefix(lane: number): string {
   return lane === 0 ? '{tallyhouse}' : `{tallyhouse:${lane}}`
 }
 
-function pathOf({ DATA_DIR }: Config, lane: number): string {
+function formatPath({ DATA_DIR }: Config, lane: number): string {
   return join(DATA_DIR, lane === 0 ? 'journal' : `journal-${lane}`)
 }
 
@@ -125,9 +125,9 @@ export function laneName(config: Config, lane: number): string {
   return config.REDIS_URL === undefined ? `lane ${lane}` : `lane ${lane} (${lanePlace(config, lane)})`
 }
 
-/** Where a lane is: host and port of its Redis, the name of its master, or a folder. */
+/** The address of a lane: host and port of its Redis, the name of its master, or a folder. */
 export function lanePlace(config: Config, lane: number): string {
-  if (config.REDIS_URL === undefined) return pathOf(config, lane)
+  if (config.REDIS_URL === undefined) return formatPath(config, lane)
   const urls = journalUrls(config)
   // The nodes of a cluster: any of them may have the lane.
   if (urls.length > 1 && urls.length !== config.LANES) return urls.map((url) => new URL(url).host).join(',')

@@ -11,7 +11,7 @@ type RedisSettings = Pick<Config, 'REDIS_URL' | 'LANES'>
  * @returns the URL of its Redis, or the list of seed nodes of a Redis Cluster
  * @throws Error that says what to do if none of several servers answers, or if their number is not that of the lanes
  */
-export async function redisOf(config: RedisSettings, lane: number): Promise<string | readonly string[]> {
+export async function redisForLane(config: RedisSettings, lane: number): Promise<string | readonly string[]> {
   const urls = journalUrls(config)
   const [first = ''] = urls
   if (urls.length === 1 && config.LANES === 1) return first

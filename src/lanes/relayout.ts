@@ -11,7 +11,7 @@ import { type KnownJournal, lastPositionOfAll, readJournals, recordJournal } fro
 import { type RecordedLayout, readLayouts, recordLayout } from '../store/layouts.js'
 import { readBases, writeBases } from '../store/ledger.js'
 import { openTables } from '../store/tables.js'
-import { laneOf } from './lane-of.js'
+import { chooseLane } from './lane-of.js'
 import { describeLayout, WrongLayoutError } from './layout.js'
 
 /**
@@ -23,7 +23,7 @@ import { describeLayout, WrongLayoutError } from './layout.js'
  * still be changed, even back to the old layout. Stored rows stay where they are.
  */
 export interface Relayout {
-  /** those of the new settings; the first ones are those of the current layout */
+  /** URLs of the new settings; the first ones are those of the current layout */
   shards: Shards
   /**
    * Opens a lane of the old or of the new layout. It must be closed before `openJournal` is called for that lane.
@@ -33,7 +33,7 @@ export interface Relayout {
   /** opens a lane's journal for the layout with this number */
   openJournal(lane: number, layout: number): Promise<Journal>
   /** for messages, such as "lane 1 (host:6379)" */
-  nameOf(lane: number): string
+  nameLane(lane: number): string
   /** called before each step with a description of it; if it throws, the change ends there */
   report(step: string): void
   log: Pick<Log, 'info' | 'warn' | 'error'>
@@ -75,7 +75,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
       `The store has ${active.shards} shards, and CLICKHOUSE_URL only ${shards.all.length}. Shards can be added, not removed: their rows stay where they are.`,
     )
   }
-  const change = planOf(latest, active, { lanes, shards: shards.all.length })
+  const change = planChange(latest, active, { lanes, shards: shards.all.length })
   const guards = await checkLanes(change, parts)
   if (isThere(change, guards)) {
     report(`The store has ${describeLayout(active)} already. There is nothing to do.`)
@@ -104,7 +104,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   return change.to
 }
 
-function planOf(latest: RecordedLayout, from: Layout, to: Omit<Layout, 'version'>): Change {
+function planChange(latest: RecordedLayout, from: Layout, to: Omit<Layout, 'version'>): Change {
   const isSame = latest.lanes === to.lanes && latest.shards === to.shards
   if (latest.state === 'moving' && !isSame) {
     throw new WrongLayoutError(
@@ -136,7 +136,7 @@ async function checkLanes({ from, lanes }: Change, parts: Relayout): Promise<num
     const look = await using(parts.relocate(lane), (journal) => journal.look())
     const known = journals.find((journal) => journal.lane === lane)
     const fault = lane < from.lanes ? faultOfOld(look, known) : faultOfNew(look, known)
-    if (fault) throw new WrongLayoutError(`The journal of ${parts.nameOf(lane)} ${fault}`)
+    if (fault) throw new WrongLayoutError(`The journal of ${parts.nameLane(lane)} ${fault}`)
     guards.push(look?.closedFor === null ? look.layout : 0)
   }
   return guards
@@ -155,12 +155,15 @@ function faultOfNew(look: JournalLook | null, known: KnownJournal | undefined): 
 
 async function closeIntake({ from, to }: Change, parts: Relayout): Promise<void> {
   for (let lane = 0; lane < from.lanes; lane++) {
-    step(parts, `Closing the intake of ${parts.nameOf(lane)}.`)
+    step(parts, `Closing the intake of ${parts.nameLane(lane)}.`)
     await using(parts.relocate(lane), (journal) => journal.closeIntake(layoutNumber(to)))
   }
 }
 
-/** Waits until the lanes are empty. Running services or the writers started here store the rest: whichever has the lease. */
+/**
+ * Waits until the lanes are empty. Running services, or the writers started here, store the rest: the holder of the
+ * lease does.
+ */
 async function drain({ from }: Change, parts: Relayout): Promise<void> {
   step(parts, 'Waiting until everything that was accepted is stored.')
   const stop = new AbortController()
@@ -190,7 +193,7 @@ async function drainLane(lane: number, from: Layout, parts: Relayout, stop: Abor
       stop.throwIfAborted()
       if (performance.now() - saidAt < PROGRESS_MS) continue
       saidAt = performance.now()
-      report(`${entries} entries, ${bytes} bytes of ${parts.nameOf(lane)} wait for the store.`)
+      report(`${entries} entries, ${bytes} bytes of ${parts.nameLane(lane)} wait for the store.`)
     }
   } finally {
     await writer.close()
@@ -217,12 +220,12 @@ async function move(change: Change, parts: Relayout): Promise<void> {
   await carryLedger(change, parts)
   for (let lane = 0; lane < change.lanes; lane++) {
     step(parts, `Removing from lane ${lane} what other lanes have.`)
-    const isOwn = (stateKey: string) => laneOf(stateKey, change.to.lanes) === lane
+    const isOwn = (stateKey: string) => chooseLane(stateKey, change.to.lanes) === lane
     await using(parts.relocate(lane), (journal) => journal.keepStates(isOwn))
   }
 }
 
-/** What the lanes of the old layout have acknowledged, and those of the new one have not, is carried beside their counts. */
+/** Adds to the counts what the lanes of the old layout have acknowledged and those of the new one have not. */
 async function carryLedger({ from, to, lanes }: Change, parts: Relayout): Promise<void> {
   const { first } = parts.shards
   const bases = await readBases(first, from.version)
@@ -247,7 +250,7 @@ async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<voi
     last = laterOf(last, look?.appended ?? START)
   }
   for (let lane = 0; lane < to.lanes; lane++) {
-    step(parts, `Preparing ${parts.nameOf(lane)}.`)
+    step(parts, `Preparing ${parts.nameLane(lane)}.`)
     await using(parts.relocate(lane), async (journal) => {
       await journal.create()
       await journal.raise(last)
@@ -258,7 +261,7 @@ async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<voi
   }
 }
 
-/** Records a journal, so that no start takes it for an unknown one whose position must first be raised. */
+/** Records a journal, so that no start treats it as an unknown one whose position must first be raised. */
 async function register(journal: KnownJournal, { shards, now = Date.now }: Relayout): Promise<void> {
   const known = (await readJournals(shards.first)).find(({ lane }) => lane === journal.lane)
   if (known?.id === journal.id && known.shard === journal.shard) return
@@ -295,7 +298,7 @@ async function copyStates(lane: number, source: Relocation, { to }: Change, part
   try {
     for await (const some of source.states()) {
       for (const [number, other] of others) {
-        const its = some.filter(({ stateKey }) => laneOf(stateKey, to.lanes) === number)
+        const its = some.filter(({ stateKey }) => chooseLane(stateKey, to.lanes) === number)
         if (its.length > 0) await other.addStates(its)
       }
     }

@@ -9,10 +9,12 @@ const LEAST_BYTES = 64 * 1024
 /** Share of set bits above which too many new digests seem to be there. */
 const CROWDED = 0.5
 
-/** A set of digests in little memory: what it does not have was never added, what it seems to have may not be there. */
+/**
+ * A set of digests in little memory. A digest that it lacks was never added; one that it has may not have been added.
+ */
 export class BloomFilter {
   readonly #bits: Buffer
-  /** of the number of a bit */
+  /** masks the number of a bit */
   readonly #mask: number
   readonly #maxBytes: number
   #set = 0

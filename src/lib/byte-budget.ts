@@ -30,7 +30,7 @@ export class ByteBudget {
     return this.#size - this.#taken
   }
 
-  /** As `take`, but takes nothing if the caller would have to wait. @returns whether the bytes were taken */
+  /** Like `take`, but takes nothing if the caller would have to wait. @returns whether the bytes were taken */
   tryTake(bytes: number): boolean {
     if (this.#waiting.length > 0 || !this.#fits(bytes)) return false
     this.#taken += bytes

@@ -21,7 +21,7 @@ export function failureText(error: unknown): string {
   // Our own messages are sentences already, and do not start with a code.
   if (words && error.message.startsWith(`${code}:`)) {
     if (path !== undefined) return words(path)
-    // Of a read or a write.
+    // Read and write errors have no path.
     const text = words('the file')
     return text.charAt(0).toUpperCase() + text.slice(1)
   }

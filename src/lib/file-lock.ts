@@ -23,7 +23,7 @@ export class NoLocksError extends Error {
 /**
  * Opens a file, which is created if missing, and locks it until it is closed. The kernel releases the lock when the process
  * ends, however it ends.
- * @returns a descriptor, as a FileHandle that nothing refers to would be closed; null if the file is locked already
+ * @returns a descriptor, because an unreferenced FileHandle would be closed; null if the file is locked already
  * @throws NoLocksError; the file system's error if the file cannot be opened
  */
 export async function openLocked(path: string): Promise<number | null> {

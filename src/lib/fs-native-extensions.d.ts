@@ -4,7 +4,7 @@ declare module 'fs-native-extensions' {
     /**
      * Asks the kernel for an exclusive lock on the whole file, without waiting; closing the descriptor releases it.
      * @returns whether it was granted
-     * @throws an error with a `code`, where the file system has no locks
+     * @throws an error with a `code` if the file system has no locks
      */
     tryLock(fd: number): boolean
   }

@@ -2,20 +2,20 @@
 const MAX_LENGTH = 100
 /** At most this many characters are typed wrongly in one name. */
 const MAX_DISTANCE = 3
-/** One wrong character among so many may be a slip; among fewer it is another name. */
+/** One wrong character per this many may be a typo; in a shorter name it makes another name. */
 const CHARACTERS_PER_SLIP = 3
-/** From this length on, the beginning of a name stands for the name. */
+/** From this length on, the beginning of a name is enough to find it. */
 const MIN_BEGINNING = 3
 
 /**
- * Prepares names for look-ups of the one that a mistyped name probably stands for: one that differs only in case or
- * punctuation, else one with few slips of the keyboard, else one that begins with it. Of several, the first.
+ * Prepares a search for the name that a mistyped name probably means: one that differs only in case or
+ * punctuation, else one with few typos, else one that begins with it. If several match, the first.
  * @returns finds the name; undefined if none is near. A name is not near itself.
  */
-export function nearestOf(names: Iterable<string>): (given: string) => string | undefined {
-  const candidates = [...names].map((name) => ({ name, plain: plainOf(name) }))
+export function createNearestFinder(names: Iterable<string>): (given: string) => string | undefined {
+  const candidates = [...names].map((name) => ({ name, plain: normalizeName(name) }))
   return (given) => {
-    const wanted = plainOf(given)
+    const wanted = normalizeName(given)
     if (wanted === '') return undefined
     const others = candidates.filter(({ name, plain }) => name !== given && plain !== '')
     const same = others.find(({ plain }) => plain === wanted)
@@ -34,14 +34,14 @@ export function nearestOf(names: Iterable<string>): (given: string) => string | 
 }
 
 /** Letters and digits only, in lower case. */
-function plainOf(name: string): string {
+function normalizeName(name: string): string {
   return name.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '')
 }
 
 /**
- * How many characters must be inserted, deleted, replaced or swapped with their neighbour to make one text of the other
- * (optimal string alignment).
- * @returns null if it is more than `limit`
+ * How many characters must be inserted, deleted, replaced or swapped with their neighbour to turn one text into the
+ * other (optimal string alignment).
+ * @returns null if the distance is greater than `limit`
  */
 export function editDistance(a: string, b: string, limit: number): number | null {
   if (Math.abs(a.length - b.length) > limit) return null

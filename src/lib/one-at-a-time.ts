@@ -1,4 +1,4 @@
-/** Returns a function that executes work once all that it was given before is settled, and returns what that returns. */
+/** Returns a function that runs tasks one after another, each once all earlier ones are settled. */
 export function oneAtATime(): <T>(work: () => T | Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve()
   return (work) => {

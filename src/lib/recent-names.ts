@@ -1,4 +1,4 @@
-/** A set that forgets: of at most twice as many names as its size, the older ones. */
+/** A set that forgets the older names, and holds at most twice as many as its size. */
 export class RecentNames {
   readonly #size: number
   #young = new Set<string>()

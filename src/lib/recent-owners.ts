@@ -1,4 +1,4 @@
-/** How long an owner counts as there after its last request, ms. */
+/** How long after its last request an owner counts as active, ms. */
 const RECENT_MS = 2_000
 
 interface Seen {
@@ -6,7 +6,7 @@ interface Seen {
   at: number
 }
 
-/** Who sent requests a moment ago: whether anybody would notice what an owner takes for itself. */
+/** The owners of recent requests: whether anybody else would notice what one owner takes. */
 export class RecentOwners {
   readonly #now: () => number
   #last: Seen | null = null

@@ -1,4 +1,6 @@
-/** Runs something that takes time once for all who ask while it runs: any client may ask for it, and often. */
+/**
+ * Shares one run of a slow task among all callers that arrive while it runs, because any client may ask for it often.
+ */
 export function sharedRun<T>(run: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined
   return () => {

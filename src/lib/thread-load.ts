@@ -1,4 +1,4 @@
-/** Period over which the load is measured, ms; and the share of it from which the thread is short of time. */
+/** Period over which the load is measured, ms; and the share of it above which the thread is short of time. */
 const WINDOW_MS = 500
 const BUSY_SHARE = 0.5
 const STEP_MS = 100
@@ -72,7 +72,7 @@ export class ThreadLoad {
     this.#history = history
   }
 
-  /** Excludes the last `ms`, which the caller used itself and would yield to others. */
+  /** Excludes the last `ms`, which the caller used itself and could yield to others. */
   exclude(ms: number): void {
     this.#excluded.push({ at: this.#history.now, ms })
   }

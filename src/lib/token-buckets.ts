@@ -1,14 +1,14 @@
 /**
- * The most buckets that are not full. Further names are not limited: if they shared one bucket, whoever has ten thousand
- * addresses (an IPv6 /48 is enough) would have everybody else refused.
+ * Maximum number of buckets that are not full. Further names are not limited: if they shared one bucket, a client with
+ * ten thousand addresses (an IPv6 /48 is enough) would have everybody else refused.
  */
 const MAX_BUCKETS = 10_000
-/** How often at most the buckets are looked through for those that are full again, ms. */
+/** Minimum time between two searches for buckets that are full again, ms. */
 const SWEEP_MS = 1_000
-/** What fractions of tokens may be wrong by: a wait that is longer by that becomes another second for a client. */
+/** Tolerance for rounding errors of tokens, so that a client is not told to wait another second. */
 const ROUNDING_MS = 1e-6
 
-/** By how many tokens a bucket fills in a time. */
+/** The rate at which a bucket fills. */
 export interface Rate {
   /** above 0 */
   tokens: number
@@ -20,14 +20,14 @@ interface Bucket {
   level: number
   /** ms */
   at: number
-  /** who made the debt; null without one */
+  /** the spender that made the debt; null without one */
   debtor: number | null
 }
 
 /**
  * A bucket of tokens for each name, in this process. A bucket begins full, fills at a steady rate, and may run into debt:
- * what is spent is often known only afterwards. A debt is one spender's, however many spend at the same time. Unlike a
- * count per minute, it lets nobody have the tokens of two minutes at once.
+ * the cost is often known only afterwards. A debt belongs to one spender, even if others spend at the same time. Unlike
+ * a count per minute, it does not allow the tokens of two minutes in one burst.
  */
 export class TokenBuckets {
   readonly #rate: Rate
@@ -45,15 +45,15 @@ export class TokenBuckets {
   wait(name: string, now: number): number {
     const bucket = this.#buckets.get(name)
     if (!bucket) return 0
-    const missing = Math.min(1, this.#burst) - this.#levelOf(bucket, now)
+    const missing = Math.min(1, this.#burst) - this.#computeLevel(bucket, now)
     return Math.max(0, Math.ceil((missing * this.#rate.inMs) / this.#rate.tokens - ROUNDING_MS))
   }
 
   /**
    * Takes tokens out of the name's bucket, whether or not it holds them.
    * @param amount negative to put tokens back
-   * @param spender who may make a debt, and go on with it
-   * @returns whether the spender may go on: false if the bucket is in a debt that another one made
+   * @param spender may make a debt and increase it
+   * @returns whether the spender may continue: false if another spender's debt is not paid off
    */
   spend(name: string, amount: number, now: number, spender = 0): boolean {
     let bucket = this.#buckets.get(name)
@@ -62,7 +62,7 @@ export class TokenBuckets {
       bucket = { level: this.#burst, at: now, debtor: null }
       this.#buckets.set(name, bucket)
     }
-    const before = this.#levelOf(bucket, now)
+    const before = this.#computeLevel(bucket, now)
     if (before >= 0) bucket.debtor = null
     bucket.level = Math.min(this.#burst, before - amount)
     bucket.at = now
@@ -70,8 +70,8 @@ export class TokenBuckets {
     return bucket.level >= 0 || bucket.debtor === spender
   }
 
-  #levelOf({ level, at }: Bucket, now: number): number {
-    // A clock that was set back fills no bucket, and empties none.
+  #computeLevel({ level, at }: Bucket, now: number): number {
+    // A clock that was set back neither fills nor empties a bucket.
     return Math.min(this.#burst, level + (Math.max(0, now - at) * this.#rate.tokens) / this.#rate.inMs)
   }
 
@@ -81,7 +81,7 @@ export class TokenBuckets {
     if (Math.abs(now - this.#sweptAt) >= SWEEP_MS) {
       this.#sweptAt = now
       for (const [name, bucket] of this.#buckets) {
-        if (this.#levelOf(bucket, now) >= this.#burst) this.#buckets.delete(name)
+        if (this.#computeLevel(bucket, now) >= this.#burst) this.#buckets.delete(name)
       }
     }
     return this.#buckets.size >= MAX_BUCKETS

@@ -9,14 +9,15 @@ export interface TurnsOptions {
 }
 
 /**
- * Shares the time of the event loop. Whoever sends many requests at once would have all of them worked on before a request
- * that comes a moment later, at each of the turns of the loop that this one needs. So only a slice of them runs in one turn,
- * and the owners of those that wait take turns, one request each. With a loop that is not short of time, nobody waits.
+ * Shares the time of the event loop. Otherwise a client with many requests would have all of them handled before a
+ * request that arrives a moment later, on every turn of the loop that this one needs. So only a slice of them runs in
+ * one turn, and the owners of those that wait take turns, one request each. If the loop is not short of time, nobody
+ * waits.
  */
 export class Turns {
   readonly #clock: () => number
   readonly #defer: (run: () => void) => unknown
-  /** by owner, who is next first */
+  /** by owner, the next one first */
   readonly #waiting = new Map<string, (() => void)[]>()
   /** when the first request began in this turn of the loop; null if there was none yet */
   #beganAt: number | null = null
@@ -27,14 +28,14 @@ export class Turns {
   }
 
   /**
-   * @param ownerOf called only if the request has to wait
-   * @returns when a request may be worked on; null: at once, which costs no promise
+   * @param findOwner called only if the request has to wait
+   * @returns when a request may be worked on; null: immediately, which costs no promise
    */
-  take(ownerOf: () => string): Promise<void> | null {
+  take(findOwner: () => string): Promise<void> | null {
     const now = this.#clock()
     this.#beganAt ??= this.#begin(now)
     if (this.#waiting.size === 0 && now - this.#beganAt < SLICE_MS) return null
-    const owner = ownerOf()
+    const owner = findOwner()
     return new Promise((resolve) => {
       const queue = this.#waiting.get(owner)
       if (queue) queue.push(resolve)
@@ -52,7 +53,7 @@ export class Turns {
     return now
   }
 
-  /** Lets requests run until the slice is over. Each runs as far as it can before the next one is let go. */
+  /** Lets requests run until the slice is over. Each runs as far as it can before the next one is released. */
   #runNext(beganAt: number): void {
     if (this.#waiting.size === 0 || this.#clock() - beganAt >= SLICE_MS) return
     this.#next()?.()

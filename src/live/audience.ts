@@ -20,13 +20,13 @@ interface Group {
   /** its names as LiveEvent has them */
   event: string | undefined
   distinctId: string | undefined
-  /** only events behind this id; empty for those that have all up to where the tail is */
+  /** only events after this id; empty for those that have caught up with the tail */
   after: string
   members: Set<Listener>
   frames: Buffer[]
 }
 
-/** The listeners of a project that follow its tail, found by what they want. */
+/** The listeners that follow the tail of a project, indexed by their filters. */
 export class Audience {
   readonly #groups = new Map<string, Group>()
   readonly #byEvent = new Map<string, Set<Group>>()
@@ -34,13 +34,13 @@ export class Audience {
   /** without a name in their filter */
   readonly #others = new Set<Group>()
   readonly #touched = new Set<Group>()
-  readonly #groupOf = new Map<Listener, Group>()
+  readonly #groupByListener = new Map<Listener, Group>()
 
   get size(): number {
-    return this.#groupOf.size
+    return this.#groupByListener.size
   }
 
-  /** @param after the listener gets only events behind this id */
+  /** @param after the listener gets only events after this id */
   add(listener: Listener, after: string): void {
     const { event, distinctId } = listener.wanted
     const key = after + listener.wish
@@ -56,16 +56,16 @@ export class Audience {
         frames: [],
       }
       this.#groups.set(key, group)
-      this.#placeOf(group).add(group)
+      this.#findPlace(group).add(group)
     }
     group.members.add(listener)
-    this.#groupOf.set(listener, group)
+    this.#groupByListener.set(listener, group)
   }
 
   remove(listener: Listener): void {
-    const group = this.#groupOf.get(listener)
+    const group = this.#groupByListener.get(listener)
     if (!group) return
-    this.#groupOf.delete(listener)
+    this.#groupByListener.delete(listener)
     group.members.delete(listener)
     if (group.members.size > 0) return
     this.#groups.delete(group.key)
@@ -110,7 +110,7 @@ export class Audience {
     return deliveries
   }
 
-  /** Puts listeners that wanted only what is behind `id` or an id before it together with the others. */
+  /** Moves listeners that have caught up past `id` into the shared group. */
   settle(id: string): void {
     for (const { after, members } of [...this.#groups.values()]) {
       if (after === '' || after > id) continue
@@ -130,7 +130,7 @@ export class Audience {
     }
   }
 
-  #placeOf(group: Group): Set<Group> {
+  #findPlace(group: Group): Set<Group> {
     const [place] = this.#indexes(group)
     if (!place) return this.#others
     const [index, name] = place

@@ -8,14 +8,14 @@ import type { Tail } from './tail.js'
 
 export interface CatchUpOptions {
   shards: Shards
-  /** queries that may run at once, over all listeners */
+  /** limit of concurrent queries, over all listeners */
   queries: ByteBudget
   onSent: (listeners: readonly Listener[], events: number) => void
   onFailure: (error: unknown) => void
   signal: AbortSignal
 }
 
-/** How much is read at once: it waits in memory until the listener has read it. */
+/** How much is read per query: it stays in memory until the listener has read it. */
 const PART_BYTES = 256 * 1024
 const PART_EVENTS = 5_000
 /** A rare event may be far. */
@@ -23,7 +23,7 @@ const LIMIT_MS = 100_000
 const BACKOFF: Backoff = { firstMs: 200, maxMs: 5_000 }
 
 /**
- * Sends a listener what is stored behind an id, as fast as it reads, until it can follow the tail.
+ * Sends a listener the stored events after an id, as fast as it reads, until it can follow the tail.
  * @param after the last id that it has
  */
 export async function catchUp(listener: Listener, tail: Tail, after: string, options: CatchUpOptions): Promise<void> {
@@ -45,7 +45,7 @@ export async function catchUp(listener: Listener, tail: Tail, after: string, opt
   }
   for (;;) {
     if (signal.aborted || listener.destroyed) return
-    // Nothing may happen between this comparison and the joining.
+    // This comparison and joining must happen in the same turn.
     if (at >= tail.goal) {
       listener.isCatchingUp = false
       return tail.join(listener, at)

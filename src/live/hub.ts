@@ -84,22 +84,22 @@ interface Project {
   listeners: Set<Listener>
 }
 
-/** Queries at once: of the tails, and of the listeners that catch up. */
+/** Limits of concurrent queries: by the tails, and by the listeners that catch up. */
 const TAIL_QUERIES = 4
 const CATCH_UP_QUERIES = 3
-/** From this many projects on, it is asked first which of them have something new. */
+/** From this many projects on, one query first finds out which of them have new events. */
 const MANY_PROJECTS = 5
 /** How far ahead of this clock an id may be: the clocks of other machines differ, and a failover jumps ahead. */
 const MAX_AHEAD_MS = 60_000
 /** Between two looks for something new: one block of the writer may follow another within a few ms. */
 const MIN_PAUSE_MS = 50
-/** What a client is told to wait if there is no room, s. */
+/** Retry-After for clients when there is no room, s. */
 const RETRY_S = 10
 const BACKOFF: Backoff = { firstMs: 100, maxMs: 5_000 }
 
 /**
- * The live streams of this process. What the store has is read once per project, however many listen, when a journal says
- * that something was stored; without listeners, nothing happens.
+ * The live streams of this process. New events are read once per project, however many listeners it has, when a journal
+ * reports that something was stored; without listeners, nothing happens.
  */
 export class LiveHub {
   readonly metrics: LiveMetrics = { listeners: 0, events: 0, ended: { slow: 0, revoked: 0, closing: 0 }, failures: 0 }
@@ -125,7 +125,7 @@ export class LiveHub {
 
   /**
    * Opens a stream.
-   * @returns it, and the id behind which it begins, whether or not there is such an event
+   * @returns the stream, and the id after which it begins, whether or not there is such an event
    * @throws as `place`
    */
   async open({ projectId, wanted, lastEventId, isAllowed }: OpenStream): Promise<{ stream: Listener; after: string }> {
@@ -145,7 +145,7 @@ export class LiveHub {
 
   /**
    * Where a stream would begin, if it were opened now.
-   * @returns the id behind which that is, and the position up to which everything is stored
+   * @returns the id after which that is, and the position up to which everything is stored
    * @throws ApiError `invalid_request` for an id that no service gave out, `rate_limited` or `overloaded` beyond the limits,
    *   `unavailable` if a journal cannot be reached or the service is closing
    */
@@ -203,7 +203,7 @@ export class LiveHub {
     if (this.#projects.size === 0) this.#wake?.()
   }
 
-  /** Looks for what is new until nobody listens any more. */
+  /** Polls for new events until there are no listeners. */
   async #run(): Promise<void> {
     this.#isRunning = true
     const { journals, limits, closing, barrier } = this.#options
@@ -248,7 +248,7 @@ export class LiveHub {
     }
   }
 
-  /** Resolves when a journal has said that something was stored, when nobody listens any more, or after this time. */
+  /** Resolves when a journal has stored something, when there are no listeners any more, or after this time. */
   async #news(limitMs: number): Promise<void> {
     const { closing } = this.#options
     if (this.#isHinted || this.#projects.size === 0 || closing.aborted) return
@@ -278,12 +278,12 @@ export class LiveHub {
     if (this.#behind.size > 0) this.#limitMemory()
   }
 
-  /** Cuts off those for whom most is waiting, until what waits for all is within the limit. */
+  /** Disconnects the listeners with the most unread data until the total is within the limit. */
   #limitMemory(): void {
     const waiting = new Map<string | Listener, number>()
-    const shareOf = (listener: Listener) => (listener.isCatchingUp ? listener : listener.wish)
+    const findShare = (listener: Listener) => (listener.isCatchingUp ? listener : listener.wish)
     for (const listener of this.#behind) {
-      const share = shareOf(listener)
+      const share = findShare(listener)
       if (listener.keepsUp) this.#behind.delete(listener)
       else waiting.set(share, Math.max(waiting.get(share) ?? 0, listener.readableLength))
     }
@@ -291,7 +291,7 @@ export class LiveHub {
     for (const [share, some] of [...waiting].sort((a, b) => b[1] - a[1])) {
       if (bytes <= this.#options.limits.memoryBytes) return
       bytes -= some
-      for (const listener of [...this.#behind]) if (shareOf(listener) === share) listener.stop('slow')
+      for (const listener of [...this.#behind]) if (findShare(listener) === share) listener.stop('slow')
     }
   }
 

@@ -53,7 +53,7 @@ export class Listener extends Readable {
     return this.readableLength === 0
   }
 
-  /** For how long the client has read nothing of what waits for it, ms; 0 if nothing waits. */
+  /** How long the client has not read any of its pending data, ms; 0 if nothing is pending. */
   get stalledMs(): number {
     return this.keepsUp ? 0 : performance.now() - this.#movedAt
   }
@@ -76,8 +76,8 @@ export class Listener extends Readable {
   }
 
   /**
-   * Ends the stream. A client that is behind is broken off, as the end would wait behind what it has not read, and drops
-   * the event of which it has only a part; when the service closes, it has the time of the last requests to read.
+   * Ends the stream. A slow client is disconnected, because a clean end would queue after its unread data, and drops
+   * the event that it has received in part; when the service closes, it has the time of the last requests to read.
    */
   stop(ending: Ending): void {
     if (this.destroyed || this.#ending) return

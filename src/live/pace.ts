@@ -3,7 +3,10 @@ import { ThreadLoad } from '../lib/thread-load.js'
 
 /** How long sending may keep the thread at a time, ms. */
 const SLICE_MS = 5
-/** Pauses between slices, as a multiple of them, while the thread is short of time: sending has a twentieth of it then. */
+/**
+ * Pauses between slices, as a multiple of them, while the thread is short of time; sending then gets a twentieth of
+ * it.
+ */
 const REST = 19
 
 /** Shares the thread between sending to listeners and everything else, which comes first. */

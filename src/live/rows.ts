@@ -20,7 +20,7 @@ export function asBytes(name: string): string {
 export class RowParser {
   #chunks: Buffer[] = []
   #held = 0
-  /** bytes with which another attempt makes sense, as far as is known */
+  /** number of bytes needed before another attempt makes sense, if known */
   #needed = 1
   #bytes: Buffer = Buffer.alloc(0)
   #at = 0
@@ -69,7 +69,7 @@ export class RowParser {
     }
   }
 
-  /** A length in LEB128, and as many bytes. */
+  /** A length in LEB128, and that many bytes. */
   #text(): Buffer | null {
     let length = 0
     for (let scale = 1; ; scale *= 128) {

@@ -10,11 +10,11 @@ import { RowParser } from './rows.js'
 export interface TailOptions {
   shards: Shards
   projectId: string
-  /** queries that may run at once, over all projects */
+  /** limit of concurrent queries, over all projects */
   queries: ByteBudget
   pace: Pace
   signal: AbortSignal
-  /** told of what was sent to whom: the events, counted for each listener */
+  /** called with what was sent to whom: the events, counted for each listener */
   onSent: (listeners: readonly Listener[], events: number) => void
 }
 
@@ -27,13 +27,13 @@ const WAIT_MS = 1_000
 const LOOK_MS = 10
 
 /**
- * The newest events of one project: each stretch that becomes visible is read once, whoever listens, and every listener
- * gets of it what it wants.
+ * The newest events of one project: each stretch that becomes visible is read once for all listeners, and every
+ * listener gets the events that match its filter.
  *
  *     ────────── sent ──────────│── being sent ──│── not yet stored ──▶
  *                             #done            goal
  *
- * A listener that has, or gets elsewhere, everything up to `goal` may join at any time.
+ * A listener that has everything up to `goal`, or gets it elsewhere, may join at any time.
  */
 export class Tail {
   readonly #audience = new Audience()
@@ -86,8 +86,8 @@ export class Tail {
   }
 
   /**
-   * Sends what is stored up to this id. A call meanwhile moves the goal.
-   * @throws StoreError, StoreUnreachableError; the next call resumes behind the last event that was sent
+   * Sends what is stored up to this id. A concurrent call moves the goal.
+   * @throws StoreError, StoreUnreachableError; the next call resumes after the last event that was sent
    */
   advance(id: string): Promise<void> {
     if (id > this.#goal) this.#goal = id
@@ -169,8 +169,8 @@ export class Tail {
 }
 
 /**
- * Lets most listeners read what they got, so that only those that are slower than the others fall behind. One that does not
- * read at all is waited for once.
+ * Lets most listeners read what they got, so that only the slow ones fall behind. A listener that does not
+ * read at all is waited for only once.
  */
 export async function keepStep(reached: readonly Listener[]): Promise<void> {
   const deadline = performance.now() + WAIT_MS

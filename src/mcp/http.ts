@@ -4,7 +4,7 @@ import {
   type McpServer,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
-import { unlessAborted } from '../lib/unless-aborted.js'
+import { abortable } from '../lib/unless-aborted.js'
 import { openMcpServer, type ServerOptions } from './server.js'
 
 export interface McpRequest {
@@ -26,7 +26,7 @@ export async function answerMessage({ headers, body, signal }: McpRequest, optio
   if (await isLegacyRequest(request, body)) return await answerFormer(request, body, open())
   // A subscription would hold a connection open for changes that never happen.
   const handler = createMcpHandler(open, { legacy: 'reject', maxSubscriptions: 0 })
-  return await unlessAborted(handler.fetch(request, { parsedBody: body }), signal).finally(() => handler.close())
+  return await abortable(handler.fetch(request, { parsedBody: body }), signal).finally(() => handler.close())
 }
 
 async function answerFormer(request: Request, body: unknown, server: McpServer): Promise<Response> {
@@ -34,7 +34,7 @@ async function answerFormer(request: Request, body: unknown, server: McpServer):
   try {
     await server.connect(transport)
     // A closed transport never settles its answer.
-    return await unlessAborted(transport.handleRequest(request, { parsedBody: body }), request.signal)
+    return await abortable(transport.handleRequest(request, { parsedBody: body }), request.signal)
   } finally {
     // This aborts tools that are still running.
     await server.close()

@@ -21,7 +21,7 @@ export function lossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
   )
   const rows = new Map<string, LabeledValue<number>>()
   for (const loss of shards.flatMap((losses) => losses ?? [])) {
-    for (const [project, count] of rowsOf(loss)) {
+    for (const [project, count] of countRows(loss)) {
       const month = loss.table === 'events' ? monthText(loss.partition) : ''
       const labels = { ...of(loss.shard), table: loss.table, month, project }
       const key = JSON.stringify(labels)
@@ -43,7 +43,7 @@ export function lossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
 }
 
 /** By project; those of projects that were not counted under none. */
-function rowsOf({ rows, projects }: Loss): [project: string, rows: number][] {
+function countRows({ rows, projects }: Loss): [project: string, rows: number][] {
   const named = Object.entries(projects)
   const rest = (rows ?? 0) - named.reduce((sum, [, count]) => sum + count, 0)
   return rest > 0 ? [...named, ['', rest]] : named

@@ -22,16 +22,16 @@ export interface Metric {
 export type LabeledValue<Value> = [labels: Labels, value: Value | null]
 
 export function counter(name: string, help: string, readings: LabeledValue<number>[] | number): Metric {
-  return { name, help, type: 'counter', samples: samplesOf(readings) }
+  return { name, help, type: 'counter', samples: toSamples(readings) }
 }
 
 export function gauge(name: string, help: string, readings: LabeledValue<number>[] | number | null): Metric {
-  return { name, help, type: 'gauge', samples: samplesOf(readings) }
+  return { name, help, type: 'gauge', samples: toSamples(readings) }
 }
 
 export function histogram(name: string, help: string, readings: LabeledValue<Histogram>[] | Histogram): Metric {
   const all: LabeledValue<Histogram>[] = Array.isArray(readings) ? readings : [[{}, readings]]
-  const samples = all.flatMap(([labels, value]) => (value ? linesOf(labels, value) : []))
+  const samples = all.flatMap(([labels, value]) => (value ? formatHistogram(labels, value) : []))
   return { name, help, type: 'histogram', samples }
 }
 
@@ -40,13 +40,13 @@ export function byLabel<Value>(label: string, values: Record<string, Value>): La
   return Object.entries(values).map(([name, value]) => [{ [label]: name }, value])
 }
 
-function samplesOf(readings: LabeledValue<number>[] | number | null): Sample[] {
+function toSamples(readings: LabeledValue<number>[] | number | null): Sample[] {
   const all: LabeledValue<number>[] = Array.isArray(readings) ? readings : [[{}, readings]]
   return all.flatMap(([labels, value]) => (value === null ? [] : [{ suffix: '', labels, value }]))
 }
 
 /** Buckets are cumulative, and the last one holds everything. */
-function linesOf(labels: Labels, { bounds, counts, sum }: Histogram): Sample[] {
+function formatHistogram(labels: Labels, { bounds, counts, sum }: Histogram): Sample[] {
   let upTo = 0
   const buckets = counts.map((count, i) => {
     upTo += count

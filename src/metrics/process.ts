@@ -14,7 +14,7 @@ export interface ProcessReading {
   heapUsedBytes: number
   heapTotalBytes: number
   externalBytes: number
-  /** null where the system has no /proc */
+  /** null on systems without /proc */
   openFiles: number | null
   /** in seconds, since the previous reading */
   eventLoopLag: { p50: number; p99: number; max: number }

@@ -5,7 +5,7 @@ import type { LimitCounts } from '../http/limit-counts.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth, Share } from '../journal/journal.js'
 import type { Lane } from '../lanes/lane.js'
-import { inTime } from '../lib/in-time.js'
+import { withTimeout } from '../lib/in-time.js'
 import type { LiveMetrics } from '../live/hub.js'
 import { parseSender } from '../model/sender.js'
 import type { StateMetrics } from '../states/state-store.js'
@@ -66,8 +66,8 @@ export class Metrics {
     const { lanes, role } = this.#sources
     const [process, depths, uses, storage] = await Promise.all([
       this.#process.read(),
-      Promise.all(lanes.map(({ journal }) => inTime(journal.depth(), READING_LIMIT_MS).catch(() => null))),
-      Promise.all(lanes.map(({ journal }) => inTime(journal.ids.use(), READING_LIMIT_MS).catch(() => null))),
+      Promise.all(lanes.map(({ journal }) => withTimeout(journal.depth(), READING_LIMIT_MS).catch(() => null))),
+      Promise.all(lanes.map(({ journal }) => withTimeout(journal.ids.use(), READING_LIMIT_MS).catch(() => null))),
       this.#sources.storage(),
     ])
     return [
@@ -114,7 +114,7 @@ function requestMetrics({ routes, unmatched }: RequestMetrics): Metric[] {
   const all = [...routes, unmatched]
   const statuses: LabeledValue<number>[] = []
   for (const { method, route, responses } of all) {
-    // Of some hundred routes and as many statuses hardly any has a count, so nothing is made for those that have none.
+    // Hardly any pair of the hundred routes and their statuses has a count, so nothing is created for those without.
     responses.forEach((count, status) => {
       if (count > 0) statuses.push([{ method, route, status: String(status) }, count])
     })
@@ -137,7 +137,7 @@ function limitMetric({ all }: MetricsSources['limitCounts']): Metric {
   )
 }
 
-/** The readings of each part, by its number where there are several. */
+/** The readings of each part, labelled with its number if there are several. */
 function numbered<Part, Value>(
   label: 'lane' | 'shard',
   parts: readonly Part[],

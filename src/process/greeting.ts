@@ -32,7 +32,7 @@ export class Greeting {
   }
 
   async print(address: AddressInfo): Promise<void> {
-    this.#url = urlOf(address)
+    this.#url = formatUrl(address)
     if (this.#keys) return await this.#printKeys(this.#url)
     const keys = this.#hasSecretKey
       ? 'Until ClickHouse is available, only the keys of the environment are valid.'
@@ -92,7 +92,7 @@ function callsText(url: string, secret: string): string {
 }
 
 /** For a wildcard address, the loopback address is printed, which works on this machine. */
-function urlOf({ address, family, port }: AddressInfo): string {
+function formatUrl({ address, family, port }: AddressInfo): string {
   const isWildcard = address === '0.0.0.0' || address === '::'
   const host = isWildcard ? '127.0.0.1' : family === 'IPv6' ? `[${address}]` : address
   return `http://${host}:${port}`

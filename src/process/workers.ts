@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { inTime } from '../lib/in-time.js'
+import { withTimeout } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
 import { mergeMetrics, type ProcessMetrics } from '../metrics/merge.js'
 import type { Metric } from '../metrics/metric.js'
@@ -140,7 +140,7 @@ export class Workers {
 
   async #readOwn(): Promise<Metric[]> {
     try {
-      return await inTime(this.#options.metrics(), METRICS_LIMIT_MS)
+      return await withTimeout(this.#options.metrics(), METRICS_LIMIT_MS)
     } catch (error) {
       this.#options.log.warn({ err: error }, 'the metrics of the primary process could not be read')
       return []
@@ -203,7 +203,7 @@ async function response(
       pending.set(id, resolve)
       request()
     })
-    return await inTime(metrics, limitMs)
+    return await withTimeout(metrics, limitMs)
   } finally {
     pending.delete(id)
   }

@@ -1,6 +1,6 @@
 import type { Shards } from '../clickhouse/shards.js'
 import type { Warning } from '../contract/warning.js'
-import { nearestOf } from '../lib/nearest.js'
+import { createNearestFinder } from '../lib/nearest.js'
 import type { ReadPoint } from '../reads/read-barrier.js'
 import { unmarkedName } from './json-sql.js'
 import type { Counts, NameCounts } from './name-counts.js'
@@ -59,7 +59,7 @@ export class NameCheck {
   async #ofEvents(uses: readonly EventUse[], counts: Counts): Promise<Warning[]> {
     const unknown = uses.filter(({ name }) => !counts.names.has(name))
     if (unknown.length === 0 || (await this.#mayLack(counts))) return []
-    const nearest = nearestOf(mostFrequent(counts))
+    const nearest = createNearestFinder(mostFrequent(counts))
     return unknown.map(({ path, name }) => ({ path, message: `No event is called ${name}.${hint(nearest(name))}` }))
   }
 
@@ -100,7 +100,7 @@ export class NameCheck {
       if (known.length < all.length || sampled === 0 || known.some(({ names }) => names.has(name))) continue
       const names = new Set(known.flatMap((one) => [...one.names]))
       const joined = [name, ...rest].join('.')
-      const meant = names.has(joined) ? JSON.stringify(['properties', joined]) : nearestOf(names)(name)
+      const meant = names.has(joined) ? JSON.stringify(['properties', joined]) : createNearestFinder(names)(name)
       warnings.push({ path, message: `${noneOf(sampled, looked)} the property ${name}.${hint(meant)}` })
     }
     return warnings

@@ -15,9 +15,9 @@ import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Question } from '../contract/questions.js'
 import { MAX_WARNINGS, type Warning } from '../contract/warning.js'
-import { inTime } from '../lib/in-time.js'
+import { withTimeout } from '../lib/in-time.js'
 import { ThreadLoad } from '../lib/thread-load.js'
-import { unlessAborted } from '../lib/unless-aborted.js'
+import { abortable } from '../lib/unless-aborted.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 import type { Answer, Query } from './kind.js'
@@ -147,7 +147,7 @@ export class Questions {
       return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
     })
     const { results, ...beside } = answer
-    const warnings = [...ofFields, ...(await inTime(reviewed, GRACE_FOR_REVIEW_MS).catch(() => []))]
+    const warnings = [...ofFields, ...(await withTimeout(reviewed, GRACE_FOR_REVIEW_MS).catch(() => []))]
     const elapsed_ms = Math.round(performance.now() - began)
     const warned = warnings.length > 0 && { warnings: warnings.slice(0, MAX_WARNINGS) }
     return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms, ...warned }
@@ -187,7 +187,7 @@ export class Questions {
    */
   async #wait(projectId: string, signal: AbortSignal): Promise<ReadPoint> {
     try {
-      return await unlessAborted(this.#options.barrier.waitForProject(projectId), signal)
+      return await abortable(this.#options.barrier.waitForProject(projectId), signal)
     } catch (error) {
       throw signal.aborted ? new StoreUnreachableError('The client disconnected.', { cause: error }) : error
     }

@@ -5,7 +5,7 @@ import { isName, MAX_NAME } from '../contract/limits.js'
 import { MAX_EVENTS } from '../contract/question-schemas.js'
 import type { Reader } from '../contract/read-fields.js'
 import { pointerPart, type Warning } from '../contract/warning.js'
-import { nearestOf } from '../lib/nearest.js'
+import { createNearestFinder } from '../lib/nearest.js'
 import type { Faults } from './faults.js'
 import { findFieldFault } from './field-name.js'
 import { FilterCheck } from './filter-check.js'
@@ -80,7 +80,7 @@ export class StrictReader implements Reader {
     return this.#objects.flatMap(({ path, object, known }) => {
       const names = Object.keys(object).filter((name) => !known.includes(name) && object[name] !== null)
       if (names.length === 0) return []
-      const nearest = nearestOf(known)
+      const nearest = createNearestFinder(known)
       return names.filter(isName).map((name) => {
         const meant = nearest(name)
         const advice = meant ? `Did you mean ${meant}?` : `The fields here are ${known.join(', ')}.`

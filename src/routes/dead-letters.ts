@@ -24,7 +24,7 @@ const MAX_OF_ONE_ID = 10
 /** Letters are replayed one after the other; those whose turn does not come within this time are left. */
 const REPLAY_MS = 30_000
 
-/** Lists the dead letters of a project, and stores them again. */
+/** Lists and replays the dead letters of a project. */
 export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async (
   app,
   { shards, noteDeletion, barrier },

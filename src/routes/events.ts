@@ -8,7 +8,7 @@ import { acceptedFormat } from '../http/accept.js'
 import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json/texts.js'
 import type { StoredEntries } from '../lanes/stored-entries.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { parseBatchId } from '../model/batch-id.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
 import { scanEdit } from '../model/scan.js'
@@ -37,7 +37,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal } = request
     const { limit, page, cursor, order, event, distinct_id: distinctId, from, to } = query
-    const asked = { projectId, filter: given({ event, distinctId, from, to }), limit, page, cursor, order }
+    const asked = { projectId, filter: omitUndefined({ event, distinctId, from, to }), limit, page, cursor, order }
     const format = query.format ?? acceptedFormat(headers.accept)
     if (format === 'json') {
       const page = await reads.json(asked, signal)

@@ -4,7 +4,7 @@ import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { ExportQuery } from '../contract/query-schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { sendHeadOnly } from '../http/reply.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { formatCursor } from '../model/cursor.js'
 import { firstIdAfter, lastIdAt } from '../model/event-id.js'
 import { readCursor } from '../reads/event-reads.js'
@@ -23,8 +23,8 @@ export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { s
     const { event, distinct_id: distinctId, from, to, limit } = query
     const startAt = query.cursor === undefined ? undefined : readCursor(query.cursor, 'asc').id
     const { stored, pending } = await barrier.waitForProject(projectId)
-    const events = { projectId, ...given({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
-    // What is accepted later lies behind it, so it is known before the first row is.
+    const events = { projectId, ...omitUndefined({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
+    // Later events sort after it, so the cursor is known before the first row is sent.
     const before = limit === undefined ? null : await findRunEnd(shards, events, limit, { signal })
     const next = laterId(before ?? firstIdAfter(stored), startAt)
     const format = query.format ?? rowFormat(headers.accept)
@@ -47,7 +47,7 @@ function rowFormat(accept: string | undefined): RowFormat {
   return format === 'json' ? 'ndjson' : format
 }
 
-/** Where the export goes on; never before where it began, as for a cursor of a later time. */
+/** Where to resume the export; never before where it began, even for a cursor of a later time. */
 function laterId(id: string, startAt: string | undefined): string {
   return startAt !== undefined && startAt > id ? startAt : id
 }

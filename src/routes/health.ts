@@ -18,7 +18,7 @@ type State = 'ready' | 'unavailable'
 
 interface Checked {
   states: State[]
-  /** why some are unavailable, where there are words for clients */
+  /** why some are unavailable, if there is a message for clients */
   reasons: Set<string>
 }
 
@@ -46,7 +46,7 @@ export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, opti
       reply.code(503).header('retry-after', '60')
       return { status: 0, error, code: 'unavailable', ...states }
     }
-    const down = [...namesOf('journal', 'lane', ofLanes), ...namesOf('store', 'shard', ofShards)]
+    const down = [...nameUnavailable('journal', 'lane', ofLanes), ...nameUnavailable('store', 'shard', ofShards)]
     if (down.length === 0) return { status: 1, error: null, ...states }
     const error = [`Not ready: ${down.join(', ')}.`, ...reasons].join(' ')
     if (partial === 'true' && ofLanes.includes('ready') && ofShards.includes('ready'))
@@ -61,12 +61,12 @@ async function checkAll(checks: (() => Promise<void>)[]): Promise<Checked> {
   const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
   return {
     states: results.map(({ status }) => (status === 'fulfilled' ? 'ready' : 'unavailable')),
-    reasons: new Set(failures.filter((error) => error instanceof ApiError).map(wordsOf)),
+    reasons: new Set(failures.filter((error) => error instanceof ApiError).map(hideLaneAddress)),
   }
 }
 
 /** The message without the address of a lane, which is not for everyone. */
-function wordsOf({ message, cause }: ApiError): string {
+function hideLaneAddress({ message, cause }: ApiError): string {
   return cause instanceof ApiError ? cause.message : message
 }
 
@@ -75,6 +75,6 @@ function all(states: State[]): State {
 }
 
 /** What to call the parts that are unavailable: the only one by its kind, one of several by its number. */
-function namesOf(only: string, one: string, states: State[]): string[] {
+function nameUnavailable(only: string, one: string, states: State[]): string[] {
   return states.flatMap((state, i) => (state === 'ready' ? [] : [states.length === 1 ? only : `${one} ${i}`]))
 }

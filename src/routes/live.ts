@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LiveHeaders, LiveQuery } from '../contract/query-schemas.js'
 import type { Admission } from '../http/admission/admission.js'
 import { sendHeadOnly } from '../http/reply.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import type { LiveHub } from '../live/hub.js'
 
 export interface LiveOptions {
@@ -12,7 +12,7 @@ export interface LiveOptions {
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
-  // Neither kept nor compressed nor collected by what is in between.
+  // Proxies must not cache, compress or buffer the stream.
   'cache-control': 'no-store, no-transform',
   'x-accel-buffering': 'no',
   // Nothing follows on this connection, so that it need not be waited for when the service stops.
@@ -33,7 +33,7 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
       }
       const { stream, after } = await live.open({
         projectId,
-        wanted: given({ event, distinctId, from, to }),
+        wanted: omitUndefined({ event, distinctId, from, to }),
         lastEventId,
         isAllowed: () => grant !== null && admission.isGood(grant),
       })

@@ -4,7 +4,7 @@ import { ApiError } from '../contract/errors.js'
 import { asApiError, messageFor } from '../http/error-handler.js'
 import { countLimit } from '../http/limit-counts.js'
 import { hangUpSignal } from '../http/reply.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import type { ProjectData } from '../mcp/project-data.js'
 import { answerText } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
@@ -22,18 +22,18 @@ export interface McpOptions extends UserReadParts {
 const BEARER = /^Bearer +(\S+) *$/i
 
 /**
- * Serves the tools of `src/mcp` to assistants (Model Context Protocol, Streamable HTTP), without sessions. It is no call
- * of the API: behind the authentication, messages and errors are those of JSON-RPC.
+ * Serves the tools of `src/mcp` to assistants (Model Context Protocol, Streamable HTTP), without sessions. This is not
+ * part of the API: after the authentication, messages and errors are those of JSON-RPC.
  */
 export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
   app.addHook('onRequest', async (request, reply) => {
-    // Pages send one, also those whose name was made to lead to this host; the clients that this is for do not.
+    // Browsers send Origin, including DNS-rebinding pages; MCP clients do not.
     if (request.headers.origin !== undefined) return reply.code(403).send(refusal('Web pages may not call this.'))
     useBearer(request)
   })
 
   app.post('/mcp', { config: { access: 'read' } }, async (request, reply) => {
-    // Several at once would each take a turn among the questions; only one former revision has them.
+    // Each message of a JSON-RPC batch would take a slot for questions; only one former revision has batches.
     if (Array.isArray(request.body)) return reply.code(400).send(refusal('Send one message at a time.'))
     // Its modules take longer to load than the rest of the service, and most services never need them.
     const { answerMessage } = await import('../mcp/http.js')
@@ -41,8 +41,8 @@ export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
     const onFailure = (err: unknown) => {
       if (!signal.aborted) app.log.error({ reqId: request.id, keyId: request.keyId, err }, 'a tool failed')
     }
-    const message = { headers: headersOf(request), body: request.body, signal }
-    const response = await answerMessage(message, { data: dataOf(parts, request, onFailure), onFailure })
+    const message = { headers: copyHeaders(request), body: request.body, signal }
+    const response = await answerMessage(message, { data: createProjectData(parts, request, onFailure), onFailure })
     reply.code(response.status).headers(Object.fromEntries(response.headers))
     return reply.send(await response.text())
   })
@@ -57,14 +57,14 @@ export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
   })
 }
 
-/** Clients are configured with a bearer token; some with `x-api-key`, as the API has it, which goes first. */
+/** Clients are configured with a bearer token, or with the API's `x-api-key`, which takes precedence. */
 function useBearer({ raw: { headers } }: FastifyRequest): void {
   const token = BEARER.exec(headers.authorization ?? '')?.[1]
   if (token !== undefined) headers['x-api-key'] ??= token
 }
 
-/** Those that the protocol reads. */
-function headersOf({ headers }: FastifyRequest): Headers {
+/** The headers that the protocol reads. */
+function copyHeaders({ headers }: FastifyRequest): Headers {
   const read = Object.entries(headers).filter(([name]) => /^(accept|content-type|mcp-.*)$/.test(name))
   return new Headers(read.map(([name, value]): [string, string] => [name, String(value)]))
 }
@@ -74,8 +74,12 @@ function refusal(message: string): object {
   return { jsonrpc: '2.0', error: { code: -32_000, message }, id: null }
 }
 
-/** The data of the project of the request's key, as the routes of the API answer. */
-function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: unknown) => void): ProjectData {
+/** The data of the key's project, as the API's routes return it. */
+function createProjectData(
+  parts: McpOptions,
+  request: FastifyRequest,
+  onFailure: (error: unknown) => void,
+): ProjectData {
   const { questions, catalog, reads } = parts
   const { projectId } = request
   const answer = async (read: () => Promise<string>) => {
@@ -86,7 +90,7 @@ function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: u
       const { code, status, message, ...more } = known
       countLimit(request, known)
       if (status >= 500) onFailure(error)
-      throw new ApiError(code, messageFor(request, message), given(more))
+      throw new ApiError(code, messageFor(request, message), omitUndefined(more))
     }
   }
   return {
@@ -107,17 +111,17 @@ function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: u
       })
     },
     events: ({ event, distinct_id: distinctId, from, to, limit, cursor }, signal) => {
-      const filter = given({ event, distinctId, from, to })
-      return answer(async () => textOf(await reads.json({ projectId, filter, limit, cursor, order: 'desc' }, signal)))
+      const filter = omitUndefined({ event, distinctId, from, to })
+      return answer(async () => readText(await reads.json({ projectId, filter, limit, cursor, order: 'desc' }, signal)))
     },
   }
 }
 
-/** Of what assistants are given, more than this is cut anyway. */
+/** Results for assistants are truncated beyond this anyway. */
 const MAX_EVENTS_BYTES = 8 * 1024 * 1024
 
 /** @throws ApiError for more than a process should hold for one assistant */
-async function textOf(stream: Readable): Promise<string> {
+async function readText(stream: Readable): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of stream as AsyncIterable<Buffer>) {

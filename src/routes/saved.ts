@@ -133,7 +133,7 @@ function checkCards(cards: Card[], now: number): void {
     const path = `/cards/${i}`
     if (ids.has(id)) faults.add(`${path}/id`, 'must be the id of one card only')
     ids.add(id)
-    const savedId = savedIdOf(question)
+    const savedId = readSavedId(question)
     if (savedId === undefined) checkQuestion(question, `${path}/question`, faults, now)
     else if (typeof savedId !== 'string' || !SAVED_ID.test(savedId)) {
       faults.add(`${path}/question/saved`, 'must be the id of a saved question')
@@ -143,13 +143,13 @@ function checkCards(cards: Card[], now: number): void {
 }
 
 /** What a card names as its question; undefined if it has one of its own. */
-function savedIdOf(question: object): unknown {
+function readSavedId(question: object): unknown {
   return 'saved' in question ? (question.saved ?? undefined) : undefined
 }
 
 /** A card without the fields that are not known. Its question and its display are as they were sent. */
 function cardText({ id, name, question, display, width, height }: Card, sent: JsonValue | undefined): string {
-  const savedId = savedIdOf(question)
+  const savedId = readSavedId(question)
   const asked = savedId === undefined ? withoutKey(sent?.member('question')) : JSON.stringify({ saved: savedId })
   const drawn = display ? sent?.member('display')?.text : 'null'
   const head = JSON.stringify({ id, name }).slice(0, -1)

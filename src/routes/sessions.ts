@@ -4,10 +4,10 @@ import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { NoQuery, SessionParams, SessionsQuery } from '../contract/query-schemas.js'
 import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
-import { senderOf } from '../http/admission/authenticate.js'
+import { getSender } from '../http/admission/authenticate.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { readJson } from '../json/value.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { formatProperties, type Properties, readProperties } from '../model/properties.js'
 import { durationOf, endSession, type Session, startSession, updateSession } from '../model/session.js'
 import type { Barrier } from '../reads/read-barrier.js'
@@ -63,15 +63,15 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
 
   /** A session may be started under one name of a user, and go on under another. */
   async function changeSession(request: FastifyRequest, id: string, name: string, change: SessionChange) {
-    const { projectId, keyClass } = senderOf(request)
-    const changeOf = (owner: string) => tolled<Session>((session) => change(session, owner), request.toll)
+    const { projectId, keyClass } = getSender(request)
+    const changeFor = (owner: string) => tolled<Session>((session) => change(session, owner), request.toll)
     try {
-      await sessions.change(projectId, id, changeOf(name), { keyClass })
+      await sessions.change(projectId, id, changeFor(name), { keyClass })
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'session_owner_mismatch') throw error
       const owner = (await sessions.get(projectId, id))?.distinctId
       if (owner === undefined || !(await aliases.areSameUser(projectId, owner, name))) throw error
-      await sessions.change(projectId, id, changeOf(owner), { keyClass })
+      await sessions.change(projectId, id, changeFor(owner), { keyClass })
     }
   }
 }
@@ -88,7 +88,7 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
 ) => {
   app.get('/sessions', { schema: { querystring: SessionsQuery } }, async ({ projectId, query, signal }, reply) => {
     const { limit, page, distinct_id: distinctId, state, from, to } = query
-    const filter = given({ distinctId, state, from, to })
+    const filter = omitUndefined({ distinctId, state, from, to })
     await barrier.waitForAll()
     const range = { projectId, limit, offset: offsetOf(page, limit), ...filter }
     const { rows, hasMore } = await readSessionPage(shards, range, signal)

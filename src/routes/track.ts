@@ -7,9 +7,9 @@ import { BatchQuery } from '../contract/query-schemas.js'
 import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
 import { tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission/admission.js'
-import { senderOf } from '../http/admission/authenticate.js'
+import { getSender } from '../http/admission/authenticate.js'
 import { hasMoreElements } from '../http/admission/body-key.js'
-import { idempotencyKeyOf } from '../http/admission/idempotency-key.js'
+import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
 import { appendNew } from '../ingest/append-new.js'
 import type { Appended, Appends } from '../ingest/group-commit.js'
@@ -17,7 +17,7 @@ import { KnownEvents, type KnownEventsParts } from '../ingest/known-events.js'
 import type { Journal } from '../journal/journal.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { given } from '../lib/given.js'
+import { omitUndefined } from '../lib/given.js'
 import { formatBatchId, NO_BATCH } from '../model/batch-id.js'
 import { eventIdFormatter, formatEventId } from '../model/event-id.js'
 import { insertIdsOf } from '../model/identified-events.js'
@@ -44,7 +44,7 @@ export interface TrackOptions extends KnownEventsParts {
   maxDepth: number
 }
 
-/** What the store has is for nobody else. */
+/** Which events are stored is visible to secret keys only. */
 function requireSecretKey({ keyKind }: FastifyRequest): void {
   if (keyKind === 'secret') return
   throw new ApiError(
@@ -60,9 +60,9 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
 ) => {
   const known = new KnownEvents({ shards, barrier })
   const formatters = new Map<number, (appended: Appended) => string>()
-  const idOf = (appended: Appended) => (formatters.get(appended.journalId) ?? formatterOf(appended))(appended)
-  /** Made when it is needed, as the number of a lane that was down at the start becomes known later. */
-  const formatterOf = ({ journalId }: Appended) => {
+  const formatId = (appended: Appended) => (formatters.get(appended.journalId) ?? createFormatter(appended))(appended)
+  /** Created on demand, because the number of a lane that was down at the start becomes known later. */
+  const createFormatter = ({ journalId }: Appended) => {
     if (!journals.some(({ id }) => id === journalId)) return formatEventId
     const formatter = eventIdFormatter(journalId)
     formatters.set(journalId, formatter)
@@ -80,9 +80,9 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   }
   app.post('/track', one, async (request, reply) => {
     const { key, rawBody } = request
-    const sender = senderOf(request)
+    const sender = getSender(request)
     const body: typeof request.body | ScannedBody = request.body
-    const idempotencyKey = idempotencyKeyOf(request)
+    const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = insertIdsOf(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
     releaseUnless(event, rawBody)
@@ -90,7 +90,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
       ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds?.digests)
       : await commits.appendEvent(sender, event, insertIds?.digests)
     // An event that was known has the id of its first request, which is not remembered.
-    if (appended) reply.header('x-event-id', idOf(appended))
+    if (appended) reply.header('x-event-id', formatId(appended))
     return { status: 1, error: null } as const
   })
 
@@ -107,25 +107,26 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { key, rawBody } = request
     const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
     if (storedBefore !== undefined) requireSecretKey(request)
-    const idempotencyKey = idempotencyKeyOf(request)
+    const idempotencyKey = parseIdempotencyKey(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
     const found = insertIdsOf(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)
     const warned = withWarnings(batchWarnings(request))
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
-    const sender = senderOf(request)
-    const batch = { sender, entry, count, insertIds, ...given({ idempotencyKey }) }
+    const sender = getSender(request)
+    const batch = { sender, entry, count, insertIds, ...omitUndefined({ idempotencyKey }) }
     const { appended, skipped } =
       storedBefore === undefined
         ? { appended: await commits.appendBatch(sender, entry, count, batch), skipped: undefined }
         : await appendNew({ commits, buffers, known }, batch, storedBefore)
     reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
-    return { status: 1, error: null, accepted: count - (skipped ?? 0), ...given({ skipped }), ...warned } as const
+    const accepted = count - (skipped ?? 0)
+    return { status: 1, error: null, accepted, ...omitUndefined({ skipped }), ...warned } as const
   }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxDepth)
   const batch = many(scanAll)
-  // Of many times as many events, a body is not parsed.
+  // A body with many times the allowed events is not parsed.
   const heavyRefusal = (raw: Buffer) => (hasMoreElements(raw, 'events', MAX_BATCH) ? tooManyEvents() : null)
   app.post('/track/batch', { ...batch, config: { ...batch.config, heavyRefusal } }, (request, reply) =>
     append(request, request.body, reply),

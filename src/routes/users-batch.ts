@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isName, isTimestamp } from '../contract/limits.js'
 import { Changed, ChangesBody, messages } from '../contract/schemas.js'
-import { senderOf } from '../http/admission/authenticate.js'
+import { getSender } from '../http/admission/authenticate.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import { type JsonValue, readJson } from '../json/value.js'
 import { canLink, isGroupName, isReserved } from '../model/user-names.js'
@@ -51,7 +51,7 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
       }
       const plan = new PeoplePlan(understood)
       for (const message of understood) plan.add(message)
-      const { projectId, keyClass } = senderOf(request)
+      const { projectId, keyClass } = getSender(request)
       const options = { keyClass, mayDelete: true, mayMerge: true, byTime: true, tellsConflicts: true }
       const { faults, refused } = await takePeople(parts, projectId, plan.messages, options)
       for (const { index = 0, reason } of [...plan.faults, ...plan.refused, ...faults, ...refused]) {

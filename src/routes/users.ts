@@ -6,8 +6,8 @@ import { MEDIA_TYPES } from '../contract/formats.js'
 import { AliasParams, NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
 import type { ErasedUsers } from '../contract/responses.js'
 import { AliasBody, Done, DoneOrWarned, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
-import { senderOf } from '../http/admission/authenticate.js'
-import { idempotencyKeyOf } from '../http/admission/idempotency-key.js'
+import { getSender } from '../http/admission/authenticate.js'
+import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { readJson } from '../json/value.js'
@@ -44,9 +44,9 @@ export interface UsersOptions {
   deletesEvents: boolean
 }
 
-/** Of one user in a response. */
+/** The schema for one user in a response. */
 const MAX_ALIASES = 1000
-/** Of the calls by which pages change users. */
+/** Route options of the calls by which pages change users. */
 const CHANGE = { access: 'send', changesUsers: true } as const
 const STATE = { ...CHANGE, maxWeight: MAX_STATE_WEIGHT }
 
@@ -60,7 +60,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     { config: STATE, schema: { body: IdentifyBody, response: { 200: DoneOrWarned } } },
     async (request) => {
       const { toll, body, rawBody } = request
-      const { projectId, keyClass } = senderOf(request)
+      const { projectId, keyClass } = getSender(request)
       const properties = body.properties ? readProperties(readJson(rawBody)?.member('properties')) : null
       const change = (profile: Profile | null) => identify(profile, properties, Date.now())
       await links.changeProfile(projectId, { name: body.distinct_id }, tolledUser(change, toll), { keyClass })
@@ -73,11 +73,11 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     { config: STATE, schema: { body: ProfileBody, response: { 200: DoneOrWarned } } },
     async (request) => {
       const { toll, body, rawBody } = request
-      const { projectId, keyClass } = senderOf(request)
+      const { projectId, keyClass } = getSender(request)
       const operations = parseOperations(readJson(rawBody)?.member('operations')?.text ?? '')
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
-      const idempotencyKey = idempotencyKeyOf(request)
-      // The key belongs to the name, whoever it stands for when the request comes again.
+      const idempotencyKey = parseIdempotencyKey(request)
+      // The idempotency key belongs to the name, even if the name resolves to another user when the request is retried.
       const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
       const of = { keyClass, ...repetition }
       await links.changeProfile(projectId, { name: body.distinct_id }, tolledUser(change, toll), of)
@@ -90,9 +90,9 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     { config: CHANGE, schema: { body: AliasBody, response: { 200: Done } } },
     async (request) => {
       const { distinct_id, alias } = request.body
-      const { projectId, keyClass } = senderOf(request)
+      const { projectId, keyClass } = getSender(request)
       if (distinct_id === alias) throw sameName()
-      // A key that is in a page may not make two users one.
+      // A key that is in a page must not merge two users.
       const link = keyClass === 'secret' ? 'merge' : 'inferred'
       await links.add(projectId, { distinctId: distinct_id, alias, link, caller: { keyClass, toll: request.toll } })
       return { status: 1, error: null } as const
@@ -179,7 +179,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     { schema: { params: UserParams, querystring: NoQuery } },
     async ({ projectId, params }) => {
       const user = await aliases.resolve(projectId, params.userId)
-      const names = (await aliases.storedNamesOf(projectId, user, barrier)).slice(1).flat()
+      const names = (await aliases.findStoredNames(projectId, user, barrier)).slice(1).flat()
       const listed = names.slice(0, MAX_ALIASES)
       return { status: 1, error: null, distinct_id: user, aliases: listed, hasMore: names.length > MAX_ALIASES }
     },

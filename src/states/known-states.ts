@@ -55,16 +55,16 @@ export interface KnownStatesOptions {
   /** aborts a read */
   closing?: AbortSignal
   now?: () => number
-  /** with more states than this there is no filter, and ClickHouse is asked for each state */
+  /** above this number of states there is no filter, and ClickHouse is queried for each state */
   maxStates?: number
 }
 
 /**
- * Which states of one kind ClickHouse may have, so that it is not asked for a state that nobody has written yet, such as
- * the profile of a new user. This is a Bloom filter of all state keys in ClickHouse. It is filled when the journal first
- * lacks a state, and later extended with the rows that were stored since. Rows of other processes are included: all went
- * through this journal, and its `stored` says which rows the last read has seen. A state that is missing in the journal is
- * only new if the mark of the journal's states is still the one from before the read.
+ * Which states of one kind ClickHouse may have, so that it is not queried for a state that nobody has written yet, such
+ * as the profile of a new user. This is a Bloom filter of all state keys in ClickHouse. It is filled when the journal
+ * first lacks a state, and later extended with the rows that were stored since. Rows of other processes are included:
+ * all went through this journal, and its `stored` says which rows the last read has seen. A state that is missing in
+ * the journal is only new if the mark of the journal's states is still the one from before the read.
  *
  *     nothing ──first miss──▶ reading all ──▶ known ──30 s, and a miss──▶ reading new rows ──▶ known
  *        ▲                                      │
@@ -116,7 +116,7 @@ export class KnownStates {
     if (!isCurrent) return false
     const age = readAt - known.readAt
     if (age < 0 || age > MEMORY_MS || now - known.at > MEMORY_MS) return false
-    return !known.filter.mayHave(endOf(stateKey))
+    return !known.filter.mayHave(toKeyEnd(stateKey))
   }
 
   /**
@@ -124,7 +124,7 @@ export class KnownStates {
    * early, for example because an operator deletes it, would be taken for new.
    */
   note(stateKey: string): void {
-    const end = endOf(stateKey)
+    const end = toKeyEnd(stateKey)
     this.#known?.filter.add(end)
     this.#filling?.add(end)
     if ((!this.#known || this.#reading) && this.#noted.size < MAX_NOTED) this.#noted.add(end.toString('latin1'))
@@ -159,7 +159,7 @@ export class KnownStates {
     const { stored } = await this.#journal.progress()
     const before = this.#known
     if (before?.era === era && before.mark === mark) {
-      await this.#add(before.filter, marginOf(before.stored))
+      await this.#add(before.filter, subtractMargin(before.stored))
       this.#known = { ...before, stored, readAt, at }
       if (!before.filter.isCrowded && at - before.filledAt <= FULL_MS) {
         this.#noted.clear()
@@ -198,11 +198,11 @@ export class KnownStates {
   }
 }
 
-function endOf(stateKey: string): Buffer {
+function toKeyEnd(stateKey: string): Buffer {
   return Buffer.from(stateKey.slice(-2 * KEY_END_BYTES), 'hex')
 }
 
-function marginOf(stored: Position): Position {
+function subtractMargin(stored: Position): Position {
   const margin = BigInt(MARGIN_MS) << 16n
   return stored > margin ? stored - margin : START
 }

@@ -19,7 +19,7 @@ interface Read<Value> {
   found: StoredValue<Value> | undefined
 }
 
-/** A table with a cache of what was read in the last minutes, including names without a value. For small values only. */
+/** A table with a cache of the last minutes' reads, including names without a value. For small values only. */
 export function withRecentReads<Value>(
   table: StateTable<Value>,
   journal: { readonly era: number },

@@ -44,14 +44,17 @@ export interface StateReadMetrics {
   inJournal: number
   /** values that the journal did not have, so that the store was read */
   inStore: number
-  /** values that the journal did not have, and of which the store was known to have none */
+  /** values that were neither in the journal nor, as known without asking, in the store */
   isNew: number
 }
 
 export interface StateReadLimits {
   /** of the values that are in memory */
   memory: ByteBudget
-  /** tells which states ClickHouse cannot have; default: it is asked for every state that the journal does not have */
+  /**
+   * tells which states ClickHouse cannot have; default: ClickHouse is queried for every state that the journal does
+   * not have
+   */
   known?: Pick<KnownStates, 'isNew'>
 }
 
@@ -75,7 +78,7 @@ export class StateReads<Value> {
     return this.#load(key)
   }
 
-  /** Loads the first keys, as many as one read of the journal returns. */
+  /** Loads the first keys, up to the number that one read of the journal returns. */
   async #read(keys: StateKey[]): Promise<Promise<Loaded<Value>>[]> {
     const { memory } = this.#limits
     await memory.take(READING_BYTES)

@@ -18,12 +18,15 @@ export interface StateLimits extends StateReadLimits {
 /** Computes the next value from the current one. Returning the same object changes nothing, null deletes, a throw refuses. */
 export type Change<Value> = (current: Value | null) => Value | null
 
-/** What identifies a repeated change, which is not made again, and whose share of the journal the change takes. */
+/** Identifies a repeated change, which is not made again, and the sender whose share of the journal it uses. */
 export interface Repetition {
   /** of the key that it came with; default: secret, for what the service does by itself */
   keyClass?: KeyClass | undefined
   idempotencyKey?: IdempotencyKey | undefined
-  /** remembers the key where others look for it; called before each attempt to commit, so not for a change that is refused */
+  /**
+   * remembers the key where other requests look for it; called before each commit attempt, so not for a refused
+   * change
+   */
   reserveKey?: (() => Promise<void>) | undefined
   /** unique among the changes of one value */
   insertId?: string | undefined
@@ -296,5 +299,5 @@ function batchLength(queue: Pick<WaitingChange<unknown>, 'keyClass' | 'idempoten
   return end === -1 ? queue.length : end
 }
 
-/** Profiles or sessions, in whichever lane they are. */
+/** A StateStore that routes each key to its lane. */
 export type States<Value> = Pick<StateStore<Value>, 'get' | 'change'>

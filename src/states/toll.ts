@@ -1,9 +1,9 @@
 import { lengthOfProperties, type Properties } from '../model/properties.js'
 import type { Change } from './state-store.js'
 
-/** Counts what a call makes the service handle, if it comes with a key that strangers have. */
+/** Counts the work that a call causes, if its key is public. */
 export interface Toll {
-  /** @throws ApiError `rate_limited` if what has begun must not go on */
+  /** @throws ApiError `rate_limited` if the work must stop */
   touch(bytes: number): void
   /** Counts a profile or an alias that is made. @throws ApiError `rate_limited` */
   newUser(): void
@@ -25,7 +25,7 @@ export function tolled<Value extends Stateful>(change: Change<Value>, toll: Toll
   }
 }
 
-/** As `tolled`, for a change that may make a new user. */
+/** Like `tolled`, for a change that may make a new user. */
 export function tolledUser<Value extends Stateful>(
   change: Change<Value>,
   toll: Toll | null | undefined,

@@ -12,7 +12,7 @@ const ESCAPES: [string, string][] = [
 ]
 
 /**
- * An expression for the shard on which the writer of a row's lane stores it: `laneOf` of `stateKeyOf`, modulo the number of
+ * An expression for the shard on which the writer of a row's lane stores it: `chooseLane` of `stateKeyOf`, modulo the number of
  * shards, as ClickHouse computes it.
  * @param layout how many lanes and shards the store has
  */

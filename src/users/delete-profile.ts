@@ -1,4 +1,4 @@
-import { inTurns } from '../lib/in-turns.js'
+import { forEachInBatches } from '../lib/in-turns.js'
 import type { Profile } from '../model/profile.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'
@@ -21,9 +21,9 @@ export async function deleteProfile(
   name: string,
 ): Promise<boolean> {
   const user = await aliases.resolve(projectId, name)
-  const levels = await aliases.storedNamesOf(projectId, user, barrier)
+  const levels = await aliases.findStoredNames(projectId, user, barrier)
   const deleted = new Set<string>()
-  await inTurns(levels.flat(), async (distinctId) => {
+  await forEachInBatches(levels.flat(), async (distinctId) => {
     const remove = (profile: Profile | null) => {
       if (profile) deleted.add(distinctId)
       else deleted.delete(distinctId)

@@ -1,8 +1,8 @@
 import { ApiError } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
 import { isName } from '../contract/limits.js'
-import { given } from '../lib/given.js'
-import { inTurns } from '../lib/in-turns.js'
+import { omitUndefined } from '../lib/given.js'
+import { forEachInBatches } from '../lib/in-turns.js'
 import { applyOperations, clear, ensure, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
 import { isPlaceholder, isReserved } from '../model/user-names.js'
@@ -31,7 +31,7 @@ export interface PeopleOptions {
   mayMerge?: boolean
   /** counts what the messages make the service handle */
   toll?: Toll | null
-  /** whether changes hold as of their times, if they have one: they come late, as those of an import do */
+  /** whether changes with a time take effect as of that time, because they come late, like those of an import */
   byTime?: boolean
   /** whether an alias that was asked for, and names another user, is refused rather than only counted */
   tellsConflicts?: boolean
@@ -40,13 +40,13 @@ export interface PeopleOptions {
 const NO_NAME = 'distinct_id must be a string of 1 to 255 characters.'
 const UNREADABLE = 'The change of the profile cannot be read.'
 
-/** Why a change of the profile of a name that means nobody is refused. */
+/** The reason for refusing to change the profile of a name that means nobody. */
 function nobody(name: string): string {
   const why = isReserved(name) ? 'is reserved' : 'is what clients send if they have no id'
   return `${JSON.stringify(name)} ${why}, so it has no profile.`
 }
 
-/** Sorts the messages about people; those whose names mean nobody are left out. */
+/** Sorts the messages about people, without those whose names mean nobody. */
 export class PeoplePlan {
   /** in the order of the request */
   readonly messages: PersonMessage[] = []
@@ -86,13 +86,13 @@ export class PeoplePlan {
     }
     const reason = isName(distinctId) ? nobody(distinctId) : NO_NAME
     const text = `{"distinct_id":${JSON.stringify(distinctId)},"delete":true}`
-    this.refused.push({ type: 'fault', text, reason, ...given({ index }) })
+    this.refused.push({ type: 'fault', text, reason, ...omitUndefined({ index }) })
   }
 
   #addChange(message: Change): void {
     const { distinctId, isGroup = false, index } = message
     if (!isName(distinctId)) {
-      this.faults.push(faultOf(message, NO_NAME))
+      this.faults.push(createFault(message, NO_NAME))
       return
     }
     if (isGroup ? isReserved(distinctId) : !isReserved(distinctId) && !isPlaceholder(distinctId)) {
@@ -101,7 +101,7 @@ export class PeoplePlan {
     }
     if (!isReserved(distinctId)) this.placeholders.change++
     // An event of the same element holds what the change says.
-    if (!this.#events.has(index)) this.refused.push(faultOf(message, nobody(distinctId)))
+    if (!this.#events.has(index)) this.refused.push(createFault(message, nobody(distinctId)))
   }
 
   /** An element may be several changes of one profile, whose ids have to differ. */
@@ -116,7 +116,7 @@ export class PeoplePlan {
 }
 
 /**
- * Applies what messages say about people: for each person in the order of the request, whichever of its names they use, and
+ * Applies the messages about people: for each person in the order of the request, under any of their names, and
  * for different ones side by side.
  * @returns `faults`: changes that their profiles refuse; `refused`: links between two users that the key may not make one
  */
@@ -133,13 +133,13 @@ export async function takePeople(
     result.faults.push(...(await applyAll(parts, projectId, changes, options)))
     return result
   }
-  const groups = await groupsOf(parts, projectId, messages)
-  await inTurns(groups, (group) => takeGroup(parts, projectId, group, options, result))
+  const groups = await groupByPerson(parts, projectId, messages)
+  await forEachInBatches(groups, (group) => takeGroup(parts, projectId, group, options, result))
   return result
 }
 
-/** The messages of each person, as far as the names in them and those in the store are connected. */
-async function groupsOf(
+/** Groups messages by person: by names that are linked in the messages or in the store. */
+async function groupByPerson(
   { aliases }: PeopleParts,
   projectId: string,
   messages: readonly PersonMessage[],
@@ -156,7 +156,7 @@ async function groupsOf(
   const names = new Set(
     messages.flatMap((one) => (one.type === 'alias' ? [one.distinctId, one.alias] : one.distinctId)),
   )
-  await inTurns([...names], async (name) => {
+  await forEachInBatches([...names], async (name) => {
     join(name, await aliases.resolve(projectId, name))
   })
   const groups = new Map<string, PersonMessage[]>()
@@ -196,7 +196,7 @@ async function takeGroup(
         done.set(key, await takeLink(parts, projectId, link, options))
       }
       const fault = done.get(key)
-      if (fault) refused.push({ ...fault, ...given({ index: message.index }) })
+      if (fault) refused.push({ ...fault, ...omitUndefined({ index: message.index }) })
     } else if (mayDelete) {
       await flush()
       await deleteProfile(parts, projectId, message.distinctId)
@@ -219,7 +219,7 @@ async function takeLink(
   if (refusal === 'other_user' && !(tellsConflicts && message.link !== 'inferred')) return null
   const { distinctId, alias, index } = message
   const text = JSON.stringify({ distinct_id: distinctId, alias })
-  return { type: 'fault', text, reason: REFUSALS[refusal], ...given({ index }) }
+  return { type: 'fault', text, reason: REFUSALS[refusal], ...omitUndefined({ index }) }
 }
 
 /** Applies changes of any profiles, those of one user in their order. @returns the faults of those that are refused */
@@ -229,7 +229,8 @@ async function applyAll(
   changes: readonly Change[],
   options: PeopleOptions,
 ): Promise<Fault[]> {
-  // All at first, so that the changes of one user keep their order, whichever of its names they came under.
+  // All start in the same turn, so that the changes of one user keep their order, no matter which of its names they
+  // use.
   const users = await Promise.all(changes.map(({ distinctId }) => parts.aliases.resolve(projectId, distinctId)))
   const faults = await Promise.all(
     changes.map((change, i) => apply(parts, projectId, { change, user: users[i] }, options)),
@@ -255,12 +256,12 @@ async function apply(
       return identifies ? identify(after, null, now) : ensure(after, now)
     }
     const change = tolledUser<Profile>((profile) => readable(() => revise(profile)), toll)
-    await links.changeProfile(projectId, { name, ...given({ user }) }, change, { keyClass, insertId })
+    await links.changeProfile(projectId, { name, ...omitUndefined({ user }) }, change, { keyClass, insertId })
     return null
   } catch (error) {
     // What is over a limit is no fault of the message: it is stored when the request comes again.
     if (!(error instanceof ApiError) || error.status >= 500 || error.limit !== undefined) throw error
-    return faultOf(change, error.message)
+    return createFault(change, error.message)
   }
 }
 
@@ -273,7 +274,7 @@ function readable<T>(read: () => T): T {
   }
 }
 
-function faultOf({ distinctId, operations, insertId, index }: Change, reason: string): Fault {
+function createFault({ distinctId, operations, insertId, index }: Change, reason: string): Fault {
   const text = `{"distinct_id":${JSON.stringify(distinctId)},"operations":[${operations.join(',')}]}`
-  return { type: 'fault', text, reason, insertId, ...given({ index }) }
+  return { type: 'fault', text, reason, insertId, ...omitUndefined({ index }) }
 }

@@ -37,7 +37,7 @@ export async function* exportUser(
 ): AsyncGenerator<Buffer, void, undefined> {
   const { projectId } = user
   const distinctId = await aliases.resolve(projectId, user.distinctId)
-  const distinctIds = [...(await aliases.namesOf(projectId, [distinctId])).values()].flat(2)
+  const distinctIds = [...(await aliases.findNames(projectId, [distinctId])).values()].flat(2)
   const profile = await profiles.get(projectId, distinctId)
   if (profile) yield Buffer.from(profileLine(distinctId, profile))
   const aliasNames = distinctIds.filter((name) => name !== distinctId)

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { editDistance, nearestOf } from '../../src/lib/nearest.js'
+import { createNearestFinder, editDistance } from '../../src/lib/nearest.js'
 
 const NAMES = ['purchased', 'page viewed', 'signed up', 'Signed In', 'cart: item added', 'plan']
 
 t.test('a mistyped name leads to the one that was meant', (t) => {
-  const nearest = nearestOf(NAMES)
+  const nearest = createNearestFinder(NAMES)
   for (const [given, meant] of [
     ['purch', 'purchased'],
     ['Purchased', 'purchased'],
@@ -25,19 +25,19 @@ t.test('a mistyped name leads to the one that was meant', (t) => {
 })
 
 t.test('what is not like any name leads to none', (t) => {
-  const nearest = nearestOf(NAMES)
+  const nearest = createNearestFinder(NAMES)
   for (const given of ['', '!!', 'x', 'pl', 'planned', 'refunded', 'zzzzzzzzz', 'plan'])
     t.equal(nearest(given), undefined, given)
-  t.equal(nearestOf([])('anything'), undefined)
-  t.equal(nearestOf(['', '--'])('--'), undefined)
-  t.equal(nearestOf(['a'.repeat(300)])(`${'a'.repeat(299)}b`), undefined, 'too long to compare')
-  t.equal(nearestOf(['a'.repeat(300)])('A'.repeat(300)), 'a'.repeat(300))
+  t.equal(createNearestFinder([])('anything'), undefined)
+  t.equal(createNearestFinder(['', '--'])('--'), undefined)
+  t.equal(createNearestFinder(['a'.repeat(300)])(`${'a'.repeat(299)}b`), undefined, 'too long to compare')
+  t.equal(createNearestFinder(['a'.repeat(300)])('A'.repeat(300)), 'a'.repeat(300))
   t.end()
 })
 
 t.test('of names that are equally near, the first', (t) => {
-  t.equal(nearestOf(['bear', 'beer'])('bexr'), 'bear')
-  t.equal(nearestOf(['beer', 'bear'])('bexr'), 'beer')
+  t.equal(createNearestFinder(['bear', 'beer'])('bexr'), 'bear')
+  t.equal(createNearestFinder(['beer', 'bear'])('bexr'), 'beer')
   t.end()
 })
 
@@ -68,7 +68,7 @@ t.test('a slip in a name of some length leads back to it, unless another one is 
         swap: name.slice(0, i) + name.charAt(i + 1) + name.charAt(i) + name.slice(i + 2),
         case: name.slice(0, i) + name.charAt(i).toUpperCase() + name.slice(i + 1),
       }[slip]
-      return given === name || nearestOf(['0', name, '1'])(given) === name
+      return given === name || createNearestFinder(['0', name, '1'])(given) === name
     }),
   )
   t.end()
@@ -78,7 +78,7 @@ t.test('any text may be asked for among any', (t) => {
   const any = fc.string({ unit: 'binary' })
   fc.assert(
     fc.property(any, fc.array(any), (given, names) => {
-      const found = nearestOf(names)(given)
+      const found = createNearestFinder(names)(given)
       return found === undefined || (found !== given && names.includes(found))
     }),
   )

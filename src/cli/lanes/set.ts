@@ -22,7 +22,7 @@ export async function setLanes(given: Config, io: CommandIo): Promise<number> {
       shards: store.shards,
       relocate: (lane) => openRelocation(config, lane, log),
       openJournal: (lane, layout) => openJournal(config, log, store.shards, { lane, layout }),
-      nameOf: (lane) => laneName(config, lane),
+      nameLane: (lane) => laneName(config, lane),
       report: (step) => stderr.write(`${step}\n`),
       log,
       signal,

@@ -6,7 +6,7 @@ import type { RecentOwners } from '../../lib/recent-owners.js'
 import { Turns } from '../../lib/turns.js'
 import type { ClientLimits } from '../socket/connection-limits.js'
 import { Authentication } from './authenticate.js'
-import { acceptJson, type Intake, ownerOf } from './body.js'
+import { acceptJson, findOwner, type Intake } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
 import { acceptLines } from './line-body.js'
@@ -25,14 +25,14 @@ export interface AdmissionSettings extends BrowserLimitSettings {
   SESSION_SECRET?: string | undefined
   /** bytes of the bodies in memory */
   BODY_MEMORY: number
-  /** where the requests of keys are counted, a list for a Redis Cluster; in this process if absent */
+  /** the Redis that counts requests by key, a list for a Redis Cluster; if absent, this process counts them */
   REDIS_URL?: string | readonly string[] | undefined
 }
 
 export interface AdmissionOptions {
   keys: KeyRing
   buffers: BufferPool
-  /** is told whose requests come */
+  /** called with the sender of each request */
   owners: RecentOwners
   clientLimits: ClientLimits
   log: FastifyBaseLogger
@@ -92,7 +92,7 @@ export class Admission {
     acceptLines(scope, this.#intake, this.#authentication)
   }
 
-  /** As `guard`, for the requests of another vendor's SDKs. */
+  /** Like `guard`, for the requests of another vendor's SDKs. */
   guardSdk(scope: FastifyInstance, format: SdkFormat): void {
     const authentication = this.#authenticate(null)
     acceptSdkRequests(scope, this.#intake, authentication, format)
@@ -109,8 +109,8 @@ export class Admission {
     return this.#keys.holds(grant)
   }
 
-  /** Whether a text is a key of a project, of whatever kind. */
-  isKeyOf(projectId: string, text: string): boolean {
+  /** Whether a text is a key of a project, of any kind. */
+  isProjectKey(projectId: string, text: string): boolean {
     return this.#keys.find(text)?.projectId === projectId
   }
 
@@ -122,7 +122,7 @@ export class Admission {
 /** Requests with a body have waited before it was parsed. */
 function waitForTurn(turns: Turns): preValidationHookHandler {
   return (request, _reply, done) => {
-    const turn = request.rawBody ? null : turns.take(() => ownerOf(request, () => null))
+    const turn = request.rawBody ? null : turns.take(() => findOwner(request, () => null))
     if (turn) turn.then(() => done())
     else done()
   }

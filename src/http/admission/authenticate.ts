@@ -18,7 +18,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** the project of the request's key; empty until the key is known */
     projectId: string
-    /** the id of the request's key, as the log and the list of keys show it */
+    /** the id of the request's key, used in the log and in the list of keys */
     keyId: string
     /** of the request's key; null until it is known */
     keyKind: KeyKind | null
@@ -26,7 +26,7 @@ declare module 'fastify' {
     keyRefusal: ApiError | null
     /** what the request was admitted by: a key, or a sign-in with it; null until it has been verified */
     grant: StoredKey | null
-    /** the key of the sign-in to the page that came with the request, in case that it has no other key */
+    /** the sign-in to the page that came with the request, used if it has no other key */
     signIn: StoredKey | null
     /** the text of the request's key; absent until it has been verified, and if a sign-in stands for it */
     key: string | undefined
@@ -54,7 +54,7 @@ function eventsOnly(): ApiError {
 }
 
 /** The origin of the page that makes a request; undefined if the request does not say. */
-function originOf({ headers: { origin, referer } }: FastifyRequest): string | undefined {
+function readOrigin({ headers: { origin, referer } }: FastifyRequest): string | undefined {
   if (origin !== undefined || referer === undefined) return origin
   // An image is loaded without an Origin.
   return URL.canParse(referer) ? new URL(referer).origin : undefined
@@ -67,9 +67,9 @@ export interface AuthenticationOptions {
   keys: KeyRing
   wrongKeys: WrongKeys
   limits: BrowserLimits
-  /** to the page, if they admit requests, too */
+  /** the sign-ins to the page, if they admit requests */
   signIns: SignIns | null
-  /** is told whose requests these are */
+  /** called with the sender of each request */
   owners: RecentOwners
 }
 
@@ -92,7 +92,7 @@ export class Authentication {
   /**
    * Checks the header before any of the body is read or inflated, and refuses a request with an
    * unknown key there, or with one that is over its limits. A key that may not make the call is
-   * refused only after the body has been read, as the body may hold another key.
+   * refused only after the body has been read, because the body may hold another key.
    */
   readonly beforeBody: preParsingHookHandler = (request, reply, payload, done) => {
     request.rawResponse = reply.raw
@@ -107,7 +107,8 @@ export class Authentication {
       continueBody(request, reply)
       done(null, payload)
     }
-    // A beacon of another page brings the cookie too, and its key in the body, so nothing is refused before that is read.
+    // A beacon from another page also sends the cookie, with its own key in the body, so read the body before refusing
+    // it.
     if (header === undefined) request.signIn = this.#signIns?.findOfPage(request) ?? null
     if (typeof header !== 'string' || grant) proceed(grant)
     else this.#find(header, request).then(proceed, done)
@@ -132,7 +133,7 @@ export class Authentication {
     if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
     const grant = this.#keys.find(key) ?? (await this.#find(key, request))
     this.#identify(request, reply, grant)
-    const refusal = this.#refusalOf(request, grant)
+    const refusal = this.#checkGrant(request, grant)
     if (refusal) throw refusal
     // The key became known only after the body was discarded, so the client has to retry.
     if (request.body instanceof UnreadBody) throw unreadable()
@@ -142,10 +143,10 @@ export class Authentication {
   /** @throws ApiError `wrong_key_kind`, for a sign-in with a read key */
   #admitSignIn(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
     this.#identify(request, reply, grant)
-    const refusal = this.#refusalOf(request, grant)
+    const refusal = this.#checkGrant(request, grant)
     if (refusal) throw refusal
     request.grant = grant
-    // Proxies may keep what has no key in its request for anybody; browsers, for after the sign-out.
+    // Proxies could serve a response to others if its request has no key header; browsers, after signing out.
     reply.header('cache-control', 'private, no-store')
   }
 
@@ -182,42 +183,42 @@ export class Authentication {
       throw new ApiError('unauthorized', 'The key is missing. Configure it in the SDK.')
     const { key, grant } = found ?? (await this.#findAny(unknown, request))
     this.#identify(request, reply, grant)
-    const refusal = this.#refusalOf(request, grant)
+    const refusal = this.#checkGrant(request, grant)
     if (refusal) throw refusal
     this.#admitBy(request, grant, key)
   }
 
-  /** What the key in a body gives; null unless that key is known and will admit the request. */
-  grantOf(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
+  /** The grant of the key in a body; null unless that key is known and will admit the request. */
+  findBodyGrant(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
     const { signIn } = request
-    if (keyInBody === undefined && signIn) return this.#refusalOf(request, signIn) ? null : signIn
+    if (keyInBody === undefined && signIn) return this.#checkGrant(request, signIn) ? null : signIn
     // A header key of the right kind would have settled it: this one is of the wrong kind.
     if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
     const grant = this.#keys.find(keyInBody)
-    return grant && !this.#refusalOf(request, grant) ? grant : null
+    return grant && !this.#checkGrant(request, grant) ? grant : null
   }
 
-  /** As `grantOf`, but looks for keys that were created since the last refresh, too. */
+  /** Like `findBodyGrant`, but also finds keys that were created since the last refresh. */
   async grantOfNew(request: FastifyRequest, keyInBody: unknown): Promise<StoredKey | null> {
     const isUnknown = typeof keyInBody === 'string' && !this.#keys.find(keyInBody)
     if (isUnknown) await this.#keys.findNew(keyInBody)
-    return this.grantOf(request, keyInBody)
+    return this.findBodyGrant(request, keyInBody)
   }
 
-  /** Notes whose request it is, for the log even if the key is of the wrong kind. */
+  /** Notes the sender of the request, so that the log has it even if the key is of the wrong kind. */
   #identify(request: FastifyRequest, reply: FastifyReply, { id, projectId, kind }: StoredKey): void {
     this.#owners.note(projectId)
     request.keyId = id
     request.projectId = projectId
     request.keyKind = kind
-    // Where pages may send with a write key, none may read what a secret key gets.
+    // Pages may send with a write key from any origin, but must not read responses to a secret key.
     if (kind === 'secret' && request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
   }
 
   /** Notes a key that is known before the body is read. @throws ApiError `rate_limited` */
   #recognize(request: FastifyRequest, reply: FastifyReply, grant: StoredKey, key: string): void {
     this.#identify(request, reply, grant)
-    request.keyRefusal = this.#refusalOf(request, grant)
+    request.keyRefusal = this.#checkGrant(request, grant)
     if (!request.keyRefusal) this.#admitBy(request, grant, key)
   }
 
@@ -234,12 +235,12 @@ export class Authentication {
   }
 
   /** Why a key may not make a call; null if it may. */
-  #refusalOf(request: FastifyRequest, grant: StoredKey): ApiError | null {
+  #checkGrant(request: FastifyRequest, grant: StoredKey): ApiError | null {
     const access = this.#accessTo(request)
     if (!ALLOWED[access].includes(grant.kind)) return wrongKind(access, grant.kind)
     if (grant.eventsOnly && request.routeOptions.config.changesUsers) return eventsOnly()
     const { origins } = grant
-    if (origins.length > 0 && !origins.includes(originOf(request) ?? '')) return otherOrigin(origins)
+    if (origins.length > 0 && !origins.includes(readOrigin(request) ?? '')) return otherOrigin(origins)
     return null
   }
 
@@ -250,7 +251,7 @@ export class Authentication {
     return (await this.#findAny([key], request)).grant
   }
 
-  /** As `#find`, for the first of several that is known. */
+  /** Like `#find`, for the first known key of several. */
   async #findAny(keys: string[], request: FastifyRequest): Promise<{ key: string; grant: StoredKey }> {
     for (const key of keys) {
       const grant = await this.#keys.findNew(key)
@@ -262,7 +263,7 @@ export class Authentication {
   }
 }
 
-/** Stands for a body that was not parsed, as its key is unknown. */
+/** Replaces a body that was not parsed because its key is unknown. */
 export class UnreadBody {
   readonly apiKey: unknown
 
@@ -292,8 +293,8 @@ function differing(): ApiError {
   return new ApiError('unauthorized', 'The keys in the header x-api-key and in the field apiKey differ.')
 }
 
-/** Who sends a request that was admitted by a key. */
-export function senderOf({ projectId, keyKind }: Pick<FastifyRequest, 'projectId' | 'keyKind'>): Sender {
+/** The sender of a request that was admitted by a key. */
+export function getSender({ projectId, keyKind }: Pick<FastifyRequest, 'projectId' | 'keyKind'>): Sender {
   if (keyKind === null) throw new Error('the request has no known key')
   return { projectId, keyClass: toKeyClass(keyKind) }
 }

@@ -1,10 +1,10 @@
 import { CLOSE_BRACKET, COLON, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE } from '../../json/bytes.js'
 import { space, stringEnd, valueEnd } from '../../json/tokens.js'
 
-/** Where a key lies in a body: names of members; 0 for the first element of an array. */
+/** The path of a key in a body: names of members; 0 for the first element of an array. */
 export type KeyPath = readonly (string | 0)[]
 
-/** Where the key is in a body of our own calls. */
+/** The path of the key in a body of our own calls. */
 export const API_KEY: KeyPath = ['apiKey']
 /** Every character of a name may be written as an escape of 6 bytes. */
 const MAX_ESCAPE = 6

@@ -16,7 +16,7 @@ declare module 'fastify' {
   }
 }
 
-/** If a body begins with its key, the key is within so many bytes. */
+/** If a body begins with its key, the key is within this many bytes. */
 const KEY_WITHIN = 1024
 
 /** The limits for reading bodies. */
@@ -24,7 +24,7 @@ export interface BodyBounds {
   budget: BodyBudget
   clientLimits: ClientLimits
   browserLimits: BrowserLimits
-  /** where a body may have its key; default: in the field `apiKey` */
+  /** path of the key in a body; default: the field `apiKey` */
   keyPaths?: readonly KeyPath[]
 }
 
@@ -34,7 +34,7 @@ export interface BodyBounds {
 export class BodyWatch {
   readonly #request: FastifyRequest
   readonly #account: BodyAccount
-  /** null for a body whose key is none that strangers have */
+  /** null for a body whose key is not a public one */
   readonly #limits: BrowserLimits | null
   readonly #idle: NodeJS.Timeout
   readonly #unknown: NodeJS.Timeout | null
@@ -53,7 +53,7 @@ export class BodyWatch {
   ) {
     // Many clients write the key first. It only decides which count is used: the rest of the body
     // may override it.
-    const grant = request.grant ?? keys.grantOf(request, begun && firstKey(begun, keyPaths))
+    const grant = request.grant ?? keys.findBodyGrant(request, begun && firstKey(begun, keyPaths))
     const account = openAccount(request, grant?.projectId ?? null, budget)
     this.#request = request
     this.#account = account
@@ -87,7 +87,7 @@ export class BodyWatch {
     request.toll.touch(bytes)
   }
 
-  /** Call it once the whole body is there, or no more of it is wanted. */
+  /** Call it once the whole body has arrived, or no more of it is needed. */
   end(): void {
     clearTimeout(this.#idle)
     if (this.#unknown) clearTimeout(this.#unknown)

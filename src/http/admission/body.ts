@@ -39,15 +39,15 @@ export interface Intake extends BodyBounds {
 
 /** How bodies are read. */
 export interface BodyForm {
-  /** what comes before and behind the body's own bytes in `rawBody` */
+  /** the bytes before and after the body's own bytes in `rawBody` */
   frame: readonly [head: Buffer, tail: Buffer] | null
-  /** the key that a body holds, if it may hold one */
-  keyOf(raw: Buffer): unknown
+  /** the key in the body, if there is one */
+  findKey(raw: Buffer): unknown
   /** @throws ApiError for a body that is not valid */
   parse(raw: Buffer, request: FastifyRequest): unknown
 }
 
-const JSON_FORM: BodyForm = { frame: null, keyOf: (raw) => findBodyKey(raw), parse: parseJson }
+const JSON_FORM: BodyForm = { frame: null, findKey: (raw) => findBodyKey(raw), parse: parseJson }
 
 /** Parses bodies of these types as JSON. */
 export function acceptJson(app: FastifyInstance, contentTypes: string[], intake: Intake, keys: Authentication): void {
@@ -66,7 +66,7 @@ export function acceptBodies(
   contentTypes: string[],
   intake: Intake,
   keys: Authentication,
-  { frame, keyOf, parse }: BodyForm,
+  { frame, findKey, parse }: BodyForm,
 ): void {
   const { pool, turns } = intake
   app.removeAllContentTypeParsers()
@@ -86,11 +86,13 @@ export function acceptBodies(
   async function read(request: FastifyRequest, payload: Payload): Promise<unknown> {
     const raw = await readBody(request, payload, intake, keys, frame)
     const { account } = request
-    const turn = turns.take(() => ownerOf(request, () => keys.grantOf(request, keyOf(raw))?.projectId ?? null))
+    const turn = turns.take(() =>
+      findOwner(request, () => keys.findBodyGrant(request, findKey(raw))?.projectId ?? null),
+    )
     if (turn) await turn
     const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
     if (account && !account.isKnown) {
-      const apiKey = scanned ? scanned.apiKey : keyOf(raw)
+      const apiKey = scanned ? scanned.apiKey : findKey(raw)
       const grant = await keys.grantOfNew(request, apiKey)
       if (grant === null) {
         pool.release(raw)
@@ -105,8 +107,8 @@ export function acceptBodies(
   }
 }
 
-/** Whose turn a request takes: that of a project and kind of key as far as they are known. */
-export function ownerOf(request: FastifyRequest, projectInBody: () => string | null): string {
+/** Whose turn a request takes: the project and kind of key, or the best that is known before the key is. */
+export function findOwner(request: FastifyRequest, projectInBody: () => string | null): string {
   const { keyKind, projectId, account } = request
   if (keyKind !== null) return `${projectId} ${keyKind}`
   return account?.owner ?? projectInBody() ?? clientAddress(request)
@@ -120,7 +122,7 @@ function announcesBody({ headers }: FastifyRequest): boolean {
  * Prepares compressed bodies for the decompression. The Content-Encoding is spelled as it expects: codings are
  * case-insensitive, and gzip has an old name, too (RFC 9110, 8.4.1). What a response leaves unread of the body is drained:
  * Node does so only for a body that nothing reads, and the decompression has begun to, so the next request on the
- * connection would wait behind the rest. Not before the end of the response: `request.signal` aborts with the end of the
+ * connection would have to wait. Only after the response: `request.signal` aborts with the end of the
  * body, and a streamed response with it.
  */
 export function prepareCompressed(app: FastifyInstance): void {
@@ -211,7 +213,7 @@ export function readBody(
       if (isStopped) return
       watch?.end()
       request.sentBytes = payload.receivedEncodedLength ?? length
-      // Decompressions other than gzip's ignore what is behind their end. It may be another event.
+      // Decompressors other than gzip's ignore trailing data. It may be another event.
       const { receivedEncodedLength = 0, bytesWritten = receivedEncodedLength } = payload
       if (bytesWritten < receivedEncodedLength) {
         reject(new ApiError('invalid_json', 'The compressed body has trailing data.'))

@@ -9,7 +9,7 @@ import { SMALL_BODY } from './body-budget.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** bytes of the body that have arrived, as they were sent */
+    /** bytes of the body received so far, as sent */
     sentBytes: number
     /** what the request costs, if it has a browser key, or may have one and is costly; null otherwise */
     toll: Toll | null
@@ -31,10 +31,10 @@ export interface BrowserLimitSettings {
 const SECOND_MS = 1_000
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
-/** How many seconds' worth of work may be done at once. */
+/** The capacity of a bucket, in seconds of its rate. */
 const WORK_BURST_S = 8
 /**
- * Bytes beyond those that it sends which each request may have handled for nothing, as bodies of this size are not counted
+ * Bytes beyond its own size that each request may have handled for free, because bodies of this size are not counted
  * either: what pages usually send, and usual profiles, cost nothing.
  */
 const FREE_BYTES = SMALL_BODY
@@ -62,8 +62,8 @@ class Limit {
   }
 
   /**
-   * @param spender one may run into debt, so that whatever was begun while something was left can be finished
-   * @throws ApiError `rate_limited` if that adds to another one's debt; it is spent all the same
+   * @param spender one may run into debt, so that work begun while tokens were left can be finished
+   * @throws ApiError `rate_limited` if that adds to another one's debt; the tokens are spent anyway
    */
   spend(name: string, amount: number, now: number, spender?: number): void {
     if (this.#max === 0) return
@@ -83,7 +83,7 @@ class Limit {
 }
 
 interface LimitOptions {
-  /** in which a bucket gets `max` tokens */
+  /** time in which a bucket gains `max` tokens */
   inMs: number
   burst: number
   refusal: { limit: LimitName; reason: string }
@@ -92,7 +92,7 @@ interface LimitOptions {
 
 /**
  * What calls with a browser key may cost, by address and by key, in this process. Such a key is in a page, so strangers
- * have it, and a request of a few bytes can make the service inflate megabytes, or write a profile of one anew.
+ * have it, and a request of a few bytes can make the service inflate megabytes, or rewrite a profile of one.
  */
 export class BrowserLimits {
   readonly #requests: Limit
@@ -148,7 +148,7 @@ export class BrowserLimits {
   }
 
   /**
-   * What is refused for its address must not use up what all visitors of a page share.
+   * A request that is refused for its address must not use up the share of all visitors of a page.
    * @param key its id; null if it is not known yet
    * @throws ApiError `rate_limited`
    */
@@ -158,7 +158,7 @@ export class BrowserLimits {
     if (key !== null) this.#workOfKey.spend(key, bytes, now, id)
   }
 
-  /** Charges a key what its request had cost before the key was known. @throws ApiError `rate_limited` */
+  /** Charges a key for what its request had cost before the key was known. @throws ApiError `rate_limited` */
   spendKey({ id }: Toll, key: string, bytes: number): void {
     this.#workOfKey.spend(key, bytes, this.#now(), id)
   }
@@ -182,7 +182,7 @@ let tolls = 0
 export class Toll {
   /** of this process */
   readonly id = ++tolls
-  /** of the client, as the limits count it */
+  /** the client's address for the limits */
   readonly address: string
   readonly #limits: BrowserLimits
   readonly #request: FastifyRequest
@@ -197,8 +197,8 @@ export class Toll {
   }
 
   /**
-   * Charges bytes that the service handles for the request, as far as they exceed those that it sent.
-   * @throws ApiError `rate_limited` if what has begun must not go on
+   * Charges the request for bytes that the service handles for it beyond those that it sent.
+   * @throws ApiError `rate_limited` if the work must stop
    */
   touch(bytes: number): void {
     this.#touched += bytes
@@ -219,7 +219,7 @@ export class Toll {
     if (this.#charged > 0) this.#limits.spendKey(this, key, this.#charged)
   }
 
-  /** Takes back what was charged: the key is none of a page. */
+  /** Refunds the charges, because the key is not a browser key. */
   cancel(): void {
     if (this.#charged > 0) this.#limits.refund(this, this.#charged)
     this.#charged = 0

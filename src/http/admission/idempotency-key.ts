@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import type { IdempotencyKey } from '../../journal/journal.js'
 import { senderName } from '../../model/sender.js'
-import { senderOf } from './authenticate.js'
+import { getSender } from './authenticate.js'
 
 const MAX_LENGTH = 255
 
@@ -13,14 +13,14 @@ const MAX_LENGTH = 255
  * @returns undefined if the request has none
  * @throws ApiError `invalid_request` if the key is empty or too long
  */
-export function idempotencyKeyOf(request: FastifyRequest): IdempotencyKey | undefined {
+export function parseIdempotencyKey(request: FastifyRequest): IdempotencyKey | undefined {
   const { headers, routeOptions, rawBody } = request
   const key = headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key !== 'string' || key.length === 0 || key.length > MAX_LENGTH) {
     throw new ApiError('invalid_request', `The header Idempotency-Key must be 1 to ${MAX_LENGTH} characters long.`)
   }
-  const sender = senderOf(request)
+  const sender = getSender(request)
   return {
     sender,
     key: hash('sha256', JSON.stringify([senderName(sender), key]), 'hex'),

@@ -11,7 +11,7 @@ import { acceptBodies, type BodyForm, type Intake, weighBody } from './body.js'
 
 const LINES: BodyForm = {
   frame: [BATCH_HEAD, BATCH_TAIL],
-  keyOf: () => undefined,
+  findKey: () => undefined,
   parse: parseLines,
 }
 

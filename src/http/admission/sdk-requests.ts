@@ -4,7 +4,7 @@ import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../../json/complexity.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import { isBrowserKey } from '../../keys/keys.js'
 import { type Authentication, continueBody } from './authenticate.js'
-import { type Intake, ownerOf, readBody } from './body.js'
+import { findOwner, type Intake, readBody } from './body.js'
 import { SMALL_BODY } from './body-budget.js'
 import { findBodyKey, type KeyPath } from './body-key.js'
 import { openAccount } from './body-watch.js'
@@ -32,7 +32,7 @@ interface SdkPayload {
 export interface SdkFormat {
   /**
    * Takes the JSON out of a body.
-   * @param take told of the bytes by which the body grows
+   * @param take called with the bytes by which the body grows
    * @throws ApiError
    */
   unwrap(
@@ -45,15 +45,15 @@ export interface SdkFormat {
   keyPaths: readonly KeyPath[]
 }
 
-/** Elements of a request in which a key is looked for, and different keys in them that are tried. */
+/** How many elements of a request are searched for a key, and how many different keys are tried. */
 const MAX_ELEMENTS = 1000
 const MAX_KEYS = 10
 /** Fields of a form or of the query that hold a key. */
 const KEY_FIELDS = ['api_key', 'writeKey', 'token', 'client', 'key']
 
 /**
- * Reads the requests of a scope as another vendor's SDKs send them: whatever their content type, with the key where that
- * vendor has it. A large body counts against the same budget as any other, and is not parsed before its key is known.
+ * Reads the requests of a scope the way another vendor's SDKs send them: with any content type, and the key where that
+ * vendor puts it. A large body counts against the same budget as any other, and is not parsed before its key is known.
  */
 export function acceptSdkRequests(
   scope: FastifyInstance,
@@ -101,7 +101,7 @@ export function acceptSdkRequests(
   const readAll: preValidationAsyncHookHandler = async (request, reply) => {
     const raw = Buffer.isBuffer(request.body) ? request.body : NOTHING
     const release = () => intake.pool.release(raw)
-    const turn = intake.turns.take(() => ownerOf(request, () => null))
+    const turn = intake.turns.take(() => findOwner(request, () => null))
     try {
       if (turn) await turn
       request.sdk = { ...(await read(request, reply, raw)), release }
@@ -116,7 +116,7 @@ export function acceptSdkRequests(
 const NOTHING = Buffer.alloc(0)
 const MEDIA_TYPE = /^\s*([\w!#$&^.+*-]+\/[\w!#$&^.+*-]+)/
 
-/** Leaves the media type of a Content-Type, or nothing of it: Fastify refuses one that is malformed. */
+/** Keeps only the media type of a Content-Type, or an empty string if it is malformed: Fastify would refuse it. */
 function plainType({ raw: { headers } }: FastifyRequest): void {
   const type = headers['content-type']
   if (type === undefined) return
@@ -125,7 +125,7 @@ function plainType({ raw: { headers } }: FastifyRequest): void {
   else headers['content-type'] = plain
 }
 
-/** Counts what a body grows by once it is here; one that stays small is not counted. */
+/** Charges the account of a body for its growth after decoding; bodies that stay small are not counted. */
 function countGrowth(request: FastifyRequest, bytes: number, { budget, browserLimits }: Intake): void {
   const isSmall = request.account === null && bytes <= SMALL_BODY
   if (isSmall) return
@@ -137,7 +137,7 @@ function countGrowth(request: FastifyRequest, bytes: number, { budget, browserLi
   account.take(bytes)
 }
 
-/** The keys that a request may have in its headers; the name of a service account is none, but looks like one. */
+/** The keys in the headers of a request. The name of a service account looks like a key, but is not one. */
 function keysInHeaders({ headers }: FastifyRequest): string[] {
   const [scheme = '', credentials = ''] = headers.authorization?.split(' ') ?? []
   const candidates: unknown[] = [
@@ -153,7 +153,10 @@ function keysInHeaders({ headers }: FastifyRequest): string[] {
   return candidates.filter(isText)
 }
 
-/** All keys that a request may have, the likeliest first; a body is looked through only as far as they are asked for. */
+/**
+ * All keys that a request may have, the likeliest first. Lazy: the body is searched only while the caller asks for
+ * more.
+ */
 function* candidates(
   request: FastifyRequest,
   { json, value, fields }: Omit<SdkPayload, 'release'>,
@@ -168,8 +171,8 @@ function* candidates(
 }
 
 /**
- * The keys at a path. Of an array, any element may have the key: one that has none, or a key of nobody's, is a fault of its
- * own and does not cost the others the request.
+ * The keys at a path. In an array, any element may have the key: one without a valid key is an error in that
+ * element only, and does not fail the request.
  */
 function* keysAt(value: JsonValue | undefined, [step, ...rest]: KeyPath): Generator<string> {
   if (!value) return
@@ -194,7 +197,7 @@ function isText(value: unknown): value is string {
 }
 
 /**
- * A body that is not read at once may still hold lines that are.
+ * A body that is not a JSON value as a whole may still hold lines that are.
  * @throws ApiError `invalid_request` or `overloaded`
  */
 function refuseHeavy(json: Buffer, { account }: FastifyRequest): void {

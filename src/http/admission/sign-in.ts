@@ -6,27 +6,33 @@ import type { KeyRing } from '../../keys/key-ring.js'
 import type { StoredKey } from '../../keys/keys.js'
 
 const COOKIE = 'tallyhouse_sign_in'
-/** Over HTTPS. With this prefix, a browser takes it from nobody but this very host: not from another one of its domain. */
+/**
+ * The cookie over HTTPS. With this prefix, browsers accept it only from this exact host, not from others in its
+ * domain.
+ */
 const SECURE_COOKIE = `__Host-${COOKIE}`
 /** How long a sign-in lasts, ms. Each visit renews it, so a page that is opened once a week stays signed in. */
 const SIGN_IN_MS = 7 * 86_400_000
-/** The header by which the page shows that a change comes from itself. */
+/** The header with which the page proves that it made the request. */
 const CSRF_HEADER = 'x-csrf-token'
 
 /** Appended to the signed text if the cookie is for HTTPS only, so that a renewed sign-in stays so. */
 const SECURE = '.secure'
 
-/** A sign-in that a request came with. */
+/** The sign-in that a request came with. */
 interface FoundSignIn {
   grant: StoredKey
   isSecure: boolean
 }
 
-/** A sign-in that has begun. */
+/** A new sign-in. */
 export interface SignIn {
   /** for the header Set-Cookie */
   cookie: string
-  /** for the header `CSRF_HEADER` of every call that changes something; the same in all sign-ins with a key, as in two tabs */
+  /**
+   * for the header `CSRF_HEADER` of every call that changes something; the same for all sign-ins with one key, such
+   * as two tabs
+   */
   csrfToken: string
   /** epoch ms */
   expiresAt: number
@@ -43,7 +49,7 @@ export class SignIns {
   readonly #now: () => number
 
   /**
-   * @param secret the same for all processes; without one, whoever can read the stored hashes of keys can forge sign-ins
+   * @param secret the same in all processes; without one, anybody who can read the stored key hashes can forge sign-ins
    * @param now epoch ms
    */
   constructor(keys: KeyRing, secret = '', now: () => number = Date.now) {
@@ -64,7 +70,7 @@ export class SignIns {
     }
   }
 
-  /** The headers Set-Cookie by which the browser forgets its sign-in, under either name. */
+  /** The Set-Cookie headers that delete the sign-in, under both names. */
   end(request: FastifyRequest): string[] {
     return [setCookie('', 0, true), nameCookie(COOKIE, '', 0, cameByHttps(request))]
   }
@@ -80,7 +86,7 @@ export class SignIns {
     throw new ApiError('invalid_csrf_token', message)
   }
 
-  /** As `find`; null for a request that was not made by the page. */
+  /** Like `find`, but returns null for a request that was not made by the page. */
   findOfPage(request: FastifyRequest): StoredKey | null {
     const grant = this.#findAny(request)?.grant
     return grant && this.#isOfPage(request, grant) ? grant : null
@@ -91,7 +97,7 @@ export class SignIns {
     const cookies = parseCookie(cookie)
     const secure = this.#read(cookies[SECURE_COOKIE])
     if (secure) return secure
-    // Another host of the domain can set one without the prefix, so none of HTTPS is taken from it.
+    // Another host in the domain can set a cookie without the prefix, so over HTTPS that one is ignored.
     const found = this.#read(cookies[COOKIE])
     return found?.isSecure ? null : found
   }
@@ -118,15 +124,15 @@ export class SignIns {
   }
 }
 
-/** Takes the same time wherever two texts differ. */
+/** Compares in constant time. */
 function isSame(text: string, expected: string): boolean {
   const bytes = Buffer.from(text)
   return bytes.length === expected.length && timingSafeEqual(bytes, Buffer.from(expected))
 }
 
 /**
- * Whether the browser has the page by HTTPS. It says so itself in the header Origin of all but a GET, whatever proxies are in
- * between; whoever makes that up does so for a cookie of their own.
+ * Whether the browser loaded the page over HTTPS. Its Origin header, on all but GETs, says so whatever proxies are in
+ * between; a client that forges it only affects its own cookie.
  */
 function cameByHttps({ headers: { origin }, protocol }: FastifyRequest): boolean {
   return origin === undefined ? protocol === 'https' : origin.startsWith('https:')

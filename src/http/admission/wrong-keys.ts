@@ -8,7 +8,7 @@ const MINUTE_MS = 60_000
 
 /**
  * Limits the wrong keys that an address may send, in this process. Only requests with a wrong key are refused, so that
- * nobody is locked out by a guesser behind the same address.
+ * someone guessing keys cannot lock out others who share the address.
  */
 export class WrongKeys {
   readonly #max: number

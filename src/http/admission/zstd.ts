@@ -45,22 +45,22 @@ function inflateZstdOr(others: preParsingHookHandler): preParsingHookHandler {
     if (request.raw.headers['content-encoding'] !== 'zstd') return others.call(this, request, reply, payload, done)
     const inflating = new ZstdInflate()
     reply.raw.once('close', () => inflating.destroy())
-    // Whoever reads it gets the errors.
+    // The reader of the stream gets the errors.
     pipeline(payload, inflating, () => undefined)
     inflating.pause()
     done(null, inflating)
   }
 }
 
-/** Where the reading of a frame is. */
+/** The state of the frame parser. */
 type FramePart = 'header' | 'block' | 'checksum' | 'end'
 
 /**
- * Decompresses one frame of zstd (RFC 8878), block by block, as its reader takes them. fzstd gets a block at a time: what
- * it is given at once it decompresses at once, and four bytes can become 128 KiB.
+ * Decompresses one frame of zstd (RFC 8878), block by block, as fast as its reader takes them. fzstd gets one block at
+ * a time, because it decompresses everything it is given immediately, and four bytes can become 128 KiB.
  */
 export class ZstdInflate extends Duplex {
-  /** compressed bytes, as of the plugin for the other encodings */
+  /** compressed bytes received, named like in the plugin for the other encodings */
   receivedEncodedLength = 0
   readonly #decompress: Decompress
   #place: FramePart = 'header'
@@ -122,7 +122,7 @@ export class ZstdInflate extends Duplex {
     next()
   }
 
-  /** @returns false if it takes more of the body */
+  /** @returns false if more of the body is needed */
   #step(): boolean {
     switch (this.#place) {
       case 'header':
@@ -194,12 +194,12 @@ export class ZstdInflate extends Duplex {
   #emit(block: Uint8Array): void {
     if (block.length === 0) return
     this.#bytes += block.length
-    // A copy, as fzstd may use the memory again.
+    // A copy, because fzstd may reuse the memory.
     if (!this.push(Buffer.from(block))) this.#isFull = true
   }
 }
 
-/** Bytes of the window that a descriptor stands for. */
+/** The window size in bytes that a descriptor encodes. */
 function windowIn(descriptor: number): number {
   const base = 2 ** (10 + (descriptor >> 3))
   return base + (base / 8) * (descriptor & 7)
@@ -210,7 +210,7 @@ function sizeIn(bytes: Buffer, at: number, length: number): number {
   return bytes.readUIntLE(at, length) + (length === 2 ? 256 : 0)
 }
 
-/** As the plugin for the other encodings says it. */
+/** The same message as from the plugin for the other encodings. */
 function invalid(): Error {
   return Object.assign(new Error('The body is not a zstd frame.'), { code: 'FST_CP_ERR_INVALID_CONTENT' })
 }

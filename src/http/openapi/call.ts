@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../contract/errors.js'
 import type { RowFormat } from '../../contract/formats.js'
 import type { Access } from '../../keys/keys.js'
 
-/** The documentation of a call, besides its path and the schemas that its route checks. */
+/** The documentation of a call, in addition to its path and the schemas of its route. */
 export interface Call {
   /** unique; generated clients name their functions by it */
   id: string
@@ -14,7 +14,7 @@ export interface Call {
   access: Access | null
   /** an example of the body; a text for a body of lines */
   example?: object | string
-  /** a closer schema of the body than the one that the route checks */
+  /** a stricter schema of the body than the one that the route validates */
   body?: TSchema
   /** further examples of the body and its response, by name */
   more?: Record<string, { body: object; response: unknown }>

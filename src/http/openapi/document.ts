@@ -50,7 +50,7 @@ counts as absent. Bodies may be compressed once (\`Content-Encoding: gzip\`, \`d
 
 const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name: 'x-api-key', description }) as const
 
-/** The parts of the document besides the routes. */
+/** The parts of the document other than the routes. */
 export const documentation: SwaggerOptions = {
   openapi: {
     openapi: '3.1.0',
@@ -174,14 +174,14 @@ function addExample(content: Record<string, object>, { access, example, more }: 
   content['text/plain'] = { schema, example: JSON.stringify(example) }
 }
 
-/** One by itself, several by their names. */
+/** One example by itself, several by their names. */
 function examples<Part extends 'body' | 'response'>(example: unknown, more: Call['more'], part: Part): object {
   if (!more) return { example }
   const named = Object.entries(more).map(([name, { [part]: value }]) => [name, { value }])
   return { examples: { first: { value: example }, ...Object.fromEntries(named) } }
 }
 
-/** Of responses that are not JSON. */
+/** Media types of responses that are not JSON. */
 const TYPES = { text: 'text/plain', ndjson: 'application/x-ndjson', 'event-stream': 'text/event-stream' }
 
 function success({ response: { schema, example }, more, headers = {}, formats = [] }: Call): object {
@@ -209,7 +209,7 @@ function success({ response: { schema, example }, more, headers = {}, formats = 
 
 /** One response per status, with an example for each of its error codes. */
 function failures(call: Call): Record<string, object> {
-  const known = new Set(errorsOf(call))
+  const known = new Set(listErrors(call))
   const responses: Record<string, object> = {}
   for (const status of new Set(Object.values(STATUS_OF))) {
     const codes = CODES.filter((code) => STATUS_OF[code] === status && known.has(code))
@@ -226,10 +226,10 @@ function failures(call: Call): Record<string, object> {
   return responses
 }
 
-function errorsOf({ access, example, isIdempotent, errors }: Call): ErrorCode[] {
+function listErrors({ access, example, isIdempotent, errors }: Call): ErrorCode[] {
   const all: ErrorCode[] = [...errors]
   if (access) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'store_damaged', 'unavailable')
-  // What the page asks for with a session and not by GET.
+  // The page's calls with a session, except GETs.
   if (access === 'manage' || (access === 'read' && example)) all.push('invalid_csrf_token')
   if (example) all.push('invalid_json', 'invalid_request', 'payload_too_large', 'unsupported_media_type')
   if (isIdempotent) all.push('idempotency_conflict', 'invalid_request')

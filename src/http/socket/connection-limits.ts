@@ -28,9 +28,12 @@ export interface ClientLimits {
    * begin
    */
   idleMs: number
-  /** to read a response that streams from ClickHouse, as it holds a connection there, beside the time by `responseRate` */
+  /**
+   * time to read a response that streams from ClickHouse and so holds a connection there; added to what
+   * `responseRate` allows
+   */
   responseMs: number
-  /** bytes of such a response that give its reader another second: an export may take hours, if it is read */
+  /** bytes of such a response that earn its reader another second: an export may take hours, if it is read */
   responseRate: number
   /** how often the first two are checked */
   checkMs: number
@@ -43,7 +46,7 @@ export const CLIENT_LIMITS: ClientLimits = {
   unknownBodyMs: 20_000,
   idleMs: 120_000,
   responseMs: 300_000,
-  // Half a megabit per second, which any line has.
+  // 0.5 Mbit/s; any connection is faster.
   responseRate: 65_536,
   checkMs: 5_000,
 }

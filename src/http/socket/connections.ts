@@ -3,14 +3,14 @@ import { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
 
-/** A connection, and what of its requests is not answered yet. */
+/** A connection and its unanswered requests. */
 export interface ClientConnection {
   readonly socket: Socket
   /** the latest request; null before the first */
   request: IncomingMessage | null
   /** number of requests whose response is not complete; one that is complete counts until the next turn of the event loop */
   unanswered: number
-  /** responses that wait for another one of the connection */
+  /** responses that wait for an earlier one on the connection */
   queued: Set<ServerResponse> | null
 }
 
@@ -19,38 +19,41 @@ export interface ClientConnection {
  * and Node calls the listener for all of them before it looks at another connection. Clients that pipeline send far fewer.
  */
 const MAX_PIPELINED = 256
-/** Of all connections together. Each such request holds some kilobytes, or one for a file of /docs 50 KiB and the open file. */
+/**
+ * Limit for all connections together. Each such request holds some kilobytes, or for a file of /docs 50 KiB and the
+ * open file.
+ */
 const MAX_PIPELINED_OF_ALL = 4096
 /** Unanswered requests of each connection that do not count in the sum, so that it concerns only clients that pipeline. */
 const UNCOUNTED = 2
 
 /**
- * The open connections of a server. Their requests come here first: one lookup and one listener for each, as every further
- * one would cost each event a percent of this thread's time.
+ * The open connections of a server. Their requests come here first: one lookup and one listener for each, because
+ * another one would cost each event a percent of this thread's time.
  *
- * Connections beyond `maxOpen` are closed at once, which is logged once a minute. Not by Node's `maxConnections`: a worker
- * of a cluster gives those back to the primary, which offers them to all workers again for as long as all are full, with
- * all its CPU time.
+ * Connections beyond `maxOpen` are closed immediately, which is logged once a minute. Not by Node's `maxConnections`: a
+ * worker of a cluster returns those to the primary, which keeps offering them to all workers while all are full, at the
+ * cost of all its CPU time.
  *
  * Connections with more than `max` unanswered requests are cut off, and those that pipeline while all connections together
  * have more than `maxOfAll`; that is logged once a minute. The remaining requests of the chunk then never reach the
- * server's listeners. A response that is complete at once delays other connections just as much, so it counts until the
- * next turn of the event loop.
+ * server's listeners. A response that is complete immediately delays other connections just as much, so it counts until
+ * the next turn of the event loop.
  *
- * The responses that wait for another one of their connection are closed when it ends: Node closes only the one that is
- * being sent. A stream that any other one was to send would keep its file or query for ever.
+ * Responses that wait for an earlier one on their connection are closed with it: Node closes only the one that is
+ * being sent. Any other stream would keep its file or query open forever.
  */
 export class Connections implements Iterable<ClientConnection> {
   readonly #connections = new Map<Socket, ClientConnection>()
   readonly #max: number
   readonly #maxOfAll: number
   readonly #warnOfPipelining: () => void
-  /** sum of what each connection has unanswered beyond UNCOUNTED */
+  /** sum over all connections of their unanswered requests beyond UNCOUNTED */
   #pipelined = 0
   /** a connection for each response that was completed in this turn of the event loop */
   #answered: ClientConnection[] = []
 
-  /** Wraps the listeners that the server has for requests. */
+  /** Wraps the server's request listeners. */
   constructor(
     server: Server,
     log: FastifyBaseLogger,
@@ -137,7 +140,7 @@ export class Connections implements Iterable<ClientConnection> {
   }
 }
 
-/** Has Node close a response that has no socket, by one that is closed. */
+/** Makes Node close a response without a socket, by giving it a closed one. */
 function closeUnsent(response: ServerResponse): void {
   response.assignSocket(new Socket().destroy())
 }

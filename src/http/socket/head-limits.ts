@@ -8,7 +8,7 @@ import type { ClientConnection, Connections } from './connections.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** whether a query may be longer than `MAX_HEAD`, as it holds what others send in a body */
+    /** whether the query may be longer than `MAX_HEAD` because it holds what others send in a body */
     hasLongQuery?: boolean
   }
 }
@@ -25,13 +25,13 @@ const MAX_HEAD = 16 * 1024
  */
 export const MAX_PARSED_HEAD = 256 * 1024
 
-/** Maximum number of headers. Node silently drops those beyond some 2000, so their bytes alone do not tell. */
+/** Maximum number of headers. Node silently drops those beyond some 2000, so counting their bytes is not enough. */
 const MAX_HEADERS = 1_000
 
-/** The URL by which a request is routed: without its query if that is long, as parsing it would cost before any check. */
+/** The URL used for routing. A long query is dropped: parsing it would cost time before any check. */
 export function routedUrl({ url = '/' }: Pick<IncomingMessage, 'url'>): string {
   if (url.length <= MAX_HEAD) return url
-  const path = pathOf(url)
+  const path = parsePath(url)
   return path.length <= MAX_HEAD ? path : '/'
 }
 
@@ -46,12 +46,12 @@ export function limitHeads(app: FastifyInstance): void {
 
 function isShort({ raw: { rawHeaders }, originalUrl, routeOptions }: FastifyRequest): boolean {
   const { hasLongQuery = false } = routeOptions.config
-  let length = hasLongQuery ? pathOf(originalUrl).length : originalUrl.length
+  let length = hasLongQuery ? parsePath(originalUrl).length : originalUrl.length
   for (const text of rawHeaders) length += text.length
   return length <= MAX_HEAD && rawHeaders.length < 2 * MAX_HEADERS
 }
 
-/** Proxies and servers differ in which of two they take, so a request with two may be another one to each of them. */
+/** Proxies and servers differ in which of two values they use, so they may see two different requests. */
 function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -65,7 +65,7 @@ function twoHosts(): ApiError {
   return new ApiError('invalid_request', 'The request has two Host headers. Send one.')
 }
 
-function pathOf(url: string): string {
+function parsePath(url: string): string {
   return url.split('?', 1)[0] ?? ''
 }
 
@@ -73,10 +73,10 @@ function pathOf(url: string): string {
 const HEADS_BYTES = 32 * 1024 * 1024
 const CHECK_MS = 250
 
-/** How far a connection was at the last check. */
+/** The state of a connection at the last check. */
 interface Seen {
   request: IncomingMessage | null
-  /** bytes received when the next head began, as far as the checks know */
+  /** bytes received when the next head began, if the checks have seen it */
   start: number
 }
 

@@ -20,7 +20,7 @@ const protocol: SdkProtocol = {
       // amplitude-js 8 would send a refused request again and again, and nothing after it.
       isAllOrNone: (request) => !isForm(request),
     },
-    // The first HTTP API, and those beside it, take a form or a query.
+    // The oldest HTTP API and its siblings take a form or a query.
     ...Object.entries({
       '/httpapi': amplitudeMessages,
       '/identify': amplitudeIdentifications,

@@ -2,7 +2,7 @@ import { EventFault, formatEvent } from '../../contract/event-text.js'
 import { isName, MAX_BATCH } from '../../contract/limits.js'
 import type { Appends } from '../../ingest/group-commit.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
-import { given } from '../../lib/given.js'
+import { omitUndefined } from '../../lib/given.js'
 import { type InsertIds, insertIdsOfParsed } from '../../model/identified-events.js'
 import { rejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
@@ -20,25 +20,25 @@ export interface IngestParts extends PeopleParts {
 }
 
 export interface IngestOptions {
-  /** whether nothing but the faults is kept if there are any */
+  /** whether only the faults are stored if there are any */
   isAllOrNone?: boolean
   /** whether a message may delete a profile; otherwise such a message does nothing */
   mayDelete?: boolean
-  /** whether a message may make two users one; otherwise it links as if it were merely said */
+  /** whether a message may merge two users; otherwise it only links them like a plain identify */
   mayMerge?: boolean
-  /** counts what the request makes the service handle */
+  /** counts the work that the request causes */
   toll?: Toll | null
 }
 
-/** What became of the messages of a request. */
+/** The outcome of the messages of a request. */
 export interface Ingested {
-  /** messages that are durable, those that were known before included */
+  /** durable messages, including those that were known before */
   taken: number
   /** messages that became dead letters */
   faults: Fault[]
   /**
    * Messages that were understood, but may not do what they say: they link two users, or change the profile of a name that
-   * means nobody. They are dead letters, too; an SDK is answered with success, as it would repeat them for ever.
+   * means nobody. They become dead letters, too; the SDK gets a success, because it would retry forever.
    */
   refused: Fault[]
 }
@@ -48,13 +48,13 @@ export interface Ingested {
  * live through a write cost the garbage collection more time than the decoding takes.
  */
 export interface Plan {
-  /** of events: each is an entry */
+  /** texts of events: each becomes an entry */
   batches: Batch[]
-  /** what says who somebody is, or changes a profile, in the order of the request */
+  /** messages that identify somebody or change a profile, in the order of the request */
   people: PersonMessage[]
   faults: Fault[]
   refused: Fault[]
-  /** messages about a name that means nobody, which nothing comes of */
+  /** messages about a name that means nobody; they are ignored */
   placeholders: { event: number; link: number; change: number }
   /** messages in the request */
   count: number
@@ -72,7 +72,7 @@ const UNREADABLE = 'The event cannot be read.'
 type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
 
 /** Sorts the messages of a request; events that cannot be stored become faults. */
-export function planOf(sender: Sender, messages: readonly SdkMessage[]): Plan {
+export function planMessages(sender: Sender, messages: readonly SdkMessage[]): Plan {
   const people = new PeoplePlan(messages)
   const { placeholders } = people
   const faults: Fault[] = []
@@ -101,14 +101,21 @@ function addEvent(message: SdkEvent, texts: string[], identities: Identity[], fa
   const insert_id = isName(insertId) ? insertId : null
   try {
     texts.push(formatEvent({ event, distinct_id, timestamp, properties, insert_id }))
-    // Checked as it was formatted.
+    // Validated while it was formatted.
     identities.push({ distinct_id: distinct_id as string, insert_id })
   } catch (error) {
     const { index } = message as SdkMessage
-    // Whatever it is, it is this message's fault, and costs the others nothing.
+    // Any error is a fault of this message only, and does not affect the others.
     const fault = error instanceof EventFault ? error : null
     const { field, isMissing = false, message: reason = UNREADABLE } = fault ?? {}
-    faults.push({ type: 'fault', text: textOf(message), reason, isMissing, insertId, ...given({ index, field }) })
+    faults.push({
+      type: 'fault',
+      text: formatFaultText(message),
+      reason,
+      isMissing,
+      insertId,
+      ...omitUndefined({ index, field }),
+    })
   }
 }
 
@@ -124,7 +131,7 @@ export async function ingest(
   { batches, people, faults, refused, placeholders, count }: Plan,
   { isAllOrNone = false, ...may }: IngestOptions = {},
 ): Promise<Ingested> {
-  // A message of a few bytes can become a fault of many.
+  // A message of a few bytes can become a fault of many bytes.
   for (const { text, reason } of faults) may.toll?.touch(text.length + reason.length)
   if (isAllOrNone && faults.length > 0) {
     await reject(parts, sender, faults)
@@ -142,7 +149,7 @@ export async function ingest(
   return { taken: count - faults.length, faults, refused: [...refused, ...taken.refused] }
 }
 
-/** Lists a link that was refused, once: an SDK may repeat it with every page that loads. */
+/** Lists a refused link, only once: an SDK may repeat it on every page load. */
 async function rejectLink({ commits, links }: IngestParts, sender: Sender, { reason, text }: Fault): Promise<void> {
   const { projectId } = sender
   const key = `${projectId}\0${text}`
@@ -152,14 +159,14 @@ async function rejectLink({ commits, links }: IngestParts, sender: Sender, { rea
   links.listed.add(key)
 }
 
-/** An event that comes alone shares its entry with others of the moment, as one of `/track` does. */
+/** A single event shares its entry with other events that arrive at the same time, like those of `/track`. */
 async function append(parts: IngestParts, sender: Sender, { text, count, insertIds }: Batch): Promise<void> {
   const { buffers, commits } = parts
   if (count === 1) await commits.appendEvent(sender, Buffer.from(text), insertIds?.digests)
   else await commits.appendBatch(sender, buffers.encode(`{"events":[${text}]}`), count, { insertIds })
 }
 
-/** Makes what cannot be stored durable; of a request that comes again, only once if every message at fault has an id. */
+/** Stores invalid messages durably; for a retried request only once, if every invalid message has an id. */
 async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[]): Promise<void> {
   if (faults.length === 0) return
   const body = formatRejected(faults.map(({ reason, text }) => ({ reason, message: text })))
@@ -167,6 +174,6 @@ async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[])
   await commits.appendRejected(sender, body, areKnown ? rejectionId(sender.projectId, body) : null)
 }
 
-function textOf({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {
+function formatFaultText({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {
   return `{"event":${JSON.stringify(event ?? null)},"distinct_id":${JSON.stringify(distinct_id ?? null)},"properties":${properties}}`
 }

@@ -34,7 +34,7 @@ const protocol: SdkProtocol = {
   stubs: [
     { method: 'GET', path: '/flags', answer: () => ({ body: '{"flags":{}}' }) },
     { method: 'GET', path: '/settings', answer: () => ({ body: '{"sdk_config":{"config":{}}}' }) },
-    // Older SDKs ask here what there is besides events.
+    // Older SDKs ask here which features are on.
     { method: 'GET', path: '/decide', answer: () => ({ body: JSON.stringify(NOTHING_TO_DECIDE) }) },
     // Recordings of sessions are not kept.
     { method: 'POST', path: '/record', answer: () => ({ body: '{"code":200,"status":"OK"}' }) },
@@ -82,7 +82,7 @@ function countIn(json: JsonValue | null): number {
   return json?.isArray ? json.elements().length : Number(json !== null)
 }
 
-/** @param event the text of one that is at fault */
+/** @param event the text of an invalid event */
 function insertIdIn(event: string): unknown {
   try {
     return JSON.parse(event)?.properties?.$insert_id ?? ''
@@ -91,5 +91,5 @@ function insertIdIn(event: string): unknown {
   }
 }
 
-/** What the SDKs of Mixpanel send. */
+/** The SDKs of Mixpanel. */
 export const mixpanel = vendorRoutes(protocol)

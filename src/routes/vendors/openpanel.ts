@@ -13,11 +13,11 @@ const protocol: SdkProtocol = {
   calls: [{ methods: ['POST'], paths: ['/track'], messages: openpanelMessages, answer: () => TAKEN }],
   stubs: [{ method: 'GET', path: '/track/device-id', answer: () => TAKEN }],
   failure: ({ message, code, status: given }) => {
-    // The SDKs repeat what gets any other status, and no key becomes another one by that.
+    // The SDKs retry on any other status, and retrying does not make a key valid.
     const status = code === 'wrong_key_kind' ? 401 : given
     return { status, body: JSON.stringify({ status, error: message, code }) }
   },
 }
 
-/** What the SDKs of OpenPanel send. */
+/** The SDKs of OpenPanel. */
 export const openpanel = vendorRoutes(protocol)

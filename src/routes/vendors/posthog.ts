@@ -29,7 +29,7 @@ const CONFIG = {
 
 const NO_DEFINITIONS = { flags: [], group_type_mapping: {}, cohorts: {} }
 
-/** What the SDKs look up and this service does not have, by path. */
+/** Features that the SDKs look up and this service does not have, by path. */
 const EMPTY_LISTS = {
   '/flags/definitions': NO_DEFINITIONS,
   '/api/feature_flag/local_evaluation': NO_DEFINITIONS,
@@ -39,7 +39,7 @@ const EMPTY_LISTS = {
   '/api/product_tours': { product_tours: [] },
 }
 
-/** Recorders, surveys and so on, too, which posthog-js loads only if its page asks for them. */
+/** Also recorders, surveys and so on, which posthog-js loads only if its page asks for them. */
 const SCRIPT_NAME = /^[a-z][\w.-]*\.js$/i
 
 const scripts: SdkScript[] = [
@@ -74,7 +74,7 @@ const protocol: SdkProtocol = {
       messages: posthogMessages,
       answer: () => TAKEN,
     },
-    // posthog-js up to 1.70 changes profiles as the SDK of Mixpanel does that it was made from.
+    // posthog-js up to 1.70 changes profiles like the Mixpanel SDK that it was derived from.
     { methods: ['GET', 'POST'], paths: ['/engage'], messages: mixpanelUpdates, answer: () => TAKEN },
     { methods: ['POST'], paths: ['/i/v1/analytics/events'], messages: posthogMessages, answer: results },
   ],
@@ -107,7 +107,7 @@ const protocol: SdkProtocol = {
   ],
   scripts,
   failure: ({ message, code, limit }) => ({
-    // posthog-js drops what gets a 429. Who sends many wrong keys may drop it.
+    // posthog-js drops requests that get a 429, which is fine for a client that sends many wrong keys.
     ...(code === 'rate_limited' && limit !== 'wrong_keys' && { status: 503 }),
     body: JSON.stringify({ type: 'error', code, detail: message, attr: null }),
   }),
@@ -132,5 +132,5 @@ function results({ faults }: Ingested, { json }: CallContext): Answer {
   return { body: JSON.stringify({ results: Object.fromEntries(found) }) }
 }
 
-/** What the SDKs of PostHog send. */
+/** The SDKs of PostHog. */
 export const posthog = vendorRoutes(protocol)

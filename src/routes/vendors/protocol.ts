@@ -4,17 +4,17 @@ import { ApiError } from '../../contract/errors.js'
 import { deepProperties } from '../../contract/nesting.js'
 import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission/admission.js'
-import { senderOf } from '../../http/admission/authenticate.js'
+import { getSender } from '../../http/admission/authenticate.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error-handler.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
 import { RowFault } from '../../vendors/row.js'
 import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../vendors/sdk-body.js'
-import { type Ingested, type IngestParts, ingest, type Plan, planOf } from './ingest.js'
+import { type Ingested, type IngestParts, ingest, type Plan, planMessages } from './ingest.js'
 import { type SdkScript, serveScripts } from './scripts.js'
 
-/** A response as an SDK wants it. */
+/** A response in the form that an SDK expects. */
 export interface Answer {
   status?: number
   /** default: JSON */
@@ -22,20 +22,20 @@ export interface Answer {
   body: string | Buffer
 }
 
-/** What a call gets besides the messages in it. */
+/** The context of a call, in addition to its messages. */
 export interface CallContext extends SdkRequest {
-  /** of the call, as it is registered */
+  /** path of the call, as registered */
   path: string
-  /** what the request holds; null if nothing */
+  /** the parsed request; null if it is empty */
   json: JsonValue | null
-  /** bytes of it */
+  /** size of the request, bytes */
   length: number
 }
 
-/** A call by which SDKs send. */
+/** A call with which SDKs send messages. */
 interface SdkCall {
   methods: ('GET' | 'POST')[]
-  /** below the vendor's prefix; each also works with a slash at its end */
+  /** below the vendor's prefix; each also works with a trailing slash */
   paths: string[]
   /**
    * The messages of a request.
@@ -43,20 +43,20 @@ interface SdkCall {
    */
   messages(json: JsonValue, request: CallContext): SdkMessage[]
   answer(ingested: Ingested, request: CallContext): Answer
-  /** whether a request with a message at fault is refused as a whole; not if absent */
+  /** whether one invalid message refuses the whole request; default: no */
   isAllOrNone?(request: CallContext): boolean
-  /** Makes one JSON text of one that is not valid, as of lines; what cannot be one is returned as it is. */
+  /** Makes one JSON text of a text that is not valid JSON, such as lines; returns it unchanged if it cannot. */
   toJson?(text: string): string
 }
 
-/** A call that SDKs make to start, or to send what is not kept; it needs no key. */
+/** A call that SDKs make at start, or for data that is not stored; it needs no key. */
 interface SdkStub {
   method: 'GET' | 'POST'
   path: string
   answer(request: { params: Record<string, string>; host: string; protocol: string }): Answer
 }
 
-/** How the SDKs of a vendor talk. */
+/** The protocol of a vendor's SDKs. */
 export interface SdkProtocol {
   prefix: VendorPrefix
   keyPaths: readonly (readonly (string | 0)[])[]
@@ -89,9 +89,9 @@ export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOp
         scope.setErrorHandler((error: FastifyError, request, reply) => {
           return whenDue(error, request, () => fail(protocol, error, request, reply))
         })
-        // A page may read that, too: a status that it cannot see is taken for a broken connection.
+        // Pages may read errors, too: an SDK treats a status that it cannot see as a broken connection.
         scope.setNotFoundHandler((request, reply) => fail(protocol, unknownCall(), request, reply))
-        // What is sent to an unknown call is not read.
+        // The bodies of unknown calls are not read.
         scope.removeAllContentTypeParsers()
         scope.register(async (stubs) => registerStubs(stubs, protocol))
         scope.register(async (scripts) => serveScripts(scripts, protocol.scripts ?? [], options.scriptsIn))
@@ -128,10 +128,10 @@ function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol,
   }
 }
 
-/** Makes durable what a call sends. */
+/** Stores durably what a call sends. */
 async function take(request: FastifyRequest, call: SdkCall, path: string, options: VendorOptions): Promise<Answer> {
-  const context = contextOf(request, call, path, options)
-  const ingested = await ingest(options, senderOf(request), plan(request, call, context, options), {
+  const context = createContext(request, call, path, options)
+  const ingested = await ingest(options, getSender(request), plan(request, call, context, options), {
     isAllOrNone: call.isAllOrNone?.(context) === true,
     mayDelete: request.keyKind === 'secret',
     mayMerge: request.keyKind === 'secret',
@@ -140,7 +140,7 @@ async function take(request: FastifyRequest, call: SdkCall, path: string, option
   return call.answer(ingested, context)
 }
 
-function contextOf(
+function createContext(
   { projectId, sdk, key, headers }: FastifyRequest,
   call: SdkCall,
   path: string,
@@ -148,11 +148,11 @@ function contextOf(
 ): CallContext {
   return {
     path,
-    json: jsonOf(sdk, call),
+    json: parseSdkJson(sdk, call),
     length: sdk.json.length,
     // No session admits an SDK, so there is one.
     key: key as string,
-    isOwnKey: (candidate) => admission.isKeyOf(projectId, candidate),
+    isOwnKey: (candidate) => admission.isProjectKey(projectId, candidate),
     receivedAt: Date.now(),
     header: (name) => asText(headers[name]),
     fields: sdk.fields,
@@ -162,18 +162,18 @@ function contextOf(
 function plan(request: FastifyRequest, call: SdkCall, context: CallContext, { maxDepth }: VendorOptions): Plan {
   const { json } = context
   const all = json ? call.messages(json, context) : []
-  // What a key for events only says about users is answered as taken, as an SDK would repeat it, and nothing comes of it.
+  // Changes of users sent with an events-only key are acknowledged, because the SDK would retry them, and ignored.
   const messages = request.grant?.eventsOnly ? all.filter(({ type }) => type === 'event' || type === 'fault') : all
-  // What is kept beside an event's properties lies one level deeper than it came.
+  // Fields stored in addition to an event's properties are nested one level deeper than they were sent.
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
-  return planOf(senderOf(request), messages)
+  return planMessages(getSender(request), messages)
 }
 
 /**
  * What a request holds; null if nothing.
  * @throws SdkBodyError
  */
-function jsonOf({ json, value }: FastifyRequest['sdk'], { toJson }: SdkCall): JsonValue | null {
+function parseSdkJson({ json, value }: FastifyRequest['sdk'], { toJson }: SdkCall): JsonValue | null {
   if (value || json.length === 0) return value
   const made = toJson ? readJson(Buffer.from(toJson(json.toString()))) : null
   if (!made) throw new SdkBodyError('The body is not valid JSON.')

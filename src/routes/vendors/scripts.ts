@@ -3,27 +3,27 @@ import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
-/** A script of a vendor that its snippet loads from the address that it is given. */
+/** A vendor's script that its snippet loads from the configured address. */
 export interface SdkScript {
   /** below the vendor's prefix */
   paths: string[]
-  /** on npm, which the operator installs */
+  /** name on npm; the operator installs it */
   package: string
   /** of a request, within the package; null if there is none of that name */
   file(params: Record<string, string>): string | null
-  /** whether a page without the script works; else what is missing is said in its console */
+  /** whether a page without the script works; otherwise the console says what is missing */
   isOptional?: boolean
-  /** What is sent of the script; as it is if absent. */
+  /** Transforms the script before it is sent; unchanged if absent. */
   adapt?(text: string): string
 }
 
 const TYPE = 'text/javascript; charset=utf-8'
-/** A new version is to be there soon after it is installed. */
+/** Cache time: a new version should reach pages soon after it is installed. */
 const CACHED = 'public, max-age=300'
-/** The largest of the vendors' has 1.5 MB with all of its parts. */
+/** Size limit. The largest vendor script has 1.5 MB including all of its parts. */
 const MAX_SCRIPT_BYTES = 8 * 1024 * 1024
 
-/** Answers with the scripts of the packages that are installed in a folder, or above it as Node looks for them. */
+/** Serves the scripts of packages that are installed in a folder, or above it as in Node's resolution. */
 export function serveScripts(scope: FastifyInstance, scripts: readonly SdkScript[], folder: string): void {
   const require = createRequire(join(resolve(folder), 'index.js'))
   for (const script of scripts) {
@@ -31,7 +31,7 @@ export function serveScripts(scope: FastifyInstance, scripts: readonly SdkScript
     for (const url of script.paths) {
       scope.get(url, { schema: { hide: true } }, async (request, reply) => {
         const name = script.file(request.params as Record<string, string>)
-        const file = name === null ? null : await firstOf(folders.map((each) => join(each, name)))
+        const file = name === null ? null : await openFirst(folders.map((each) => join(each, name)))
         if (file) return await send(file, script, request, reply)
         if (name === null || script.isOptional) return reply.callNotFound()
         reply.header('content-type', TYPE).header('cache-control', 'no-store')
@@ -41,7 +41,7 @@ export function serveScripts(scope: FastifyInstance, scripts: readonly SdkScript
   }
 }
 
-async function firstOf(paths: string[]): Promise<FileHandle | null> {
+async function openFirst(paths: string[]): Promise<FileHandle | null> {
   for (const path of paths) {
     const file = await open(path).catch(() => null)
     if (file) return file
@@ -67,7 +67,10 @@ async function send(
   }
 }
 
-/** What a page runs instead of a script that is not installed. It is a success, as no browser runs the text of a failure. */
+/**
+ * Sent in place of a script that is not installed. The status is a success, because browsers run no script with an
+ * error status.
+ */
 function complaint(name: string): string {
   const text =
     `Tallyhouse: nothing is captured, because this service does not have the script of ${name}. ` +

@@ -2,7 +2,7 @@ import { segmentMessages } from '../../vendors/segment.js'
 import { type Answer, PIXEL, type SdkProtocol, vendorRoutes } from './protocol.js'
 
 const SUCCESS: Answer = { body: '{"success":true}' }
-/** Types of messages by the letters that analytics.js has for them. */
+/** Types of messages by analytics.js's abbreviations. */
 const TYPES: Record<string, string> = { t: 'track', i: 'identify', g: 'group', a: 'alias', p: 'page', s: 'screen' }
 
 const protocol: SdkProtocol = {
@@ -18,13 +18,13 @@ const protocol: SdkProtocol = {
     {
       methods: ['POST'],
       paths: Object.entries(TYPES).flatMap(([letter, name]) => [`/v1/${letter}`, `/v1/${name}`]),
-      messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
+      messages: (json, request) => segmentMessages(json, request, parseType(request.path)),
       answer: () => SUCCESS,
     },
     {
       methods: ['GET'],
       paths: Object.values(TYPES).map((name) => `/v1/pixel/${name}`),
-      messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
+      messages: (json, request) => segmentMessages(json, request, parseType(request.path)),
       answer: () => PIXEL,
     },
   ],
@@ -55,7 +55,7 @@ const protocol: SdkProtocol = {
       file: () => 'dist/umd/standalone.js',
     },
     {
-      // Parts that it loads when it needs them.
+      // Parts that it loads on demand.
       paths: ['/analytics-next/bundles/:name'],
       package: '@segment/analytics-next',
       file: ({ name = '' }) => (/^[\w-][\w.-]*\.js$/.test(name) ? `dist/umd/${name}` : null),
@@ -65,12 +65,12 @@ const protocol: SdkProtocol = {
   failure: ({ message, code }) => ({ body: JSON.stringify({ success: false, message, code }) }),
 }
 
-function typeOf(path: string): string {
+function parseType(path: string): string {
   const name = path.slice(path.lastIndexOf('/') + 1)
   return TYPES[name] ?? name
 }
 
-/** What the SDKs of Segment and RudderStack send. */
+/** The SDKs of Segment and RudderStack. */
 export const segment = vendorRoutes(protocol)
 
 const jitsuProtocol: SdkProtocol = {
@@ -79,7 +79,7 @@ const jitsuProtocol: SdkProtocol = {
   calls: ['/api/s', '/api/s/s2s'].map((folder) => ({
     methods: ['POST'],
     paths: Object.values(TYPES).map((name) => `${folder}/${name}`),
-    messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
+    messages: (json, request) => segmentMessages(json, request, parseType(request.path)),
     answer: () => ({ body: '{"ok":true}' }),
   })),
   stubs: [],
@@ -88,11 +88,11 @@ const jitsuProtocol: SdkProtocol = {
       paths: ['/p.js'],
       package: '@jitsu/js',
       file: () => 'dist/web/p.js.txt',
-      // The script sends to the origin that it came from; here, that is without the path below which Jitsu's calls are.
+      // The script sends to the origin that it was loaded from, but without the path prefix of Jitsu's calls.
       adapt: (text) => text.replace(/new URL\((\w+)\.src\)\.origin/, 'new URL(".", $1.src).href.slice(0, -1)'),
     },
   ],
 }
 
-/** What the SDKs of Jitsu send: messages of Segment's, to paths of their own. */
+/** Jitsu's SDKs: they send Segment's messages to paths of their own. */
 export const jitsu = vendorRoutes(jitsuProtocol)

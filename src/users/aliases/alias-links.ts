@@ -16,16 +16,16 @@ import { type Aliases, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 import { takeBack } from './take-back.js'
 
-/** How often at most conflicts are logged, ms. */
+/** Minimum time between two log lines about conflicts, ms. */
 const LOG_MS = 60_000
-/** How often at most a link is tried again as one of its names was linked meanwhile. */
+/** How often a link is retried because one of its names was linked concurrently. */
 const MAX_TRIES = 20
 
-/** The first pause before that, ms. */
+/** The first pause before such a retry, ms. */
 const PAUSE_MS = 2
-/** After which a mark is taken for that of a call that was interrupted, ms. */
+/** Age at which a mark is treated as left by an interrupted call, ms. */
 const MARK_MS = 10_000
-/** Refused links of which a process remembers that they are listed. */
+/** How many refused links a process remembers, so that it lists each only once. */
 const MAX_LISTED = 10_000
 
 /**
@@ -34,7 +34,7 @@ const MAX_LISTED = 10_000
  */
 export type LinkRefusal = 'other_user' | 'identified' | 'has_aliases' | 'nobody'
 
-/** What each refusal says to who made the call. */
+/** The message to the caller for each refusal. */
 export const REFUSALS: Record<LinkRefusal, string> = {
   other_user: 'The alias belongs to another user. An alias names one user only.',
   identified:
@@ -58,7 +58,7 @@ export interface AliasLinksOptions {
 export interface LinkMetrics {
   /** aliases that were refused because they name another user, or are a user themselves */
   conflicts: number
-  /** what SDKs sent about a name that means nobody, and what nothing came of */
+  /** ignored messages of SDKs about a name that means nobody */
   placeholders: { event: number; link: number; change: number }
 }
 
@@ -67,11 +67,11 @@ export interface Link {
   distinctId: string
   alias: string
   link: LinkStrength
-  /** who asks for it; default: the service itself */
+  /** the sender of the request; default: the service itself */
   caller?: LinkCaller
 }
 
-/** Who links two names: what that costs is counted, and takes their share of the journal. */
+/** The sender of a link: its cost is counted, and uses the sender's share of the journal. */
 export interface LinkCaller {
   keyClass: KeyClass
   toll: Toll | null
@@ -82,14 +82,14 @@ const SERVICE: LinkCaller = { keyClass: 'secret', toll: null }
 /** An alias to make. */
 interface Making {
   user: string
-  /** the name of the user that the call had */
+  /** the user's name as given in the call */
   said: string
   alias: string
   isMerge: boolean
   caller: LinkCaller
 }
 
-/** Makes names other names of users and takes them back, and changes profiles by any name of their users. */
+/** Makes names aliases of users and takes them back, and changes profiles by any name of their users. */
 export class AliasLinks {
   readonly metrics: LinkMetrics = {
     conflicts: 0,
@@ -107,8 +107,8 @@ export class AliasLinks {
   }
 
   /**
-   * Makes `alias` another name of the user of `distinctId`, as far as the call may. Does nothing if it is one already, but
-   * completes what an interrupted call has left.
+   * Makes `alias` another name of the user of `distinctId`, if the call may. Does nothing if it is one already, except
+   * to complete what an interrupted call has left.
    * @returns why it was refused; null if both name one user now
    */
   async link(projectId: string, asked: Link): Promise<LinkRefusal | null> {
@@ -128,7 +128,7 @@ export class AliasLinks {
     throw new ApiError('unavailable', 'Too many calls are linking these names at the same time. Try again in a moment.')
   }
 
-  /** As `link`. @throws ApiError `alias_conflict` if it is refused, `invalid_request` if a name means nobody */
+  /** Like `link`. @throws ApiError `alias_conflict` if it is refused, `invalid_request` if a name means nobody */
   async add(projectId: string, link: Link): Promise<void> {
     const refusal = await this.link(projectId, link)
     if (refusal !== null)
@@ -136,22 +136,22 @@ export class AliasLinks {
   }
 
   /**
-   * Takes an alias back: everything is as if it had never been made, as far as nobody has changed it since.
+   * Takes an alias back: the result is as if it had never been made, except for values that were changed since.
    * @param user any name of the user
    * @returns whether it was an alias of the user
    */
   async takeBack(projectId: string, user: string, alias: string): Promise<boolean> {
     const { aliases } = this.#parts
     if (!(await aliases.hasAny(projectId))) return false
-    const { links } = await aliases.chainOf(projectId, alias)
+    const { links } = await aliases.followChain(projectId, alias)
     if (links.size === 0 || !(await aliases.areSameUser(projectId, user, alias))) return false
     await takeBack(this.#parts, projectId, alias)
     return true
   }
 
   /**
-   * Changes the profile of the user of a name, which may become an alias meanwhile.
-   * @param user whom the name resolves to, if the caller knows
+   * Changes the profile of the user of a name, which may become an alias at the same time.
+   * @param user that the name resolves to, if the caller knows it
    */
   async changeProfile(
     projectId: string,
@@ -166,12 +166,12 @@ export class AliasLinks {
       const isAlias = (await aliases.hasAny(projectId)) && isLink(await states.get(projectId, found))
       if (isAlias) await this.#absorb(projectId, found)
     } catch (err) {
-      // The change is durable, so an outage now is no reason to have the client repeat it.
+      // The change is durable, so an outage now must not make the client repeat it.
       this.#parts.log.warn({ project: projectId, err }, 'could not check whether a changed profile has become an alias')
     }
   }
 
-  /** Counts and logs a link of an SDK that was refused. */
+  /** Counts and logs a refused link from an SDK. */
   logRefusal(project: string): void {
     this.#unlogged++
     if (performance.now() - this.#loggedAt < LOG_MS) return
@@ -188,7 +188,10 @@ export class AliasLinks {
     { distinctId, alias, link, caller = SERVICE }: Link,
   ): Promise<'again' | Exclude<LinkRefusal, 'nobody'> | null> {
     const { aliases } = this.#parts
-    const [one, other] = await Promise.all([aliases.chainOf(projectId, distinctId), aliases.chainOf(projectId, alias)])
+    const [one, other] = await Promise.all([
+      aliases.followChain(projectId, distinctId),
+      aliases.followChain(projectId, alias),
+    ])
     for (const { closing, links } of [one, other]) {
       const made = closing === null ? undefined : links.get(closing)
       if (closing === null || !made) continue
@@ -214,7 +217,7 @@ export class AliasLinks {
     return await this.#make(projectId, { user: one.user, said: distinctId, alias, isMerge: link === 'merge', caller })
   }
 
-  /** Whether a name that is no alias is a user for sure. */
+  /** Whether a name that is not an alias is certainly a user. */
   async #somebody(
     projectId: string,
     name: string,
@@ -228,7 +231,7 @@ export class AliasLinks {
   }
 
   /**
-   * The user is marked before its alias is made, so that of two calls, one that makes the alias and one that makes the user
+   * The user is marked before its alias is made, so that of two calls, one making the alias and one making the user
    * an alias itself, the later one sees the other. Then the alias is made, and only then gives its properties.
    */
   async #make(projectId: string, { user, said, alias, isMerge, caller }: Making): Promise<'again' | null> {
@@ -265,14 +268,14 @@ export class AliasLinks {
     })
     if (isStep) settling.note(projectId)
     if (own) await this.#give(projectId, alias, made, caller)
-    const { closing, links } = await aliases.chainOf(projectId, alias)
+    const { closing, links } = await aliases.followChain(projectId, alias)
     const link = closing === null ? undefined : links.get(closing)
-    // Two calls at once have made a cycle. The later one sees it, and undoes the alias that was made last.
+    // Two concurrent calls have made a cycle. The later one sees it, and undoes the alias that was made last.
     if (closing !== null && link) await this.#break(projectId, closing, link)
     return null
   }
 
-  /** The clock, but never the same twice: it says which of two links was made first. */
+  /** The clock, but never the same value twice: it orders the links. */
   #now(): number {
     this.#lastAt = Math.max(Date.now(), this.#lastAt + 1)
     return this.#lastAt
@@ -288,7 +291,10 @@ export class AliasLinks {
     return isUser
   }
 
-  /** Removes the alias that closes a cycle, with what it gave. Its name is a user again, which has the others. */
+  /**
+   * Removes the alias that closes a cycle, and the properties that it gave. Its name is a user again, and keeps the
+   * other names.
+   */
   async #break(projectId: string, closing: string, made: Alias): Promise<void> {
     await this.#takeGiven(projectId, closing, made)
     let late: Alias | null = null
@@ -297,11 +303,11 @@ export class AliasLinks {
       late = { ...current, given: current.given.filter((name) => !made.given.includes(name)) }
       return HAS_NAMES
     })
-    // What another call has given since `made` was read.
+    // Also the properties that another call has given since `made` was read.
     if (late) await this.#takeGiven(projectId, closing, late)
   }
 
-  /** Takes away what an alias gave. */
+  /** Takes back the properties that an alias gave. */
   async #takeGiven(projectId: string, alias: string, { givenTo, given: names }: Alias): Promise<void> {
     const { profiles } = this.#parts
     const own = givenTo === '' || names.length === 0 ? null : await profiles.get(projectId, alias)
@@ -313,7 +319,7 @@ export class AliasLinks {
     })
   }
 
-  /** Gives the properties of the alias's own profile to the user, where the user has none of that name. */
+  /** Gives the user the properties of the alias's own profile that the user does not have. */
   async #give(projectId: string, alias: string, made: Alias, caller = SERVICE): Promise<void> {
     const { profiles, states } = this.#parts
     const own = await profiles.get(projectId, alias)
@@ -326,16 +332,16 @@ export class AliasLinks {
       return { ...current, givenTo: user, given: [...new Set([...current.given, ...given])], isPending: false }
     })
     if (!isMade && given.length > 0) {
-      // The alias was removed meanwhile; who removed it did not know what it has given. It may have been made again.
+      // The alias was removed concurrently, by a call that did not know what it has given. It may have been made again.
       await this.#takeGiven(projectId, alias, { ...made, givenTo: user, given })
       await this.#absorb(projectId, alias)
       return
     }
-    // The user may have become an alias meanwhile.
+    // The user may have become an alias since.
     if (given.length > 0 && isLink(await states.get(projectId, user))) await this.#absorb(projectId, user)
   }
 
-  /** Gives the user what the profile of an alias got after it had become one. */
+  /** Gives the user the properties that the alias's profile received after it had become an alias. */
   async #absorb(projectId: string, alias: string): Promise<void> {
     const made = await this.#parts.states.get(projectId, alias)
     if (isLink(made)) await this.#give(projectId, alias, made)
@@ -343,8 +349,8 @@ export class AliasLinks {
 }
 
 /**
- * Whether a user that is only about to have another name may become an alias nevertheless: of two calls at once that say the
- * opposite of each other, the one for the lesser name wins.
+ * Whether a user that is just getting another name may become an alias anyway: if two concurrent calls link the same
+ * names in opposite directions, the one for the lesser name wins.
  */
 function isYielding({ isPending, createdAt }: Alias, { user, alias }: { user: string; alias: string }): boolean {
   return isPending && (user < alias || Date.now() - createdAt > MARK_MS)

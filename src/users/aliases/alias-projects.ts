@@ -4,11 +4,11 @@ import type { Journal } from '../../journal/journal.js'
 import type { Position } from '../../model/position.js'
 import { hasAliases } from '../../store/aliases.js'
 
-/** How long this process relies on an earlier finding that a project has no alias, ms. */
+/** How long this process relies on an earlier result that a project has no alias, ms. */
 const NONE_MS = 1_000
 /** How long the first alias of a project is delayed, ms: until no process relies on an earlier "none" any more. */
 const FIRST_ALIAS_MS = NONE_MS + 100
-/** How long a query of ClickHouse that found no alias is relied on, ms. The journals are still asked each time. */
+/** How long a query of ClickHouse that found no alias is relied on, ms. The journals are still read each time. */
 const STORE_MS = 5 * 60_000
 /** Projects in the cache. When it is full, it is cleared. */
 const MAX_PROJECTS = 10_000
@@ -21,11 +21,11 @@ export type AliasesOfProject = 'some' | 'none' | 'unknown'
 
 interface Seen {
   aliases: AliasesOfProject
-  /** when the journals were asked, or when the first alias was announced; `performance.now()` */
+  /** when the journals were read, or when the first alias was announced; `performance.now()` */
   at: number
   /** when ClickHouse last had none */
   storeAt: number
-  /** whether every lane has been told that the project has aliases */
+  /** whether the announcement that the project has aliases has reached every lane */
   isAnnounced: boolean
 }
 
@@ -33,7 +33,7 @@ type MarkedLane = { journal: Pick<Journal, 'progress' | 'noteDeletion'> }
 
 export interface AliasProjectsOptions {
   lanes: readonly MarkedLane[]
-  /** the number of the lane that is asked first */
+  /** the number of the lane to read first */
   home: number
   shards: Shards
   /** whether other processes write to the same journals */
@@ -48,7 +48,7 @@ export class AliasProjects {
   readonly #options: AliasProjectsOptions
   readonly #seen = new Map<string, Seen>()
   readonly #looks = new Map<string, Promise<AliasesOfProject>>()
-  /** by lane: the last position when this process first asked; null until every lane has answered */
+  /** by lane: the last position when this process first read it; null until every lane has responded */
   #waiting: Position[] | null = null
   #isSettled = false
 
@@ -80,7 +80,7 @@ export class AliasProjects {
     if (!this.#seen.get(projectId)?.isAnnounced) {
       const { lanes } = this.#options
       // In all lanes, because a reader asks only one. Another process may have been stopped after some of them.
-      await Promise.all(lanes.map(({ journal }) => journal.noteDeletion(nameOf(projectId))))
+      await Promise.all(lanes.map(({ journal }) => journal.noteDeletion(formatName(projectId))))
       this.#remember(projectId, { aliases: 'some', at: performance.now(), isAnnounced: true })
     }
     const left = (this.#seen.get(projectId)?.at ?? 0) + FIRST_ALIAS_MS - performance.now()
@@ -94,7 +94,7 @@ export class AliasProjects {
     if (at - storeAt < STORE_MS) return this.#remember(projectId, { aliases: 'none', at, storeAt })
     const hasAll = await this.#hasStoredAll()
     const isStored = await hasAliases(this.#options.shards, projectId).catch(() => null)
-    // What is stored was announced before it was made.
+    // Every stored alias was announced before it was made.
     if (isStored) return this.#remember(projectId, { aliases: 'some', at: Number.NEGATIVE_INFINITY, isAnnounced: true })
     const isSure = hasAll && (isStored === false || storeAt > Number.NEGATIVE_INFINITY)
     return this.#remember(projectId, isSure ? { aliases: 'none', at, storeAt: at } : { aliases: 'unknown', at })
@@ -106,14 +106,14 @@ export class AliasProjects {
     return seen.aliases
   }
 
-  /** Asks the lanes one after another until one answers. */
+  /** Queries the lanes one after another until one responds. */
   async #isAnnounced(projectId: string): Promise<boolean> {
     const { lanes, home } = this.#options
     const inOrder = [...lanes.slice(home), ...lanes.slice(0, home)]
     let failure: unknown
     for (const { journal } of inOrder) {
       try {
-        const { deletions } = await journal.progress(nameOf(projectId))
+        const { deletions } = await journal.progress(formatName(projectId))
         return deletions > 0
       } catch (error) {
         failure ??= error
@@ -139,6 +139,6 @@ export class AliasProjects {
 }
 
 /** The name under which the journals count the announcement, as they count deletions. Project names contain no NUL. */
-function nameOf(projectId: string): string {
+function formatName(projectId: string): string {
   return `aliases\0${projectId}`
 }

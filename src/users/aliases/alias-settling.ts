@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../../clickhouse/errors.js'
 import type { Shards } from '../../clickhouse/shards.js'
 import { ApiError } from '../../contract/errors.js'
-import { inTurns } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/in-turns.js'
 import type { Log } from '../../lib/log.js'
 import { type Alias, isLink } from '../../model/alias.js'
 import type { Barrier } from '../../reads/read-barrier.js'
@@ -10,17 +10,17 @@ import type { States } from '../../states/state-store.js'
 import { projectsWithSteps, type Step } from '../../store/aliases.js'
 import type { Aliases } from './aliases.js'
 
-/** How long it waits for further users of the project that become aliases, ms: one pass is for all of them. */
+/** How long it waits for more users of the project to become aliases, ms: one pass handles all of them. */
 const GATHER_MS = 1_000
-/** How often the store is asked for steps that a process which ended has left, ms. */
+/** Interval at which the store is queried for steps left by a process that ended, ms. */
 const SWEEP_MS = 60_000
-/** Names that are made to lead to their users at a time. */
+/** Names that are settled concurrently. */
 const AT_ONCE = 500
 /** The pause after that, as a multiple of the time it took: requests go first. */
 const PAUSE_SHARE = 1
 
 export interface AliasSettlingOptions {
-  aliases: Pick<Aliases, 'stepsOf' | 'aliasesOf' | 'settle'>
+  aliases: Pick<Aliases, 'listSteps' | 'findAliases' | 'settle'>
   states: States<Alias>
   barrier: Pick<Barrier, 'waitForAll'>
   shards: Shards
@@ -31,11 +31,11 @@ export interface AliasSettlingOptions {
 
 /**
  * Makes names lead to their users in one step after users have become aliases. Nobody waits for it: until it is done, names are
- * followed step by step. The call that makes a user an alias costs the same however many names the user has, and however often
- * it happens, each name is rewritten once per pass.
+ * followed step by step. The call that makes a user an alias costs the same no matter how many names the user has, and
+ * even if it happens often, each name is rewritten once per pass.
  *
- * Everything is by compare-and-set and may be repeated, so any number of processes may do it at once, and end at any point:
- * a step says in the store that it is one until nothing leads to it any more.
+ * Every change is a compare-and-set and may be repeated, so any number of processes may work concurrently and end at
+ * any point: a step stays marked as one in the store until nothing leads to it any more.
  */
 export class AliasSettling {
   readonly #options: AliasSettlingOptions
@@ -48,7 +48,7 @@ export class AliasSettling {
     this.#options = options
   }
 
-  /** From now on, also finishes what other processes have left. Call it in those that write. */
+  /** Also finishes what other processes have left, from now on. Call it in processes that write. */
   start(): void {
     this.#sweeping ??= this.#sweep()
   }
@@ -63,18 +63,19 @@ export class AliasSettling {
 
   /**
    * Settles the names of a project until none of them takes a second step.
-   * @throws ApiError `unavailable`, StoreUnreachableError if the store is behind or down; what is left is found again
+   * @throws ApiError `unavailable`, StoreUnreachableError if the store is late or down; the rest is found by the next
+   * sweep
    */
   async settle(projectId: string): Promise<void> {
     const { aliases, barrier } = this.#options
     const { signal } = this.#stop
     while (!signal.aborted) {
       await barrier.waitForAll()
-      const steps = await aliases.stepsOf(projectId)
+      const steps = await aliases.listSteps(projectId)
       if (steps.length === 0) return
-      // So that of the names which led to a step before it was read, none is missing.
+      // So that no name which led to a step before the step was read is missing.
       await barrier.waitForAll()
-      const names = await aliases.aliasesOf(
+      const names = await aliases.findAliases(
         projectId,
         steps.map(({ alias }) => alias),
       )
@@ -98,12 +99,12 @@ export class AliasSettling {
     await Promise.all([this.#running, this.#sweeping])
   }
 
-  /** Notes of steps that nothing leads to them, unless something does again. @returns of how many */
+  /** Marks steps that nothing leads to, unless something does again. @returns how many it marked */
   async #end(projectId: string, steps: readonly Step[]): Promise<number> {
     let ended = 0
-    await inTurns(steps, async ({ alias, stepAt }) => {
+    await forEachInBatches(steps, async ({ alias, stepAt }) => {
       await this.#options.states.change(projectId, alias, (current) => {
-        // One that is pending may be about to be taken back, which leads its names to it again.
+        // A pending alias may be about to be taken back, which makes its names lead to it again.
         if (!isLink(current) || current.isPending || current.stepAt !== stepAt) return current
         ended++
         return { ...current, stepAt: 0 }

@@ -1,5 +1,5 @@
 import type { Shards } from '../../clickhouse/shards.js'
-import { inTurns } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/in-turns.js'
 import { type Alias, isLink } from '../../model/alias.js'
 import { isReserved } from '../../model/user-names.js'
 import type { Barrier } from '../../reads/read-barrier.js'
@@ -9,7 +9,7 @@ import type { AliasProjects } from './alias-projects.js'
 
 /** Names in one query. */
 const MAX_NAMES = 1000
-/** How often at most a name is followed again as its chain has changed meanwhile. */
+/** How often a name is followed again because its chain has changed concurrently. */
 const MAX_ROUNDS = 5
 
 export interface AliasesOptions {
@@ -30,9 +30,9 @@ export interface Chain {
 }
 
 /**
- * The other names of users. An alias points at its user. A user may become an alias itself: until its names have been made to
- * point at the new user (`AliasSettling`), it is a step, and chains of steps are followed to their end, however long they are.
- * What is stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
+ * The other names of users. An alias points at its user. A user may become an alias itself: until its names point at
+ * the new user (`AliasSettling`), it is a step, and chains of steps of any length are followed to their end. What is
+ * stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
  */
 export class Aliases {
   readonly #states: States<Alias>
@@ -51,7 +51,7 @@ export class Aliases {
     const aliases = await this.#projects.look(projectId)
     if (aliases === 'none') return name
     try {
-      return (await this.chainOf(projectId, name)).user
+      return (await this.followChain(projectId, name)).user
     } catch (error) {
       // Most projects have no aliases, so a store that is down does not stop them.
       if (aliases === 'unknown') return name
@@ -74,11 +74,11 @@ export class Aliases {
    * The users' names that are in ClickHouse, level by level: the user, its aliases, their aliases, and so on. Wait at the
    * read barrier first: aliases that are only in a journal are missing.
    */
-  async namesOf(projectId: string, users: readonly string[]): Promise<Map<string, string[][]>> {
+  async findNames(projectId: string, users: readonly string[]): Promise<Map<string, string[][]>> {
     const names = new Map(users.map((user) => [user, [[user]]]))
     if ((await this.#projects.look(projectId)) === 'none') return names
-    const places = stepsBehind(users, await this.stepsOf(projectId))
-    for (const { alias, distinctId } of await this.aliasesOf(projectId, [...places.keys()])) {
+    const places = stepsBehind(users, await this.listSteps(projectId))
+    for (const { alias, distinctId } of await this.findAliases(projectId, [...places.keys()])) {
       const place = places.get(distinctId)
       if (!place || alias === place.user) continue
       const levels = names.get(place.user) ?? []
@@ -88,23 +88,23 @@ export class Aliases {
     return names
   }
 
-  /** As `namesOf`, of one user; waits at the read barrier itself, but only if the project may have aliases. */
-  async storedNamesOf(projectId: string, user: string, barrier: Pick<Barrier, 'waitForAll'>): Promise<string[][]> {
+  /** Like `findNames` for one user; waits at the read barrier itself, but only if the project may have aliases. */
+  async findStoredNames(projectId: string, user: string, barrier: Pick<Barrier, 'waitForAll'>): Promise<string[][]> {
     if ((await this.#projects.look(projectId)) !== 'none') await barrier.waitForAll()
-    return (await this.namesOf(projectId, [user])).get(user) ?? [[user]]
+    return (await this.findNames(projectId, [user])).get(user) ?? [[user]]
   }
 
   /**
    * Removes the aliases between the names of a user.
-   * @param levels as `namesOf` returns them. The last level is removed first, so that after an interruption the remaining
+   * @param levels as `findNames` returns them. The last level is removed first, so that after an interruption the remaining
    *   names are still connected, and a repetition finds them.
    */
   async remove(projectId: string, levels: readonly string[][]): Promise<void> {
     if (!(await this.hasAny(projectId))) return
     const own = new Set(levels.flat())
     for (const level of levels.toReversed()) {
-      // An alias that was removed and made again meanwhile may belong to another user.
-      await inTurns(level, async (name) => {
+      // An alias that was removed and made again concurrently may belong to another user.
+      await forEachInBatches(level, async (name) => {
         await this.#states.change(projectId, name, (alias) =>
           isLink(alias) && !own.has(alias.distinctId) ? alias : null,
         )
@@ -112,10 +112,10 @@ export class Aliases {
     }
   }
 
-  /** Removes these aliases, whichever user they belong to. @returns how many there were */
+  /** Removes these aliases, no matter which users they belong to. @returns how many there were */
   async removeAny(projectId: string, names: readonly string[]): Promise<number> {
     const removed = new Set<string>()
-    await inTurns(names, async (name) => {
+    await forEachInBatches(names, async (name) => {
       await this.#states.change(projectId, name, (alias) => {
         if (isLink(alias)) removed.add(name)
         return null
@@ -125,7 +125,7 @@ export class Aliases {
   }
 
   /** Follows a name to its user. */
-  async chainOf(projectId: string, name: string): Promise<Chain> {
+  async followChain(projectId: string, name: string): Promise<Chain> {
     const links = new Map<string, Alias>()
     let at = name
     let hasNames = false
@@ -134,7 +134,7 @@ export class Aliases {
       hasNames = alias?.distinctId === '' && !alias.isPending
       if (!isLink(alias) || isReserved(alias.distinctId) || isReserved(at)) break
       if (links.has(at)) {
-        const closing = latestOf(links, at)
+        const closing = findLatest(links, at)
         return { user: closing, links, hasNames: true, closing }
       }
       links.set(at, alias)
@@ -144,8 +144,8 @@ export class Aliases {
   }
 
   /**
-   * Makes names lead to their users in one step, by what was said of them. Each is followed again after it was changed: an
-   * alias that was made or taken back meanwhile is seen by one of the two calls.
+   * Makes names lead to their users in one step. After a change, the name is followed again: an alias that is made or
+   * taken back concurrently is then seen by one of the two calls.
    */
   async settle(projectId: string, names: readonly string[]): Promise<void> {
     let left = names
@@ -157,11 +157,11 @@ export class Aliases {
         known.set(name, reading)
         return reading
       }
-      // All at once, rather than one after another along each chain.
-      await inTurns(left, async (name) => void (await read(name)))
-      const endOf = endFinder(read)
-      await inTurns(left, async (name) => {
-        const user = await endOf(name)
+      // All concurrently, rather than one after another along each chain.
+      await forEachInBatches(left, async (name) => void (await read(name)))
+      const findEnd = endFinder(read)
+      await forEachInBatches(left, async (name) => {
+        const user = await findEnd(name)
         const alias = await read(name)
         if (user === null || !isLink(alias) || alias.distinctId === user) return
         changed.push(name)
@@ -174,12 +174,12 @@ export class Aliases {
   }
 
   /** The aliases in ClickHouse that others may lead to. */
-  stepsOf(projectId: string): Promise<Step[]> {
+  listSteps(projectId: string): Promise<Step[]> {
     return stepsOf(this.#shards, projectId)
   }
 
   /** The aliases in ClickHouse that point at one of these names. */
-  async aliasesOf(projectId: string, names: readonly string[]): Promise<NamedAlias[]> {
+  async findAliases(projectId: string, names: readonly string[]): Promise<NamedAlias[]> {
     const found: NamedAlias[][] = []
     for (let start = 0; start < names.length; start += MAX_NAMES) {
       found.push(await aliasesOf(this.#shards, projectId, names.slice(start, start + MAX_NAMES)))
@@ -188,7 +188,10 @@ export class Aliases {
   }
 }
 
-/** Where the names of each user are to be sought: at the user, and at each step that leads to it, by the number of steps. */
+/**
+ * Where to search for the names of each user: at the user, and at each step that leads to it, with its number of
+ * steps.
+ */
 function stepsBehind(
   users: readonly string[],
   steps: readonly NamedAlias[],
@@ -207,8 +210,8 @@ function stepsBehind(
 }
 
 /**
- * Finds the user of a name by what was said of it and of the names behind it; null if these make a cycle. What was found is
- * remembered, so that many names of one user are followed in as many steps as there are names.
+ * Finds the user of a name by following the aliases; null if they make a cycle. Results are
+ * remembered, so that following many names of one user takes one read per name.
  */
 export function endFinder(read: (name: string) => Promise<Alias | null>): (name: string) => Promise<string | null> {
   const ends = new Map<string, string | null>()
@@ -232,13 +235,13 @@ export function endFinder(read: (name: string) => Promise<Alias | null>): (name:
   }
 }
 
-/** Whether both are the alias of one call. */
+/** Whether both were made by the same call. */
 export function isSame(a: Alias, b: Alias): boolean {
   return a.said === b.said && a.createdAt === b.createdAt
 }
 
 /** The name whose alias was made last in the cycle that `start` is in; at the same millisecond, the greatest name. */
-function latestOf(links: Map<string, Alias>, start: string): string {
+function findLatest(links: Map<string, Alias>, start: string): string {
   let latest = start
   for (let at = links.get(start)?.distinctId ?? start; at !== start; at = links.get(at)?.distinctId ?? start) {
     const [a, b] = [links.get(at)?.createdAt ?? 0, links.get(latest)?.createdAt ?? 0]

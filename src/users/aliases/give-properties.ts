@@ -4,11 +4,11 @@ import { type Given, give, type Profile } from '../../model/profile.js'
 import type { States } from '../../states/state-store.js'
 import { type Toll, tolled } from '../../states/toll.js'
 
-/** What a user is given: the properties of another name, and whose share of the journal that takes. */
+/** Properties of another name to give to a user, and the sender whose share of the journal that uses. */
 export interface Gift {
   user: string
   other: Given
-  /** default: the service itself gives it */
+  /** default: the service itself */
   keyClass?: KeyClass
   toll?: Toll | null
 }

@@ -1,5 +1,5 @@
 import { ApiError } from '../../contract/errors.js'
-import { inTurns } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/in-turns.js'
 import { type Alias, HAS_NAMES, isLink, ledTo } from '../../model/alias.js'
 import { type Profile, takeAway } from '../../model/profile.js'
 import type { Properties } from '../../model/properties.js'
@@ -8,7 +8,7 @@ import type { States } from '../../states/state-store.js'
 import { type Aliases, endFinder, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 
-/** How often at most it is begun again as the alias gave something meanwhile. */
+/** How often it is restarted because the alias gave something concurrently. */
 const MAX_ROUNDS = 10
 
 interface TakeBackParts {
@@ -18,18 +18,18 @@ interface TakeBackParts {
   barrier: Pick<Barrier, 'waitForAll'>
 }
 
-/** The names of a user, some of which leave it together with the alias that is taken back. */
+/** The names of a user, including those that leave it together with the alias that is taken back. */
 interface Parting {
   projectId: string
   user: string
-  /** by name, of all names of the user but its own */
+  /** by name: all names of the user except its own */
   links: Map<string, Alias>
-  /** those that the user has only by the alias, and the alias itself */
+  /** the alias, and the names that lead to the user only through it */
   leaving: Set<string>
 }
 
 /**
- * Takes an alias back, with the names that were said to be names of it. Profiles come first, so that an interrupted call can
+ * Takes an alias back, with the names that were linked to it. Profiles come first, so that an interrupted call can
  * be repeated; until the alias is gone, it counts as pending, so a call that makes it again restores the user's profile.
  * @throws ApiError `unavailable` if the store does not have everything yet; then nothing was changed
  */
@@ -38,12 +38,12 @@ export async function takeBack(parts: TakeBackParts, projectId: string, alias: s
   throw new ApiError('unavailable', 'Too many calls are changing these names at the same time. Try again in a moment.')
 }
 
-/** @returns false if the alias gave something meanwhile, so that all is to be done again */
+/** @returns false if the alias gave something concurrently, so that the caller must start again */
 async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<boolean> {
   const { aliases, states, barrier } = parts
   await barrier.waitForAll()
   const user = await aliases.resolve(projectId, alias)
-  const parting = await partingOf(parts, projectId, user, alias)
+  const parting = await planParting(parts, projectId, user, alias)
   const known = parting.links.get(alias)
   if (!known) return true
   const others = [...parting.leaving].filter((name) => name !== alias)
@@ -56,7 +56,7 @@ async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: str
   await giveToAlias(parts, parting, alias)
   await dropDerived(parts, parting)
   // Until the alias is gone, a name that leads to it leads to the user.
-  await inTurns(others, (name) => lead(parts, projectId, name, alias))
+  await forEachInBatches(others, (name) => lead(parts, projectId, name, alias))
   let isGone = false
   await states.change(projectId, alias, (current) => {
     isGone = !isLink(current) || (isSame(current, known) && gaveTheSame(current, known))
@@ -71,26 +71,26 @@ function gaveTheSame(a: Alias, b: Alias): boolean {
   return a.givenTo === b.givenTo && a.given.length === b.given.length
 }
 
-async function partingOf(
+async function planParting(
   { aliases, states }: TakeBackParts,
   projectId: string,
   user: string,
   alias: string,
 ): Promise<Parting> {
-  const names = (await aliases.namesOf(projectId, [user])).get(user)?.flat() ?? []
+  const names = (await aliases.findNames(projectId, [user])).get(user)?.flat() ?? []
   const links = new Map<string, Alias>()
-  await inTurns([...new Set([...names, alias])], async (name) => {
+  await forEachInBatches([...new Set([...names, alias])], async (name) => {
     const link = await states.get(projectId, name)
     if (isLink(link)) links.set(name, link)
   })
   const leaving = new Set<string>([alias])
-  const endOf = endFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
-  for (const name of links.keys()) if ((await endOf(name)) === alias) leaving.add(name)
+  const findEnd = endFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
+  for (const name of links.keys()) if ((await findEnd(name)) === alias) leaving.add(name)
   return { projectId, user, links, leaving }
 }
 
 /**
- * Takes away what the leaving names gave to the profiles of the others, and what those gave on.
+ * Takes back the properties that the leaving names gave to other profiles, and those that these passed on.
  * @returns by profile: the names of the properties that it lost
  */
 async function takeGiven({ profiles, states }: TakeBackParts, parting: Parting): Promise<Map<string, Set<string>>> {
@@ -128,7 +128,7 @@ async function takeGiven({ profiles, states }: TakeBackParts, parting: Parting):
   return taken
 }
 
-/** Fills what profiles lost from the names that stay, in the order in which these were linked. */
+/** Refills the lost properties from the names that stay, in the order in which they were linked. */
 async function giveAgain(
   { profiles, states }: TakeBackParts,
   { projectId, links, leaving }: Parting,
@@ -150,7 +150,7 @@ async function giveAgain(
   }
 }
 
-/** What the names that leave with the alias gave to the user is the alias's now. */
+/** Moves to the alias the properties that the leaving names gave to the user. */
 async function giveToAlias(
   { profiles, states }: TakeBackParts,
   { projectId, links, leaving }: Parting,
@@ -167,7 +167,7 @@ async function giveToAlias(
   }
 }
 
-/** Deletes empty profiles that only other names had made, if none of these has a profile any more. */
+/** Deletes empty profiles that were created only by other names, if none of these has a profile any more. */
 async function dropDerived({ profiles }: TakeBackParts, { projectId, links, leaving }: Parting): Promise<void> {
   const staying = [...links].filter(([name]) => !leaving.has(name))
   for (const user of receivers(links, leaving)) {
@@ -182,12 +182,12 @@ async function dropDerived({ profiles }: TakeBackParts, { projectId, links, leav
   }
 }
 
-/** The names whose profiles got something from those that leave, and those that these gave on to, in this order. */
+/** The names whose profiles got something from the leaving names, directly or through others, in this order. */
 function receivers(links: ReadonlyMap<string, Alias>, leaving: ReadonlySet<string>): Set<string> {
   const found = new Set<string>()
   for (const name of leaving) {
     for (let to = links.get(name)?.givenTo; to && !leaving.has(to); to = links.get(to)?.givenTo) {
-      // Behind those that led to it before.
+      // Append them after the names that already lead to it.
       found.delete(to)
       found.add(to)
     }
@@ -200,13 +200,13 @@ async function lead({ states }: TakeBackParts, projectId: string, name: string, 
 }
 
 /**
- * Follows the names again that were linked meanwhile, and has a user that has no other names any more be as if it never had
- * one.
+ * Resolves again the names that were linked concurrently, and resets a user that has no other names any more, as if it
+ * never had one.
  */
 async function unmark({ aliases, states, barrier }: TakeBackParts, { projectId, user }: Parting): Promise<void> {
   const namesNow = async () => {
     await barrier.waitForAll()
-    return ((await aliases.namesOf(projectId, [user])).get(user) ?? []).slice(1).flat()
+    return ((await aliases.findNames(projectId, [user])).get(user) ?? []).slice(1).flat()
   }
   const left = await namesNow()
   await aliases.settle(projectId, left)

@@ -1,6 +1,6 @@
 import type { Shards } from '../../clickhouse/shards.js'
 import type { Journal } from '../../journal/journal.js'
-import { inTurns } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/in-turns.js'
 import type { Profile } from '../../model/profile.js'
 import type { Session } from '../../model/session.js'
 import type { ReadBarrier } from '../../reads/read-barrier.js'
@@ -27,7 +27,7 @@ export interface Erased {
   profile: boolean
   events: number
   sessions: number
-  /** letters that held something of the user, replayed ones included */
+  /** dead letters that held something of the user, including replayed ones */
   deadLetters: number
   aliases: number
 }
@@ -35,13 +35,13 @@ export interface Erased {
 export interface ErasedUsers {
   /** in the order of the request */
   users: Erased[]
-  /** letters that name one of the users, but cannot be read; they are left as they are */
+  /** dead letters that name one of the users but cannot be read; they are left unchanged */
   unreadableLetters: number
 }
 
 /**
- * Deletes users with everything that the service has of them: no later response contains what was accepted before the
- * call. The Purge takes it off the disk.
+ * Deletes users with all their data: no later response contains anything that was accepted before the
+ * call. The Purge removes it from the disk.
  */
 export class Erasure {
   readonly #parts: ErasureOptions
@@ -51,8 +51,8 @@ export class Erasure {
   }
 
   /**
-   * Visits every shard, as a user's events are on all of them. The profiles go last: a retry of an interrupted erasure
-   * finds the users again.
+   * Visits every shard, because a user's events are on all of them. The profiles go last: a retry of an interrupted
+   * erasure finds the users again.
    * @param distinctIds each once
    * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was deleted
    * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
@@ -60,25 +60,25 @@ export class Erasure {
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
     const { barrier, aliases } = this.#parts
     const shards = shardsOfErasure(this.#parts.shards, projectId)
-    // From here on no journal holds anything of them that is older than the call: it is in the store, or a dead letter.
+    // From here on no journal holds any data of them from before the call: it is in the store, or in a dead letter.
     await barrier.waitForAll()
-    const namesOf = await this.#namesOf(projectId, distinctIds)
-    const names = [...new Set([...namesOf.values()].flat(2))]
+    const namesByUser = await this.#findNames(projectId, distinctIds)
+    const names = [...new Set([...namesByUser.values()].flat(2))]
     const sessions = new Map<string, number>()
-    // Before all that a letter which is replayed meanwhile may store.
+    // First, so that a dead letter replayed concurrently cannot restore the data.
     const letters = await eraseFromDeadLetters(shards, projectId, new Set(names), async (states) => {
       for (const { kind, name, distinctId } of states) {
         if (kind === 'sessions') await this.#deleteSession(projectId, { sessionId: name, distinctId }, sessions)
       }
     })
     const stored = await sessionsOfUsers(shards, projectId, names)
-    await inTurns(stored, (session) => this.#deleteSession(projectId, session, sessions))
+    await forEachInBatches(stored, (session) => this.#deleteSession(projectId, session, sessions))
     const events = await this.#deleteEvents(shards, projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)
-    // Last, as they lead a retry to the other names.
-    for (const levels of new Set(namesOf.values())) await aliases.remove(projectId, levels)
+    // Last, because they lead a retry to the other names.
+    for (const levels of new Set(namesByUser.values())) await aliases.remove(projectId, levels)
     const users = distinctIds.map((distinctId) => {
-      const own = namesOf.get(distinctId)?.flat() ?? [distinctId]
+      const own = namesByUser.get(distinctId)?.flat() ?? [distinctId]
       const sum = (counts: Map<string, number>) => own.reduce((all, name) => all + (counts.get(name) ?? 0), 0)
       return {
         distinctId,
@@ -93,14 +93,14 @@ export class Erasure {
   }
 
   /** All names of each user, level by level; the same object for names of one user. */
-  async #namesOf(projectId: string, distinctIds: string[]): Promise<Map<string, string[][]>> {
+  async #findNames(projectId: string, distinctIds: string[]): Promise<Map<string, string[][]>> {
     const { aliases } = this.#parts
-    const userOf = new Map<string, string>()
-    await inTurns(distinctIds, async (distinctId) => {
-      userOf.set(distinctId, await aliases.resolve(projectId, distinctId))
+    const userByName = new Map<string, string>()
+    await forEachInBatches(distinctIds, async (distinctId) => {
+      userByName.set(distinctId, await aliases.resolve(projectId, distinctId))
     })
-    const found = await aliases.namesOf(projectId, [...new Set(userOf.values())])
-    return new Map([...userOf].map(([distinctId, user]) => [distinctId, found.get(user) ?? [[user]]]))
+    const found = await aliases.findNames(projectId, [...new Set(userByName.values())])
+    return new Map([...userByName].map(([distinctId, user]) => [distinctId, found.get(user) ?? [[user]]]))
   }
 
   /** @param deleted by user: the number of sessions */
@@ -111,7 +111,7 @@ export class Erasure {
   ): Promise<void> {
     let isThere = false
     const remove = (session: Session | null) => {
-      // It may have another owner by now, who has nothing to do with this.
+      // The session may belong to another user by now, who is not being erased.
       isThere = session?.distinctId === distinctId
       return isThere ? null : session
     }
@@ -119,11 +119,11 @@ export class Erasure {
     if (isThere) deleted.set(distinctId, (deleted.get(distinctId) ?? 0) + 1)
   }
 
-  /** Counts on every shard before it deletes on any, so that one that is down is found first. */
+  /** Counts on every shard before it deletes on any, so that a shard that is down is found first. */
   async #deleteEvents(shards: Shards, projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
     const { noteDeletion } = this.#parts
     const counts = await shards.each(({ number }) => countEventsOfUsers(shards.only(number), projectId, distinctIds))
-    const total = sumOf(counts)
+    const total = sumCounts(counts)
     if (total.size === 0) return total
     try {
       await shards.each(async ({ number, clickhouse }) => {
@@ -131,7 +131,7 @@ export class Erasure {
         if (users.length > 0) await deleteEventsOfUsers(clickhouse, projectId, users)
       })
     } finally {
-      // Also where one of several shards has failed: the events of the others are gone.
+      // Even if a shard has failed: the events of the others are gone.
       await noteDeletion(projectId)
     }
     return total
@@ -139,7 +139,7 @@ export class Erasure {
 
   async #deleteProfiles(projectId: string, distinctIds: string[]): Promise<Set<string>> {
     const deleted = new Set<string>()
-    await inTurns(distinctIds, async (distinctId) => {
+    await forEachInBatches(distinctIds, async (distinctId) => {
       const remove = (profile: Profile | null) => {
         if (profile) deleted.add(distinctId)
         else deleted.delete(distinctId)
@@ -151,12 +151,15 @@ export class Erasure {
   }
 }
 
-/** An erasure searches much, and yields to everybody. It has slots of its own: exports of its project do not stop it. */
+/**
+ * An erasure reads a lot, and yields to other queries. It has slots of its own, so exports of its project do not
+ * block it.
+ */
 export function shardsOfErasure(shards: Shards, projectId: string): Shards {
   return shards.for(`erase ${projectId}`)
 }
 
-function sumOf(counts: Map<string, number>[]): Map<string, number> {
+function sumCounts(counts: Map<string, number>[]): Map<string, number> {
   const total = new Map<string, number>()
   for (const count of counts) for (const [name, n] of count) total.set(name, (total.get(name) ?? 0) + n)
   return total

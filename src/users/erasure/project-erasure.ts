@@ -1,5 +1,5 @@
 import type { Shards } from '../../clickhouse/shards.js'
-import { inTurns } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/in-turns.js'
 import type { StateKind } from '../../model/state-key.js'
 import { eraseProjectFromDeadLetters } from '../../store/erased-letters.js'
 import { deleteEventsOfProject } from '../../store/events.js'
@@ -7,15 +7,15 @@ import { eraseSaved } from '../../store/saved.js'
 import { namesOfProject } from '../../store/versioned.js'
 import { type ErasureOptions, shardsOfErasure } from './erasure.js'
 
-/** What one call has removed of a project. */
+/** What one call has removed from a project. */
 export interface ErasedProject {
   events: number
   sessions: number
   profiles: number
   aliases: number
-  /** letters that held something of the project, replayed ones included */
+  /** dead letters that held something of the project, including replayed ones */
   deadLetters: number
-  /** letters that cannot be read, and may hold something of the project */
+  /** dead letters that cannot be read, and may hold something of the project */
   unreadableLetters: number
   /** whether nothing is left of what was accepted before the call; if not, repeat the call to remove the rest */
   isComplete: boolean
@@ -27,8 +27,8 @@ const CALL_MS = 20_000
 const PAGE = 10_000
 
 /**
- * Deletes a project with everything that the service has of it, except its keys: no response after a call that is complete
- * contains what was accepted before it. The ids of its events are forgotten as well: one that is sent once more is new.
+ * Deletes a project with all its data except its keys: no response after a complete call contains anything that
+ * was accepted before it. Its insert_ids are forgotten as well: an event that is sent again is a new one.
  */
 export class ProjectErasure {
   readonly #parts: ErasureOptions & { ids: { forget(projectId: string): Promise<void> } }
@@ -40,23 +40,24 @@ export class ProjectErasure {
   }
 
   /**
-   * Everything but states goes at once. Those have to go one by one, as the journals may have newer ones than the store.
+   * Everything but states is deleted in bulk. States go one by one, because the journals may have newer ones than the
+   * store.
    * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was deleted
    * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
    */
   async erase(projectId: string): Promise<ErasedProject> {
     const { barrier } = this.#parts
     const shards = shardsOfErasure(this.#parts.shards, projectId)
-    // From here on no journal holds anything of it that is older than the call, but states that the store has, too.
+    // From here on no journal holds any data from before the call, except states that the store has, too.
     await barrier.waitForAll()
-    // Before the events: a letter that is replayed meanwhile stores some.
+    // Before the events, because a dead letter replayed concurrently stores some.
     const letters = await eraseProjectFromDeadLetters(shards, projectId, async (states) => {
       for (const { kind, name } of states) await this.#deleteStates(kind, projectId, [name])
     })
     const events = await this.#deleteEvents(shards, projectId)
     await eraseSaved(shards, projectId)
     const removed = { sessions: 0, profiles: 0, aliases: 0 }
-    // Whatever the rest took, each call removes some states.
+    // Each call removes some states, however long the rest took.
     const deadline = performance.now() + this.#callMs
     for (const kind of ['sessions', 'profiles', 'aliases'] as const) {
       for await (const names of this.#pages(shards, kind, projectId)) {
@@ -74,7 +75,7 @@ export class ProjectErasure {
       const counts = await shards.each(({ clickhouse }) => deleteEventsOfProject(clickhouse, projectId))
       return counts.reduce((sum, count) => sum + count, 0)
     } finally {
-      // Also where one of several shards has failed: the events of the others are gone.
+      // Even if a shard has failed: the events of the others are gone.
       await noteDeletion(projectId)
     }
   }
@@ -94,7 +95,7 @@ export class ProjectErasure {
     const { sessions, profiles, aliases } = this.#parts
     if (kind === 'aliases') return await aliases.removeAny(projectId, names)
     const states = kind === 'sessions' ? sessions : profiles
-    await inTurns(names, (name) => states.change(projectId, name, () => null, { keyClass: 'secret' }))
+    await forEachInBatches(names, (name) => states.change(projectId, name, () => null, { keyClass: 'secret' }))
     return names.length
   }
 }

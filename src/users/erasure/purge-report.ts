@@ -10,13 +10,16 @@ const DISK_IS_FULL =
   'The disk of ClickHouse is too full to rewrite the data: free space or enlarge it. The log of the service says how much is needed. The service retries on its own.'
 const NOT_PURGED = 'ClickHouse could not rewrite the data; see the log of the service. The service retries on its own.'
 
-/** When what was deleted has left the disk, epoch ms, if that is known by now; and why it is still there, if it fails. */
+/**
+ * When the deleted data has left the disk, epoch ms, if that is known by now; and why it is still there if the purge
+ * fails.
+ */
 export interface PurgeReport {
   gone_at: number | null
   purge_error: string | null
 }
 
-/** Takes what was deleted before the call off the disk, and reports how far that is after some seconds at the latest. */
+/** Purges the data deleted before the call, and reports the progress after a few seconds at the latest. */
 export async function purgeAndReport(
   purge: Pick<Purge, 'now'>,
   projectId: string,

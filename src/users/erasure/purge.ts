@@ -30,9 +30,9 @@ type IsWanted = (key: string, leftovers: Leftovers) => boolean
 
 const POLL_MS = 60_000
 const GATHER_MS = 5_000
-/** A project that erases in a loop has the store rewrite for one part of so many of its time. */
+/** The share of time that the store may spend rewriting for a project that erases in a loop: one part in this many. */
 const GATHER_SHARE = 5
-/** After a failure, as of a full disk, which seldom passes within a minute. */
+/** Pause after a failure, such as a full disk, which seldom passes within a minute. */
 const RETRY_MS = 10 * 60_000
 
 /**
@@ -40,7 +40,7 @@ const RETRY_MS = 10 * 60_000
  * rewrites the months of events, and the parts of profiles and sessions, that hold such rows. Rewriting costs as much
  * however little was deleted, so none is rewritten by itself more than once in an interval.
  *
- * What is left to do is asked of the store each time: nothing is lost at a restart, and it does not matter which
+ * The remaining work is read from the store each time: nothing is lost at a restart, and it does not matter which
  * process deleted something. One purge runs at a time; calls during it share the next one. What a project deletes soon after
  * a purge that it asked for is gathered for its next one, since each rewrites the months of all projects.
  *
@@ -66,7 +66,10 @@ export class Purge {
     this.#options = options
   }
 
-  /** From now on, asks the store at once and then each minute what is due. A failure is logged and retried later. */
+  /**
+   * From now on, looks in the store for work that is due, immediately and then each minute. A failure is logged and
+   * retried.
+   */
   start(): void {
     if (this.#isWatching) return
     this.#isWatching = true
@@ -89,7 +92,7 @@ export class Purge {
   async #gather(projectId: string): Promise<number> {
     await this.#turns.get(projectId)
     this.#stop.signal.throwIfAborted()
-    // What is deleted from now on may be too late for it.
+    // Later deletions may be too late for this purge.
     this.#gathered.delete(projectId)
     this.#next ??= this.#after(this.#running)
     const purged = this.#next
@@ -157,7 +160,7 @@ export class Purge {
     this.#next = null
     try {
       const { barrier, shards } = this.#options
-      // The rows that say what was deleted are to be there.
+      // The rows that say what was deleted must be stored first.
       await barrier.waitForAll()
       await this.#run(() => true)
       const lifetimes = await shards.each(({ clickhouse }) => oldPartsLifetime(clickhouse))
@@ -172,7 +175,7 @@ export class Purge {
     const { shards } = this.#options
     const failures = (await Promise.all(shards.all.map((shard) => this.#purge(shard, isWanted)))).flat()
     if (failures.length === 0) return
-    // One that only an operator can help with rather than one that passes.
+    // Prefer an error that needs an operator over a transient one.
     throw failures.find((failure) => !(failure instanceof StoreUnreachableError)) ?? failures[0]
   }
 
@@ -188,7 +191,7 @@ export class Purge {
       signal.throwIfAborted()
       await attempt(async () => {
         await purge()
-        this.#since.delete(keyOf(shard, id))
+        this.#since.delete(toKey(shard, id))
       })
     }
     await attempt(async () => {
@@ -196,7 +199,7 @@ export class Purge {
       const tables = await leftoversOfTables(clickhouse)
       const months = await leftoversOfEvents(clickhouse)
       this.#forgetAllBut(shard, [...tables, ...months])
-      const wanted = (leftovers: Leftovers) => isWanted(keyOf(shard, leftovers.id), leftovers)
+      const wanted = (leftovers: Leftovers) => isWanted(toKey(shard, leftovers.id), leftovers)
       await Promise.all(
         tables
           .filter(wanted)
@@ -210,13 +213,13 @@ export class Purge {
   }
 
   #forgetAllBut(shard: Shard, leftovers: Leftovers[]): void {
-    const left = new Set(leftovers.map(({ id }) => keyOf(shard, id)))
+    const left = new Set(leftovers.map(({ id }) => toKey(shard, id)))
     for (const key of this.#since.keys()) {
-      if (key.startsWith(keyOf(shard, '')) && !left.has(key)) this.#since.delete(key)
+      if (key.startsWith(toKey(shard, '')) && !left.has(key)) this.#since.delete(key)
     }
   }
 
-  /** An error that says whose disk is full, where there are several. */
+  /** Names the shard in the error of a full disk, if there are several. */
   #named({ number, name }: Shard, error: unknown): unknown {
     if (!this.#options.shards.areSeveral || !(error instanceof DiskSpaceError)) return error
     return new DiskSpaceError(`Shard ${number} (${name}): ${error.message}`, { cause: error })
@@ -224,6 +227,6 @@ export class Purge {
 }
 
 /** Names the leftovers of all shards. */
-function keyOf({ number }: Shard, id: string): string {
+function toKey({ number }: Shard, id: string): string {
   return `${number}/${id}`
 }

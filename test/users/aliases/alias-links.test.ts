@@ -40,12 +40,12 @@ class MemoryAliases extends Aliases {
     this.#states = states
   }
 
-  override async stepsOf(): Promise<Step[]> {
+  override async listSteps(): Promise<Step[]> {
     await turn()
     return this.#links(({ stepAt }) => stepAt > 0)
   }
 
-  override async aliasesOf(_project: string, names: readonly string[]): Promise<NamedAlias[]> {
+  override async findAliases(_project: string, names: readonly string[]): Promise<NamedAlias[]> {
     await turn()
     return this.#links(({ distinctId }) => names.includes(distinctId))
   }
@@ -111,7 +111,7 @@ async function likeModel(steps: LinkStep[], own: (Record<string, number> | null)
         isLink(link) && link.distinctId !== model.userOf(name) ? name : [],
       )
       const pending = [...states.all.values()].filter((link) => link.isPending)
-      t.same([far, await aliases.stepsOf()], [[], []], `${pending.length} are pending`)
+      t.same([far, await aliases.listSteps()], [[], []], `${pending.length} are pending`)
     }
     const shows = model.profiles()
     for (const name of NAMES) {
