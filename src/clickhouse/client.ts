@@ -12,7 +12,7 @@ import {
   type NoSlotError,
   StoreError,
   StoreUnreachableError,
-  storeError,
+  toStoreError,
 } from './errors.js'
 import { untilException } from './exception-guard.js'
 import { isLongStatement, type Parameters, type Scalars } from './parameters.js'
@@ -61,7 +61,7 @@ const MAX_FAILED_LOOKS = 20
 const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
 
 /** Limits of one query. */
-export interface Reading {
+export interface ReadOptions {
   /** the project that reads: it has few slots, and its queries have low priority. Absent: the service itself */
   project?: string | undefined
   /** one that the caller holds for the project already */
@@ -187,7 +187,7 @@ export class ClickHouse {
     query: string,
     parameters: Parameters = {},
     settings: ClickHouseSettings = {},
-    reading: Reading = {},
+    reading: ReadOptions = {},
   ): Promise<Row[]> {
     const { project = this.#project, slot, ...rest } = reading
     if (project === undefined) return await this.#rows(query, parameters, settings, rest)
@@ -198,10 +198,10 @@ export class ClickHouse {
 
   /** Runs a query of a project, within its slots and at its priority. */
   async #paced<T>(
-    { project, slot: held, signal }: Pick<Reading, 'slot' | 'signal'> & { project: string },
+    { project, slot: held, signal }: Pick<ReadOptions, 'slot' | 'signal'> & { project: string },
     run: (settings: ClickHouseSettings, onLeft: (ended: Promise<void>) => void) => Promise<T>,
   ): Promise<T> {
-    const slot = held ?? (await this.#slots.take(project, signal).catch(unreachable))
+    const slot = held ?? (await this.#slots.take(project, signal).catch(throwUnreachable))
     const end = this.#priority.begin(project)
     let left: Promise<void> | undefined
     try {
@@ -221,7 +221,12 @@ export class ClickHouse {
     query: string,
     parameters: Parameters,
     settings: ClickHouseSettings,
-    { signal, limitMs = QUERY_TIMEOUT_MS, onLeft, end = (id) => this.endQuery(id) }: Omit<Reading, 'project' | 'slot'>,
+    {
+      signal,
+      limitMs = QUERY_TIMEOUT_MS,
+      onLeft,
+      end = (id) => this.endQuery(id),
+    }: Omit<ReadOptions, 'project' | 'slot'>,
   ): Promise<Row[]> {
     const query_id = randomUUID()
     const isLong = isLongStatement(query, parameters)
@@ -293,13 +298,13 @@ export class ClickHouse {
     query: string,
     parameters: Scalars = {},
     settings: ClickHouseSettings = {},
-    reading: Reading = {},
+    reading: ReadOptions = {},
   ): Promise<Readable> {
     const { signal, limitMs = QUERY_TIMEOUT_MS, project = this.#project, end = (id) => this.endQuery(id) } = reading
     const queryId = randomUUID()
     const consistent = this.hasReplicas ? READ_SETTINGS : {}
     const priority = project !== undefined && (await this.#priority.settings(project))
-    const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(unreachable)
+    const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)
     if (project !== undefined) slot.onFree(this.#priority.begin(project))
     const paced = { ...priority, ...(project !== undefined && this.#threads()) }
     const all = {
@@ -330,7 +335,7 @@ export class ClickHouse {
       answer.destroy()
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
-    const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
+    const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), toStoreError) : answer
     const stream = new Spool(rows, this.#spooled, {
       onStall: (since) => slot.stalled(since),
       yields: () => project !== undefined && this.#yields(project),
@@ -425,6 +430,6 @@ export class ClickHouse {
   }
 }
 
-function unreachable(error: NoSlotError): never {
+function throwUnreachable(error: NoSlotError): never {
   throw new StoreUnreachableError(`The query was not sent to ClickHouse: ${error.message}`, { cause: error })
 }

@@ -6,7 +6,13 @@ import {
   createClient,
   type QueryParams,
 } from '@clickhouse/client'
-import { assertHasEnd, assertIsFromClickHouse, StoreTimeoutError, StoreUnreachableError, storeError } from './errors.js'
+import {
+  assertHasEnd,
+  assertIsFromClickHouse,
+  StoreTimeoutError,
+  StoreUnreachableError,
+  toStoreError,
+} from './errors.js'
 import { QueryStreams } from './query-stream.js'
 
 /** The timeout of an INSERT, ms. */
@@ -84,7 +90,7 @@ export class Connection {
     try {
       return await request(controller.signal)
     } catch (error) {
-      if (error instanceof ClickHouseError) throw storeError(error)
+      if (error instanceof ClickHouseError) throw toStoreError(error)
       if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
       const message = error instanceof Error ? error.message : String(error)
       // Truncated before its code, so its kind is unknown.

@@ -88,7 +88,7 @@ export type StoreErrorName = keyof typeof CODES
  * ClickHouse could not read the data. It finds that out before it writes anything of the block, so the block may be
  * bisected. After any other error it is unknown what was written, and the same block must be retried.
  */
-const DATA_ERRORS = codesOf([
+const DATA_ERRORS = toCodes([
   'CANNOT_PARSE_TEXT',
   'CANNOT_PARSE_ESCAPE_SEQUENCE',
   'CANNOT_PARSE_QUOTED_STRING',
@@ -123,7 +123,7 @@ const DATA_ERRORS = codesOf([
  * What ClickHouse has on its disk cannot be read, if the text names the part: the codes alone also stand for input and
  * connections that end early.
  */
-const DAMAGE_ERRORS = codesOf([
+const DAMAGE_ERRORS = toCodes([
   'ATTEMPT_TO_READ_AFTER_EOF',
   'CANNOT_READ_ALL_DATA',
   'TOO_LARGE_SIZE_COMPRESSED',
@@ -147,7 +147,7 @@ const DAMAGE_ERRORS = codesOf([
 ])
 
 /** A wrong user, a wrong password or missing rights: only an operator can help. */
-const LOGIN_ERRORS = codesOf([
+const LOGIN_ERRORS = toCodes([
   'UNKNOWN_USER',
   'WRONG_PASSWORD',
   'REQUIRED_PASSWORD',
@@ -161,7 +161,7 @@ const LOGIN_ERRORS = codesOf([
  */
 const LOGGABLE = new Set([
   ...LOGIN_ERRORS,
-  ...codesOf([
+  ...toCodes([
     'UNKNOWN_TABLE',
     'UNKNOWN_DATABASE',
     'TIMEOUT_EXCEEDED',
@@ -284,14 +284,14 @@ const NAMED_PART = new RegExp(`(?:\\b(?:reading|data) part |/)${PART_NAME}(?=[/\
 const NAMED_TABLE = / in table (?:[^\s.]+\.)?([\w-]+)/
 
 /** The part that ClickHouse could not read, as it is damaged; null if the error says anything else. */
-export function unreadablePart(error: unknown): UnreadablePart | null {
+export function findUnreadablePart(error: unknown): UnreadablePart | null {
   if (!(error instanceof StoreError) || !DAMAGE_ERRORS.has(error.code)) return null
   const part = NAMED_PART.exec(error.words)?.[1]
   return part === undefined ? null : { part, table: NAMED_TABLE.exec(error.words)?.[1] ?? null }
 }
 
 /** Wraps an error that ClickHouse sent; returns any other error unchanged. */
-export function storeError(error: Error): Error {
+export function toStoreError(error: Error): Error {
   return error instanceof ClickHouseError ? new StoreError(Number(error.code), error) : error
 }
 
@@ -302,7 +302,7 @@ export function isStoreError(error: unknown, ...names: StoreErrorName[]): error 
 
 /** Whether ClickHouse rejected the data itself, and so stored nothing of the block. */
 export function isDataError(error: unknown): error is StoreError {
-  return error instanceof StoreError && DATA_ERRORS.has(error.code) && unreadablePart(error) === null
+  return error instanceof StoreError && DATA_ERRORS.has(error.code) && findUnreadablePart(error) === null
 }
 
 /**
@@ -320,7 +320,7 @@ export function isTimeout(error: unknown): boolean {
 
 /** Whether a query is more than ClickHouse may spend on it, in whatever, so that one for less may succeed. */
 export function isTooLarge(error: unknown): boolean {
-  if (unreadablePart(error)) return false
+  if (findUnreadablePart(error)) return false
   if (isTimeout(error) || isMemoryError(error) || error instanceof StatementTooLargeError) return true
   return isStoreError(
     error,
@@ -344,7 +344,7 @@ export function isFatal(error: unknown): boolean {
 
 /** Whether the server could not read from another one, or is ending itself. */
 export function isShardLost(error: unknown): error is StoreError {
-  if (unreadablePart(error)) return false
+  if (findUnreadablePart(error)) return false
   return isStoreError(
     error,
     'ALL_CONNECTION_TRIES_FAILED',
@@ -359,7 +359,7 @@ export function isShardLost(error: unknown): error is StoreError {
 export type StoreFailure = 'unreachable' | 'too_many_parts' | 'memory' | 'disk' | 'store'
 
 /** The kind of failure, as metrics count it; null where the error is not about ClickHouse. */
-export function storeFailure(error: unknown): StoreFailure | null {
+export function classifyStoreFailure(error: unknown): StoreFailure | null {
   if (error instanceof StoreUnreachableError) return 'unreachable'
   if (!(error instanceof StoreError)) return null
   switch (error.code) {
@@ -374,6 +374,6 @@ export function storeFailure(error: unknown): StoreFailure | null {
   }
 }
 
-function codesOf(names: StoreErrorName[]): Set<number> {
+function toCodes(names: StoreErrorName[]): Set<number> {
   return new Set(names.map((name) => CODES[name]))
 }

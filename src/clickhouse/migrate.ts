@@ -121,7 +121,7 @@ async function note(clickhouse: ClickHouse, { number, name, checksum }: Omit<Mig
 /** A query fails if its default database does not exist. */
 const WITHOUT_DATABASE = { database: 'default' } as ClickHouseSettings
 
-async function engineOfEvents(clickhouse: ClickHouse): Promise<{ engine: string }[]> {
+async function readEventsEngine(clickhouse: ClickHouse): Promise<{ engine: string }[]> {
   return await clickhouse.rows<{ engine: string }>(
     "SELECT engine FROM system.tables WHERE database = {database:String} AND name = 'events'",
     { database: clickhouse.database },
@@ -134,7 +134,7 @@ async function engineOfEvents(clickhouse: ClickHouse): Promise<{ engine: string 
  * @throws SchemaError if they are not replicated although there are several servers, or if a server lacks the replica macros
  */
 async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): Promise<boolean> {
-  const [events] = await engineOfEvents(clickhouse)
+  const [events] = await readEventsEngine(clickhouse)
   if (!hasReplicas) return events?.engine.startsWith('Replicated') ?? false
   if (events && !events.engine.startsWith('Replicated')) {
     throw new SchemaError(

@@ -59,7 +59,7 @@ export class QueryStreams {
     for (const [name, value] of Object.entries(parameters)) search.set(`param_${name}`, formatParameter(value))
     const answer = await this.#send(`/?${search}`, query, signal)
     const isError = answer.statusCode !== 200 || answer.headers['x-clickhouse-exception-code'] !== undefined
-    if (isError) throw parseError(await errorText(answer))
+    if (isError) throw parseError(await readErrorText(answer))
     try {
       assertIsFromClickHouse(answer.headers)
       assertHasEnd(answer.headers)
@@ -98,7 +98,7 @@ export class QueryStreams {
   }
 }
 
-async function errorText(answer: Readable): Promise<string> {
+async function readErrorText(answer: Readable): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of answer as AsyncIterable<Buffer>) {

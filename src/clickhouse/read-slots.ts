@@ -12,7 +12,7 @@ export interface SlotLimits {
   stalledMs: number
 }
 
-interface Waiting {
+interface WaitingRead {
   project: string
   grant(slot: Slot): void
 }
@@ -102,7 +102,7 @@ export class ReadSlots {
   readonly #limits: SlotLimits
   readonly #yields: (project: string) => boolean
   readonly #held = new Set<Slot>()
-  readonly #waiting = new Set<Waiting>()
+  readonly #waiting = new Set<WaitingRead>()
   #looking: NodeJS.Timeout | null = null
 
   /** @param yields whether a project has to make do with one slot for now */
@@ -125,7 +125,7 @@ export class ReadSlots {
         end()
         reject(new NoSlotError(`no connection became free within ${this.#limits.waitMs} ms`))
       }
-      const waiting: Waiting = {
+      const waiting: WaitingRead = {
         project,
         grant: (slot) => {
           end()
@@ -147,10 +147,10 @@ export class ReadSlots {
   }
 
   #hasRoom(project: string): boolean {
-    return this.#held.size < this.#limits.slots && this.#heldBy(project) < this.#shareOf(project)
+    return this.#held.size < this.#limits.slots && this.#heldBy(project) < this.#countAllowed(project)
   }
 
-  #shareOf(project: string): number {
+  #countAllowed(project: string): number {
     if (project === BACKGROUND) return Number.POSITIVE_INFINITY
     return this.#yields(project) ? 1 : this.#limits.perProject
   }
@@ -184,7 +184,7 @@ export class ReadSlots {
     let ending = [...this.#held].filter(({ isCut }) => isCut).length
     for (const { project } of this.#waiting) {
       if (ending-- > 0) continue
-      const hasShare = this.#heldBy(project) >= this.#shareOf(project)
+      const hasShare = this.#heldBy(project) >= this.#countAllowed(project)
       const at = stalled.findIndex((slot) => !hasShare || slot.project === project)
       if (at >= 0) stalled.splice(at, 1)[0]?.cutOff()
     }

@@ -8,7 +8,7 @@ import { assertIsFromClickHouse, isFatal, isStoreError, StoreUnreachableError } 
  * block. Such INSERTs into a table have one order, so that any replica knows which blocks a read must see, and no read sees
  * data that could still be lost.
  */
-const writeSettings = (replicas: number): ClickHouseSettings => ({
+const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
   // Not 'auto': while the Keeper knows of only one replica, such an INSERT waits until its timeout (26.8).
   insert_quorum: String((replicas >> 1) + 1),
   insert_quorum_parallel: 0,
@@ -182,7 +182,7 @@ export class Replicas {
       this.#peers.delete(url)
       this.#current = candidate
       await former.abandon().catch(() => undefined)
-      this.#options.onSwitch?.(hostOf(former), hostOf(candidate))
+      this.#options.onSwitch?.(formatHost(former), formatHost(candidate))
       return
     }
   }
@@ -226,7 +226,7 @@ export class Replicas {
   }
 
   #open(url: string): Connection {
-    return new Connection(url, this.areSeveral ? { ...writeSettings(this.#urls.length), ...READ_SETTINGS } : {})
+    return new Connection(url, this.areSeveral ? { ...buildWriteSettings(this.#urls.length), ...READ_SETTINGS } : {})
   }
 }
 
@@ -275,6 +275,6 @@ async function sync(connection: Connection, table: string): Promise<void> {
   })
 }
 
-function hostOf({ url }: Connection): string {
+function formatHost({ url }: Connection): string {
   return new URL(url).host
 }

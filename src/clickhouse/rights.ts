@@ -15,7 +15,7 @@ const LIMIT_MS = 5_000
 export async function warnOfMissingRights({ all }: Shards, log: Pick<Log, 'warn'>): Promise<void> {
   await Promise.all(
     all.map(async (shard) => {
-      const denied = await deniedTables(shard)
+      const denied = await findDeniedTables(shard)
       if (denied.length === 0) return
       const grant = `GRANT ${denied.map((name) => `SELECT ON system.${name}`).join(', ')}`
       log.warn(
@@ -27,7 +27,7 @@ export async function warnOfMissingRights({ all }: Shards, log: Pick<Log, 'warn'
   )
 }
 
-async function deniedTables({ clickhouse }: Shard): Promise<string[]> {
+async function findDeniedTables({ clickhouse }: Shard): Promise<string[]> {
   const signal = AbortSignal.timeout(LIMIT_MS)
   const denied = await Promise.all(
     READ.map(async (name) => {

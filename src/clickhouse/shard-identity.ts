@@ -14,15 +14,15 @@ interface Identity {
  * @throws ShardsError
  */
 export async function checkIdentities(shards: Shards): Promise<void> {
-  const known = await shards.each(placedIdentity)
+  const known = await shards.each(readPlacedIdentity)
   if (!shards.areSeveral) return
   for (const { number, name, clickhouse } of shards.all) {
     if (number > 0 && !known[number]) await refuseForeign(clickhouse, number, name)
   }
   const others = new Set(known.flatMap((identity) => identity?.store ?? []))
   const isForeign = others.size > 1 || (others.size > 0 && !known[0])
-  if (isForeign) throw severalStores()
-  const store = known[0]?.store ?? (await newStoreId(shards.first))
+  if (isForeign) throw toSeveralStoresError()
+  const store = known[0]?.store ?? (await deriveStoreId(shards.first))
   for (const { number, clickhouse } of shards.all) {
     if (!known[number]) await note(clickhouse, store, number)
   }
@@ -33,27 +33,27 @@ export async function checkIdentities(shards: Shards): Promise<void> {
  * @param some shards, the first one first
  * @throws ShardsError if one has the number of another, or belongs to another store
  */
-export async function numberedShards(some: readonly Shard[]): Promise<Shard[]> {
-  const known = await Promise.all(some.map(placedIdentity))
+export async function findNumberedShards(some: readonly Shard[]): Promise<Shard[]> {
+  const known = await Promise.all(some.map(readPlacedIdentity))
   const store = known[0]?.store
   if (store === undefined) return []
-  if (known.some((identity) => identity && identity.store !== store)) throw severalStores()
+  if (known.some((identity) => identity && identity.store !== store)) throw toSeveralStoresError()
   return some.filter((_, i) => known[i])
 }
 
-function severalStores(): ShardsError {
+function toSeveralStoresError(): ShardsError {
   return new ShardsError('CLICKHOUSE_URL names shards of several stores. Name those of one store.')
 }
 
-async function placedIdentity({ number, name, clickhouse }: Shard): Promise<Identity | null> {
-  const identity = await identityOf(clickhouse)
+async function readPlacedIdentity({ number, name, clickhouse }: Shard): Promise<Identity | null> {
+  const identity = await readIdentity(clickhouse)
   if (!identity || identity.number === number) return identity
   throw new ShardsError(
     `The order of CLICKHOUSE_URL was changed: ${name} is shard ${identity.number} of its store, but is listed as shard ${number}. List all shards in their order.`,
   )
 }
 
-async function identityOf(clickhouse: ClickHouse): Promise<Identity | null> {
+async function readIdentity(clickhouse: ClickHouse): Promise<Identity | null> {
   const [identity] = await clickhouse.rows<Identity>(
     'SELECT toString(store_id) AS store, number FROM shard_identity ORDER BY noted_at LIMIT 1',
   )
@@ -61,7 +61,7 @@ async function identityOf(clickhouse: ClickHouse): Promise<Identity | null> {
 }
 
 /** Derived from the first database, so that services that start at the same time record the same id. */
-async function newStoreId(first: ClickHouse): Promise<string> {
+async function deriveStoreId(first: ClickHouse): Promise<string> {
   const [row] = await first.rows<{ store: string }>(
     `SELECT toString(reinterpret(sipHash128(serverUUID(), name, uuid), 'UUID')) AS store
      FROM system.databases WHERE name = currentDatabase()`,

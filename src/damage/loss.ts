@@ -26,9 +26,9 @@ export const WHAT_TO_DO =
 /** A loss as a sentence, with what it held. */
 export function describeLoss({ table, partition, part, state, reason, rows, projects }: Loss): string {
   const what = isPatch({ partition }) ? 'edits and deletions of events' : (NOUNS[table] ?? table)
-  const month = table === 'events' && partition !== '' ? ` of ${monthText(partition)}` : ''
+  const month = table === 'events' && partition !== '' ? ` of ${formatMonth(partition)}` : ''
   const held = `${rows === null ? 'an unknown number of' : rows} ${what}${month}`
-  return `The store ${SAID[state](part, reason)}: ${held}${projectsText(projects)}.`
+  return `The store ${SAID[state](part, reason)}: ${held}${formatProjects(projects)}.`
 }
 
 const SAID: Record<Loss['state'], (part: string, reason: string) => string> = {
@@ -37,7 +37,7 @@ const SAID: Record<Loss['state'], (part: string, reason: string) => string> = {
   unreadable: (part) => `cannot read the part ${part}, which is damaged`,
 }
 
-function projectsText(projects: Record<string, number>): string {
+function formatProjects(projects: Record<string, number>): string {
   const all = Object.entries(projects)
   if (all.length === 0) return ''
   const named = all.slice(0, MAX_NAMED).map(([project, count]) => `${project} (${count})`)
@@ -46,7 +46,7 @@ function projectsText(projects: Record<string, number>): string {
 }
 
 /** The month of a partition such as 202611, also of one of its patches. */
-export function monthText(partition: string): string {
+export function formatMonth(partition: string): string {
   const id = partition.split('-').at(-1) ?? partition
   return /^\d{6}$/.test(id) ? `${id.slice(0, 4)}-${id.slice(4)}` : id
 }

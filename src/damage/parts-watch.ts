@@ -1,21 +1,21 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import {
+  findUnreadablePart,
   isStoreError,
   isTimeout,
   StoreUnreachableError,
   type UnreadablePart,
-  unreadablePart,
 } from '../clickhouse/errors.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import { inTime } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
-import { checkPart, partsToCheck } from '../store/check-parts.js'
+import { checkPart, listPartsToCheck } from '../store/check-parts.js'
 import type { KnownPart } from '../store/part-notes.js'
-import { laggingTables, listParts, type PartList } from '../store/parts.js'
+import { findLaggingTables, listParts, type PartList } from '../store/parts.js'
 import { lookForLost } from './look.js'
 import { describeLoss, type Loss, WHAT_TO_DO } from './loss.js'
 import { noteParts } from './note-parts.js'
-import { PartMap, sumOfRows } from './part-map.js'
+import { PartMap, sumRows } from './part-map.js'
 
 export interface PartsWatchOptions {
   shards: Shards
@@ -88,12 +88,12 @@ export class PartsWatch {
 
   /** What is lost or unreadable, as far as is known. */
   get losses(): Loss[] {
-    return this.#shards.flatMap(lossesOf)
+    return this.#shards.flatMap(listLosses)
   }
 
   /** The same by the number of the shard; null of one that was not looked at yet. */
   byShard(): (Loss[] | null)[] {
-    return this.#shards.map((watched) => (watched.hasLooked ? lossesOf(watched) : null))
+    return this.#shards.map((watched) => (watched.hasLooked ? listLosses(watched) : null))
   }
 
   /**
@@ -117,7 +117,7 @@ export class PartsWatch {
   /** Takes note of a failed read: a part that is damaged in its middle is only found by reading it. */
   noteError(error: unknown): void {
     const causes = error instanceof Error ? [error, error.cause] : [error]
-    const found = causes.map(unreadablePart).find((part) => part !== null)
+    const found = causes.map(findUnreadablePart).find((part) => part !== null)
     if (found) this.#noteUnreadable(found, this.#shards)
     else if (causes.some(isTimeout)) this.#suspect()
   }
@@ -141,7 +141,7 @@ export class PartsWatch {
   async #check(watched: Watched, signal: AbortSignal): Promise<void> {
     const { clickhouse } = watched.shard
     try {
-      for (const { table, name } of await partsToCheck(clickhouse)) {
+      for (const { table, name } of await listPartsToCheck(clickhouse)) {
         if (signal.aborted) return
         const fault = await checkPart(clickhouse, { table, name }, signal)
         if (fault !== null) this.#noteUnreadable({ table, part: name }, [watched])
@@ -212,7 +212,7 @@ export class PartsWatch {
     await this.#onEach(async (watched) => {
       const { clickhouse } = watched.shard
       if (!watched.hasLooked) return
-      const lagging = await laggingTables(clickhouse)
+      const lagging = await findLaggingTables(clickhouse)
       const list = await listParts(clickhouse)
       if (mayLack(list, watched.known)) return await this.#look(watched)
       watched.known = await noteParts(clickhouse, list, watched.known, lagging)
@@ -244,9 +244,9 @@ export class PartsWatch {
 
   #logNew(watched: Watched): void {
     const { shard, logged } = watched
-    const all = lossesOf(watched)
-    const fresh = all.filter((loss) => !logged.has(keyOf(loss)))
-    watched.logged = new Set(all.map(keyOf))
+    const all = listLosses(watched)
+    const fresh = all.filter((loss) => !logged.has(toLossKey(loss)))
+    watched.logged = new Set(all.map(toLossKey))
     for (const loss of fresh.slice(0, MAX_LOGGED)) {
       const { table, partition, part, state, rows, projects } = loss
       const facts = { table, partition, part, state, rows, projects }
@@ -259,7 +259,7 @@ export class PartsWatch {
   }
 }
 
-function lossesOf({ lost, unreadable }: Watched): Loss[] {
+function listLosses({ lost, unreadable }: Watched): Loss[] {
   return [...lost, ...unreadable.values()]
 }
 
@@ -267,7 +267,7 @@ function lossesOf({ lost, unreadable }: Watched): Loss[] {
 function mayLack({ active }: PartList, known: readonly KnownPart[]): boolean {
   const [now, before] = [new PartMap(active), new PartMap(known)]
   if (known.some((part) => !now.around(part))) return true
-  return active.some((part) => sumOfRows(before.within(part)) > part.rows)
+  return active.some((part) => sumRows(before.within(part)) > part.rows)
 }
 
 /** A damaged part that is no longer in use was merged after all, or is among the lost ones now. */
@@ -276,6 +276,6 @@ function forgetReplaced({ unreadable }: Watched, { active }: PartList): void {
   for (const key of unreadable.keys()) if (!inUse.has(key)) unreadable.delete(key)
 }
 
-function keyOf({ table, part, state }: Loss): string {
+function toLossKey({ table, part, state }: Loss): string {
   return `${state} ${table}/${part}`
 }

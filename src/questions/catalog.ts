@@ -8,20 +8,20 @@ import { Backlog } from './backlog.js'
 import { NameCheck } from './name-check.js'
 import { LARGE, NameCounts } from './name-counts.js'
 import {
-  fieldValues,
-  largestProjects,
+  findLargestProjects,
   MAX_NAMES,
   type PropertyRow,
-  propertiesOf,
-  propertyNames,
+  queryFieldValues,
+  queryPropertyNames,
+  toProperties,
   type ValueRow,
 } from './names.js'
-import { namesIn } from './names-used.js'
+import { findNames } from './names-used.js'
 import type { Questions, Review } from './run.js'
-import { type Looked, Samples } from './samples.js'
+import { type SampledEvents, Samples } from './samples.js'
 
 /** A list of a field's values. */
-export interface ValuesWanted {
+export interface ValuesRequest {
   field: FieldName
   event?: string | undefined
   /** only values that hold this text, in any case */
@@ -64,15 +64,15 @@ export class Catalog {
     this.#properties = new Samples({
       ...common,
       texts: ({ name, examples }) => [name, ...examples.flat()],
-      sampledIn: sampledFor,
+      sampledIn: countSampled,
     })
-    this.#values = new Samples({ ...common, texts: ({ value }) => [value], sampledIn: sumOf })
+    this.#values = new Samples({ ...common, texts: ({ value }) => [value], sampledIn: sumCounts })
     this.#check = new NameCheck({ ...common, properties: this.#properties })
   }
 
   /** Warns of names in a question that nothing has. @throws as `events` */
   readonly review: Review = async (projectId, { question, body, point }) => {
-    return await this.#check.warnings(projectId, namesIn(question, body), point)
+    return await this.#check.warnings(projectId, findNames(question, body), point)
   }
 
   /**
@@ -107,16 +107,16 @@ export class Catalog {
   }
 
   /** The properties of a project's newest events, or of those with a name; the most frequent first. @throws as `events` */
-  async properties(looked: Looked): Promise<PropertyNames> {
-    const { rows, pending } = await this.#properties.take(looked, '', propertyNames)
-    const sampled = sampledFor(rows)
-    return { properties: propertiesOf(rows, sampled), sampled, pending }
+  async properties(looked: SampledEvents): Promise<PropertyNames> {
+    const { rows, pending } = await this.#properties.take(looked, '', queryPropertyNames)
+    const sampled = countSampled(rows)
+    return { properties: toProperties(rows, sampled), sampled, pending }
   }
 
   /** The values of a field in a project's newest events, or in those with a name; the most frequent first. @throws as `events` */
-  async values(projectId: string, { field, event, search = '', limit }: ValuesWanted): Promise<FieldValues> {
+  async values(projectId: string, { field, event, search = '', limit }: ValuesRequest): Promise<FieldValues> {
     const { rows, pending } = await this.#values.take({ projectId, event }, JSON.stringify(field), (asked, range) =>
-      fieldValues(asked, range, field),
+      queryFieldValues(asked, range, field),
     )
     const values: FieldValue[] = []
     const wanted = search.toLowerCase()
@@ -127,7 +127,7 @@ export class Catalog {
       const text = typeof value === 'string' ? value : json
       if (text.toLowerCase().includes(wanted)) values.push({ value, count: Number(count) })
     }
-    return { values, sampled: sumOf(rows), pending }
+    return { values, sampled: sumCounts(rows), pending }
   }
 
   /** Waits for ClickHouse, as it may start later than the service. */
@@ -136,7 +136,7 @@ export class Catalog {
     let projects: string[] = []
     let failures = 0
     const find = async () => {
-      projects = await largestProjects(shards, { than: LARGE, limit: PREPARED })
+      projects = await findLargestProjects(shards, { than: LARGE, limit: PREPARED })
     }
     const isRetryable = () => ++failures < MAX_FAILURES
     const onFailure = (error: unknown, next: object) =>
@@ -151,10 +151,10 @@ export class Catalog {
   }
 }
 
-function sampledFor(rows: readonly PropertyRow[]): number {
+function countSampled(rows: readonly PropertyRow[]): number {
   return Number(rows.find(({ type }) => type === 'none')?.count ?? 0)
 }
 
-function sumOf(rows: readonly ValueRow[]): number {
+function sumCounts(rows: readonly ValueRow[]): number {
   return rows.reduce((sum, { count }) => sum + Number(count), 0)
 }

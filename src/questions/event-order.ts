@@ -3,18 +3,18 @@
  * packed into one integer, because ClickHouse collects and sorts integers in half the time that tuples take. Times are not
  * negative, so their bits have the same order; adding 0 turns -0 into 0.
  */
-export function packed(number: string): string {
+export function packEvent(number: string): string {
   return `bitOr(bitOr(
     bitShiftLeft(toUInt256(reinterpretAsUInt64(timestamp + 0)), 192), bitShiftLeft(toUInt256(id), 64)), ${number})`
 }
 
 /** The times of an array of packed events. */
-export function timesOf(events: string): string {
+export function extractTimes(events: string): string {
   return `arrayMap(event -> reinterpretAsFloat64(toUInt64(bitShiftRight(event, 192))), ${events})`
 }
 
 /** The numbers of an array of packed events. */
-export function numbersOf(events: string): string {
+export function extractNumbers(events: string): string {
   return `arrayMap(event -> toUInt64(event), ${events})`
 }
 
@@ -22,6 +22,6 @@ export function numbersOf(events: string): string {
  * The elements of an array at the positions in another array. `arrayMap` with the array in its lambda would copy all of it
  * for each position.
  */
-export function elementsAt(array: string, positions: string): string {
+export function pickElements(array: string, positions: string): string {
   return `arrayReduceInRanges('any', arrayMap(position -> (position, 1), ${positions}), ${array})`
 }

@@ -1,6 +1,6 @@
 import { type FieldName, OPERATORS, type Operand, type Operator } from '../contract/filters.js'
 import { findFieldFault, splitField } from './field-name.js'
-import { instantOf } from './time.js'
+import { parseInstant } from './time.js'
 
 /** Maximum nesting of `and`, `or` and `not`. */
 const MAX_NESTING = 10
@@ -84,7 +84,7 @@ function findOperandFault(kind: Operand, operand: unknown, isTime: boolean): str
       if (typeof operand === 'number') return undefined
       if (!isText(operand)) return 'must be a number or a string'
       // Whether it is a time does not depend on the zone.
-      return isTime && instantOf(operand, 'UTC') === null ? 'must be a number, a date or an ISO time' : undefined
+      return isTime && parseInstant(operand, 'UTC') === null ? 'must be a number, a date or an ISO time' : undefined
     case 'nothing':
       return undefined
   }

@@ -16,7 +16,7 @@ const LONE = '\u{10fffc}'
 const INFINITE = '\u{10fffd}'
 
 /** SQL: 0, or the query fails because a text needs repair. Everything that is read from the text must depend on it. */
-export function failureIf(needsRepair: string): string {
+export function failIf(needsRepair: string): string {
   return `throwIf(${needsRepair}, 'a text has to be repaired')`
 }
 
@@ -26,7 +26,7 @@ const HIGH = '[dD][89abAB][0-9a-fA-F]{2}'
 const LOW = '[dD][c-fC-F][0-9a-fA-F]{2}'
 
 /** Repairs the text of a JSON document that simdjson refuses. */
-export function repaired(text: string): string {
+export function repairText(text: string): string {
   // Escaped backslashes become \u005c, so that every remaining backslash begins an escape.
   const plain = String.raw`replaceAll(part, '\\\\', '\\u005c')`
   const pairs = String.raw`replaceRegexpAll(${plain}, '\\\\u(${HIGH})\\\\u(${LOW})', '${PAIR}\\1\\2')`
@@ -46,7 +46,7 @@ export function repaired(text: string): string {
 }
 
 /** Turns a token of a repaired text into an ordinary one: half a pair as an escape, a number beyond doubles as `1e400`. */
-export function unmarked(token: string): string {
+export function unmarkToken(token: string): string {
   const escaped = splitAtLone(token, (rest) => String.raw`concat('\\u', ${rest})`)
   return String.raw`replaceRegexpAll(${escaped}, '"${INFINITE}(-?1e400)"', '\\1')`
 }
@@ -58,14 +58,14 @@ function splitAtLone(text: string, join: (rest: string) => string): string {
 }
 
 /** The form in which a name is searched for in an object: half a pair is only found in repaired texts. */
-export function markedName(name: string): string {
+export function markName(name: string): string {
   return name.isWellFormed()
     ? name
     : name.replace(LONE_SURROGATE, (half) => `${LONE}${half.charCodeAt(0).toString(16)}`)
 }
 
 /** The original form of a name from a repaired text. */
-export function unmarkedName(name: string): string {
+export function unmarkName(name: string): string {
   return name.replaceAll(MARKED_HALF, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
 }
 
@@ -76,7 +76,7 @@ const LONE_SURROGATE = /\p{Surrogate}/gu
  * The string that a token stands for; half a pair becomes the three bytes that UTF-8 would have for it.
  * @param mayBeRepaired whether the token may be from a repaired text: no other contains half a pair
  */
-export function textOf(token: string, mayBeRepaired: boolean): string {
+export function decodeText(token: string, mayBeRepaired: boolean): string {
   const decoded = `JSONExtractString(${token})`
   const bare = `substring(${token}, 2, length(${token}) - 2)`
   const isEscaped = String.raw`position(${token}, '\\') > 0`
@@ -102,45 +102,45 @@ export function isArray(token: string): string {
 }
 
 /** The tokens of an array's elements. @param mayBeRepaired whether the token may be from a repaired text, and itself be refused */
-export function membersOf(token: string, mayBeRepaired: boolean): string {
+export function extractMembers(token: string, mayBeRepaired: boolean): string {
   const members = `JSONExtractArrayRaw(${token})`
   if (!mayBeRepaired) return members
-  const marked = `arrayMap(member -> ${unmarked('member')}, JSONExtractArrayRaw(${repaired(token)}))`
+  const marked = `arrayMap(member -> ${unmarkToken('member')}, JSONExtractArrayRaw(${repairText(token)}))`
   return `if(${token} != '[]' AND empty(${members}), ${marked}, ${members})`
 }
 
 /** The double of a token of a number; null for any other token. Tokens of other kinds do not parse as numbers. */
-export function numberOf(token: string): string {
+export function parseNumber(token: string): string {
   return `toFloat64OrNull(${token})`
 }
 
 /** A double as JSON.stringify writes it; `1e400` if it is infinite. */
-export function numberText(number: string): string {
+export function formatNumber(number: string): string {
   const text = `toString(${number} + 0)`
   const isLarge = `position(${text}, 'e') > 0 AND position(${text}, 'e-') = 0`
   return `multiIf(isInfinite(${number}), if(${number} < 0, '-1e400', '1e400'), ${isLarge}, replaceOne(${text}, 'e', 'e+'), ${text})`
 }
 
 /** The JSON text of a token's value, equal for equal values: numbers as doubles, `null` if it is not set. */
-export function jsonOf(token: string, repairsTexts: boolean): string {
+export function formatJson(token: string, repairsTexts: boolean): string {
   // Only numbers begin with one of these characters. The tokens of most are their text already, except those of long
   // integers, of -0 and of numbers with large exponents.
   const isNumber = `${token} >= '-' AND ${token} < ':'`
   const isLong = `length(${token}) > 15 OR ${token} = '-0' OR position(${token}, 'e') > 0`
-  const number = numberText(`toFloat64OrZero(${token})`)
+  const number = formatNumber(`toFloat64OrZero(${token})`)
   const isWithin = `(${isArray(token)} OR startsWith(${token}, '{')) AND match(${token}, '[0-9]{16}|[0-9]e|-0')`
-  const within = repairsTexts ? `${isWithin}, ${numbersAsDoubles(token)}` : `${failureIf(isWithin)}, ''`
+  const within = repairsTexts ? `${isWithin}, ${formatNumbersAsDoubles(token)}` : `${failIf(isWithin)}, ''`
   return `multiIf(${token} = '', 'null', ${isNumber} AND (${isLong}), ${number}, ${within}, ${token})`
 }
 
-/** A token of an array or object with its numbers written as by `jsonOf`. */
-function numbersAsDoubles(token: string): string {
-  const part = `if(match(part, '^[-0-9]'), ${numberText('toFloat64OrZero(part)')}, part)`
+/** A token of an array or object with its numbers written as by `formatJson`. */
+function formatNumbersAsDoubles(token: string): string {
+  const part = `if(match(part, '^[-0-9]'), ${formatNumber('toFloat64OrZero(part)')}, part)`
   return `arrayStringConcat(arrayMap(part -> ${part}, extractAll(${token}, '${PARTS}')))`
 }
 
 /** The token that ClickHouse writes for a string. */
-export function textToken(text: string): string {
+export function toTextToken(text: string): string {
   return JSON.stringify(text).replace(ESCAPE, (escaped) => {
     return escaped.length === 6 && escaped.startsWith('\\u00')
       ? `\\u00${escaped.slice(4).toUpperCase()}`
@@ -148,24 +148,24 @@ export function textToken(text: string): string {
   })
 }
 
-/** The text that events have for these values of a breakdown: see `jsonOf`. */
-export function breakdownText(values: readonly unknown[]): string {
-  return `[${values.map(valueText).join(',')}]`
+/** The text that events have for these values of a breakdown: see `formatJson`. */
+export function formatBreakdown(values: readonly unknown[]): string {
+  return `[${values.map(formatValue).join(',')}]`
 }
 
-function valueText(value: unknown): string {
-  if (typeof value === 'string') return textToken(value)
+function formatValue(value: unknown): string {
+  if (typeof value === 'string') return toTextToken(value)
   if (typeof value === 'number' && !Number.isFinite(value)) return value < 0 ? '-1e400' : '1e400'
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  if (Array.isArray(value)) return breakdownText(value)
-  return `{${Object.entries(value).map(([name, member]) => `${textToken(name)}:${valueText(member)}`)}}`
+  if (Array.isArray(value)) return formatBreakdown(value)
+  return `{${Object.entries(value).map(([name, member]) => `${toTextToken(name)}:${formatValue(member)}`)}}`
 }
 
 const ESCAPE = /\\u[\da-f]{4}|\\.|[\u2028\u2029]/g
 const SEPARATORS: Record<string, string> = { '\u2028': '\\u2028', '\u2029': '\\u2029' }
 
-/** The bytes that `textOf` yields for a text. */
-export function bytesOf(text: string): Buffer {
+/** The bytes that `decodeText` yields for a text. */
+export function encodeText(text: string): Buffer {
   if (text.isWellFormed()) return Buffer.from(text)
   const parts: Buffer[] = []
   for (const character of text) {

@@ -19,7 +19,7 @@ export interface KeptOptions<T> {
 }
 
 /** A request for a result. */
-export interface Wanted<T> {
+export interface CacheRequest<T> {
   /** whether a result can be used without renewing it */
   isCurrent(known: T): boolean
   /** whether a result that is not current can be used while it is renewed in the background */
@@ -42,7 +42,7 @@ export class Kept<T> {
   }
 
   /** @throws what `make` throws for this or a concurrent call; the last result is kept */
-  async get(key: string, wanted: Wanted<T>): Promise<T> {
+  async get(key: string, wanted: CacheRequest<T>): Promise<T> {
     for (;;) {
       const entry = this.#use(key)
       const { known } = entry
@@ -72,7 +72,7 @@ export class Kept<T> {
     return entry
   }
 
-  async #make(key: string, entry: Entry<T>, { make }: Wanted<T>): Promise<T> {
+  async #make(key: string, entry: Entry<T>, { make }: CacheRequest<T>): Promise<T> {
     const made = make(entry.known)
     entry.making = made
       .then((value) => this.#put(key, entry, value))
@@ -85,7 +85,7 @@ export class Kept<T> {
   }
 
   /** Renews a result in the background. If that fails, the next call starts it again. */
-  #renew(key: string, entry: Entry<T>, known: T, { renew }: Wanted<T>): void {
+  #renew(key: string, entry: Entry<T>, known: T, { renew }: CacheRequest<T>): void {
     if (entry.isRenewing) return
     entry.isRenewing = this.#options.backlog.add(async () => {
       try {

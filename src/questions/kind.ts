@@ -1,6 +1,6 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { Parameters } from '../clickhouse/parameters.js'
-import type { Asked, Statement } from './statement.js'
+import type { QueryContext, Statement } from './statement.js'
 
 /** A query for ClickHouse. */
 export interface Query {
@@ -19,9 +19,9 @@ export interface Answer {
 
 /** A kind of question: makes the query for ClickHouse, and the answer from its rows. Both are pure. */
 export interface Kind<Question> {
-  query(question: Question, asked: Asked): Query
+  query(question: Question, asked: QueryContext): Query
   /** @param rows as JSON objects, where 64-bit integers are texts */
-  answer(question: Question, rows: readonly unknown[], asked: Pick<Asked, 'now'>): Answer
+  answer(question: Question, rows: readonly unknown[], asked: Pick<QueryContext, 'now'>): Answer
 }
 
 /** A kind of question whose answers count users, who can be listed. */

@@ -11,6 +11,6 @@ const COUNTING = { funnel, paths, retention, series }
 
 const users = usersKind((question) => COUNTING[question.kind] as CountingKind<AnyQuestion, unknown>)
 
-export function kindOf(question: Question): Kind<Question> {
+export function getKind(question: Question): Kind<Question> {
   return (question.kind === 'users' ? users : COUNTING[question.kind]) as Kind<Question>
 }

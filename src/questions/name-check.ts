@@ -2,9 +2,9 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Warning } from '../contract/warning.js'
 import { nearestOf } from '../lib/nearest.js'
 import type { ReadPoint } from '../reads/read-barrier.js'
-import { unmarkedName } from './json-sql.js'
+import { unmarkName } from './json-sql.js'
 import type { Counts, NameCounts } from './name-counts.js'
-import { lastReplay, MAX_NAMES, MAX_PROPERTIES, type PropertyRow, propertyNames } from './names.js'
+import { MAX_NAMES, MAX_PROPERTIES, type PropertyRow, queryPropertyNames, readLastReplay } from './names.js'
 import type { EventUse, NamesUsed, PropertyUse } from './names-used.js'
 import type { Samples } from './samples.js'
 
@@ -26,7 +26,7 @@ export interface NameCheckOptions {
 }
 
 /** What is known of the properties of some events. */
-interface Known {
+interface KnownProperties {
   names: ReadonlySet<string>
   sampled: number
 }
@@ -52,43 +52,46 @@ export class NameCheck {
     const now = await counts.at(projectId, point)
     // Beyond the limit not all names are known. A project without events has no names to confuse.
     if (now.names.size > MAX_NAMES || now.total === 0) return []
-    const ofEvents = await this.#ofEvents(doubtful, now)
-    return [...ofEvents, ...(await this.#ofProperties(projectId, unseen, now, point))]
+    const ofEvents = await this.#checkEvents(doubtful, now)
+    return [...ofEvents, ...(await this.#checkProperties(projectId, unseen, now, point))]
   }
 
-  async #ofEvents(uses: readonly EventUse[], counts: Counts): Promise<Warning[]> {
+  async #checkEvents(uses: readonly EventUse[], counts: Counts): Promise<Warning[]> {
     const unknown = uses.filter(({ name }) => !counts.names.has(name))
     if (unknown.length === 0 || (await this.#mayLack(counts))) return []
-    const nearest = nearestOf(mostFrequent(counts))
-    return unknown.map(({ path, name }) => ({ path, message: `No event is called ${name}.${hint(nearest(name))}` }))
+    const nearest = nearestOf(listMostFrequent(counts))
+    return unknown.map(({ path, name }) => ({
+      path,
+      message: `No event is called ${name}.${formatHint(nearest(name))}`,
+    }))
   }
 
   /** Whether events with old ids may have come since everything was counted: those of replayed dead letters. */
   async #mayLack({ countedAt }: Counts): Promise<boolean> {
     const { shards, clock } = this.#options
-    return (await lastReplay(shards)) > Date.now() - (clock() - countedAt) - CLOCK_SLACK_MS
+    return (await readLastReplay(shards)) > Date.now() - (clock() - countedAt) - CLOCK_SLACK_MS
   }
 
   /** Whether a sample from before has the property. */
   #wasSeen(projectId: string, { name, events }: PropertyUse): boolean {
     const { properties } = this.#options
-    return lookedAt(events).some((event) => {
-      return properties.last({ projectId, event }).some((rows) => rows.some((row) => unmarkedName(row.name) === name))
+    return toSampledNames(events).some((event) => {
+      return properties.last({ projectId, event }).some((rows) => rows.some((row) => unmarkName(row.name) === name))
     })
   }
 
-  async #ofProperties(
+  async #checkProperties(
     projectId: string,
     uses: readonly PropertyUse[],
     counts: Counts,
     point: ReadPoint,
   ): Promise<Warning[]> {
     const warnings: Warning[] = []
-    const read = new Map<string | undefined, Known | null>()
+    const read = new Map<string | undefined, KnownProperties | null>()
     for (const { path, name, rest, events } of uses) {
       // Of events that nothing has, the name of the event is the mistake.
-      const looked = lookedAt(events).filter((event) => event === undefined || counts.names.has(event))
-      const all: (Known | null)[] = []
+      const looked = toSampledNames(events).filter((event) => event === undefined || counts.names.has(event))
+      const all: (KnownProperties | null)[] = []
       for (const event of looked) {
         if (!read.has(event) && read.size < MAX_SAMPLES) {
           read.set(event, await this.#read(projectId, event, counts, point))
@@ -101,36 +104,41 @@ export class NameCheck {
       const names = new Set(known.flatMap((one) => [...one.names]))
       const joined = [name, ...rest].join('.')
       const meant = names.has(joined) ? JSON.stringify(['properties', joined]) : nearestOf(names)(name)
-      warnings.push({ path, message: `${noneOf(sampled, looked)} the property ${name}.${hint(meant)}` })
+      warnings.push({ path, message: `${describeAbsence(sampled, looked)} the property ${name}.${formatHint(meant)}` })
     }
     return warnings
   }
 
   /** @returns null if the sample has more properties than are listed */
-  async #read(projectId: string, event: string | undefined, counts: Counts, point: ReadPoint): Promise<Known | null> {
-    const rows = await this.#options.properties.upTo({ projectId, event }, point, counts, propertyNames)
+  async #read(
+    projectId: string,
+    event: string | undefined,
+    counts: Counts,
+    point: ReadPoint,
+  ): Promise<KnownProperties | null> {
+    const rows = await this.#options.properties.upTo({ projectId, event }, point, counts, queryPropertyNames)
     if (rows.length >= MAX_PROPERTIES) return null
     const named = rows.filter(({ type }) => type !== 'none')
     const sampled = Number(rows.find(({ type }) => type === 'none')?.count ?? 0)
-    return { names: new Set(named.map((row) => unmarkedName(row.name))), sampled }
+    return { names: new Set(named.map((row) => unmarkName(row.name))), sampled }
   }
 }
 
 /** The names by which a property's events are sampled; undefined: those of all names. */
-function lookedAt(events: readonly string[] | null): (string | undefined)[] {
+function toSampledNames(events: readonly string[] | null): (string | undefined)[] {
   return events === null || events.length > MAX_EVENTS ? [undefined] : [...new Set(events)]
 }
 
-function mostFrequent({ names }: Counts): string[] {
+function listMostFrequent({ names }: Counts): string[] {
   const sorted = [...names.values()].sort((a, b) => b.count - a.count || (a.event < b.event ? -1 : 1))
   return sorted.slice(0, MAX_CANDIDATES).map(({ event }) => event)
 }
 
-function noneOf(sampled: number, looked: readonly (string | undefined)[]): string {
+function describeAbsence(sampled: number, looked: readonly (string | undefined)[]): string {
   const called = looked[0] === undefined ? '' : ` called ${looked.join(' or ')}`
   return sampled === 1 ? `The newest event${called} lacks` : `None of the newest ${sampled} events${called} has`
 }
 
-function hint(meant: string | undefined): string {
+function formatHint(meant: string | undefined): string {
   return meant === undefined ? '' : ` Did you mean ${meant}?`
 }

@@ -6,14 +6,14 @@ import type { Backlog } from './backlog.js'
 import { Kept } from './kept.js'
 import {
   type EventRow,
-  eventNames,
   type IdRange,
   MAX_MONTHLY_NAMES,
   MAX_NAMES,
   type MonthRow,
-  monthlyNames,
-  monthOf,
-  partsOfMonths,
+  queryEventNames,
+  queryMonthlyNames,
+  readMonthParts,
+  toMonth,
 } from './names.js'
 import type { Questions } from './run.js'
 
@@ -42,7 +42,7 @@ export interface Counts extends Point {
 
 /** The events of a month. */
 export interface Month {
-  /** its parts before it was counted, see `partsOfMonths` */
+  /** its parts before it was counted, see `readMonthParts` */
   parts: string
   rows: EventRow[]
 }
@@ -74,7 +74,7 @@ export class NameCounts {
     const isUpToDate = (known: Counts) => this.#canGoOn(known, point) && known.stored >= stored
     return await this.#kept.get(projectId, {
       isCurrent: (known) =>
-        (isUpToDate(known) && this.#ageOf(known) < RECOUNT_MS) ||
+        (isUpToDate(known) && this.#measureAge(known) < RECOUNT_MS) ||
         (this.#isPartial(known) && known.deletions === point.deletions),
       suffices: isUpToDate,
       make: async (known) => {
@@ -93,19 +93,19 @@ export class NameCounts {
     return this.#kept.last(projectId)
   }
 
-  #ageOf({ countedAt }: Counts): number {
+  #measureAge({ countedAt }: Counts): number {
     return this.#options.clock() - countedAt
   }
 
   /** Whether only new events have to be counted. */
   #canGoOn(known: Counts, { deletions }: Point): boolean {
     if (known.names.size > MAX_NAMES || known.deletions !== deletions) return false
-    return known.total > LARGE || this.#ageOf(known) < RECOUNT_MS
+    return known.total > LARGE || this.#measureAge(known) < RECOUNT_MS
   }
 
   /** Whether there were too many names to continue from, so that older counts have to do. */
   #isPartial(known: Counts): boolean {
-    return known.names.size > MAX_NAMES && this.#ageOf(known) < LARGE_LIST_MS
+    return known.names.size > MAX_NAMES && this.#measureAge(known) < LARGE_LIST_MS
   }
 
   /** @param known earlier counts, whose unchanged months are reused */
@@ -127,15 +127,15 @@ export class NameCounts {
   ): Promise<Map<string, Month> | null> {
     const { shards, questions } = this.#options
     // Read before counting, so that what changes meanwhile is counted next time.
-    const parts = await partsOfMonths(shards)
-    const last = monthOf(upTo)
+    const parts = await readMonthParts(shards)
+    const last = toMonth(upTo)
     const months = new Map<string, Month>()
     for (const [month, text] of parts) {
       const before = known.get(month)
       if (month < last) months.set(month, before?.parts === text ? before : { parts: text, rows: [] })
     }
     const changed = [...months].filter(([month, now]) => known.get(month) !== now).map(([month]) => month)
-    const rows = await questions.read(projectId, (asked) => monthlyNames(asked, { upTo, months: changed }))
+    const rows = await questions.read(projectId, (asked) => queryMonthlyNames(asked, { upTo, months: changed }))
     if (rows.length >= MAX_MONTHLY_NAMES) return null
     for (const { month, ...row } of rows as MonthRow[]) {
       // The last month gets new events, so its parts do not tell whether it has changed.
@@ -147,7 +147,7 @@ export class NameCounts {
   }
 
   async #countRange(projectId: string, range: IdRange): Promise<EventRow[]> {
-    return (await this.#options.questions.read(projectId, (asked) => eventNames(asked, range))) as EventRow[]
+    return (await this.#options.questions.read(projectId, (asked) => queryEventNames(asked, range))) as EventRow[]
   }
 }
 
@@ -174,15 +174,15 @@ function addTo(names: Map<string, EventName>, rows: readonly EventRow[]): number
 
 function weigh(key: string, { names, months }: Counts): number {
   const ofMonths = [...(months?.values() ?? [])].map(({ rows }) =>
-    textsOf(
+    estimateSize(
       '',
       rows.map(({ event }) => event),
     ),
   )
-  return ofMonths.reduce((sum, one) => sum + one, textsOf(key, [...names.keys()]))
+  return ofMonths.reduce((sum, one) => sum + one, estimateSize(key, [...names.keys()]))
 }
 
 /** The size of a result with these texts, in characters. */
-export function textsOf(key: string, texts: readonly string[]): number {
+export function estimateSize(key: string, texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + text.length + OBJECT, key.length + OBJECT)
 }

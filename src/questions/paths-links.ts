@@ -1,4 +1,4 @@
-import { numbersOf, packed, timesOf } from './event-order.js'
+import { extractNumbers, extractTimes, packEvent } from './event-order.js'
 import type { Statement } from './statement.js'
 
 /** The definition of paths from some events, or to them. */
@@ -34,16 +34,16 @@ const PARTS = `bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${CODE} AS code, b
 const OTHER = '$other'
 
 /** A row per user with the distinct links of its paths. Columns: `user`, `links`. */
-function linksOfUsers({ events, steps, window, from, to, isBack }: PathQuery): string {
+function selectUserLinks({ events, steps, window, from, to, isBack }: PathQuery): string {
   const all = Array.from({ length: steps + 1 }, (_, k) => k)
   const [shift, never, elapsed] = isBack
     ? ['arrayShiftRight', '-inf', 'first - time']
     : ['arrayShiftLeft', 'inf', 'time - first']
   const isFirst = `bitAnd(number, 1) != 0 AND time >= ${from} AND time < ${to}`
-  const ofFirst = (array: string) => `arrayFilter((value, number, time) -> ${isFirst}, ${array}, numbers, times)`
+  const selectFirst = (array: string) => `arrayFilter((value, number, time) -> ${isFirst}, ${array}, numbers, times)`
   // For each first event, the code of the k-th after it.
   const codes = all.map((k) => {
-    const arrays = [ofFirst(`${shift}(numbers, ${k}, 0)`), ofFirst(`${shift}(times, ${k}, ${never})`), 'firsts']
+    const arrays = [selectFirst(`${shift}(numbers, ${k}, 0)`), selectFirst(`${shift}(times, ${k}, ${never})`), 'firsts']
     return `arrayMap((number, time, first) -> if(${elapsed} <= ${window}, bitShiftRight(number, 1), 0), ${arrays}) AS codes${k}`
   })
   const links = all.map((k) => {
@@ -54,11 +54,11 @@ function linksOfUsers({ events, steps, window, from, to, isBack }: PathQuery): s
   return `(
     SELECT user, arrayFilter(link -> ${CODE} != 0, arrayDistinct(arrayConcat(${links}))) AS links
     FROM (
-      SELECT *, ${ofFirst('times')} AS firsts, ${codes}
+      SELECT *, ${selectFirst('times')} AS firsts, ${codes}
       FROM (
-        SELECT user, ${timesOf('events')} AS times, ${numbersOf('events')} AS numbers
+        SELECT user, ${extractTimes('events')} AS times, ${extractNumbers('events')} AS numbers
         FROM (
-          SELECT user, arraySort(groupArray(${packed('bitOr(bitShiftLeft(toUInt64(code), 1), bitAnd(mask, 1))')})) AS events
+          SELECT user, arraySort(groupArray(${packEvent('bitOr(bitShiftLeft(toUInt64(code), 1), bitAnd(mask, 1))')})) AS events
           FROM ${events}
           GROUP BY user HAVING max(bitAnd(mask, 1) AND timestamp >= ${from} AND timestamp < ${to})
         )
@@ -67,21 +67,21 @@ function linksOfUsers({ events, steps, window, from, to, isBack }: PathQuery): s
 }
 
 /** A row per user and link: `user`, `step`, `code`, `next`. */
-function eachLink(query: PathQuery): string {
-  return `(SELECT user, ${PARTS} FROM ${linksOfUsers(query)} ARRAY JOIN links AS link)`
+function selectEachLink(query: PathQuery): string {
+  return `(SELECT user, ${PARTS} FROM ${selectUserLinks(query)} ARRAY JOIN links AS link)`
 }
 
 /**
  * How many users reached each node, and took each link to a next one, the most first. Columns: `step`, `event`,
  * `next_event`, which is null in the row of a node, and `users`. Events beyond the first `limit` of a step become `OTHER`.
  */
-export function countedLinks(query: PathQuery): string {
+export function selectCountedLinks(query: PathQuery): string {
   // Users are numbered, so that sets of users are bitmaps, which can be merged for a node and for the rest.
   const links = `
     SELECT ${PARTS}, takers
     FROM (
       SELECT link, groupBitmapState(user_number) AS takers
-      FROM (SELECT toUInt32(rowNumberInAllBlocks()) AS user_number, links FROM ${linksOfUsers(query)})
+      FROM (SELECT toUInt32(rowNumberInAllBlocks()) AS user_number, links FROM ${selectUserLinks(query)})
       ARRAY JOIN links AS link
       GROUP BY link
     )`
@@ -94,13 +94,14 @@ export function countedLinks(query: PathQuery): string {
         groupBitmapMerge(takers) OVER (PARTITION BY step, next) AS users_of_next
       FROM (${links})
     )`
-  const nameOf = (code: string, place: string) => `if(${place} > ${query.limit}, '${OTHER}', ${query.names}[${code}])`
+  const chooseName = (code: string, place: string) =>
+    `if(${place} > ${query.limit}, '${OTHER}', ${query.names}[${code}])`
   const [from, to] = query.isBack ? ['next_event', 'event'] : ['event', 'next_event']
   return `
     SELECT step, event, next_event, groupBitmapMerge(takers) AS users
     FROM (
-      SELECT step, takers, ${nameOf('code', 'place')} AS event,
-        arrayJoin(if(next = 0, [NULL], [NULL, ${nameOf('next', 'place_of_next')}])) AS next_event
+      SELECT step, takers, ${chooseName('code', 'place')} AS event,
+        arrayJoin(if(next = 0, [NULL], [NULL, ${chooseName('next', 'place_of_next')}])) AS next_event
       FROM (${placed})
     )
     GROUP BY step, event, next_event
@@ -108,16 +109,22 @@ export function countedLinks(query: PathQuery): string {
 }
 
 /** SELECT of the users who reached a node, or took the link from it to `next` if given; possibly repeated. */
-export function takersOf(query: PathQuery, statement: Statement, step: number, event: string, next?: string): string {
+export function selectTakers(
+  query: PathQuery,
+  statement: Statement,
+  step: number,
+  event: string,
+  next?: string,
+): string {
   const isCalled = (code: string, name: string, step: number) => {
     const isSame = `${query.names}[${code}] = ${statement.text(name)}`
     if (name !== OTHER) return isSame
-    const first = `SELECT code FROM (SELECT DISTINCT user, code FROM ${eachLink(query)} WHERE step = ${statement.number(step)})
+    const first = `SELECT code FROM (SELECT DISTINCT user, code FROM ${selectEachLink(query)} WHERE step = ${statement.number(step)})
       GROUP BY code ORDER BY count() DESC, code LIMIT ${query.limit}`
     return `(${isSame} OR ${code} NOT IN (${first}))`
   }
   const isNext = next === undefined ? 'true' : `next != 0 AND ${isCalled('next', next, step + 1)}`
   return `
-    SELECT user FROM ${eachLink(query)}
+    SELECT user FROM ${selectEachLink(query)}
     WHERE step = ${statement.number(step)} AND ${isCalled('code', event, step)} AND ${isNext}`
 }

@@ -95,7 +95,7 @@ class PatternReader {
   #escape(): boolean {
     if (this.#text.startsWith('\\Q', this.#at)) return this.#quotation()
     const [found] = this.#match(ESCAPE) ?? []
-    return found !== undefined && this.#atom(found, sizeOfEscape(found))
+    return found !== undefined && this.#atom(found, estimateEscape(found))
   }
 
   /** The end of a quotation is optional, so that it would include what follows. Its characters are escaped instead. */
@@ -129,7 +129,7 @@ class PatternReader {
       const special = character === '\\' ? ESCAPE : CLASS_NAME
       special.lastIndex = end
       const [item] = special.exec(this.#text) ?? [character]
-      if (character === '\\') size = Math.max(size, sizeOfEscape(item))
+      if (character === '\\') size = Math.max(size, estimateEscape(item))
       if (character > '\x7f') size = Math.max(size, WIDE)
       end += item.length
     }
@@ -167,12 +167,12 @@ class PatternReader {
   }
 }
 
-function sizeOfEscape(text: string): number {
+function estimateEscape(text: string): number {
   if (/^\\[pP]/.test(text)) return UNICODE_CLASS
   if (/^\\[DWS]/.test(text)) return WIDE
   return text.startsWith('\\x{') ? 4 : 1
 }
 
-export function shapeOf(pattern: string): PatternShape {
+export function parsePattern(pattern: string): PatternShape {
   return new PatternReader(pattern).read()
 }

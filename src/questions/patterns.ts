@@ -1,7 +1,7 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { ApiError } from '../contract/errors.js'
 import type { Question } from '../contract/questions.js'
-import { shapeOf } from './pattern-syntax.js'
+import { parsePattern } from './pattern-syntax.js'
 
 /** A regular expression in a question, and where. */
 export interface Pattern {
@@ -32,7 +32,7 @@ const MAX_ROWS = 65_409
 
 /** The regular expressions of all filters of a question. */
 export function findPatterns(question: Question): Pattern[] {
-  return patternsIn(question, '')
+  return collectPatterns(question, '')
 }
 
 /**
@@ -46,7 +46,7 @@ export function joinPatterns(patterns: readonly string[]): string[] {
   const odd = new Set<string>()
   const alone = new Set<string>()
   for (const pattern of patterns) {
-    const { part } = shapeOf(pattern)
+    const { part } = parsePattern(pattern)
     if (part === null) alone.add(pattern)
     else (part.isWellFormed() ? parts : odd).add(`(?:${part})`)
   }
@@ -57,12 +57,12 @@ export function joinPatterns(patterns: readonly string[]): string[] {
  * Settings with which a query that tests these patterns can be ended at any time.
  * @throws ApiError `query_too_large` if they are too large
  */
-export function patternSettings(patterns: readonly Pattern[]): ClickHouseSettings {
+export function choosePatternSettings(patterns: readonly Pattern[]): ClickHouseSettings {
   let size = 0
   for (const { pattern } of patterns) {
-    size += shapeOf(pattern).size
+    size += parsePattern(pattern).size
     // At the first that is too much: a body may have a megabyte of them.
-    if (size > MAX_SIZE) throw tooLarge()
+    if (size > MAX_SIZE) throw toPatternsTooLargeError()
   }
   const bytes = Math.floor(BLOCK_WORK / Math.max(1, size))
   if (bytes >= MAX_BLOCK_BYTES) return {}
@@ -74,19 +74,19 @@ export function patternSettings(patterns: readonly Pattern[]): ClickHouseSetting
 }
 
 /** @param cause of ClickHouse, which could not compile them although each is valid */
-export function tooLarge(cause?: unknown): ApiError {
+export function toPatternsTooLargeError(cause?: unknown): ApiError {
   const message =
     'The regular expressions of the question are too large once repetitions such as {1,500} are written out. ' +
     'Use fewer of them, or smaller repetitions.'
   return new ApiError('query_too_large', message, { cause })
 }
 
-function patternsIn(value: unknown, path: string): Pattern[] {
+function collectPatterns(value: unknown, path: string): Pattern[] {
   if (typeof value !== 'object' || value === null) return []
   if (Array.isArray(value) && value[0] === 'matches' && value.length === 3) {
     return [value[2]].flat().flatMap((pattern: unknown, i, { length }) => {
       return typeof pattern === 'string' ? [{ path: length > 1 ? `${path}/2/${i}` : `${path}/2`, pattern }] : []
     })
   }
-  return Object.entries(value).flatMap(([name, member]) => patternsIn(member, `${path}/${name}`))
+  return Object.entries(value).flatMap(([name, member]) => collectPatterns(member, `${path}/${name}`))
 }

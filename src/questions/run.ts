@@ -21,11 +21,11 @@ import { unlessAborted } from '../lib/unless-aborted.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 import type { Answer, Query } from './kind.js'
-import { kindOf } from './kinds.js'
+import { getKind } from './kinds.js'
 import { readQuestion } from './parse.js'
-import { findPatterns, joinPatterns, type Pattern, patternSettings, tooLarge } from './patterns.js'
+import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
-import type { Asked } from './statement.js'
+import type { QueryContext } from './statement.js'
 
 interface QuestionLimits {
   /** seconds that ClickHouse may take for one */
@@ -92,10 +92,10 @@ interface Running {
   slot: Slot
 }
 
-type Asking = Pick<Asked, 'projectId' | 'now'> & Pick<Running, 'slot'>
+type QuestionRun = Pick<QueryContext, 'projectId' | 'now'> & Pick<Running, 'slot'>
 
 /** The answer to a question, in the order of its fields. */
-export interface Answered extends Answer {
+export interface AnsweredQuestion extends Answer {
   kind: Question['kind']
   query: Question
   pending: number
@@ -121,7 +121,7 @@ export class Questions {
   constructor(options: QuestionsOptions) {
     this.#options = options
     this.#load = options.load ?? new ThreadLoad()
-    this.#slots = new ReadSlots(slotsBy(this.#load))
+    this.#slots = new ReadSlots(createSlotLimits(this.#load))
   }
 
   /**
@@ -131,12 +131,12 @@ export class Questions {
    * @param review looks for mistakes while the question runs; what it has not found soon after the answer is left out
    * @throws ApiError `invalid_request`, `query_too_large`, `overloaded`
    */
-  async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<Answered> {
+  async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<AnsweredQuestion> {
     const began = performance.now()
     const now = this.#options.now?.() ?? Date.now()
     const { question, warnings: ofFields } = readQuestion(body, now)
     const patterns = findPatterns(question)
-    const settings = patternSettings(patterns)
+    const settings = choosePatternSettings(patterns)
     const { answer, pending, reviewed } = await this.#inSlot(projectId, signal, async (slot) => {
       const point = await this.#wait(projectId, signal)
       // What is not stored yet may have the names.
@@ -161,7 +161,7 @@ export class Questions {
    */
   async read(
     projectId: string,
-    build: (asked: Asked) => Query | Promise<Query>,
+    build: (asked: QueryContext) => Query | Promise<Query>,
     { advice = 'Ask about one event, or try again later.', signal }: { advice?: string; signal?: AbortSignal } = {},
   ): Promise<unknown[]> {
     const now = this.#options.now?.() ?? Date.now()
@@ -195,12 +195,12 @@ export class Questions {
 
   async #answer(
     question: Question,
-    asking: Asking & { patterns: Pattern[]; settings: ClickHouseSettings },
+    asking: QuestionRun & { patterns: Pattern[]; settings: ClickHouseSettings },
     signal: AbortSignal,
   ): Promise<Answer> {
-    const kind = kindOf(question)
+    const kind = getKind(question)
     const { patterns, settings, slot } = asking
-    const build = (asked: Asked) => {
+    const build = (asked: QueryContext) => {
       const query = kind.query(question, asked)
       return { ...query, settings: { ...query.settings, ...settings } }
     }
@@ -210,7 +210,7 @@ export class Questions {
     } catch (error) {
       if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) {
         await this.#checkPatterns(patterns, { signal, slot })
-        if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw tooLarge(error)
+        if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw toPatternsTooLargeError(error)
       }
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, NARROWER) : error
     }
@@ -218,8 +218,8 @@ export class Questions {
 
   /** Runs a query first without repairing texts, unless the project is known to need it. */
   async #read(
-    { projectId, now, slot }: Asking,
-    build: (asked: Asked) => Query | Promise<Query>,
+    { projectId, now, slot }: QuestionRun,
+    build: (asked: QueryContext) => Query | Promise<Query>,
     signal?: AbortSignal,
   ): Promise<unknown[]> {
     const { shards, aliases, limits } = this.#options
@@ -340,7 +340,7 @@ export class Questions {
   }
 }
 
-function slotsBy(load: Pick<ThreadLoad, 'isShort'>): SlotLimits {
+function createSlotLimits(load: Pick<ThreadLoad, 'isShort'>): SlotLimits {
   const atOnce = () => (load.isShort ? AT_ONCE_WHILE_BUSY : AT_ONCE)
   return {
     get slots() {

@@ -9,7 +9,7 @@ import { nearestOf } from '../lib/nearest.js'
 import type { Faults } from './faults.js'
 import { findFieldFault } from './field-name.js'
 import { FilterCheck } from './filter-check.js'
-import { durationMs, instantOf, isTimeZone } from './time.js'
+import { isTimeZone, parseDuration, parseInstant } from './time.js'
 
 const MAX_DURATION_MS = 366 * 86_400_000
 
@@ -18,9 +18,9 @@ const CHECKS: Record<string, (value: unknown) => boolean> = {
   EventNames: (value) =>
     [value].flat().every(isName) && (!Array.isArray(value) || isInside(value.length, 1, MAX_EVENTS)),
   Field: (value) => findFieldFault(value) === undefined,
-  Time: (value) => (typeof value === 'string' || typeof value === 'number') && instantOf(value, 'UTC') !== null,
+  Time: (value) => (typeof value === 'string' || typeof value === 'number') && parseInstant(value, 'UTC') !== null,
   TimeZone: (value) => typeof value === 'string' && isTimeZone(value),
-  Duration: (value) => typeof value === 'string' && isInside(durationMs(value) ?? 0, 1, MAX_DURATION_MS),
+  Duration: (value) => typeof value === 'string' && isInside(parseDuration(value) ?? 0, 1, MAX_DURATION_MS),
   Filter: (value) => {
     let isValid = true
     new FilterCheck(() => {
@@ -31,7 +31,7 @@ const CHECKS: Record<string, (value: unknown) => boolean> = {
 }
 for (const [kind, check] of Object.entries(CHECKS)) TypeRegistry.Set(kind, (_, value) => check(value))
 
-interface Noted {
+interface NotedObject {
   path: string
   object: Record<string, unknown>
   known: readonly string[]
@@ -41,7 +41,7 @@ interface Noted {
 export class StrictReader implements Reader {
   readonly #faults: Faults
   readonly #filters: FilterCheck
-  readonly #objects: Noted[] = []
+  readonly #objects: NotedObject[] = []
 
   constructor(faults: Faults) {
     this.#faults = faults

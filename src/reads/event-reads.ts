@@ -11,7 +11,7 @@ import { wrapRows } from '../store/page.js'
 import type { Barrier } from './read-barrier.js'
 
 /** The page of a project's events that a client requested. */
-export interface AskedPage {
+export interface EventPageRequest {
   projectId: string
   filter: EventFilter
   limit: number
@@ -44,7 +44,7 @@ export class EventReads {
    * A page with its envelope, as a JSON text.
    * @throws ApiError `invalid_request` for a wrong cursor, `unavailable`
    */
-  async json(asked: AskedPage, signal: AbortSignal): Promise<Readable> {
+  async json(asked: EventPageRequest, signal: AbortSignal): Promise<Readable> {
     const { wanted, pending } = await this.#wanted(asked)
     const { rows, next, isShort, hasNext } = await this.#walks.read('json', wanted, signal)
     const { page, limit, order } = wanted
@@ -59,14 +59,14 @@ export class EventReads {
   }
 
   /** @throws as `json` */
-  async rows(format: RowFormat, asked: AskedPage, signal: AbortSignal): Promise<RowsPage> {
+  async rows(format: RowFormat, asked: EventPageRequest, signal: AbortSignal): Promise<RowsPage> {
     const { wanted, pending } = await this.#wanted(asked)
     const { rows, next, isShort } = await this.#walks.read(format, wanted, signal)
     this.#walks.remember(wanted, isShort ? null : (next ?? null))
     return { rows, next: next ? formatCursor(next, wanted.order) : null, pending }
   }
 
-  async #wanted({ cursor: text, ...asked }: AskedPage): Promise<{ wanted: WantedPage; pending: number }> {
+  async #wanted({ cursor: text, ...asked }: EventPageRequest): Promise<{ wanted: WantedPage; pending: number }> {
     const { projectId, filter, limit, page } = asked
     const cursor = text === undefined ? null : readCursor(text, asked.order)
     const order = cursor?.order ?? asked.order ?? 'asc'

@@ -25,7 +25,7 @@ export interface Reach {
 }
 
 /** @param where if there are several lanes: the names of those that are behind, and of their shards */
-export function notCaughtUp(where = ''): ApiError {
+export function toNotCaughtUpError(where = ''): ApiError {
   const message = `The store has not caught up${where && ` with ${where}`} yet. Try again in a moment.`
   return new ApiError('unavailable', message)
 }
@@ -80,7 +80,7 @@ export class ReadBarrier {
   async #waitFor(position: Position, now: Progress): Promise<Position> {
     const { stored } = await this.#until(position, now)
     if (stored >= position) return stored
-    throw notCaughtUp(this.#where)
+    throw toNotCaughtUpError(this.#where)
   }
 
   /** @param now the current progress, so that a reader that need not wait does not read it again */

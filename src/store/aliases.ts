@@ -4,9 +4,9 @@ import type { Alias } from '../model/alias.js'
 import { reservedSql } from '../model/user-names.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { allVersions, newestRows } from './newest-rows.js'
-import { BY_KEY, insertOf, storedKeysOf, type VersionedTable } from './versioned.js'
+import { BY_KEY, buildInsert, createStoredKeys, type VersionedTable } from './versioned.js'
 
-const INSERT = insertOf('aliases', {
+const INSERT = buildInsert('aliases', {
   project_id: 'String',
   alias: 'String',
   distinct_id: 'String',
@@ -28,7 +28,7 @@ export const ARE_LINKS = `distinct_id != '' AND NOT ${reservedSql('alias')} AND 
 /** The table of aliases. Its values are small, so `maxBytes` is ignored. */
 export const ALIASES: VersionedTable<Alias> = {
   kind: 'aliases',
-  ...storedKeysOf('aliases'),
+  ...createStoredKeys('aliases'),
 
   row: (projectId, alias, value) =>
     JSON.stringify({
@@ -100,7 +100,7 @@ export interface NamedAlias {
 }
 
 /** The aliases in ClickHouse that point at one of these names. */
-export async function aliasesOf(shards: Shards, projectId: string, distinctIds: string[]): Promise<NamedAlias[]> {
+export async function findAliases(shards: Shards, projectId: string, distinctIds: string[]): Promise<NamedAlias[]> {
   const fields = new QueryParameters()
   const named = `distinct_id IN ${fields.array(distinctIds)}`
   const project = `project_id = ${fields.text(projectId)}`
@@ -131,7 +131,7 @@ export function stepsSql(shards: Pick<Shards, 'areSeveral'>, project: string): s
 }
 
 /** The aliases of a project in ClickHouse that others may lead to. */
-export async function stepsOf(shards: Shards, projectId: string): Promise<Step[]> {
+export async function findSteps(shards: Shards, projectId: string): Promise<Step[]> {
   const fields = new QueryParameters()
   const rows = await shards.rows<{ alias: string; distinct_id: string; step_at: string }>(
     stepsSql(shards, fields.text(projectId)),
@@ -141,7 +141,7 @@ export async function stepsOf(shards: Shards, projectId: string): Promise<Step[]
 }
 
 /** The projects that have, or had, aliases that others lead to. */
-export async function projectsWithSteps(shards: Shards): Promise<string[]> {
+export async function findProjectsWithSteps(shards: Shards): Promise<string[]> {
   const rows = await shards.rows<{ project_id: string }>(
     `SELECT DISTINCT project_id FROM ${allVersions(shards, 'aliases')} WHERE step_at > 0`,
   )

@@ -24,7 +24,7 @@ export async function countEventsOfBatches(
   const fields = new QueryParameters()
   const [row] = await shards.rows<{ events: string; with_insert_id: string }>(
     `SELECT count() AS events, countIf(insert_id != '') AS with_insert_id FROM ${shards.table('events')}
-     WHERE ${ofBatches(fields, projectId, batches)}`,
+     WHERE ${matchBatches(fields, projectId, batches)}`,
     fields.parameters,
     {},
     { limitMs: DELETE_LIMIT_MS },
@@ -41,12 +41,12 @@ export async function deleteEventsOfBatches(
 ): Promise<void> {
   await countDeleted(shards.first, projectId, count)
   const fields = new QueryParameters()
-  const statement = `DELETE FROM events WHERE ${ofBatches(fields, projectId, batches)}`
+  const statement = `DELETE FROM events WHERE ${matchBatches(fields, projectId, batches)}`
   await shards.each(({ clickhouse }) => clickhouse.command(statement, fields.parameters, {}, DELETE_LIMIT_MS))
 }
 
 /** The first and the last possible id bound what is read of the key. */
-function ofBatches(fields: QueryParameters, projectId: string, batches: readonly BatchPlace[]): string {
+function matchBatches(fields: QueryParameters, projectId: string, batches: readonly BatchPlace[]): string {
   const positions = batches.map(({ position }) => position).sort((a, b) => (a < b ? -1 : 1))
   const [first = 0n, last = 0n] = [positions[0], positions.at(-1)]
   const least = fields.array([formatEventId({ position: first, index: 0, journalId: 0 })], 'UUID')

@@ -127,16 +127,16 @@ interface LetterPage {
  * some positions.
  */
 export async function readDeadLetters(shards: Shards, page: LetterPage): Promise<DeadLetter[]> {
-  const letters = (await shards.each((shard) => readLettersOf(shard, page))).flat()
-  return letters.sort(byPosition).slice(0, page.limit)
+  const letters = (await shards.each((shard) => readShardLetters(shard, page))).flat()
+  return letters.sort(compareByPosition).slice(0, page.limit)
 }
 
-function byPosition(a: DeadLetter, b: DeadLetter): number {
+function compareByPosition(a: DeadLetter, b: DeadLetter): number {
   if (a.position !== b.position) return a.position < b.position ? -1 : 1
   return a.journalId - b.journalId
 }
 
-async function readLettersOf(shard: Shard, { limit, after, at, projectId }: LetterPage): Promise<DeadLetter[]> {
+async function readShardLetters(shard: Shard, { limit, after, at, projectId }: LetterPage): Promise<DeadLetter[]> {
   const rows = await shard.clickhouse.rows<LetterRow>(
     `SELECT position, journal_id, project_id, kind, reason, length(body) AS size, received_at
      FROM dead_letters

@@ -20,10 +20,10 @@ export interface ShardDisks {
 
 /** Asks every shard; one that is down does not hide the others. */
 export async function readDisks(shards: Shards, signal: AbortSignal): Promise<ShardDisks[]> {
-  return await Promise.all(shards.all.map((shard) => disksOf(shard, signal)))
+  return await Promise.all(shards.all.map((shard) => readShardDisks(shard, signal)))
 }
 
-async function disksOf(shard: Shard, signal: AbortSignal): Promise<ShardDisks> {
+async function readShardDisks(shard: Shard, signal: AbortSignal): Promise<ShardDisks> {
   try {
     const rows = await shard.clickhouse.rows<{ name: string; free: string; total: string }>(
       'SELECT name, free_space AS free, total_space AS total FROM system.disks',

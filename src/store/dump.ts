@@ -7,7 +7,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { ONE_PIECE } from './insert.js'
 import { allVersions, newestRows } from './newest-rows.js'
-import { shardOfState } from './state-shard.js'
+import { stateShardSql } from './state-shard.js'
 
 /** How a table is exported in chunks: by project, and within a project by a key that never changes in a row. */
 export type DumpTable = {
@@ -134,7 +134,7 @@ const SCAN: ClickHouseSettings = {
 }
 
 /** Identifies this database whatever its address is. A database that is dropped and created again has another id. */
-export async function storeId(clickhouse: ClickHouse): Promise<string> {
+export async function readStoreId(clickhouse: ClickHouse): Promise<string> {
   const [row] = await clickhouse.rows<{ id: string }>(
     'SELECT toString(uuid) AS id FROM system.databases WHERE name = currentDatabase()',
   )
@@ -142,15 +142,15 @@ export async function storeId(clickhouse: ClickHouse): Promise<string> {
 }
 
 /** The columns of each table that is exported, in their order. */
-export async function columnsOfTables(clickhouse: ClickHouse): Promise<Record<string, string[]>> {
+export async function readColumns(clickhouse: ClickHouse): Promise<Record<string, string[]>> {
   const columns = await Promise.all(
-    DUMP_TABLES.map(async ({ name }) => [name, (await columnsOf(clickhouse, name)).names] as const),
+    DUMP_TABLES.map(async ({ name }) => [name, (await readTableColumns(clickhouse, name)).names] as const),
   )
   return Object.fromEntries(columns)
 }
 
 /** The tables of the store that this version cannot export. */
-export async function unknownTables(clickhouse: ClickHouse): Promise<string[]> {
+export async function findUnknownTables(clickhouse: ClickHouse): Promise<string[]> {
   const rows = await clickhouse.rows<{ name: string }>(
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name",
   )
@@ -168,7 +168,7 @@ interface Columns {
 }
 
 /** The columns that a table stores. @param only those of them that count, in this order; default: all */
-async function columnsOf(clickhouse: ClickHouse, table: string, only?: readonly string[]): Promise<Columns> {
+async function readTableColumns(clickhouse: ClickHouse, table: string, only?: readonly string[]): Promise<Columns> {
   const all = await clickhouse.rows<{ name: string; type: string }>(
     `SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = {table:String}
      AND default_kind NOT IN ('ALIAS', 'MATERIALIZED', 'EPHEMERAL') ORDER BY position`,
@@ -185,7 +185,7 @@ async function columnsOf(clickhouse: ClickHouse, table: string, only?: readonly 
 }
 
 /** The approximate number of rows of a table; deleted ones may be counted. */
-export async function roughCount(shards: Shards, table: string): Promise<number> {
+export async function estimateRows(shards: Shards, table: string): Promise<number> {
   const counts = await shards.each(async ({ clickhouse }) => {
     const [row] = await clickhouse.rows<{ rows: string | null }>(
       'SELECT total_rows AS rows FROM system.tables WHERE database = currentDatabase() AND name = {table:String}',
@@ -197,7 +197,7 @@ export async function roughCount(shards: Shards, table: string): Promise<number>
 }
 
 /** The projects that have rows in a table, on whichever shard. */
-export async function projectsOf(shards: Shards, { name }: DumpTable): Promise<string[]> {
+export async function listProjects(shards: Shards, { name }: DumpTable): Promise<string[]> {
   const found = await shards.each(({ number }) =>
     scan<{ project_id: string }>(shards.only(number), `SELECT DISTINCT project_id FROM ${name}`),
   )
@@ -211,7 +211,7 @@ const MAX_CHUNK_BYTES = 64 * 1024 * 1024
  * Finds the last key of the next run of up to `limit` rows and about 64 MiB.
  * @returns null for a table that is exported in one piece, undefined if no rows are left
  */
-export async function nextKey(
+export async function findNextKey(
   shards: Shards,
   table: DumpTable,
   { project, after }: Omit<Range, 'upTo'>,
@@ -219,16 +219,16 @@ export async function nextKey(
 ): Promise<string | null | undefined> {
   const { key } = table
   const range = { project, after, upTo: null }
-  if (!key) return (await digestOf(shards, table, range)).rows > 0 ? null : undefined
+  if (!key) return (await computeDigest(shards, table, range)).rows > 0 ? null : undefined
   const last = key.type === 'hex' ? 'hex(max(k))' : 'toString(max(k))'
   const [row] = await scan<{ count: string; upTo: string }>(
     shards,
     `SELECT count() AS count, ${last} AS upTo FROM (
        SELECT k, sum(b) OVER (ORDER BY k ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - b AS before
-       FROM (SELECT ${key.expression} AS k, ${key.bytes} AS b FROM ${rowsOf(shards, table)} WHERE ${condition(table, range)}
+       FROM (SELECT ${key.expression} AS k, ${key.bytes} AS b FROM ${buildVersionSource(shards, table)} WHERE ${buildCondition(table, range)}
              ORDER BY k LIMIT ${limit}))
      WHERE before < ${MAX_CHUNK_BYTES}`,
-    parameters(range),
+    toParameters(range),
   )
   return row && Number(row.count) > 0 ? row.upTo : undefined
 }
@@ -240,12 +240,12 @@ export async function readChunk(
   range: Range,
   signal: AbortSignal,
 ): Promise<Readable> {
-  const { names } = await columnsOf(shards.first, table.name)
+  const { names } = await readTableColumns(shards.first, table.name)
   const order = table.key ? `ORDER BY ${table.key.expression}` : ''
-  const keys = condition(table, range)
-  return await holders(shards, table).bytes(
-    `SELECT ${names.join(', ')} FROM ${source(shards, table, keys)} WHERE ${keys} ${order} FORMAT Native`,
-    parameters(range),
+  const keys = buildCondition(table, range)
+  return await selectHolders(shards, table).bytes(
+    `SELECT ${names.join(', ')} FROM ${buildSource(shards, table, keys)} WHERE ${keys} ${order} FORMAT Native`,
+    toParameters(range),
     { ...SCAN, compress: 1 } as ClickHouseSettings,
     { signal, limitMs: SCAN_LIMIT_MS },
   )
@@ -272,7 +272,7 @@ export async function insertChunk(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { names, structure } = await columnsOf(clickhouse, table.name, table.columns)
+  const { names, structure } = await readTableColumns(clickhouse, table.name, table.columns)
   const settings = {
     decompress: 1,
     insert_deduplication_token: token,
@@ -282,27 +282,27 @@ export async function insertChunk(
   const columns = names.join(', ')
   const select =
     part && table.place === 'lane'
-      ? `SELECT ${columns} FROM input('${structure}') WHERE ${shardOfState(table.name, part)} = ${part.number}`
+      ? `SELECT ${columns} FROM input('${structure}') WHERE ${stateShardSql(table.name, part)} = ${part.number}`
       : ''
   await clickhouse.insert(`INSERT INTO ${table.name} (${columns}) ${select} FORMAT Native`, values, settings, signal)
 }
 
 /** The digest of a range on all of these shards. */
-export async function digestOf(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
-  const { hash } = await columnsOf(shards.first, table.name, table.columns)
-  const keys = condition(table, range)
+export async function computeDigest(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
+  const { hash } = await readTableColumns(shards.first, table.name, table.columns)
+  const keys = buildCondition(table, range)
   const [row] = await scan<{ count: string; hash: string }>(
-    holders(shards, table),
-    `SELECT count() AS count, toString(sum(${hash})) AS hash FROM ${source(shards, table, keys)} WHERE ${keys}`,
-    parameters(range),
+    selectHolders(shards, table),
+    `SELECT count() AS count, toString(sum(${hash})) AS hash FROM ${buildSource(shards, table, keys)} WHERE ${keys}`,
+    toParameters(range),
   )
   return { rows: Number(row?.count ?? 0), hash: row?.hash ?? '0' }
 }
 
-/** As `digestOf`, for a store in which no row has an older version on another shard: the sum over the shards. */
-export async function sumOfDigests(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
-  const holding = holders(shards, table)
-  const digests = await holding.each(({ number }) => digestOf(holding.only(number), table, range))
+/** As `computeDigest`, for a store in which no row has an older version on another shard: the sum over the shards. */
+export async function sumDigests(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
+  const holding = selectHolders(shards, table)
+  const digests = await holding.each(({ number }) => computeDigest(holding.only(number), table, range))
   return digests.reduce(addDigests, { rows: 0, hash: '0' })
 }
 
@@ -313,7 +313,7 @@ export function addDigests(a: Digest, b: Digest): Digest {
 }
 
 /** The events with an `insert_id` that were received since a time (epoch ms), in pieces and in no particular order. */
-export async function* namedEvents(shards: Shards, since: number): AsyncGenerator<NamedEvent[]> {
+export async function* readNamedEvents(shards: Shards, since: number): AsyncGenerator<NamedEvent[]> {
   const lines = await shards.bytes(
     `SELECT project_id, distinct_id, insert_id, received_at FROM ${shards.table('events')}
      WHERE insert_id != '' AND received_at >= {since:Int64} FORMAT JSONEachRow`,
@@ -330,7 +330,7 @@ export async function* namedEvents(shards: Shards, since: number): AsyncGenerato
 }
 
 /** The journals that wrote to this store, the latest last. */
-export async function journalRows(first: ClickHouse): Promise<JournalRow[]> {
+export async function readJournalRows(first: ClickHouse): Promise<JournalRow[]> {
   return await first.rows<JournalRow>('SELECT id, since, lane, shard FROM journals ORDER BY since, id DESC')
 }
 
@@ -346,7 +346,7 @@ export async function mergeJournals(first: ClickHouse, journals: readonly Journa
 }
 
 /** The shards that have rows of a table. */
-function holders(shards: Shards, { place }: DumpTable): Shards {
+function selectHolders(shards: Shards, { place }: DumpTable): Shards {
   return place === 'once' ? shards.only(0) : shards
 }
 
@@ -355,21 +355,21 @@ function holders(shards: Shards, { place }: DumpTable): Shards {
  * several shards.
  * @param keys a condition on the project and the key alone
  */
-function source(shards: Shards, table: DumpTable, keys: string): string {
+function buildSource(shards: Shards, table: DumpTable, keys: string): string {
   if (table.place === 'lane' && shards.areSeveral) {
     return `(SELECT *, toUInt8(0) AS is_deleted FROM ${newestRows(shards, table.name, { keys })})`
   }
-  return rowsOf(shards, table)
+  return buildVersionSource(shards, table)
 }
 
-/** As `source`, but a state that has been on several shards may have more than one row. */
-function rowsOf(shards: Shards, table: DumpTable): string {
-  const name = table.place === 'lane' ? allVersions(shards, table.name) : holders(shards, table).table(table.name)
+/** As `buildSource`, but a state that has been on several shards may have more than one row. */
+function buildVersionSource(shards: Shards, table: DumpTable): string {
+  const name = table.place === 'lane' ? allVersions(shards, table.name) : selectHolders(shards, table).table(table.name)
   return `${name}${table.isVersioned ? ' FINAL' : ''}`
 }
 
 /** The condition of a range. Not a comparison of tuples, for which ClickHouse does not use the primary key. */
-function condition({ key }: DumpTable, { project, after, upTo }: Range): string {
+function buildCondition({ key }: DumpTable, { project, after, upTo }: Range): string {
   const value = (name: string) => (key?.type === 'hex' ? `unhex({${name}:String})` : `{${name}:${key?.type}}`)
   const parts = ['1']
   if (project !== null) parts.push('project_id = {project:String}')
@@ -378,7 +378,7 @@ function condition({ key }: DumpTable, { project, after, upTo }: Range): string 
   return parts.join(' AND ')
 }
 
-function parameters({ project, after, upTo }: Range): Scalars {
+function toParameters({ project, after, upTo }: Range): Scalars {
   return {
     ...(project !== null && { project }),
     ...(after !== null && { after }),

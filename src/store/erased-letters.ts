@@ -56,7 +56,7 @@ export async function eraseFromDeadLetters(
   onStates?: OnStates,
 ): Promise<ErasedLetters> {
   return await eraseFrom(shards, { projectId, who: distinctIds, onStates }, ({ clickhouse }) => {
-    return lettersThatMayName(clickhouse, [projectId, ''], [...distinctIds])
+    return findLettersNaming(clickhouse, [projectId, ''], [...distinctIds])
   })
 }
 
@@ -70,12 +70,12 @@ export async function eraseProjectFromDeadLetters(
   projectId: string,
   onStates?: OnStates,
 ): Promise<{ erased: number; unreadable: number }> {
-  const own = await shards.each(({ clickhouse }) => deleteLettersOf(clickhouse, projectId))
+  const own = await shards.each(({ clickhouse }) => deleteProjectLetters(clickhouse, projectId))
   let shared = 0
   const { unreadable } = await eraseFrom(
     shards,
     { projectId, who: 'everyone', onStates },
-    ({ clickhouse }) => lettersThatMayName(clickhouse, [''], [projectId]),
+    ({ clickhouse }) => findLettersNaming(clickhouse, [''], [projectId]),
     () => shared++,
   )
   return { erased: own.reduce((sum, count) => sum + count, shared), unreadable }
@@ -91,12 +91,12 @@ interface LetterErasure {
 async function eraseFrom(
   shards: Shards,
   erasure: LetterErasure,
-  lettersOf: (shard: Shard) => Promise<Letter[]>,
+  findLetters: (shard: Shard) => Promise<Letter[]>,
   onErased: () => void = () => undefined,
 ): Promise<ErasedLetters> {
   const found: ErasedLetters = { erased: new Map(), unreadable: 0 }
   await shards.each(async (shard) => {
-    for (const letter of await lettersOf(shard)) {
+    for (const letter of await findLetters(shard)) {
       const users = await eraseFromLetter(shard.clickhouse, letter, erasure)
       if (users?.size) onErased()
       if (!users) found.unreadable++
@@ -188,7 +188,7 @@ async function deleteLetter(clickhouse: ClickHouse, revisions: string, at: Scala
 }
 
 /** @returns the number of letters that were deleted */
-async function deleteLettersOf(clickhouse: ClickHouse, projectId: string): Promise<number> {
+async function deleteProjectLetters(clickhouse: ClickHouse, projectId: string): Promise<number> {
   const values = { project: projectId }
   const [row] = await clickhouse.rows<{ count: string; events: string }>(
     `SELECT count() AS count, sumIf(events, NOT is_replayed) AS events FROM (
@@ -205,7 +205,7 @@ async function deleteLettersOf(clickhouse: ClickHouse, projectId: string): Promi
 }
 
 /** The letters that may contain one of these names. A name can be written with escapes, so all letters with escapes count. */
-async function lettersThatMayName(clickhouse: ClickHouse, projects: string[], names: string[]): Promise<Letter[]> {
+async function findLettersNaming(clickhouse: ClickHouse, projects: string[], names: string[]): Promise<Letter[]> {
   const fields = new QueryParameters()
   return await clickhouse.rows<Letter>(
     `SELECT DISTINCT position, journal_id, kind FROM dead_letters
@@ -240,7 +240,7 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterE
       const { users, left } = withoutNamed(parseRejected(body), who === 'everyone' ? new Set() : who)
       return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString(), ...NO_EVENTS }
     }
-    const list = kind === 'events' ? (memberText(checked(body), 'events') ?? '[]') : checked(`[${body}]`)
+    const list = kind === 'events' ? (memberText(checkJson(body), 'events') ?? '[]') : checkJson(`[${body}]`)
     const users = new Set<string>()
     const states: LetterState[] = []
     const all = elementTexts(list).map((text) => {
@@ -265,7 +265,7 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterE
 }
 
 /** @throws SyntaxError if the text is not JSON */
-function checked(text: string): string {
+function checkJson(text: string): string {
   JSON.parse(text)
   return text
 }

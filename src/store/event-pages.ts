@@ -1,12 +1,12 @@
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Format, RowFormat } from '../contract/formats.js'
 import type { Order } from '../model/cursor.js'
-import { IN_ORDER, ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
+import { buildPageQuery, IN_ORDER, ONE_LINE, PAGE_SETTINGS, STREAMED } from './page.js'
 
 export interface EventFilter {
   event?: string
@@ -83,9 +83,13 @@ export const ROWS: Record<RowFormat, { columns: string; format: string; settings
 }
 
 /** A page of events as JSON texts, followed by the first id of the next page. */
-export async function readEventPage(shards: Shards, page: EventPage, reading: Reading = {}): Promise<Readable> {
-  const { from, parameters } = ordered(shards, 'event_id, event, distinct_id, properties, timestamp, insert_id', page)
-  const query = pageOf({ json: eventJson('properties'), nextId: 'toString(event_id)', from })
+export async function readEventPage(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<Readable> {
+  const { from, parameters } = selectOrdered(
+    shards,
+    'event_id, event, distinct_id, properties, timestamp, insert_id',
+    page,
+  )
+  const query = buildPageQuery({ json: eventJson('properties'), nextId: 'toString(event_id)', from })
   const settings = { ...PAGE_SETTINGS, ...rowSettings(page) }
   return await shards.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, {
     ...reading,
@@ -121,10 +125,10 @@ export async function readEvent(
 export async function readEventsOfUser(
   shards: Shards,
   { distinctIds, ...user }: { projectId: string; distinctIds: string[]; upTo: string },
-  reading: Reading,
+  reading: ReadOptions,
 ): Promise<Readable> {
   const line = `concat('{"type":"event",', substring(${eventJson(ONE_LINE)}, 2))`
-  const { from, parameters } = ordered(shards, line, { ...user, distinctIds })
+  const { from, parameters } = selectOrdered(shards, line, { ...user, distinctIds })
   return await shards.bytes(
     `${from} FORMAT TSVRaw`,
     parameters,
@@ -143,10 +147,14 @@ export async function readEventRows(
   rows: RowFormat,
   page: Omit<EventPage, 'offset' | 'before'>,
   { first, next }: PageBounds,
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<Readable> {
   const { columns, format, settings } = ROWS[rows]
-  const { from, parameters } = ordered(shards, columns, { ...page, ...(first && { startAt: first }), before: next })
+  const { from, parameters } = selectOrdered(shards, columns, {
+    ...page,
+    ...(first && { startAt: first }),
+    before: next,
+  })
   return await shards.bytes(
     `${from} LIMIT {limit:UInt32} FORMAT ${format}`,
     { ...parameters, limit: first === null ? 0 : page.limit },
@@ -163,12 +171,12 @@ export async function readEventsById(
   shards: Shards,
   format: Format,
   { projectId, order, ids }: Pick<EventPage, 'projectId' | 'order'> & { ids: string[] },
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<Readable> {
   const json = { columns: eventJson('properties'), format: 'CustomSeparated', settings: PAGE_SETTINGS }
   const { columns, format: name, settings } = format === 'json' ? json : ROWS[format]
   // The ids go into the statement, because a URL has no room for them. The bounds let ClickHouse use the primary key.
-  const list = ids.map((id) => `toUInt128(toUUID('${checkedId(id)}'))`).join(', ')
+  const list = ids.map((id) => `toUInt128(toUUID('${checkId(id)}'))`).join(', ')
   const sorted = ids.toSorted()
   const range = { upTo: sorted.at(-1) ?? LEAST_ID, first: sorted[0] ?? LEAST_ID }
   const direction = order === 'desc' ? 'DESC' : 'ASC'
@@ -188,9 +196,9 @@ export async function readEventsById(
 export async function findEventIds(
   shards: Shards,
   page: Omit<EventPage, 'offset'>,
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<string[]> {
-  const { from, parameters } = ordered(shards, 'toString(event_id) AS id', page)
+  const { from, parameters } = selectOrdered(shards, 'toString(event_id) AS id', page)
   const rows = await shards.rows<{ id: string }>(
     `${from} LIMIT {limit:UInt32}`,
     { ...parameters, limit: page.limit },
@@ -201,11 +209,11 @@ export async function findEventIds(
 }
 
 /** Finds where a page begins and ends before its rows are read. Reads only ids. */
-export async function findPageBounds(shards: Shards, page: EventPage, reading: Reading = {}): Promise<PageBounds> {
+export async function findPageBounds(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<PageBounds> {
   if (page.startAt !== undefined && page.offset === 0) {
     return { first: page.startAt, next: await findPageStart(shards, { ...page, offset: page.limit }, reading) }
   }
-  const { from, parameters } = ordered(shards, 'event_id', page)
+  const { from, parameters } = selectOrdered(shards, 'event_id', page)
   const rows = await shards.rows<{ number: string; id: string }>(
     `SELECT number, toString(event_id) AS id
      FROM (
@@ -217,8 +225,8 @@ export async function findPageBounds(shards: Shards, page: EventPage, reading: R
     idSettings(page),
     { ...reading, project: page.projectId },
   )
-  const idOf = (wanted: number) => rows.find(({ number }) => Number(number) === wanted)?.id ?? null
-  return { first: idOf(0), next: idOf(page.limit) }
+  const findId = (wanted: number) => rows.find(({ number }) => Number(number) === wanted)?.id ?? null
+  return { first: findId(0), next: findId(page.limit) }
 }
 
 /**
@@ -227,9 +235,9 @@ export async function findPageBounds(shards: Shards, page: EventPage, reading: R
 export async function findPageStart(
   shards: Shards,
   page: Omit<EventPage, 'limit'>,
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<string | null> {
-  const { from, parameters } = ordered(shards, 'toString(event_id) AS id', page)
+  const { from, parameters } = selectOrdered(shards, 'toString(event_id) AS id', page)
   const [row] = await shards.rows<{ id: string }>(
     `${from} LIMIT {offset:UInt64}, 1`,
     { ...parameters, offset: page.offset },
@@ -246,9 +254,9 @@ export async function findPageStart(
 export async function countEvents(
   shards: Shards,
   events: Omit<EventPage, 'offset' | 'limit'>,
-  reading: Reading,
+  reading: ReadOptions,
 ): Promise<number> {
-  const { from, parameters } = matching(shards, 'count() AS events', events)
+  const { from, parameters } = selectMatching(shards, 'count() AS events', events)
   const [row] = await shards.rows<{ events: string }>(from, parameters, {}, { ...reading, project: events.projectId })
   return Number(row?.events)
 }
@@ -268,7 +276,7 @@ export function isFiltered({ event, distinctId, from, to }: EventFilter): boolea
   return [event, distinctId, from, to].some((value) => value !== undefined)
 }
 
-function checkedId(id: string): string {
+function checkId(id: string): string {
   if (!UUID.test(id)) throw new Error('not an id of the store')
   return id
 }
@@ -292,8 +300,8 @@ interface Select {
  * A SELECT of these columns of events, in the page's order.
  * @param page may have further conditions: only ids before one, events of some users, or events with one of some names
  */
-export function ordered(shards: Shards, columns: string, page: Matching): Select {
-  const { from, parameters } = matching(shards, columns, page)
+export function selectOrdered(shards: Shards, columns: string, page: Matching): Select {
+  const { from, parameters } = selectMatching(shards, columns, page)
   const direction = page.order === 'desc' ? 'DESC' : 'ASC'
   return {
     from: `${from}
@@ -302,8 +310,8 @@ export function ordered(shards: Shards, columns: string, page: Matching): Select
   }
 }
 
-/** As `ordered`, without an order. */
-function matching(shards: Shards, columns: string, page: Matching): Select {
+/** As `selectOrdered`, without an order. */
+function selectMatching(shards: Shards, columns: string, page: Matching): Select {
   const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
   const parameters: Scalars = { project: page.projectId, upTo: page.upTo }
   const where = (condition: string, name: string, value: string | number | null | undefined) => {

@@ -1,10 +1,10 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { idAfter } from '../model/event-id.js'
-import { type EventFilter, eventJson, type Names, ordered } from './event-pages.js'
+import { type EventFilter, eventJson, type Names, selectOrdered } from './event-pages.js'
 import { PAGE_SETTINGS, STREAMED } from './page.js'
 
 /** A stretch of a project's events in the order of acceptance. */
@@ -33,9 +33,9 @@ const SETTINGS: ClickHouseSettings = { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_Q
  * The events of a stretch as Server-Sent Events.
  * @returns RowBinary of id, name, user, time and the event's frame, as `RowParser` reads it
  */
-export async function readStretch(shards: Shards, stretch: Stretch, reading: Reading = {}): Promise<Readable> {
+export async function readStretch(shards: Shards, stretch: Stretch, reading: ReadOptions = {}): Promise<Readable> {
   const { after, limit, ...page } = stretch
-  const { from, parameters } = ordered(shards, COLUMNS, { ...page, startAt: idAfter(after) })
+  const { from, parameters } = selectOrdered(shards, COLUMNS, { ...page, startAt: idAfter(after) })
   return await shards.bytes(`${from} LIMIT {limit:UInt32} FORMAT RowBinary`, { ...parameters, limit }, SETTINGS, {
     ...reading,
     // A share of its own: whoever exports all events goes on seeing new ones.
@@ -44,11 +44,11 @@ export async function readStretch(shards: Shards, stretch: Stretch, reading: Rea
 }
 
 /** Which of these projects have events between two ids. */
-export async function projectsWithEvents(
+export async function findProjectsWithEvents(
   shards: Shards,
   projectIds: string[],
   { after, upTo }: Pick<Stretch, 'after' | 'upTo'>,
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<Set<string>> {
   const rows = await shards.rows<{ project: string }>(
     `SELECT DISTINCT toString(project_id) AS project FROM ${shards.table('events')}

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
-import type { Reading } from '../clickhouse/client.js'
-import { isTimeout, unreadablePart } from '../clickhouse/errors.js'
+import type { ReadOptions } from '../clickhouse/client.js'
+import { findUnreadablePart, isTimeout } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Format } from '../contract/formats.js'
@@ -78,7 +78,7 @@ export class EventWalks {
       const before = await this.#reach.find(found, { signal })
       return await this.#readRows(format, { ...found, before }, { signal, limitMs }).catch(async (error) => {
         // The damaged part may be one that the page has nothing of.
-        const nearer = unreadablePart(error) && !before ? await this.#reach.find(found, { signal }, true) : null
+        const nearer = findUnreadablePart(error) && !before ? await this.#reach.find(found, { signal }, true) : null
         if (nearer === null) throw error
         return await this.#readRows(format, { ...found, before: nearer }, { signal, limitMs })
       })
@@ -95,7 +95,7 @@ export class EventWalks {
   async #readRows(
     format: Format,
     { before = null, ...found }: EventPage,
-    { signal, limitMs }: Pick<Reading, 'signal' | 'limitMs'>,
+    { signal, limitMs }: Pick<ReadOptions, 'signal' | 'limitMs'>,
   ): Promise<ReadPage> {
     if (format === 'json') {
       const rows = await readEventPage(this.#shards, { ...found, before }, { signal, limitMs })
@@ -114,13 +114,13 @@ export class EventWalks {
    */
   remember(wanted: WantedPage, next: string | null): void {
     const { projectId, order, upTo, limit, startAt, page = 1 } = wanted
-    const start = startAt === null ? this.#starts.find(nameOf(wanted), page, limit) : { startAt, offset: 0 }
+    const start = startAt === null ? this.#starts.find(toWalkKey(wanted), page, limit) : { startAt, offset: 0 }
     if (!isFiltered(wanted.filter) && start.offset === 0) {
       this.#reach.note({ projectId, order, upTo, limit, ...start }, next)
     }
     if (startAt !== null) return
-    if (order === 'desc' && page === 1) this.#starts.restart(nameOf(wanted))
-    if (next !== null) this.#starts.remember(nameOf(wanted), page + 1, next)
+    if (order === 'desc' && page === 1) this.#starts.restart(toWalkKey(wanted))
+    if (next !== null) this.#starts.remember(toWalkKey(wanted), page + 1, next)
   }
 
   /** Where a page begins. Looked up first if it is far from every page that is remembered. */
@@ -130,16 +130,16 @@ export class EventWalks {
     page: Omit<EventPage, 'offset'>,
     signal: AbortSignal,
   ): Promise<PageStart> {
-    const start = this.#starts.find(nameOf(wanted), number, page.limit)
+    const start = this.#starts.find(toWalkKey(wanted), number, page.limit)
     if (start.offset < FAR_ROWS) return start
     const startAt = await findPageStart(this.#shards, { ...page, ...start }, { signal })
     if (startAt === null) return start
-    this.#starts.remember(nameOf(wanted), number, startAt)
+    this.#starts.remember(toWalkKey(wanted), number, startAt)
     return { startAt, offset: 0 }
   }
 }
 
-function nameOf({ projectId, deletions, limit, filter, order }: WantedPage): string {
+function toWalkKey({ projectId, deletions, limit, filter, order }: WantedPage): string {
   return JSON.stringify([projectId, deletions, limit, filter, order])
 }
 

@@ -14,7 +14,7 @@ const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE
  * One line per entry. ClickHouse splits it into events and computes their ids from their indexes. An entry with events to
  * skip has a flag for each event up to the last of those: ClickHouse would copy a list of their indexes to every event.
  */
-const insertOf = (hasSkipped: boolean) => `
+const buildInsert = (hasSkipped: boolean) => `
 INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
 SELECT
     project_id,
@@ -32,8 +32,8 @@ FROM input('
 ARRAY JOIN body.events AS e, arrayEnumerate(body.events) AS i${hasSkipped ? SKIPPED : ''}
 FORMAT JSONEachRow`
 
-const INSERT = insertOf(false)
-const INSERT_REST = insertOf(true)
+const INSERT = buildInsert(false)
+const INSERT_REST = buildInsert(true)
 
 /**
  * Stores the events of the entries; a token that was used before stores nothing.
@@ -46,14 +46,14 @@ export async function insertEvents(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const lineOf = ({ projectId, position, receivedAt, skip }: Entry) => {
+  const toLine = ({ projectId, position, receivedAt, skip }: Entry) => {
     const { high, low } = idHalves(position, journalId)
     const rest = skip ? `"skipped":[${flagsAt(skip)}],` : ''
     const head = `{"project_id":${JSON.stringify(projectId)},"id_high":${high},"id_low":${low},"received_at":${receivedAt},${rest}"body":`
     return { head, tail: '}\n' }
   }
   const query = entries.some(({ skip }) => skip) ? INSERT_REST : INSERT
-  await insertEntries(clickhouse, query, entries, lineOf, signal, {
+  await insertEntries(clickhouse, query, entries, toLine, signal, {
     insert_deduplication_token: token,
     deduplicate_insert_select: 'force_enable',
   })
@@ -75,7 +75,7 @@ export const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32
  * The last position of a journal, from `first` on, whose events are stored; null if there is none.
  * @throws StoreUnreachableError while an INSERT of the journal is running: its events may still appear
  */
-export async function lastStoredPosition(
+export async function findLastStored(
   clickhouse: ClickHouse,
   journalId: number,
   first: Position,
@@ -104,7 +104,7 @@ async function isInsertingAny(clickhouse: ClickHouse, journalId: number): Promis
 }
 
 /** The positions of a journal's entries, from `first` to `last`, whose events are stored. Entries are stored completely or not at all. */
-export async function storedPositions(
+export async function findStoredPositions(
   clickhouse: ClickHouse,
   journalId: number,
   { first, last }: { first: Position; last: Position },
@@ -136,7 +136,7 @@ const OF_ENTRY = `project_id = {project:String}
   AND toUInt128(event_id) >= toUInt128({first:UUID}) AND toUInt128(event_id) <= toUInt128({last:UUID})
   AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}`
 
-function valuesOf({ projectId, position, journalId }: EntryPlace): Scalars {
+function toParameters({ projectId, position, journalId }: EntryPlace): Scalars {
   const first = formatEventId({ position, index: 0, journalId: 0 })
   return { project: projectId, first, last: lastIdAt(position), journal: journalId }
 }
@@ -145,7 +145,7 @@ function valuesOf({ projectId, position, journalId }: EntryPlace): Scalars {
 export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promise<boolean> {
   const rows = await shards.rows(
     `SELECT 1 FROM ${shards.table('events')} WHERE ${OF_ENTRY} LIMIT 1`,
-    valuesOf(entry),
+    toParameters(entry),
     DELETED_TOO,
   )
   return rows.length > 0
@@ -162,7 +162,7 @@ export async function deleteEventsOfEntry(
 ): Promise<void> {
   const { position, journalId } = entry
   const remove = async (condition: string, parameters: Parameters = {}) => {
-    const values = { ...valuesOf(entry), ...parameters }
+    const values = { ...toParameters(entry), ...parameters }
     await shards.each(({ clickhouse }) =>
       clickhouse.command(`DELETE FROM events WHERE ${OF_ENTRY} ${condition}`, values),
     )

@@ -4,10 +4,10 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import type { Entry } from '../journal/journal.js'
 
 /** The text before and after the body of an entry, which together are one line of JSONEachRow. */
-export type LineOf = (entry: Entry) => { head: string; tail: string }
+export type LineFormat = (entry: Entry) => { head: string; tail: string }
 
 /** One line for the rows of an entry, whose position is their version. */
-export const versionedRows: LineOf = ({ position }) => ({ head: `{"version":${position},"rows":[`, tail: ']}\n' })
+export const versionedRows: LineFormat = ({ position }) => ({ head: `{"version":${position},"rows":[`, tail: ']}\n' })
 
 /** Objects are read as verbatim text; unknown fields are skipped. */
 const READ_VERBATIM: ClickHouseSettings = {
@@ -48,11 +48,11 @@ export async function insertEntries(
   clickhouse: ClickHouse,
   query: string,
   entries: Entry[],
-  lineOf: LineOf,
+  toLine: LineFormat,
   signal: AbortSignal,
   settings: ClickHouseSettings = {},
 ): Promise<void> {
-  const values = Readable.from(pieces(entries, lineOf), { objectMode: false })
+  const values = Readable.from(pieces(entries, toLine), { objectMode: false })
   await clickhouse.insert(query, values, { ...READ_VERBATIM, ...ONE_PIECE, ...VIEWS_APART, ...settings }, signal)
 }
 
@@ -60,7 +60,7 @@ export async function insertEntries(
  * The lines of the entries, small ones joined, because each piece costs some microseconds. Yields to the event loop, so that
  * requests are served in between.
  */
-async function* pieces(entries: Entry[], lineOf: LineOf): AsyncGenerator<Buffer> {
+async function* pieces(entries: Entry[], toLine: LineFormat): AsyncGenerator<Buffer> {
   let small: Buffer[] = []
   let bytes = 0
   let sliceEnd = performance.now() + SLICE_MS
@@ -76,7 +76,7 @@ async function* pieces(entries: Entry[], lineOf: LineOf): AsyncGenerator<Buffer>
   }
   let tail = ''
   for (const entry of entries) {
-    const line = lineOf(entry)
+    const line = toLine(entry)
     add(Buffer.from(tail + line.head))
     tail = line.tail
     if (entry.body.length < PIECE_BYTES) add(entry.body)

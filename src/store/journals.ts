@@ -23,7 +23,7 @@ export async function takeOver(shards: Shards, { number, shard, journal }: LaneJ
   if (journals.length > 0 && latest?.id !== journal.id) {
     // Detects a shard that drops every packet within 2 s.
     await shards.each(({ clickhouse }) => clickhouse.ping())
-    await journal.advancePast(await lastPositionOfAll(shards))
+    await journal.advancePast(await findLastPosition(shards))
   }
   await recordJournal(shards.first, { id: journal.id, lane: number, shard: shard.number }, now)
 }
@@ -52,13 +52,13 @@ export async function readJournals(first: ClickHouse): Promise<KnownJournal[]> {
  * The greatest position from `from` on in the store, of any journal; START if there is none. Reads a column of every table,
  * so it is only called when the journal or the Redis master has changed.
  */
-export async function lastPositionOfAll(shards: Shards, from = START): Promise<Position> {
-  const positions = await shards.each(({ clickhouse }) => lastPositionOf(clickhouse, from))
+export async function findLastPosition(shards: Shards, from = START): Promise<Position> {
+  const positions = await shards.each(({ clickhouse }) => findShardLastPosition(clickhouse, from))
   return positions.reduce(laterOf, START)
 }
 
 /** Allows for missing tables: a journal is opened before the tables of a new store are made. */
-async function lastPositionOf(clickhouse: ClickHouse, from: Position): Promise<Position> {
+async function findShardLastPosition(clickhouse: ClickHouse, from: Position): Promise<Position> {
   const tables = await clickhouse.rows<{ name: string }>(
     `SELECT name FROM system.tables
      WHERE database = currentDatabase() AND name IN ('events', 'profiles', 'sessions', 'aliases')`,

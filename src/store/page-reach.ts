@@ -1,4 +1,4 @@
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
@@ -48,17 +48,17 @@ export class PageReach {
    * @param isNeeded to look for one also where it saves nothing
    * @returns an id before which, in the page's order, there are more events than the page has; null if none is known
    */
-  async find(page: ReachedPage, reading: Reading, isNeeded = false): Promise<string | null> {
+  async find(page: ReachedPage, reading: ReadOptions, isNeeded = false): Promise<string | null> {
     const known = this.#spacing.get(page.projectId)
     const isAll = known === Number.POSITIVE_INFINITY
     if (isFiltered(page) || (!isNeeded && (isAll || !(await this.#hasManyParts(reading))))) return null
     const spacing = isAll ? undefined : known
-    const start = await this.#startOf(page, reading)
+    const start = await this.#findStart(page, reading)
     if (start === null) return null
     const rows = page.offset + page.limit
     let ms = spacing === undefined ? FIRST_MS : Math.max(MIN_MS, Math.ceil(spacing * rows * MARGIN))
     for (let i = 0; i < TRIES; i++, ms *= WIDENING) {
-      const before = idBefore(page, start, ms)
+      const before = computeBound(page, start, ms)
       if (before === null) return null
       const events = await countEvents(this.#shards, { ...page, before }, reading)
       if (events > rows) return before
@@ -79,24 +79,24 @@ export class PageReach {
       if (startAt === undefined) remember(this.#spacing, projectId, Number.POSITIVE_INFINITY)
       return
     }
-    const from = start === undefined ? this.#first.get(projectId) : millisecondsOfId(start)
-    const to = millisecondsOfId(next)
+    const from = start === undefined ? this.#first.get(projectId) : parseIdTime(start)
+    const to = parseIdTime(next)
     if (typeof from === 'number' && to !== null) remember(this.#spacing, projectId, Math.abs(to - from) / limit)
     else if (this.#spacing.get(projectId) === Number.POSITIVE_INFINITY) this.#spacing.delete(projectId)
   }
 
-  async #startOf(page: ReachedPage, reading: Reading): Promise<number | null> {
+  async #findStart(page: ReachedPage, reading: ReadOptions): Promise<number | null> {
     const known = page.startAt ?? (page.order === 'desc' ? page.upTo : null)
-    if (known) return millisecondsOfId(known)
+    if (known) return parseIdTime(known)
     // To find it takes as long as the page itself would without a bound.
     const first = this.#first.get(page.projectId)
     if (first !== undefined) return first
-    const found = millisecondsOfId(await findPageStart(this.#shards, { ...page, offset: 0 }, reading))
+    const found = parseIdTime(await findPageStart(this.#shards, { ...page, offset: 0 }, reading))
     if (found !== null) remember(this.#first, page.projectId, found)
     return found
   }
 
-  async #hasManyParts(reading: Reading): Promise<boolean> {
+  async #hasManyParts(reading: ReadOptions): Promise<boolean> {
     if (performance.now() - this.#parts.readAt > PARTS_MEMORY_MS) {
       // Set before the query, so that only one of many readers sends it, and the others use the last result.
       this.#parts.readAt = performance.now()
@@ -112,7 +112,7 @@ function remember(ofProjects: Map<string, number>, projectId: string, value: num
 }
 
 /** Counts the parts of the first shard, because others have about as many; 0 if the user may not read system.parts. */
-async function countParts({ first }: Shards, reading: Reading): Promise<number> {
+async function countParts({ first }: Shards, reading: ReadOptions): Promise<number> {
   try {
     const [row] = await first.rows<{ parts: string }>(
       `SELECT count() AS parts FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events'`,
@@ -128,13 +128,13 @@ async function countParts({ first }: Shards, reading: Reading): Promise<number> 
 }
 
 /** The least id at the time `ms` after (or in descending order before) `startMs`; null if that is beyond all events. */
-function idBefore({ order, upTo }: ReachedPage, startMs: number, ms: number): string | null {
+function computeBound({ order, upTo }: ReachedPage, startMs: number, ms: number): string | null {
   const wantedMs = order === 'desc' ? startMs - ms : startMs + ms
-  if (!(wantedMs > 0 && wantedMs < (millisecondsOfId(upTo) ?? 0))) return null
+  if (!(wantedMs > 0 && wantedMs < (parseIdTime(upTo) ?? 0))) return null
   return formatEventId({ position: BigInt(wantedMs) << 16n, index: 0, journalId: 0 })
 }
 
-function millisecondsOfId(id: string | null | undefined): number | null {
+function parseIdTime(id: string | null | undefined): number | null {
   const place = id ? parseEventId(id) : null
   return place && millisecondsOf(place.position)
 }

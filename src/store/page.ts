@@ -42,7 +42,7 @@ export const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`
  * @param nextId an expression for a text of exactly 36 hexadecimal digits and hyphens
  * @param from an ordered SELECT of the columns that the two need
  */
-export function pageOf({ json, nextId, from }: { json: string; nextId: string; from: string }): string {
+export function buildPageQuery({ json, nextId, from }: { json: string; nextId: string; from: string }): string {
   return `
     SELECT if(rowNumberInAllBlocks() < {limit:UInt32}, ${json}, ${nextId})
     FROM (${from} LIMIT {offset:UInt64}, {limit:UInt32} + 1)
@@ -50,7 +50,7 @@ export function pageOf({ json, nextId, from }: { json: string; nextId: string; f
 }
 
 /** The number of rows before a page, at most the greatest exact integer. */
-export function offsetOf(page: number, limit: number): number {
+export function toOffset(page: number, limit: number): number {
   return Math.min((page - 1) * limit, Number.MAX_SAFE_INTEGER)
 }
 

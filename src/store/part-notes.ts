@@ -35,26 +35,26 @@ export async function readKnownParts(clickhouse: ClickHouse): Promise<{ known: K
     parts: { name: string; first: string; last: string; rows: string; projects: Record<string, string> }[]
   }>(
     `SELECT table_name AS table, partition_id AS partition, version, parts FROM known_parts FINAL
-     WHERE (table_name, table_uuid) IN (${tableIds(clickhouse)})`,
+     WHERE (table_name, table_uuid) IN (${selectTableIds(clickhouse)})`,
     {},
     AS_OBJECTS,
   )
   const known = rows.flatMap(({ table, partition, parts }) =>
     parts.map(({ name, first, last, rows, projects }) => ({
       ...{ table, partition, name, first: Number(first), last: Number(last), rows: Number(rows) },
-      projects: numbersOf(projects),
+      projects: toNumbers(projects),
     })),
   )
   return { known, notedAt: rows.reduce((latest, { version }) => Math.max(latest, Number(version)), 0) }
 }
 
 /** SQL of the names and ids of our tables. Each replica has an id of its own for the same table. */
-function tableIds({ hasReplicas }: ClickHouse): string {
+function selectTableIds({ hasReplicas }: ClickHouse): string {
   const id = hasReplicas ? "toUUID('00000000-0000-0000-0000-000000000000')" : 'uuid'
   return `SELECT name, ${id} AS id FROM system.tables WHERE database = currentDatabase()`
 }
 
-function numbersOf(texts: Record<string, string>): Record<string, number> {
+function toNumbers(texts: Record<string, string>): Record<string, number> {
   return Object.fromEntries(Object.entries(texts).map(([name, count]) => [name, Number(count)]))
 }
 
@@ -72,7 +72,7 @@ export async function noteKnownParts(
   at: number,
 ): Promise<void> {
   if (notes.length === 0) return
-  const rows = await clickhouse.rows<{ name: string; id: string }>(tableIds(clickhouse))
+  const rows = await clickhouse.rows<{ name: string; id: string }>(selectTableIds(clickhouse))
   const ids = new Map(rows.map(({ name, id }) => [name, id]))
   const lines = notes.map(({ table, partition, parts }) => ({
     ...{ table_name: table, table_uuid: ids.get(table), partition_id: partition, version: at },
@@ -96,7 +96,7 @@ export async function readLostParts(clickhouse: ClickHouse): Promise<LostPart[]>
   return rows.map(({ rows, projects, settled, ...lost }) => ({
     ...lost,
     rows: rows === null ? null : Number(rows),
-    projects: numbersOf(projects),
+    projects: toNumbers(projects),
     isSettled: settled === 1,
   }))
 }

@@ -101,7 +101,7 @@ export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
  * What ClickHouse has put aside as broken or unexpected, or as an operator has asked for it, of any of our tables; nothing
  * if the user may not see it: parts that are gone are noticed nevertheless.
  */
-export async function detachedParts(clickhouse: ClickHouse): Promise<DetachedPart[]> {
+export async function listDetachedParts(clickhouse: ClickHouse): Promise<DetachedPart[]> {
   try {
     return await readDetached(clickhouse)
   } catch (error) {
@@ -128,7 +128,7 @@ async function readDetached(clickhouse: ClickHouse): Promise<DetachedPart[]> {
 }
 
 /** The tables of which this replica has yet to fetch parts, or to merge them; none without replicas. */
-export async function laggingTables(clickhouse: ClickHouse): Promise<Set<string>> {
+export async function findLaggingTables(clickhouse: ClickHouse): Promise<Set<string>> {
   if (!clickhouse.hasReplicas) return new Set()
   try {
     const rows = await clickhouse.rows<{ table: string }>(
@@ -173,7 +173,7 @@ export async function countByProject(
  * Whether a part has rows of these blocks. Only events remember their blocks.
  * @returns null if the table does not tell
  */
-export async function hasRowsOf(clickhouse: ClickHouse, part: Part, blocks: Blocks): Promise<boolean | null> {
+export async function hasBlockRows(clickhouse: ClickHouse, part: Part, blocks: Blocks): Promise<boolean | null> {
   if (part.table !== 'events' || isPatch(part)) return null
   const rows = await clickhouse.rows(
     `SELECT 1 FROM events

@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import { migrate } from '../clickhouse/migrate.js'
-import { checkIdentities, numberedShards } from '../clickhouse/shard-identity.js'
+import { checkIdentities, findNumberedShards } from '../clickhouse/shard-identity.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import { createAllTables } from './distributed.js'
 
@@ -35,7 +35,7 @@ export async function prepareAvailable(shards: Shards): Promise<{ ready: readonl
   if (failure) {
     if (results[0]?.status === 'rejected') throw results[0].reason
     const migrated = shards.all.filter(({ number }) => results[number]?.status === 'fulfilled')
-    return { ready: await numberedShards(migrated), failure }
+    return { ready: await findNumberedShards(migrated), failure }
   }
   await checkIdentities(shards)
   if (shards.areSeveral) await createAllTables(shards)

@@ -39,7 +39,7 @@ const age = (time: string) => `1000 * greatest(0, toUnixTimestamp(now()) - toUni
  * every part of its partition has a data version that is not older. Replaced properties do not count: the next merge removes
  * them.
  */
-export async function leftoversOfEvents(clickhouse: ClickHouse): Promise<Leftovers[]> {
+export async function findEventLeftovers(clickhouse: ClickHouse): Promise<Leftovers[]> {
   // The name of a patch's partition ends with that of the partition which it belongs to.
   const rows = await clickhouse.rows<{ id: string; deleted: string; written: string }>(
     `SELECT
@@ -61,7 +61,7 @@ export async function leftoversOfEvents(clickhouse: ClickHouse): Promise<Leftove
 }
 
 /** The tables in which earlier versions of deleted rows still have to be removed. */
-export async function leftoversOfTables(clickhouse: ClickHouse): Promise<(Leftovers & { id: StateKind })[]> {
+export async function findTableLeftovers(clickhouse: ClickHouse): Promise<(Leftovers & { id: StateKind })[]> {
   const rows = await clickhouse.rows<{ id: StateKind; deleted: string; written: string }>(
     `SELECT id, deleted, written
      FROM (SELECT kind AS id, ${age('min(noted_at)')} AS deleted FROM deletions GROUP BY kind) AS noted
@@ -104,12 +104,12 @@ export async function rewriteParts(clickhouse: ClickHouse, partition: string, si
       )
       return
     } catch (error) {
-      if (isShortOfDisk(error)) throw await diskSpaceError(clickhouse, partition, error)
+      if (isShortOfDisk(error)) throw await toDiskSpaceError(clickhouse, partition, error)
       const isBusy = isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE')
       if (!isBusy || Date.now() > deadline) throw error
       await wait(MAX_POLL_MS, undefined, { signal })
       // It may have been busy because another process was rewriting it.
-      if (!(await leftoversOfEvents(clickhouse)).some(({ id }) => id === partition)) return
+      if (!(await findEventLeftovers(clickhouse)).some(({ id }) => id === partition)) return
     }
   }
 }
@@ -123,7 +123,7 @@ function isShortOfDisk(error: unknown): error is StoreError {
   return isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE') && /free space|disk space/i.test(error.words)
 }
 
-async function diskSpaceError(clickhouse: ClickHouse, partition: string, error: StoreError): Promise<DiskSpaceError> {
+async function toDiskSpaceError(clickhouse: ClickHouse, partition: string, error: StoreError): Promise<DiskSpaceError> {
   const [sizes] = await clickhouse.rows<{ size: string; free: string }>(
     `SELECT formatReadableSize(sum(bytes_on_disk)) AS size,
        (SELECT formatReadableSize(sum(unreserved_space)) FROM system.disks) AS free
@@ -163,11 +163,11 @@ export async function purgeOldRows(
   let after = { project: '', name: '' }
   let failure: { error: unknown } | null = null
   for (;;) {
-    const rows = await nextDeletions(noted, table, after)
+    const rows = await readNextDeletions(noted, table, after)
     const last = rows.at(-1)
     if (!last) break
     after = { project: last.project_id, name: last.name }
-    const { isNamed, deleted } = condition(rows, VERSIONED_TABLES[table].key)
+    const { isNamed, deleted } = matchNames(rows, VERSIONED_TABLES[table].key)
     const isOld = `${isNamed} AND version < ${deleted}`
     try {
       await shards.each(async ({ clickhouse }) => {
@@ -181,7 +181,7 @@ export async function purgeOldRows(
     }
     // A later deletion of the same name stays noted. This need not be waited for: a deletion that is still noted is only
     // processed again.
-    const done = condition(rows, 'name')
+    const done = matchNames(rows, 'name')
     await noted.command(
       `ALTER TABLE deletions DELETE WHERE kind = '${table}' AND ${done.isNamed} AND version <= ${done.deleted}`,
       {},
@@ -192,7 +192,7 @@ export async function purgeOldRows(
 }
 
 /** Some deletions of one project, by name. */
-async function nextDeletions(
+async function readNextDeletions(
   clickhouse: ClickHouse,
   table: StateKind,
   after: { project: string; name: string },
@@ -209,7 +209,7 @@ async function nextDeletions(
 }
 
 /** SQL that a column has one of the names, and SQL of the version of that name's deletion. */
-function condition(rows: NotedDeletion[], column: string): { isNamed: string; deleted: string } {
+function matchNames(rows: NotedDeletion[], column: string): { isNamed: string; deleted: string } {
   const names = literalArray(rows.map(({ name }) => name))
   const versions = `CAST([${rows.map(({ deleted }) => BigInt(deleted)).join()}], 'Array(UInt64)')`
   const isNamed = `project_id = ${literal(rows[0]?.project_id ?? '')} AND ${column} IN ${names}`
@@ -217,7 +217,7 @@ function condition(rows: NotedDeletion[], column: string): { isNamed: string; de
 }
 
 /** Maximum time that a rewritten part stays on disk, ms: until two clean-ups have found that no query reads it. */
-export async function oldPartsLifetime(clickhouse: ClickHouse): Promise<number> {
+export async function readOldPartsLifetime(clickhouse: ClickHouse): Promise<number> {
   const [row] = await clickhouse.rows<{ seconds: string }>(
     `SELECT sum(if(name = 'old_parts_lifetime', 1, 2) * toUInt64(value)) AS seconds
      FROM system.merge_tree_settings

@@ -52,7 +52,7 @@ export async function readSessionPage(
   signal?: AbortSignal,
 ): Promise<{ rows: Readable; hasMore: boolean }> {
   const ids = await findSessions(shards, page, signal)
-  const { where, parameters } = conditionsOf(page)
+  const { where, parameters } = buildConditions(page)
   const literal = literalArray(ids.slice(0, page.limit))
   const isShort = literal.length <= MAX_LITERAL
   const keys = isShort ? `${OF_PROJECT} AND session_id IN ${literal}` : OF_PROJECT
@@ -89,7 +89,7 @@ interface Latest {
 
 /** The sessions of the rows that started last, among rows that match by any version. */
 async function findLatest(shards: Shards, page: SessionRange, limit: number, signal?: AbortSignal): Promise<Latest> {
-  const { where, parameters } = conditionsOf(page)
+  const { where, parameters } = buildConditions(page)
   const rows = await shards.rows<{ session_id: string; started_at: string }>(
     `SELECT session_id, started_at FROM ${allVersions(shards, 'sessions')} WHERE ${where}
      ORDER BY started_at DESC LIMIT {limit:UInt64}`,
@@ -115,7 +115,7 @@ async function findNewest(
   signal?: AbortSignal,
 ): Promise<string[]> {
   if (latest?.ids === '') return []
-  const { where, parameters } = conditionsOf(page)
+  const { where, parameters } = buildConditions(page)
   const keys = latest ? `${OF_PROJECT} AND session_id IN ${latest.ids}` : OF_PROJECT
   const columns = ['distinct_id', 'state', 'started_at']
   const rows = await shards.rows<{ session_id: string }>(
@@ -129,7 +129,7 @@ async function findNewest(
   return rows.map(({ session_id }) => session_id)
 }
 
-function conditionsOf({ projectId, distinctId, state, from, to }: SessionFilter & { projectId: string }): {
+function buildConditions({ projectId, distinctId, state, from, to }: SessionFilter & { projectId: string }): {
   where: string
   parameters: Scalars
 } {

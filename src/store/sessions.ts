@@ -1,11 +1,11 @@
 import type { Readable } from 'node:stream'
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Session } from '../model/session.js'
 import { allVersions, newestRows } from './newest-rows.js'
 import { ONE_LINE, PAGE_SETTINGS, STREAMED } from './page.js'
-import { versionedTable } from './versioned.js'
+import { createVersionedTable } from './versioned.js'
 
 interface SessionRow {
   distinct_id: string
@@ -16,7 +16,7 @@ interface SessionRow {
   ended_at: string | null
 }
 
-export const SESSIONS = versionedTable<Session, SessionRow>({
+export const SESSIONS = createVersionedTable<Session, SessionRow>({
   kind: 'sessions',
   columns: {
     distinct_id: 'String',
@@ -46,7 +46,7 @@ export const SESSIONS = versionedTable<Session, SessionRow>({
 })
 
 /** All sessions of these users in ClickHouse. */
-export async function sessionsOfUsers(
+export async function findUserSessions(
   shards: Shards,
   projectId: string,
   distinctIds: string[],
@@ -82,12 +82,12 @@ export const OF_PROJECT = 'project_id = {project:String}'
 export async function readSessionsOfUser(
   shards: Shards,
   { projectId, distinctIds }: { projectId: string; distinctIds: string[] },
-  reading: Reading,
+  reading: ReadOptions,
 ): Promise<Readable> {
   const isOne = `distinct_id IN ${literalArray(distinctIds)}`
   const line = `concat('{"type":"session",', substring(${sessionJson(ONE_LINE)}, 2))`
   return await shards.bytes(
-    `SELECT ${line} FROM ${newestRows(shards, 'sessions', { keys: sessionsThatHad(shards, isOne) })}
+    `SELECT ${line} FROM ${newestRows(shards, 'sessions', { keys: matchSessionsThatHad(shards, isOne) })}
      WHERE ${OF_PROJECT} AND ${isOne} ORDER BY started_at, session_id FORMAT TSVRaw`,
     { project: projectId },
     { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_QUERY },
@@ -96,7 +96,7 @@ export async function readSessionsOfUser(
 }
 
 /** Sessions that have a version with this user; the caller checks the newest version. */
-function sessionsThatHad(shards: Shards, user: string): string {
+function matchSessionsThatHad(shards: Shards, user: string): string {
   const had = `SELECT session_id FROM ${allVersions(shards, 'sessions')} WHERE ${OF_PROJECT} AND ${user}`
   return `${OF_PROJECT} AND session_id GLOBAL IN (${had})`
 }

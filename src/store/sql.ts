@@ -71,7 +71,7 @@ export async function readSql(
 ): Promise<SqlResult> {
   const { first } = shards
   const tree = await checkReads(first, query, signal)
-  const ofFirstShard = shards.areSeveral ? await withRowsElsewhere(first, tree) : []
+  const ofFirstShard = shards.areSeveral ? await findTablesElsewhere(first, tree) : []
   const settings = { ...READ_ONLY, max_execution_time: limitSeconds, default_format: format as DataFormat }
   const rows = await first.bytes(query, {}, settings, { signal, limitMs: limitSeconds * 1000 + GRACE_MS })
   return { rows, ofFirstShard }
@@ -95,7 +95,7 @@ async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSi
 }
 
 /** The tables in a query of which other shards have rows, too. */
-async function withRowsElsewhere(clickhouse: ClickHouse, tree: string): Promise<string[]> {
+async function findTablesElsewhere(clickhouse: ClickHouse, tree: string): Promise<string[]> {
   const named = [...new Set(Array.from(tree.matchAll(TABLE), ([, name = '']) => name))]
   const fields = new QueryParameters()
   const rows = await clickhouse.rows<{ name: string }>(

@@ -16,7 +16,7 @@ const ESCAPES: [string, string][] = [
  * shards, as ClickHouse computes it.
  * @param layout how many lanes and shards the store has
  */
-export function shardOfState(kind: StateKind, { lanes, shards }: { lanes: number; shards: number }): string {
+export function stateShardSql(kind: StateKind, { lanes, shards }: { lanes: number; shards: number }): string {
   return `reinterpretAsUInt32(reverse(substring(${stateKeySql(kind)}, 1, 4))) % ${lanes} % ${shards}`
 }
 

@@ -68,7 +68,7 @@ export async function findStoredDays(shards: Shards, { projectId, before }: Stor
 
 /**
  * The pairs of user and `insert_id` that are among these and that events have which were accepted before a position, each
- * as `pairOf` writes it. Events are looked for around the times of these, which spares reading the others.
+ * as `toPairKey` writes it. Events are looked for around the times of these, which spares reading the others.
  */
 export async function findStoredIds(
   shards: Shards,
@@ -85,14 +85,14 @@ export async function findStoredIds(
     fields.parameters,
     LARGE_QUERY,
   )
-  return new Set(rows.map(pairOf))
+  return new Set(rows.map(toPairKey))
 }
 
 /** An import is not to slow down what others read. */
 const IN_BACKGROUND = { max_threads: 1 } as const
 
 /** One text of a user and an `insert_id`. */
-export function pairOf({ distinctId, insertId }: Pick<NamedEvent, 'distinctId' | 'insertId'>): string {
+export function toPairKey({ distinctId, insertId }: Pick<NamedEvent, 'distinctId' | 'insertId'>): string {
   return `${distinctId.length}:${distinctId}${insertId}`
 }
 

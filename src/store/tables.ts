@@ -9,7 +9,7 @@ import { formatSession, parseSession, type Session } from '../model/session.js'
 import { type StateKind, stateKeyOf } from '../model/state-key.js'
 import { ALIASES } from './aliases.js'
 import { insertDeadLetter, insertRejected } from './dead-letters.js'
-import { insertEvents, lastStoredPosition, storedPositions } from './events.js'
+import { findLastStored, findStoredPositions, insertEvents } from './events.js'
 import { isInserting } from './insert.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 import { PROFILES } from './profiles.js'
@@ -44,7 +44,7 @@ export interface StateTable<Value> {
    */
   row(projectId: string, name: string, value: Value | null): string
   /** bytes of its properties, which are limited */
-  sizeOf(value: Value): number
+  countBytes(value: Value): number
   /**
    * The stored values by name, those with more than `maxBytes` of properties as null; unknown names are missing.
    * @param isFresh whether what was read before is not enough
@@ -101,12 +101,12 @@ export function openTables(
       }
     },
     lastStored: async (first) => {
-      const found = await places.each(({ clickhouse }) => lastStoredPosition(clickhouse, journal.id, first))
+      const found = await places.each(({ clickhouse }) => findLastStored(clickhouse, journal.id, first))
       return found.reduce((last, one) => (last === null || (one !== null && one > last) ? one : last), null)
     },
     isInserting: (token) => isInserting(clickhouse, token),
     storedPositions: async (block) => {
-      const found = await places.each(({ clickhouse }) => storedPositions(clickhouse, journal.id, block))
+      const found = await places.each(({ clickhouse }) => findStoredPositions(clickhouse, journal.id, block))
       return new Set(found.flatMap((positions) => [...positions]))
     },
     insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, journal.id, entry, reason, token),
@@ -114,21 +114,25 @@ export function openTables(
     profiles: stateTable<Profile>(places, PROFILES, {
       format: formatProfile,
       parse: parseProfile,
-      sizeOf: sizeOfProfile,
+      countBytes: sizeOfProfile,
     }),
-    sessions: stateTable<Session>(places, SESSIONS, { format: formatSession, parse: parseSession, sizeOf }),
-    aliases: stateTable(places, ALIASES, { format: formatAlias, parse: parseAlias, sizeOf: () => 0 }),
+    sessions: stateTable<Session>(places, SESSIONS, {
+      format: formatSession,
+      parse: parseSession,
+      countBytes: countPropertyBytes,
+    }),
+    aliases: stateTable(places, ALIASES, { format: formatAlias, parse: parseAlias, countBytes: () => 0 }),
   }
 }
 
-function sizeOf({ properties }: { properties: Properties }): number {
+function countPropertyBytes({ properties }: { properties: Properties }): number {
   return sizeOfProperties(properties)
 }
 
 function stateTable<Value>(
   shards: Shards,
   { kind, row, read, count, stateKeys }: VersionedTable<Value>,
-  text: Pick<StateTable<Value>, 'format' | 'parse' | 'sizeOf'>,
+  text: Pick<StateTable<Value>, 'format' | 'parse' | 'countBytes'>,
 ): StoredTable<Value> {
   return {
     kind,

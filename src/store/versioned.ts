@@ -65,14 +65,14 @@ export interface TableLayout<Value, Row> {
   toValue(row: Row, properties: Properties): Value
 }
 
-export function versionedTable<Value extends { properties: Properties }, Row>({
+export function createVersionedTable<Value extends { properties: Properties }, Row>({
   kind,
   columns,
   toColumns,
   toValue,
 }: TableLayout<Value, Row>): VersionedTable<Value> {
   const nameColumn = VERSIONED_TABLES[kind].key
-  const insertQuery = insertOf(kind, {
+  const insertQuery = buildInsert(kind, {
     ...{ project_id: 'String', [nameColumn]: 'String', properties: 'String' },
     ...columns,
     is_deleted: 'UInt8',
@@ -80,7 +80,7 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
   const selected = [`${nameColumn} AS name`, ...Object.keys(columns), 'version'].join(', ')
   return {
     kind,
-    ...storedKeysOf(kind),
+    ...createStoredKeys(kind),
 
     row: (projectId, name, value) =>
       JSON.stringify({
@@ -115,7 +115,7 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
 }
 
 /** The methods of a versioned table that tell which states it has. */
-export function storedKeysOf(kind: StateKind): Pick<VersionedTable<never>, 'count' | 'stateKeys'> {
+export function createStoredKeys(kind: StateKind): Pick<VersionedTable<never>, 'count' | 'stateKeys'> {
   return {
     async count(shards) {
       const [row] = await shards.rows<{ count: string }>(`SELECT count() AS count FROM ${allVersions(shards, kind)}`)
@@ -134,7 +134,7 @@ export function storedKeysOf(kind: StateKind): Pick<VersionedTable<never>, 'coun
 }
 
 /** Up to `limit` sorted names of a project's rows, after `after`; '' means from the first. */
-export async function namesOfProject(
+export async function listProjectNames(
   shards: Shards,
   kind: StateKind,
   { projectId, after, limit }: { projectId: string; after: string; limit: number },
@@ -151,7 +151,7 @@ export async function namesOfProject(
 }
 
 /** An INSERT whose lines are a version and the rows that have it. */
-export function insertOf(table: string, columns: Record<string, string>): string {
+export function buildInsert(table: string, columns: Record<string, string>): string {
   const names = Object.keys(columns)
   const types = Object.entries(columns).map(([name, type]) => `${name} ${type}`)
   return `

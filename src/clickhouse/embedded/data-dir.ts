@@ -28,7 +28,7 @@ export class FolderInUseError extends Error {
 
   constructor(folder: string, owner: Owner | undefined) {
     super(
-      `The data folder ${folder} is in use by ${described(owner)}. Stop that process, or set another DATA_DIR for this one.`,
+      `The data folder ${folder} is in use by ${describeOwner(owner)}. Stop that process, or set another DATA_DIR for this one.`,
     )
     this.clickhouse = owner?.clickhouse
   }
@@ -55,7 +55,7 @@ export interface FolderLock {
 export async function lockDataFolder(dir: string): Promise<FolderLock> {
   const folder = resolve(dir)
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const lock = await locked(folder)
+  const lock = await lockFolder(folder)
   const path = join(folder, OWNER)
   const owner: Owner = { pid: process.pid, host: hostname() }
   const write = async (text: string) => {
@@ -97,22 +97,22 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
  * @returns the descriptor that holds the lock
  * @throws FolderInUseError, or an Error that says why nothing can be locked there
  */
-async function locked(folder: string): Promise<number> {
+async function lockFolder(folder: string): Promise<number> {
   const lock = await openLocked(join(folder, LOCK)).catch((error) => {
-    throw error instanceof NoLocksError ? new Error(whyUnlocked(folder, error), { cause: error.cause }) : error
+    throw error instanceof NoLocksError ? new Error(describeLockFailure(folder, error), { cause: error.cause }) : error
   })
   if (lock !== null) return lock
   throw new FolderInUseError(folder, parseOwner((await readIfThere(join(folder, OWNER))) ?? ''))
 }
 
-function whyUnlocked(folder: string, { lacking, cause }: NoLocksError): string {
+function describeLockFailure(folder: string, { lacking, cause }: NoLocksError): string {
   return lacking === 'package'
     ? `The data folder cannot be locked on ${process.platform}-${process.arch} (${cause.message.split('\n')[0]}). Install the optional packages, or set CLICKHOUSE_URL and REDIS_URL.`
-    : `The data folder ${folder} cannot be locked (${codeOf(cause)}): set DATA_DIR to a folder on a file system that has locks.`
+    : `The data folder ${folder} cannot be locked (${getErrorCode(cause)}): set DATA_DIR to a folder on a file system that has locks.`
 }
 
 /** A pid of another container means nothing here, so its host is named. */
-function described(owner: Owner | undefined): string {
+function describeOwner(owner: Owner | undefined): string {
   if (!owner) return 'another process'
   const { pid, host } = owner
   return host === hostname() ? `process ${pid}` : `process ${pid} on ${host}`
@@ -133,11 +133,11 @@ async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8')
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
+    if (getErrorCode(error) === 'ENOENT') return undefined
     throw error
   }
 }
 
-function codeOf(error: unknown): string | undefined {
+function getErrorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined
 }

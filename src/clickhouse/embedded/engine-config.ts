@@ -14,7 +14,7 @@ export const USER = 'tallyhouse'
  * header of USER, and `default` has no more rights than the query of the child process needs. The header's value must not be
  * empty: an empty one in a rule would match a request without the header.
  */
-export function configuration(): string {
+export function buildConfiguration(): string {
   // As a library, ClickHouse merges with 2 threads. Half of the slots (2 per thread) stay reserved for small merges.
   const threads = Math.min(8, Math.max(2, availableParallelism()))
   return `<clickhouse>

@@ -48,7 +48,7 @@ export interface Secret {
   authorization: string
 }
 
-export function secretOf(password: string): Secret {
+export function createSecret(password: string): Secret {
   return { password, authorization: `Basic ${Buffer.from(`${USER}:${password}`).toString('base64')}` }
 }
 
@@ -62,8 +62,8 @@ export interface EngineProcess {
  * Waits until an engine that was just forked responds.
  * @throws StartError if it does not; then its process is gone
  */
-export async function untilUp(engine: EngineProcess, address: EngineAddress): Promise<void> {
-  const failed = await Promise.race([engine.ended, firstResponse(engine, address)])
+export async function waitUntilUp(engine: EngineProcess, address: EngineAddress): Promise<void> {
+  const failed = await Promise.race([engine.ended, waitForResponse(engine, address)])
   if (failed === undefined) return
   engine.process.kill('SIGKILL')
   await engine.ended
@@ -96,15 +96,15 @@ export function forkEngine({ path, configFile, port, secret }: EngineAddress): E
     child.once('close', (code, signal) => {
       done(
         loadFailure === undefined
-          ? exitReason(stderr.trim(), path, port, signal ?? `exit code ${code}`)
-          : notLoaded(loadFailure),
+          ? toExitError(stderr.trim(), path, port, signal ?? `exit code ${code}`)
+          : toLoadError(loadFailure),
       )
     })
   })
   return { process: child, ended }
 }
 
-function notLoaded(reason: string): StartError {
+function toLoadError(reason: string): StartError {
   return new StartError(
     'load',
     `The embedded ClickHouse cannot be loaded on ${process.platform}-${process.arch}: ${reason}. ` +
@@ -113,7 +113,7 @@ function notLoaded(reason: string): StartError {
 }
 
 /** The engine exits with the same code whatever happened, so the two cases that can be helped are told by its stderr. */
-function exitReason(stderr: string, path: string, port: number, exit: string): StartError {
+function toExitError(stderr: string, path: string, port: number, exit: string): StartError {
   if (stderr.includes('Another server instance in same directory')) {
     return new StartError('locked', `another ClickHouse owns the folder ${path}`)
   }
@@ -124,7 +124,7 @@ function exitReason(stderr: string, path: string, port: number, exit: string): S
 }
 
 /** The error for a folder that another engine owns and does not release. */
-export async function ownedByAnother(path: string): Promise<Error> {
+export async function toOwnedError(path: string): Promise<Error> {
   const status = await readFile(join(path, 'status'), 'utf8').catch(() => '')
   const pid = /^PID: (\d+)/m.exec(status)?.[1]
   return new Error(
@@ -137,7 +137,7 @@ export async function ownedByAnother(path: string): Promise<Error> {
  * Returns undefined once this very engine responds, and an error at the limit. Another engine that listens on the port
  * owns another folder, so the folder is compared.
  */
-async function firstResponse(
+async function waitForResponse(
   { process: child }: EngineProcess,
   { path, port, secret: { authorization } }: EngineAddress,
 ): Promise<StartError | undefined> {

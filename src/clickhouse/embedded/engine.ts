@@ -6,16 +6,16 @@ import { type Backoff, retry } from '../../lib/backoff.js'
 import { withPath } from '../../lib/failure-text.js'
 import { freePort } from '../../lib/free-port.js'
 import type { Log } from '../../lib/log.js'
-import { CONFIG_FILE, configuration, USER } from './engine-config.js'
+import { buildConfiguration, CONFIG_FILE, USER } from './engine-config.js'
 import {
+  createSecret,
   type EngineAddress,
   type EngineProcess,
   forkEngine,
   isAlive,
-  ownedByAnother,
   StartError,
-  secretOf,
-  untilUp,
+  toOwnedError,
+  waitUntilUp,
 } from './engine-process.js'
 
 /** How long close() waits for a clean stop before it kills, in ms; the child itself gives up after 1500. */
@@ -82,14 +82,14 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
     throw new Error(`ClickHouse cannot use ${path}, because it has a backslash. Set another DATA_DIR.`)
   const configFile = join(path, CONFIG_FILE)
   await mkdir(path, { recursive: true, mode: 0o700 })
-  await writeFile(configFile, configuration(), { mode: 0o600 }).catch(withPath(path))
+  await writeFile(configFile, buildConfiguration(), { mode: 0o600 }).catch(withPath(path))
   const address = {
     path,
     configFile,
     port: options.port ?? (await freePort()),
-    secret: secretOf(options.password ?? randomBytes(32).toString('base64url')),
+    secret: createSecret(options.password ?? randomBytes(32).toString('base64url')),
   }
-  const engine = await firstLaunch(address, options)
+  const engine = await launchFirst(address, options)
   return new SupervisedEngine(engine, address, options.log)
 }
 
@@ -97,7 +97,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
  * Unlike a restart, the first start fails where a retry cannot help.
  * @param address its port is replaced if another process has taken it
  */
-async function firstLaunch(
+async function launchFirst(
   address: EngineAddress,
   { port, ownerWait = 5000 }: EmbeddedClickHouseOptions,
 ): Promise<EngineProcess> {
@@ -105,13 +105,13 @@ async function firstLaunch(
   for (let attempts = 1; ; attempts++) {
     try {
       const engine = forkEngine(address)
-      await untilUp(engine, address)
+      await waitUntilUp(engine, address)
       return engine
     } catch (error) {
       const failure = error instanceof StartError ? error.failure : 'other'
       if (failure === 'port' && port === undefined && attempts < MAX_PORTS) address.port = await freePort()
       else if (failure === 'locked' && performance.now() < giveUpAt) await sleep(OWNER_PAUSE)
-      else if (failure === 'locked') throw await ownedByAnother(address.path)
+      else if (failure === 'locked') throw await toOwnedError(address.path)
       else throw error
     }
   }
@@ -198,7 +198,7 @@ class SupervisedEngine implements EmbeddedClickHouse {
   async #restart(): Promise<void> {
     // Set before it is up, so that a close in between stops it.
     this.#engine = forkEngine(this.#address)
-    await untilUp(this.#engine, this.#address)
+    await waitUntilUp(this.#engine, this.#address)
     this.#upSince = performance.now()
   }
 
