@@ -71,8 +71,8 @@ export interface ReadOptions {
   /** timeout in ms; for a streamed result, until its first byte; default 30 s */
   limitMs?: number | undefined
   /**
-   * called when the caller gets no answer, although ClickHouse may still work on it: after an abort, a time limit or a lost
-   * connection. The promise resolves when no server has the query any more
+   * called when the caller gets no answer, although ClickHouse may still work on it: after an abort, a time limit or a
+   * lost connection. The promise resolves when no server has the query any more
    */
   onLeft?: ((ended: Promise<void>) => void) | undefined
   /** ends a query on all servers that may work on it; default: on this one */
@@ -130,8 +130,8 @@ export class ClickHouse {
   }
 
   /**
-   * Prepares every replica, for example by creating its tables: first the one in use, then the others. Replicas that are down
-   * are prepared before they are used. A preparation replaces an earlier one with the same name.
+   * Prepares every replica, for example by creating its tables: first the one in use, then the others. Replicas that
+   * are down are prepared before they are used. A preparation replaces an earlier one with the same name.
    * @param run `model` is a replica that has been prepared already; null for the first
    * @throws the error of the replica in use, and errors of others that retrying does not solve
    */
@@ -179,8 +179,8 @@ export class ClickHouse {
   }
 
   /**
-   * The rows as objects; 64-bit integers are strings. Large parameters go in the body, or a long statement, but not both.
-   * An abort cancels the query.
+   * The rows as objects; 64-bit integers are strings. Large parameters go in the body, or a long statement, but not
+   * both. An abort cancels the query.
    * @throws StatementTooLargeError
    */
   async rows<Row>(
@@ -259,9 +259,9 @@ export class ClickHouse {
   }
 
   /**
-   * Resolves when the server no longer lists a query, nor what it asks of other servers for it. A query that nobody waits for
-   * is cancelled when its connection closes, or by this, but ClickHouse notices only between two blocks of rows. Resolves as
-   * well if the server cannot be asked. Never rejects.
+   * Resolves when the server no longer lists a query, nor what it asks of other servers for it. A query that nobody
+   * waits for is cancelled when its connection closes, or by this, but ClickHouse notices only between two blocks of
+   * rows. Resolves as well if the server cannot be asked. Never rejects.
    */
   async endQuery(queryId: string): Promise<void> {
     let failed = 0
@@ -288,11 +288,11 @@ export class ClickHouse {
   }
 
   /**
-   * The bytes of the result in the query's format. The server completes the result before it sends the first byte (what does
-   * not fit its memory waits on its disk), so an error in the middle is thrown here and never a short stream. With
-   * `wait_end_of_query: 0` the server sends rows at once, and such an error breaks the stream: it is complete if, and only
-   * if, it ends. `limitMs` limits the time until the first byte. Bytes that were not read yet are buffered in memory within
-   * limits; beyond them the stream is aborted if another query needs its connection.
+   * The bytes of the result in the query's format. The server completes the result before it sends the first byte (what
+   * does not fit its memory waits on its disk), so an error in the middle is thrown here and never a short stream. With
+   * `wait_end_of_query: 0` the server sends rows at once, and such an error breaks the stream: it is complete if, and
+   * only if, it ends. `limitMs` limits the time until the first byte. Bytes that were not read yet are buffered in
+   * memory within limits; beyond them the stream is aborted if another query needs its connection.
    */
   async bytes(
     query: string,
@@ -346,7 +346,9 @@ export class ClickHouse {
     return signal ? addAbortSignal(signal, stream) : stream
   }
 
-  /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted. */
+  /**
+   * Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted.
+   */
   async insert(query: string, values: Readable, settings: ClickHouseSettings, signal: AbortSignal): Promise<void> {
     const insert = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
       const { stream, response_headers } = await client.exec({
@@ -379,7 +381,9 @@ export class ClickHouse {
     await this.#replicas.close()
   }
 
-  /** A project's read has one thread unless nothing else is going on, so that one export alone is as fast as it can be. */
+  /**
+   * A project's read has one thread unless nothing else is going on, so that one export alone is as fast as it can be.
+   */
   #threads(): ClickHouseSettings {
     return this.#slots.held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
   }
@@ -401,8 +405,8 @@ export class ClickHouse {
   }
 
   /**
-   * Runs a statement. ClickHouse allows one INSERT with a quorum per table at a time and refuses another. That one is retried
-   * here, which is safe: it has stored nothing, or has a token.
+   * Runs a statement. ClickHouse allows one INSERT with a quorum per table at a time and refuses another. That one is
+   * retried here, which is safe: it has stored nothing, or has a token.
    */
   async #write(run: (connection: Connection) => Promise<unknown>): Promise<void> {
     for (let tries = 1; ; tries++) {
@@ -417,7 +421,9 @@ export class ClickHouse {
     }
   }
 
-  /** Runs a request on the server in use. If it fails and there are replicas, checks whether another one must take over. */
+  /**
+   * Runs a request on the server in use. If it fails and there are replicas, checks whether another one must take over.
+   */
   async #onOne<T>(run: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     if (!this.hasReplicas) return await run(this.#replicas.current)
     await this.#replicas.choosing

@@ -1,7 +1,9 @@
 import { ClickHouseError } from '@clickhouse/client'
 import { ApiError } from '../contract/errors.js'
 
-/** The error codes of ClickHouse (src/Common/ErrorCodes.cpp) that anything here depends on. No other file spells one. */
+/**
+ * The error codes of ClickHouse (src/Common/ErrorCodes.cpp) that anything here depends on. No other file spells one.
+ */
 const CODES = {
   CANNOT_PARSE_TEXT: 6,
   CANNOT_PARSE_ESCAPE_SEQUENCE: 25,
@@ -196,7 +198,9 @@ export class StoreError extends Error {
   override readonly name = 'StoreError'
   /** the error code, see `CODES` */
   readonly code: number
-  /** ClickHouse's own text, which may quote values: for dead letters and for operators at a terminal, never for the log */
+  /**
+   * ClickHouse's own text, which may quote values: for dead letters and for operators at a terminal, never for the log
+   */
   readonly words: string
 
   /** @param error not kept as `cause`, which would be logged */
@@ -306,8 +310,8 @@ export function isDataError(error: unknown): error is StoreError {
 }
 
 /**
- * Whether ClickHouse ran out of memory: for a query, a user or the whole server. Parts of the block may be stored, one for
- * each month that it has events of.
+ * Whether ClickHouse ran out of memory: for a query, a user or the whole server. Parts of the block may be stored, one
+ * for each month that it has events of.
  */
 export function isMemoryError(error: unknown): error is StoreError {
   return isStoreError(error, 'MEMORY_LIMIT_EXCEEDED')
@@ -333,8 +337,8 @@ export function isTooLarge(error: unknown): boolean {
 }
 
 /**
- * Whether retrying cannot help: ClickHouse refuses the login, or the error is neither about ClickHouse nor about a journal
- * that is unavailable or full.
+ * Whether retrying cannot help: ClickHouse refuses the login, or the error is neither about ClickHouse nor about a
+ * journal that is unavailable or full.
  */
 export function isFatal(error: unknown): boolean {
   if (error instanceof StoreError) return LOGIN_ERRORS.has(error.code)

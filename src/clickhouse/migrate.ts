@@ -31,11 +31,12 @@ export interface Migration {
 type Spelling = (statement: string) => string
 
 /**
- * Makes the tables of a new store, and applies the numbered files of `schema/` that a store does not have yet, in order.
- * All statements can be repeated, so services may start at the same time, and the next start completes one that was killed.
- * With replicas, one gets the tables from the files and the others from that one.
+ * Makes the tables of a new store, and applies the numbered files of `schema/` that a store does not have yet, in
+ * order. All statements can be repeated, so services may start at the same time, and the next start completes one that
+ * was killed. With replicas, one gets the tables from the files and the others from that one.
  * @throws OtherVersionError if the store was made from another baseline
- * @throws SchemaError if the store has a newer schema, or one from files that were changed since, or cannot be replicated
+ * @throws SchemaError if the store has a newer schema, or one from files that were changed since, or cannot be
+ *   replicated
  */
 export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): Promise<void> {
   const migrations = await readMigrations(folder)
@@ -56,9 +57,9 @@ async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: 
 }
 
 /**
- * Makes a server the replica of another that is up to date. Its tables must be created with the current definitions of the
- * other's: the Keeper knows their columns, and refuses a table as it is in the baseline. Changes of contents and columns in
- * numbered files come from the Keeper; changes of settings do not.
+ * Makes a server the replica of another that is up to date. Its tables must be created with the current definitions of
+ * the other's: the Keeper knows their columns, and refuses a table as it is in the baseline. Changes of contents and
+ * columns in numbered files come from the Keeper; changes of settings do not.
  */
 export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migrations: Migration[]): Promise<void> {
   const left = await findMissing(clickhouse, migrations)
@@ -130,8 +131,10 @@ async function readEventsEngine(clickhouse: ClickHouse): Promise<{ engine: strin
 }
 
 /**
- * Whether the tables of a server are or must be replicated. A store whose replicas were reduced to one keeps its tables.
- * @throws SchemaError if they are not replicated although there are several servers, or if a server lacks the replica macros
+ * Whether the tables of a server are or must be replicated. A store whose replicas were reduced to one keeps its
+ * tables.
+ * @throws SchemaError if they are not replicated although there are several servers, or if a server lacks the replica
+ *   macros
  */
 async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): Promise<boolean> {
   const [events] = await readEventsEngine(clickhouse)
@@ -167,7 +170,10 @@ async function checkVersion(clickhouse: ClickHouse): Promise<void> {
   }
 }
 
-/** The migrations of a folder, in their order: the baseline, which is all files without a number, and the numbered files. */
+/**
+ * The migrations of a folder, in their order: the baseline, which is all files without a number, and the numbered
+ * files.
+ */
 export async function readMigrations(folder = SCHEMA_FOLDER): Promise<Migration[]> {
   const names = (await readdir(folder)).filter((name) => /^\w+\.sql$/.test(name)).sort()
   const files = await Promise.all(

@@ -14,15 +14,17 @@ export interface StreamOptions {
   password: string
   /** maximum number of connections; further queries wait for one */
   connections: number
-  /** how long an idle connection is kept; less than the server's limit, so that no request meets a closing connection */
+  /**
+   * how long an idle connection is kept; less than the server's limit, so that no request meets a closing connection
+   */
   idleMs: number
   /** how long the server may send nothing while a query is running and everything it sent was read */
   silentMs: number
 }
 
 /**
- * Streams query results without @clickhouse/client, which takes 2 ms more for each, a fifth of the time of a page of 10 000
- * events, because it waits for a timer first and sends the query as a stream.
+ * Streams query results without @clickhouse/client, which takes 2 ms more for each, a fifth of the time of a page of 10
+ * 000 events, because it waits for a timer first and sends the query as a stream.
  */
 export class QueryStreams {
   readonly #silentMs: number
@@ -44,7 +46,8 @@ export class QueryStreams {
   }
 
   /**
-   * Resolves with the response once its headers have arrived and it is not an error. An abort before that cancels the query.
+   * Resolves with the response once its headers have arrived and it is not an error. An abort before that cancels the
+   * query.
    * @param parameters go in the URL, which some proxies want below 8 KiB
    * @throws ClickHouseError, or Node's error for a connection that was refused, reset or silent
    */

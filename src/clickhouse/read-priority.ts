@@ -1,10 +1,10 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 
 /**
- * Nice values of the threads of a query. Accepting events has priority: at 15 a thread has a scheduling weight of 36, at 19
- * of 15, and what accepts events on 2 cores about 3 × 1024. A thread costs more than its weight, because a thread that wakes
- * waits for its time slice: at 15, two questions with two threads each took 15 % of the events a second, one with one
- * thread 7 %.
+ * Nice values of the threads of a query. Accepting events has priority: at 15 a thread has a scheduling weight of 36,
+ * at 19 of 15, and what accepts events on 2 cores about 3 × 1024. A thread costs more than its weight, because a thread
+ * that wakes waits for its time slice: at 15, two questions with two threads each took 15 % of the events a second, one
+ * with one thread 7 %.
  */
 const NICE = { light: 15, heavy: 19 }
 /** A project whose queries have kept the store busy for longer than this, ms, yields to the others. */
@@ -29,8 +29,8 @@ interface Use {
 
 /**
  * Holds queries of projects back, behind what stores events and, where a project has used the store a lot in the last
- * seconds, behind the queries of the others: a project that reads without end would otherwise get as much of the store as
- * it has queries.
+ * seconds, behind the queries of the others: a project that reads without end would otherwise get as much of the store
+ * as it has queries.
  */
 export class ReadPriority {
   readonly #clickhouse: Server
@@ -54,7 +54,10 @@ export class ReadPriority {
     }
   }
 
-  /** Settings for a query that begins now; none where the server cannot set priorities. @throws if it does not respond */
+  /**
+   * Settings for a query that begins now; none where the server cannot set priorities.
+   * @throws if it does not respond
+   */
   async settings(project: string): Promise<ClickHouseSettings> {
     this.#isKnown ??= this.#find().catch((error: unknown) => {
       this.#isKnown = undefined

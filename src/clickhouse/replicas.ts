@@ -5,8 +5,8 @@ import { assertIsFromClickHouse, isFatal, isStoreError, StoreUnreachableError } 
 
 /**
  * Settings of a shard with replicas. An INSERT succeeds when most replicas have it, because the journal then drops the
- * block. Such INSERTs into a table have one order, so that any replica knows which blocks a read must see, and no read sees
- * data that could still be lost.
+ * block. Such INSERTs into a table have one order, so that any replica knows which blocks a read must see, and no read
+ * sees data that could still be lost.
  */
 const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
   // Not 'auto': while the Keeper knows of only one replica, such an INSERT waits until its timeout (26.8).
@@ -21,8 +21,8 @@ const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
   update_sequential_consistency: 1,
 })
 /**
- * A replica that lacks a block which others have, or has lost its Keeper, refuses the read. Of another shard's replicas, the
- * server uses the first that responds, as we do.
+ * A replica that lacks a block which others have, or has lost its Keeper, refuses the read. Of another shard's
+ * replicas, the server uses the first that responds, as we do.
  */
 export const READ_SETTINGS: ClickHouseSettings = { select_sequential_consistency: '1', load_balancing: 'in_order' }
 
@@ -32,7 +32,10 @@ const PROBE_LIMIT_MS = 2_000
 const SYNC_LIMIT_MS = 10_000
 /** How long an edit waits for all replicas before a majority is enough, ms. */
 const ALL_LIMIT_MS = 1_000
-/** Interval at which the server in use is probed, ms. Without probes, one that drops every packet is noticed by a timeout. */
+/**
+ * Interval at which the server in use is probed, ms. Without probes, one that drops every packet is noticed by a
+ * timeout.
+ */
 const BEAT_MS = 3_000
 /** Servers that were down when the tables were created are retried every so many beats. */
 const LATE_BEATS = 10
@@ -48,9 +51,9 @@ export interface ReplicasOptions {
 }
 
 /**
- * The servers of a shard, one of which is in use: the first in the list that responds. If it fails, the next writable one
- * fetches what it lacks and takes over, and everything in flight on the former one is aborted. The new one stays in use
- * until it fails or the process ends, even if the former one comes back.
+ * The servers of a shard, one of which is in use: the first in the list that responds. If it fails, the next writable
+ * one fetches what it lacks and takes over, and everything in flight on the former one is aborted. The new one stays in
+ * use until it fails or the process ends, even if the former one comes back.
  *
  * Two processes may use different replicas. The settings above make that harmless.
  */
@@ -139,8 +142,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when a majority of the replicas has an edit that the server in use has executed, and within a second all that
-   * respond. Needed because ClickHouse has a quorum for INSERTs, but not for edits.
+   * Resolves when a majority of the replicas has an edit that the server in use has executed, and within a second all
+   * that respond. Needed because ClickHouse has a quorum for INSERTs, but not for edits.
    * @throws StoreUnreachableError if too few have it in time; the edit may then be lost
    */
   async confirm(table: string): Promise<void> {

@@ -15,8 +15,8 @@ const SHARED = [
 const MODIFY_SETTING = /^\s*ALTER TABLE \w+ MODIFY SETTING\b/i
 
 /**
- * How long tokens are kept, s, so that a writer that was suspended for an hour still repeats nothing. A token is dropped when
- * it is older than this, or when the table's window is full.
+ * How long tokens are kept, s, so that a writer that was suspended for an hour still repeats nothing. A token is
+ * dropped when it is older than this, or when the table's window is full.
  */
 const TOKENS_KEPT_S = 2 * 60 * 60
 
@@ -26,8 +26,8 @@ export class UnreplicableError extends Error {
 }
 
 /**
- * Rewrites a statement for replicated tables. A table's path in the Keeper consists of the server's macro `{shard}`, the
- * database and the table; the macro `{replica}` names the server.
+ * Rewrites a statement for replicated tables. A table's path in the Keeper consists of the server's macro `{shard}`,
+ * the database and the table; the macro `{replica}` names the server.
  * @throws UnreplicableError for a kind of statement that is not known to be safe with replicas
  */
 export function replicated(statement: string, database: string): string {
@@ -58,9 +58,9 @@ function settings(statement: string): string {
 }
 
 /**
- * Adds settings for durability. A replica counts for the quorum once it has fetched a block, so that must be on its disk.
- * Tables without a deduplication window must not get the default one: an INSERT that is dropped as a repetition would not
- * reach the table's views.
+ * Adds settings for durability. A replica counts for the quorum once it has fetched a block, so that must be on its
+ * disk. Tables without a deduplication window must not get the default one: an INSERT that is dropped as a repetition
+ * would not reach the table's views.
  */
 function withDurability(statement: string, table: string): string {
   if (!/\bSETTINGS\b/.test(statement)) throw new UnreplicableError(`${table} has no settings for its durability.`)

@@ -76,7 +76,10 @@ async function note(clickhouse: ClickHouse, store: string, number: number): Prom
   })
 }
 
-/** @throws ShardsError if a shard without an identity has data: it was another store, or CLICKHOUSE_URL has the wrong order */
+/**
+ * @throws ShardsError if a shard without an identity has data: it was another store, or CLICKHOUSE_URL has the wrong
+ *   order
+ */
 async function refuseForeign(clickhouse: ClickHouse, number: number, name: string): Promise<void> {
   const [found] = await clickhouse.rows(
     'SELECT 1 FROM events LIMIT 1 UNION ALL SELECT 1 FROM profiles LIMIT 1 UNION ALL SELECT 1 FROM journals LIMIT 1',

@@ -3,18 +3,18 @@ import { type KnownPart, type LostPart, noteLostParts, readKnownParts, readLostP
 import { findLaggingTables, hasBlockRows, listDetachedParts, listParts, type PartList } from '../store/parts.js'
 import { findLost } from './find-lost.js'
 
-/** What there is on a shard, and what is lost. */
+/** The parts of a shard, and its losses. */
 export interface LookResult {
   list: PartList
   known: KnownPart[]
   lagging: ReadonlySet<string>
-  /** what is lost and not settled */
+  /** losses that are not settled */
   lost: LostPart[]
 }
 
-/** Looks for lost parts, and notes those that are new. */
+/** Looks for lost parts, and records new losses. */
 export async function lookForLost(clickhouse: ClickHouse): Promise<LookResult> {
-  // The notes first: of what is noted meanwhile, the list has the parts.
+  // Read the records first, so that the list has every part recorded in the meantime.
   const { known, notedAt } = await readKnownParts(clickhouse)
   const noted = await readLostParts(clickhouse)
   const lagging = await findLaggingTables(clickhouse)
@@ -26,7 +26,7 @@ export async function lookForLost(clickhouse: ClickHouse): Promise<LookResult> {
     detached: await listDetachedParts(clickhouse),
     noted,
     lagging,
-    // The server tells its start to the second.
+    // The server's start is only known to the second.
     isRestarted: notedAt < list.startedAt + 1000,
     hasBlockRows: (part, blocks) => hasBlockRows(clickhouse, part, blocks),
   })

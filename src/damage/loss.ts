@@ -1,15 +1,15 @@
 import type { LostPart } from '../store/part-notes.js'
 import { isPatch } from '../store/parts.js'
 
-/** Rows that the store has lost, or cannot read. */
+/** Rows that the store has lost or cannot read. */
 export interface Loss extends Omit<LostPart, 'state' | 'isSettled'> {
   /** number of the shard */
   shard: number
-  /** `unreadable`: it is in use, and a read failed */
+  /** `unreadable`: the part is active, but reading it failed */
   state: LostPart['state'] | 'unreadable'
 }
 
-/** Projects that a sentence names. */
+/** Maximum number of projects in a sentence. */
 const MAX_NAMED = 5
 const NOUNS: Record<string, string> = {
   dead_letters: 'dead letters',
@@ -23,7 +23,7 @@ export const WHAT_TO_DO =
   'Reads continue without it. Restore the part from a backup or a replica, as "Lost and damaged data" in ' +
   'docs/operations.md says; `tallyhouse verify` shows everything that is lost.'
 
-/** A loss as a sentence, with what it held. */
+/** Describes a loss and its contents in one sentence. */
 export function describeLoss({ table, partition, part, state, reason, rows, projects }: Loss): string {
   const what = isPatch({ partition }) ? 'edits and deletions of events' : (NOUNS[table] ?? table)
   const month = table === 'events' && partition !== '' ? ` of ${formatMonth(partition)}` : ''
@@ -45,7 +45,7 @@ function formatProjects(projects: Record<string, number>): string {
   return ` of ${all.length === 1 ? 'the project' : 'the projects'} ${[...named, ...more].join(', ')}`
 }
 
-/** The month of a partition such as 202611, also of one of its patches. */
+/** Formats the month of a partition such as 202611, or of a partition of patches. */
 export function formatMonth(partition: string): string {
   const id = partition.split('-').at(-1) ?? partition
   return /^\d{6}$/.test(id) ? `${id.slice(0, 4)}-${id.slice(4)}` : id

@@ -4,9 +4,9 @@ import { countByProject, type Part, type PartList } from '../store/parts.js'
 import { PartMap, sumByProject, sumRows, toPartKey } from './part-map.js'
 
 /**
- * Notes the parts that there are, of each partition that has changed.
- * @param lagging tables whose list is not complete on this replica, of which nothing is noted
- * @returns all that are noted now
+ * Records the parts of each partition that has changed.
+ * @param lagging tables that this replica has not fully fetched, which are left out
+ * @returns all recorded parts
  */
 export async function noteParts(
   clickhouse: ClickHouse,
@@ -32,7 +32,7 @@ export async function noteParts(
   return all
 }
 
-/** The rows by project of a merged part are the sums of the parts that it was made of, where all those were known. */
+/** Adds up the rows by project of a merged part from its sources if all of them were known; otherwise counts them. */
 async function countProjects(
   clickhouse: ClickHouse,
   fresh: readonly Part[],
@@ -45,7 +45,7 @@ async function countProjects(
     if (part.rows > 0 && sumRows(sources) === part.rows) added.push(toKnownPart(part, sumByProject(sources)))
     else rest.push(part)
   }
-  // A part that cannot be read is noted nevertheless.
+  // Record a part even if it cannot be read.
   const counts = await countByProject(clickhouse, rest).catch(() => null)
   return [...added, ...rest.map((part) => toKnownPart(part, counts?.get(part) ?? {}))]
 }

@@ -1,11 +1,11 @@
 import type { Blocks, Part } from '../store/parts.js'
 
-/** Names a partition of a table. */
+/** Identifies a partition of a table. */
 function toPartitionKey({ table, partition }: Pick<Blocks, 'table' | 'partition'>): string {
   return `${table}/${partition}`
 }
 
-/** Names a part. */
+/** Identifies a part. */
 export function toPartKey(part: Part): string {
   return `${toPartitionKey(part)}/${part.name}`
 }
@@ -13,7 +13,7 @@ export function toPartKey(part: Part): string {
 /** The parts of a partition, ordered by their first blocks. A partition may have thousands. */
 class Sorted<P extends Part> {
   readonly parts: P[] = []
-  /** for each part, the greatest last block of it and those before it; empty before they are sorted */
+  /** for each part, the greatest last block up to it; empty until sorted */
   #lasts: number[] = []
 
   sort(): void {
@@ -25,7 +25,7 @@ class Sorted<P extends Part> {
     })
   }
 
-  /** The parts that have all these blocks, the ones that begin last first. */
+  /** The parts that cover all these blocks, latest first block first. */
   *around({ first, last }: Blocks): Generator<P> {
     for (let at = this.#countBefore(first + 1) - 1; at >= 0 && (this.#lasts[at] ?? 0) >= last; at--) {
       const part = this.parts[at]
@@ -41,7 +41,7 @@ class Sorted<P extends Part> {
     }
   }
 
-  /** How many parts begin before this block. */
+  /** The number of parts that begin before this block. */
   #countBefore(block: number): number {
     let [low, high] = [0, this.parts.length]
     while (low < high) {
@@ -53,7 +53,7 @@ class Sorted<P extends Part> {
   }
 }
 
-/** Parts by their partitions. */
+/** Parts by partition. */
 export class PartMap<P extends Part> {
   readonly #byPartition = new Map<string, Sorted<P>>()
 
@@ -67,12 +67,12 @@ export class PartMap<P extends Part> {
     for (const own of this.#byPartition.values()) own.sort()
   }
 
-  /** The names of the partitions that have any. */
+  /** The keys of all partitions with parts. */
   get partitions(): string[] {
     return [...this.#byPartition.keys()]
   }
 
-  /** @param partition its name */
+  /** @param partition one of `partitions` */
   at(partition: string): readonly P[] {
     return this.#byPartition.get(partition)?.parts ?? []
   }
@@ -81,17 +81,17 @@ export class PartMap<P extends Part> {
     return this.at(toPartitionKey(blocks))
   }
 
-  /** A part that has all these blocks. */
+  /** A part that covers all these blocks. */
   around(blocks: Blocks): P | undefined {
     return this.allAround(blocks)[0]
   }
 
-  /** All parts that have all these blocks: of those in use, one at most. */
+  /** All parts that cover all these blocks; at most one of them is active. */
   allAround(blocks: Blocks): P[] {
     return [...(this.#byPartition.get(toPartitionKey(blocks))?.around(blocks) ?? [])]
   }
 
-  /** The parts that have only such blocks. */
+  /** The parts that have no other blocks. */
   within(blocks: Blocks): P[] {
     return [...(this.#byPartition.get(toPartitionKey(blocks))?.within(blocks) ?? [])]
   }
@@ -101,7 +101,7 @@ export function sumRows(parts: readonly Part[]): number {
   return parts.reduce((sum, { rows }) => sum + rows, 0)
 }
 
-/** The rows by project of several parts, most first. */
+/** Sums the rows of parts by project, largest first. */
 export function sumByProject(parts: readonly { projects: Record<string, number> }[]): Record<string, number> {
   const sums = new Map<string, number>()
   for (const { projects } of parts) {

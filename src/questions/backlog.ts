@@ -3,7 +3,9 @@ import type { Log } from '../lib/log.js'
 
 /** Pieces of work that may wait; further ones are dropped, and the next request starts them again. */
 const MAX_WAITING = 100
-/** How long no work must have been added before it runs, ms: a page requests several lists at once, and they come first. */
+/**
+ * How long no work must have been added before it runs, ms: a page requests several lists at once, and they come first.
+ */
 const CALM_MS = 250
 
 /** Runs work in the background, one piece after another, once no more has been added for CALM_MS. */

@@ -44,7 +44,10 @@ const PREPARED = 20
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 30_000 }
 const MAX_FAILURES = 30
 
-/** Lists what questions can be about: all names of events with exact counts, and properties and values of the newest events. */
+/**
+ * Lists what questions can be about: all names of events with exact counts, and properties and values of the newest
+ * events.
+ */
 export class Catalog {
   readonly #options: CatalogOptions
   readonly #backlog: Backlog
@@ -76,7 +79,8 @@ export class Catalog {
   }
 
   /**
-   * Makes the first lists of the largest projects in advance. Never rejects: a list that fails is made when it is requested.
+   * Makes the first lists of the largest projects in advance. Never rejects: a list that fails is made when it is
+   * requested.
    * @param closing ends the wait for ClickHouse
    */
   async prepare(closing: AbortSignal): Promise<void> {
@@ -106,14 +110,20 @@ export class Catalog {
     return { events: events.slice(0, MAX_NAMES), pending: point.pending }
   }
 
-  /** The properties of a project's newest events, or of those with a name; the most frequent first. @throws as `events` */
+  /**
+   * The properties of a project's newest events, or of those with a name; the most frequent first.
+   * @throws as `events`
+   */
   async properties(looked: SampledEvents): Promise<PropertyNames> {
     const { rows, pending } = await this.#properties.take(looked, '', queryPropertyNames)
     const sampled = countSampled(rows)
     return { properties: toProperties(rows, sampled), sampled, pending }
   }
 
-  /** The values of a field in a project's newest events, or in those with a name; the most frequent first. @throws as `events` */
+  /**
+   * The values of a field in a project's newest events, or in those with a name; the most frequent first.
+   * @throws as `events`
+   */
   async values(projectId: string, { field, event, search = '', limit }: ValuesRequest): Promise<FieldValues> {
     const { rows, pending } = await this.#values.take({ projectId, event }, JSON.stringify(field), (asked, range) =>
       queryFieldValues(asked, range, field),

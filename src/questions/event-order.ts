@@ -1,7 +1,7 @@
 /**
- * SQL for the events of a user, ordered by `timestamp` and then `id`, each with a number (UInt64) attached. The three are
- * packed into one integer, because ClickHouse collects and sorts integers in half the time that tuples take. Times are not
- * negative, so their bits have the same order; adding 0 turns -0 into 0.
+ * SQL for the events of a user, ordered by `timestamp` and then `id`, each with a number (UInt64) attached. The three
+ * are packed into one integer, because ClickHouse collects and sorts integers in half the time that tuples take. Times
+ * are not negative, so their bits have the same order; adding 0 turns -0 into 0.
  */
 export function packEvent(number: string): string {
   return `bitOr(bitOr(
@@ -19,8 +19,8 @@ export function extractNumbers(events: string): string {
 }
 
 /**
- * The elements of an array at the positions in another array. `arrayMap` with the array in its lambda would copy all of it
- * for each position.
+ * The elements of an array at the positions in another array. `arrayMap` with the array in its lambda would copy all of
+ * it for each position.
  */
 export function pickElements(array: string, positions: string): string {
   return `arrayReduceInRanges('any', arrayMap(position -> (position, 1), ${positions}), ${array})`

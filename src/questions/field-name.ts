@@ -10,7 +10,10 @@ export function splitField(field: FieldName): string[] {
   return typeof field === 'string' ? field.split('.') : field
 }
 
-/** Parses a field from a query parameter: written as in questions, or as a JSON array. @throws ApiError `invalid_request` */
+/**
+ * Parses a field from a query parameter: written as in questions, or as a JSON array.
+ * @throws ApiError `invalid_request`
+ */
 export function parseFieldText(text: string): FieldName {
   const field = text.startsWith('[') ? parseJson(text) : text
   const faults = new Faults()

@@ -22,9 +22,9 @@ export interface Course {
  * A row per user with an entry: its furthest entry, the earliest of several. Columns: `user`; `since`, the ms from the
  * entry to each step that it reached, so the first is 0; `breakdown`, that of the event of entry.
  *
- * The events of a user are arrays, and an event is identified by its position. For each step, one pass finds where each of
- * the user's entries reaches it. The time is proportional to events × steps even if windows overlap: 0.2 s for 20 steps and
- * 100 000 events of one user (0.8 s in any order), where `arrayFold` with a state took 3.2 s for three steps.
+ * The events of a user are arrays, and an event is identified by its position. For each step, one pass finds where each
+ * of the user's entries reaches it. The time is proportional to events × steps even if windows overlap: 0.2 s for 20
+ * steps and 100 000 events of one user (0.8 s in any order), where `arrayFold` with a state took 3.2 s for three steps.
  */
 export function selectFurthestEntries(course: Course): string {
   const { order, steps, window, hasBreakdown } = course

@@ -1,15 +1,15 @@
 /**
- * SQL for values in JSON texts. A *token* is the text of a value as ClickHouse writes it (JSONExtractRaw). Equal values have
- * equal tokens: `1`, `1.0` and `1e0` are `1`, and a string has one spelling. The empty token is an unset value; null counts
- * as unset, too.
+ * SQL for values in JSON texts. A *token* is the text of a value as ClickHouse writes it (JSONExtractRaw). Equal values
+ * have equal tokens: `1`, `1.0` and `1e0` are `1`, and a string has one spelling. The empty token is an unset value;
+ * null counts as unset, too.
  */
 
 /**
  * ClickHouse's parser (simdjson) refuses a whole text for half a surrogate pair, an integer beyond 64 bits or a number
- * beyond doubles, and events may hold all of these. Its other parser (`allow_simdjson=0`) also refuses the first and the
- * last, and reads numbers less precisely. So such texts are repaired, with marks for what has no other spelling: LONE and
- * four digits for half a pair, and a string of INFINITE and the number. The marks are the last private-use characters of
- * plane 16.
+ * beyond doubles, and events may hold all of these. Its other parser (`allow_simdjson=0`) also refuses the first and
+ * the last, and reads numbers less precisely. So such texts are repaired, with marks for what has no other spelling:
+ * LONE and four digits for half a pair, and a string of INFINITE and the number. The marks are the last private-use
+ * characters of plane 16.
  */
 const PAIR = '\u{10fffb}'
 const LONE = '\u{10fffc}'
@@ -45,7 +45,9 @@ export function repairText(text: string): string {
   return `arrayStringConcat(arrayMap(part -> ${repairedPart}, extractAll(${text}, '${PARTS}')))`
 }
 
-/** Turns a token of a repaired text into an ordinary one: half a pair as an escape, a number beyond doubles as `1e400`. */
+/**
+ * Turns a token of a repaired text into an ordinary one: half a pair as an escape, a number beyond doubles as `1e400`.
+ */
 export function unmarkToken(token: string): string {
   const escaped = splitAtLone(token, (rest) => String.raw`concat('\\u', ${rest})`)
   return String.raw`replaceRegexpAll(${escaped}, '"${INFINITE}(-?1e400)"', '\\1')`
@@ -101,7 +103,10 @@ export function isArray(token: string): string {
   return `startsWith(${token}, '[')`
 }
 
-/** The tokens of an array's elements. @param mayBeRepaired whether the token may be from a repaired text, and itself be refused */
+/**
+ * The tokens of an array's elements.
+ * @param mayBeRepaired whether the token may be from a repaired text, and itself be refused
+ */
 export function extractMembers(token: string, mayBeRepaired: boolean): string {
   const members = `JSONExtractArrayRaw(${token})`
   if (!mayBeRepaired) return members

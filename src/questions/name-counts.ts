@@ -20,7 +20,9 @@ import type { Questions } from './run.js'
 /** In projects with more events than this, a list may be somewhat old; in smaller ones it is made for each call. */
 export const LARGE = 100_000
 export const LARGE_LIST_MS = 15_000
-/** Interval at which everything is counted again, ms, so that events with old ids, such as replayed ones, are included. */
+/**
+ * Interval at which everything is counted again, ms, so that events with old ids, such as replayed ones, are included.
+ */
 export const RECOUNT_MS = 10 * 60_000
 /** Maximum size of all counts, in characters. */
 export const ROOM = 32 * 1024 * 1024
@@ -56,8 +58,8 @@ export interface NameCountsOptions {
 }
 
 /**
- * Counts the events of projects by name: all of them once, and then only new ones. After a deletion, the months that have
- * changed are counted again, and calls wait for that: nothing deleted is in a later response.
+ * Counts the events of projects by name: all of them once, and then only new ones. After a deletion, the months that
+ * have changed are counted again, and calls wait for that: nothing deleted is in a later response.
  */
 export class NameCounts {
   readonly #options: NameCountsOptions

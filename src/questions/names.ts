@@ -35,7 +35,9 @@ export interface EventRow {
   last: number
 }
 
-/** EventRows: how many events of each name there are, and the times of the first and the last; the most frequent first. */
+/**
+ * EventRows: how many events of each name there are, and the times of the first and the last; the most frequent first.
+ */
 export function queryEventNames(asked: QueryContext, range: IdRange): Query {
   const statement = new Statement(asked)
   const sql = `SELECT event, count() AS count, min(timestamp) AS first, max(timestamp) AS last
@@ -167,7 +169,10 @@ function findMonthStart(month: string, later = 0): number {
   return Date.UTC(Number(month.slice(0, 4)), Number(month.slice(4)) - 1 + later)
 }
 
-/** Counts of one type of a property's values; `none` stands for all events. `examples` are `[count, token]`, most frequent first. */
+/**
+ * Counts of one type of a property's values; `none` stands for all events. `examples` are `[count, token]`, most
+ * frequent first.
+ */
 export interface PropertyRow {
   name: string
   type: PropertyType | 'none'

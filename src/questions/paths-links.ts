@@ -4,8 +4,8 @@ import type { Statement } from './statement.js'
 /** The definition of paths from some events, or to them. */
 export interface PathQuery {
   /**
-   * operand of FROM: all events, with the columns user, timestamp, id, mask, whose lowest bit says that a path begins there,
-   * and code, the position of the event's name in `names`
+   * operand of FROM: all events, with the columns user, timestamp, id, mask, whose lowest bit says that a path begins
+   * there, and code, the position of the event's name in `names`
    */
   events: string
   /** SQL: the sorted names of all events */
@@ -73,7 +73,8 @@ function selectEachLink(query: PathQuery): string {
 
 /**
  * How many users reached each node, and took each link to a next one, the most first. Columns: `step`, `event`,
- * `next_event`, which is null in the row of a node, and `users`. Events beyond the first `limit` of a step become `OTHER`.
+ * `next_event`, which is null in the row of a node, and `users`. Events beyond the first `limit` of a step become
+ * `OTHER`.
  */
 export function selectCountedLinks(query: PathQuery): string {
   // Users are numbered, so that sets of users are bitmaps, which can be merged for a node and for the rest.

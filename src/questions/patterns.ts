@@ -10,17 +10,22 @@ export interface Pattern {
   pattern: string
 }
 
-/** `.` does not match line breaks, as it would in ClickHouse, which also takes a lone backslash for a plain text without it. */
+/**
+ * `.` does not match line breaks, as it would in ClickHouse, which also takes a lone backslash for a plain text without
+ * it.
+ */
 const FLAGS = '(?-s)'
 
 /**
- * Maximum size of all patterns of a question, with their repetitions written out. ClickHouse cannot end a query while it
- * tests one text, and RE2 takes up to 5 ns for each character of it and each instruction of a pattern with many repetitions.
- * It compiles none that is larger than eight times this.
+ * Maximum size of all patterns of a question, with their repetitions written out. ClickHouse cannot end a query while
+ * it tests one text, and RE2 takes up to 5 ns for each character of it and each instruction of a pattern with many
+ * repetitions. It compiles none that is larger than eight times this.
  */
 const MAX_SIZE = 50_000
 
-/** What ClickHouse tests between two looks at whether a query must end: instructions times bytes, for a second or a few. */
+/**
+ * What ClickHouse tests between two looks at whether a query must end: instructions times bytes, for a second or a few.
+ */
 const BLOCK_WORK = 2 ** 30
 const MAX_BLOCK_BYTES = 2 ** 20
 const MIN_BLOCK_BYTES = 16 * 1024
@@ -36,8 +41,8 @@ export function findPatterns(question: Question): Pattern[] {
 }
 
 /**
- * As few regular expressions as possible, one of which matches if one of `patterns` does. ClickHouse compiles a constant
- * once, and RE2 tests all its alternatives in one pass over the text.
+ * As few regular expressions as possible, one of which matches if one of `patterns` does. ClickHouse compiles a
+ * constant once, and RE2 tests all its alternatives in one pass over the text.
  */
 export function joinPatterns(patterns: readonly string[]): string[] {
   if (patterns.length <= 1) return patterns.map((pattern) => FLAGS + pattern)

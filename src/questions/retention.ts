@@ -52,13 +52,14 @@ export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
 }
 
 /**
- * SQL for a row per user and cohort: `user`, `cohort` (its number), `returned` (the intervals in which the user came back,
- * or counts as having come back). Events are ordered by time, then by id.
+ * SQL for a row per user and cohort: `user`, `cohort` (its number), `returned` (the intervals in which the user came
+ * back, or counts as having come back). Events are ordered by time, then by id.
  */
 function selectMembers(statement: Statement, question: RetentionQuestion): string {
   const { mode, count, cohort, intervals } = question
   const isCalendar = mode === 'calendar'
-  // Only a user's first start matters, and of the returns in a unit the last one; all if each user has units of its own.
+  // Only a user's first start matters, and of the returns in a unit the last one; all if each user has units of its
+  // own.
   const perUnit = `SELECT user, unit, countIf(is_start) > 0 AS has_start, minIf(at, is_start) AS start,
         countIf(is_return) > 0 AS has_return, ${isCalendar ? 'maxIf(at, is_return)' : 'groupArrayIf(at, is_return)'} AS unit_returns
       FROM (${selectEvents(statement, question)}) GROUP BY user, unit`

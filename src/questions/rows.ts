@@ -6,8 +6,9 @@ import type { QueryContext, Statement } from './statement.js'
 import { joinUsers, userSql } from './users-join.js'
 
 /**
- * Maximum number of different properties of events and users in one statement. The time that ClickHouse takes to analyse a
- * statement grows faster than their number, to minutes for a hundred, and neither a time limit nor a disconnect ends it.
+ * Maximum number of different properties of events and users in one statement. The time that ClickHouse takes to
+ * analyse a statement grows faster than their number, to minutes for a hundred, and neither a time limit nor a
+ * disconnect ends it.
  */
 const MAX_PATHS = 32
 
@@ -21,8 +22,8 @@ export type FieldSql =
   | { type: 'json'; sql: string }
 
 /**
- * The rows of a project's events with the columns that a question needs. Every property that it uses becomes a column of the
- * innermost SELECT, so that its text is extracted once however often it is used.
+ * The rows of a project's events with the columns that a question needs. Every property that it uses becomes a column
+ * of the innermost SELECT, so that its text is extracted once however often it is used.
  */
 export class EventRows {
   readonly statement: Statement
@@ -132,9 +133,9 @@ class Paths {
   }
 
   /**
-   * Columns of the tokens, also for texts that the parser refuses, in which it finds nothing. The repaired text is a column of
-   * its own, because ClickHouse computes for every row what more than one expression needs. Without repair, every token
-   * depends on the check that fails for a refused text, so that such a row is never evaluated.
+   * Columns of the tokens, also for texts that the parser refuses, in which it finds nothing. The repaired text is a
+   * column of its own, because ClickHouse computes for every row what more than one expression needs. Without repair,
+   * every token depends on the check that fails for a refused text, so that such a row is never evaluated.
    */
   tokens(statement: Statement, json: string): string[] {
     const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')

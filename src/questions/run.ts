@@ -56,8 +56,8 @@ const GRACE_MS = 5_000
 /** How long an answer waits for what its review has not found by then, ms. Names that are known need no wait. */
 const GRACE_FOR_REVIEW_MS = 250
 /**
- * Bytes of a result, which this process holds in memory. A breakdown by long texts repeats each in every bucket: from 60 texts
- * of 200 KB and 30 days it gets 370 MB. Half a million points with names of 100 characters take half of this.
+ * Bytes of a result, which this process holds in memory. A breakdown by long texts repeats each in every bucket: from
+ * 60 texts of 200 KB and 30 days it gets 370 MB. Half a million points with names of 100 characters take half of this.
  */
 const MAX_RESULT_BYTES = 128 * 1024 * 1024
 /**
@@ -75,9 +75,9 @@ export const NEEDLESS_REWRITES = [
 ]
 
 /**
- * When ClickHouse pushes a filter down to the shards, it leaves out conditions with a lambda, even below NOT, so that the
- * rest drops matching rows (25.1 up to 26.8; ClickHouse issue 113445). So filters of properties run where the results of
- * the shards are merged.
+ * When ClickHouse pushes a filter down to the shards, it leaves out conditions with a lambda, even below NOT, so that
+ * the rest drops matching rows (25.1 up to 26.8; ClickHouse issue 113445). So filters of properties run where the
+ * results of the shards are merged.
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
 
@@ -104,7 +104,10 @@ export interface AnsweredQuestion extends Answer {
   warnings?: Warning[]
 }
 
-/** Looks for mistakes in a question that is answered up to a point. @param asked `body` is the question as it was sent */
+/**
+ * Looks for mistakes in a question that is answered up to a point.
+ * @param asked `body` is the question as it was sent
+ */
 export type Review = (
   projectId: string,
   asked: { question: Question; body: unknown; point: ReadPoint },
@@ -182,8 +185,8 @@ export class Questions {
   }
 
   /**
-   * Waits at the read barrier. The store may be late while one of its shards is down, so the slot of a client that disconnects
-   * becomes free at once.
+   * Waits at the read barrier. The store may be late while one of its shards is down, so the slot of a client that
+   * disconnects becomes free at once.
    */
   async #wait(projectId: string, signal: AbortSignal): Promise<ReadPoint> {
     try {
@@ -264,7 +267,10 @@ export class Questions {
     }
   }
 
-  /** After a timeout: the query was too large only if ClickHouse responds at all. @throws StoreUnreachableError if it does not */
+  /**
+   * After a timeout: the query was too large only if ClickHouse responds at all.
+   * @throws StoreUnreachableError if it does not
+   */
   async #checkStore(): Promise<void> {
     try {
       await this.#options.shards.each(({ clickhouse }) => clickhouse.ping())

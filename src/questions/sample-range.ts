@@ -68,7 +68,10 @@ function listMonths({ months }: Counts, event: string | undefined): MonthCount[]
     .sort((a, b) => (a.month < b.month ? 1 : -1))
 }
 
-/** The month to begin with, so that there are enough events or enough rows are searched; undefined if no month is needed. */
+/**
+ * The month to begin with, so that there are enough events or enough rows are searched; undefined if no month is
+ * needed.
+ */
 function findOldestMonth(months: readonly MonthCount[], wanted: number, { searched }: Extent): string | undefined {
   let oldest: string | undefined
   let found = 0

@@ -108,8 +108,8 @@ export class Samples<Row> {
   }
 
   /**
-   * A sample that was begun after the call and includes everything up to a point; of a large project it is of few events.
-   * The caller has waited at the read barrier. @throws as `take`
+   * A sample that was begun after the call and includes everything up to a point; of a large project it is of few
+   * events. The caller has waited at the read barrier. @throws as `take`
    */
   async upTo(
     looked: SampledEvents,

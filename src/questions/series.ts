@@ -207,8 +207,8 @@ function buildMeasure(
 }
 
 /**
- * As `quantileExactInclusive`, but also correct next to infinite numbers, which that function multiplies by 0. Between -∞
- * and a finite number the result is -∞, between the two infinite ones there is none. NaN if there are no numbers.
+ * As `quantileExactInclusive`, but also correct next to infinite numbers, which that function multiplies by 0. Between
+ * -∞ and a finite number the result is -∞, between the two infinite ones there is none. NaN if there are no numbers.
  */
 function computePercentile(numbers: string, level: string): string {
   const place = `(${level} * (length(sorted) - 1) + 1)`

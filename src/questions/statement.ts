@@ -12,14 +12,16 @@ export interface QueryContext {
   /** whether users of the project may have several names */
   hasAliases: boolean
   /**
-   * whether rare texts are repaired: those that ClickHouse's JSON parser refuses, and, in breakdowns, arrays and objects with
-   * numbers that are not written as doubles are. Without repair, a query that needs such a text fails with
+   * whether rare texts are repaired: those that ClickHouse's JSON parser refuses, and, in breakdowns, arrays and
+   * objects with numbers that are not written as doubles are. Without repair, a query that needs such a text fails with
    * FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but ClickHouse plans it in half the time.
    */
   repairsTexts: boolean
 }
 
-/** The parameters of one statement. The methods return the placeholder of a value: nothing of a question becomes SQL. */
+/**
+ * The parameters of one statement. The methods return the placeholder of a value: nothing of a question becomes SQL.
+ */
 export class Statement {
   readonly context: QueryContext
   readonly project: string

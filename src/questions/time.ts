@@ -23,8 +23,8 @@ interface Bucket extends Range {
 }
 
 /**
- * The buckets of a range, in order. If clocks are set back across midnight, a local day has two pieces. So an instant belongs
- * to the bucket `numbers[i]` of the last `starts[i]` that is not after it.
+ * The buckets of a range, in order. If clocks are set back across midnight, a local day has two pieces. So an instant
+ * belongs to the bucket `numbers[i]` of the last `starts[i]` that is not after it.
  */
 export interface Buckets {
   /** complete ones: the first may begin before the range, and the last end after it */
@@ -45,8 +45,8 @@ export function isTimeZone(name: string): boolean {
 }
 
 /**
- * Parses a date (the first instant of that local day), an ISO time (local if it has no offset; the offset may have seconds,
- * as in answers), or epoch ms.
+ * Parses a date (the first instant of that local day), an ISO time (local if it has no offset; the offset may have
+ * seconds, as in answers), or epoch ms.
  * @returns epoch ms; null for anything else
  */
 export function parseInstant(text: string | number, timezone: string): number | null {
@@ -128,8 +128,9 @@ export function countBuckets({ from, to }: Range, unit: Unit): number {
 }
 
 /**
- * The local hours, days, weeks or months that overlap a range. Hours are counted within one offset: a change of the offset
- * begins a new one. Every other bucket consists of all instants of its local dates, so a skipped date has no bucket.
+ * The local hours, days, weeks or months that overlap a range. Hours are counted within one offset: a change of the
+ * offset begins a new one. Every other bucket consists of all instants of its local dates, so a skipped date has no
+ * bucket.
  */
 export function splitIntoBuckets({ from, to }: Range, unit: Unit, timezone: string, weekStart: WeekStart): Buckets {
   const pieces = splitIntoPieces({ from: from - MOST_MS[unit], to: to + MOST_MS[unit] }, unit, timezone, weekStart)

@@ -37,9 +37,10 @@ export function joinUsers(statement: Statement, profile: ProfileTokens | null, e
 }
 
 /**
- * Rows `alias` and `user`: each alias with its user. One step, unless users have become aliases just now. Those are followed to
- * the end of their chain, of which each round of the recursion doubles the part that was followed. Of a cycle, which two calls
- * at once can make until the later one undoes it, the alias that was made last is the user, as `Aliases` has it.
+ * Rows `alias` and `user`: each alias with its user. One step, unless users have become aliases just now. Those are
+ * followed to the end of their chain, of which each round of the recursion doubles the part that was followed. Of a
+ * cycle, which two calls at once can make until the later one undoes it, the alias that was made last is the user, as
+ * `Aliases` has it.
  */
 export function selectAliasEnds(statement: Statement): string {
   const { context: asked, project, global } = statement

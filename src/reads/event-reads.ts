@@ -10,7 +10,7 @@ import { EventWalks, type WantedPage } from '../store/event-walks.js'
 import { wrapRows } from '../store/page.js'
 import type { Barrier } from './read-barrier.js'
 
-/** The page of a project's events that a client requested. */
+/** A client's request for a page of a project's events. */
 export interface EventPageRequest {
   projectId: string
   filter: EventFilter
@@ -41,7 +41,7 @@ export class EventReads {
   }
 
   /**
-   * A page with its envelope, as a JSON text.
+   * A page with its envelope, as JSON.
    * @throws ApiError `invalid_request` for a wrong cursor, `unavailable`
    */
   async json(asked: EventPageRequest, signal: AbortSignal): Promise<Readable> {
@@ -58,7 +58,7 @@ export class EventReads {
     })
   }
 
-  /** @throws as `json` */
+  /** A page without an envelope. @throws like `json` */
   async rows(format: RowFormat, asked: EventPageRequest, signal: AbortSignal): Promise<RowsPage> {
     const { wanted, pending } = await this.#wanted(asked)
     const { rows, next, isShort } = await this.#walks.read(format, wanted, signal)
@@ -71,7 +71,7 @@ export class EventReads {
     const cursor = text === undefined ? null : readCursor(text, asked.order)
     const order = cursor?.order ?? asked.order ?? 'asc'
     const { stored, pending, deletions } = await this.#barrier.waitForProject(projectId)
-    // Without this limit a page could contain half of a block, and the walk would skip the other half.
+    // Without this limit, a page could contain half of a block, and the walk would skip the other half.
     const upTo = lastIdAt(stored)
     return { wanted: { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }, pending }
   }

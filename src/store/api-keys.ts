@@ -8,7 +8,7 @@ export interface KeyRecord extends Grant {
   id: string
   /** epoch milliseconds */
   createdAt: number
-  /** epoch milliseconds from which it is refused, possibly in the future; null if it was not revoked */
+  /** when it stops working, epoch ms, possibly in the future; null if it was not revoked */
   revokedAt: number | null
 }
 
@@ -71,7 +71,7 @@ export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now:
   )
 }
 
-/** Revokes keys after `delayMs`. A key that is already to be refused earlier keeps that time. */
+/** Revokes keys after `delayMs`. A key that was revoked for an earlier time keeps that time. */
 export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], delayMs = 0): Promise<void> {
   const fields = new QueryParameters()
   const hashes = fields.array(keys.map(({ hash }) => hash))

@@ -11,33 +11,33 @@ import { stateShardSql } from './state-shard.js'
 
 /** How a table is exported in chunks: by project, and within a project by a key that never changes in a row. */
 export type DumpTable = {
-  /** whether only the newest version of a row counts */
+  /** whether only the newest version of a row is exported */
   isVersioned: boolean
-  /** the columns that count, in this order; default: all */
+  /** the columns to export, in this order; default: all */
   columns?: readonly string[] | undefined
-  /** SQL of the key, its type, and SQL of the size of a row in bytes */
+  /** the key as SQL, its type, and the size of a row in bytes as SQL */
   key: { expression: string; type: 'UInt64' | 'UInt128' | 'hex'; bytes: string } | null
 } & (
   | {
       name: string
       /**
-       * where rows are imported if there are several shards. `any`: each chunk to any shard, because events are found
-       * wherever they are. `first`: to the first shard, because letters and their replays must be together, and are few.
-       * `once`: to the first shard, because only that one has the table.
+       * which of several shards rows are imported to. `any`: each chunk to any shard, because events are found on all
+       * of them. `first`: the first shard, because dead letters and their replays are few and must be together.
+       * `once`: the first shard, because no other shard has the table.
        */
       place: 'any' | 'first' | 'once'
     }
   | {
       name: StateKind
-      /** each row to the shard of its lane, where states are looked up */
+      /** each row goes to the shard of its lane, where states are looked up */
       place: 'lane'
     }
 )
 
 /**
- * All tables that hold data, in the order in which they are imported: keys last, so that nothing is accepted before that.
- * `journals` is merged by `mergeJournals`. A chunk is a run of the rows of all shards, so the target store may have another
- * number of shards.
+ * All tables with data, in the order of their import: keys last, so that nothing is accepted until everything is there.
+ * `mergeJournals` imports `journals`. A chunk is a range of the rows of all shards, so the target store may have a
+ * different number of shards.
  */
 export const DUMP_TABLES: readonly DumpTable[] = [
   {
@@ -92,14 +92,14 @@ const OTHER_TABLES = [
   'lost_parts',
 ]
 
-/** A run of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */
+/** A range of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */
 export interface Range {
   project: string | null
   after: string | null
   upTo: string | null
 }
 
-/** Tells whether two sets of rows are the same: their number, and the sum of their hashes modulo 2^64. */
+/** Two sets of rows are the same if their number and the sum of their hashes modulo 2^64 are. */
 export interface Digest {
   rows: number
   hash: string
@@ -122,9 +122,9 @@ export interface JournalRow {
   shard: number
 }
 
-/** Memory that one query may use for GROUP BY; more goes to disk. */
+/** Memory that a query may use for GROUP BY before it spills to disk. */
 const MAX_GROUP_BYTES = 2 * 1024 * 1024 * 1024
-/** A scan of a whole table takes long. Progress headers keep proxies from taking the connection for dead. */
+/** Scanning a whole table takes long. Progress headers keep proxies from closing a silent connection. */
 const SCAN_LIMIT_MS = 60 * 60 * 1000
 const SCAN: ClickHouseSettings = {
   send_progress_in_http_headers: 1,
@@ -133,7 +133,7 @@ const SCAN: ClickHouseSettings = {
   max_bytes_before_external_group_by: String(MAX_GROUP_BYTES),
 }
 
-/** Identifies this database whatever its address is. A database that is dropped and created again has another id. */
+/** Identifies this database whatever its address. A database that is dropped and created again gets a new id. */
 export async function readStoreId(clickhouse: ClickHouse): Promise<string> {
   const [row] = await clickhouse.rows<{ id: string }>(
     'SELECT toString(uuid) AS id FROM system.databases WHERE name = currentDatabase()',
@@ -141,7 +141,7 @@ export async function readStoreId(clickhouse: ClickHouse): Promise<string> {
   return row?.id ?? ''
 }
 
-/** The columns of each table that is exported, in their order. */
+/** The columns of each exported table, in their order. */
 export async function readColumns(clickhouse: ClickHouse): Promise<Record<string, string[]>> {
   const columns = await Promise.all(
     DUMP_TABLES.map(async ({ name }) => [name, (await readTableColumns(clickhouse, name)).names] as const),
@@ -149,7 +149,7 @@ export async function readColumns(clickhouse: ClickHouse): Promise<Record<string
   return Object.fromEntries(columns)
 }
 
-/** The tables of the store that this version cannot export. */
+/** Tables of the store that this version cannot export. */
 export async function findUnknownTables(clickhouse: ClickHouse): Promise<string[]> {
   const rows = await clickhouse.rows<{ name: string }>(
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name",
@@ -161,13 +161,13 @@ export async function findUnknownTables(clickhouse: ClickHouse): Promise<string[
 interface Columns {
   /** in their order */
   names: string[]
-  /** as the function `input` takes them */
+  /** as an argument of the table function `input` */
   structure: string
   /** an expression for the hash of a row */
   hash: string
 }
 
-/** The columns that a table stores. @param only those of them that count, in this order; default: all */
+/** The columns that a table stores. @param only columns to return, in this order; default: all */
 async function readTableColumns(clickhouse: ClickHouse, table: string, only?: readonly string[]): Promise<Columns> {
   const all = await clickhouse.rows<{ name: string; type: string }>(
     `SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = {table:String}
@@ -184,7 +184,7 @@ async function readTableColumns(clickhouse: ClickHouse, table: string, only?: re
   }
 }
 
-/** The approximate number of rows of a table; deleted ones may be counted. */
+/** The approximate number of rows of a table, which may include deleted ones. */
 export async function estimateRows(shards: Shards, table: string): Promise<number> {
   const counts = await shards.each(async ({ clickhouse }) => {
     const [row] = await clickhouse.rows<{ rows: string | null }>(
@@ -196,7 +196,7 @@ export async function estimateRows(shards: Shards, table: string): Promise<numbe
   return counts.reduce((sum, count) => sum + count, 0)
 }
 
-/** The projects that have rows in a table, on whichever shard. */
+/** The projects with rows in a table on any shard. */
 export async function listProjects(shards: Shards, { name }: DumpTable): Promise<string[]> {
   const found = await shards.each(({ number }) =>
     scan<{ project_id: string }>(shards.only(number), `SELECT DISTINCT project_id FROM ${name}`),
@@ -204,11 +204,11 @@ export async function listProjects(shards: Shards, { name }: DumpTable): Promise
   return [...new Set(found.flat().map(({ project_id }) => project_id))].sort()
 }
 
-/** A chunk is one block of ClickHouse's memory, and one part of a table. */
+/** A chunk becomes one block in ClickHouse's memory, and one part of a table. */
 const MAX_CHUNK_BYTES = 64 * 1024 * 1024
 
 /**
- * Finds the last key of the next run of up to `limit` rows and about 64 MiB.
+ * Finds the last key of the next range of up to `limit` rows and about 64 MiB.
  * @returns null for a table that is exported in one piece, undefined if no rows are left
  */
 export async function findNextKey(
@@ -233,7 +233,7 @@ export async function findNextKey(
   return row && Number(row.count) > 0 ? row.upTo : undefined
 }
 
-/** The rows of a run in ClickHouse's format Native, compressed and with checksums, as its own client sends them. */
+/** The rows of a range in ClickHouse's Native format, compressed and with checksums, as its own client sends them. */
 export async function readChunk(
   shards: Shards,
   table: DumpTable,
@@ -251,7 +251,7 @@ export async function readChunk(
   )
 }
 
-/** Selects the rows of a chunk that belong on one shard: those whose lane stores there. */
+/** Selects the rows of a chunk whose lanes store on one shard. */
 export interface Part {
   lanes: number
   shards: number
@@ -260,8 +260,8 @@ export interface Part {
 }
 
 /**
- * Stores the result of `readChunk` on one shard. Blocks that are there already under this token are not stored again.
- * @param table its `columns` are those of the chunk; the others get their defaults
+ * Stores the result of `readChunk` on one shard. Blocks that were stored under this token before are not stored again.
+ * @param table its `columns` are the columns of the chunk; all others get their defaults
  * @param part null for the whole chunk
  */
 export async function insertChunk(
@@ -299,7 +299,7 @@ export async function computeDigest(shards: Shards, table: DumpTable, range: Ran
   return { rows: Number(row?.count ?? 0), hash: row?.hash ?? '0' }
 }
 
-/** As `computeDigest`, for a store in which no row has an older version on another shard: the sum over the shards. */
+/** Like `computeDigest`, for a store where no row has an older version on another shard: the sum over the shards. */
 export async function sumDigests(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
   const holding = selectHolders(shards, table)
   const digests = await holding.each(({ number }) => computeDigest(holding.only(number), table, range))
@@ -334,7 +334,7 @@ export async function readJournalRows(first: ClickHouse): Promise<JournalRow[]> 
   return await first.rows<JournalRow>('SELECT id, since, lane, shard FROM journals ORDER BY since, id DESC')
 }
 
-/** Adds another store's journals, with the lanes that they had there. It can be repeated. */
+/** Adds the journals of another store, with the lanes that they had there. Idempotent. */
 export async function mergeJournals(first: ClickHouse, journals: readonly JournalRow[]): Promise<void> {
   for (const { id, since, lane, shard } of journals) {
     await first.command(
@@ -345,14 +345,14 @@ export async function mergeJournals(first: ClickHouse, journals: readonly Journa
   }
 }
 
-/** The shards that have rows of a table. */
+/** The shards that have the table. */
 function selectHolders(shards: Shards, { place }: DumpTable): Shards {
   return place === 'once' ? shards.only(0) : shards
 }
 
 /**
- * The current rows of all shards. FINAL works on each shard separately, which is enough: only states may have versions on
- * several shards.
+ * The current rows of all shards. FINAL works on each shard separately, which is enough: only states may have versions
+ * on several shards.
  * @param keys a condition on the project and the key alone
  */
 function buildSource(shards: Shards, table: DumpTable, keys: string): string {
@@ -362,13 +362,13 @@ function buildSource(shards: Shards, table: DumpTable, keys: string): string {
   return buildVersionSource(shards, table)
 }
 
-/** As `buildSource`, but a state that has been on several shards may have more than one row. */
+/** Like `buildSource`, but a state that has been on several shards may have more than one row. */
 function buildVersionSource(shards: Shards, table: DumpTable): string {
   const name = table.place === 'lane' ? allVersions(shards, table.name) : selectHolders(shards, table).table(table.name)
   return `${name}${table.isVersioned ? ' FINAL' : ''}`
 }
 
-/** The condition of a range. Not a comparison of tuples, for which ClickHouse does not use the primary key. */
+/** The condition of a range. It does not compare tuples, because ClickHouse would not use the primary key for that. */
 function buildCondition({ key }: DumpTable, { project, after, upTo }: Range): string {
   const value = (name: string) => (key?.type === 'hex' ? `unhex({${name}:String})` : `{${name}:${key?.type}}`)
   const parts = ['1']
@@ -386,7 +386,7 @@ function toParameters({ project, after, upTo }: Range): Scalars {
   }
 }
 
-/** As Shards.rows, for queries that may take long. */
+/** Like `Shards.rows`, for queries that may take long. */
 async function scan<Row>(shards: Shards, query: string, values: Scalars = {}): Promise<Row[]> {
   const settings = { ...SCAN, output_format_json_quote_64bit_integers: 1 } as const
   const lines = await text(

@@ -11,8 +11,8 @@ import { insertEntries, isInserting } from './insert.js'
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
 
 /**
- * One line per entry. ClickHouse splits it into events and computes their ids from their indexes. An entry with events to
- * skip has a flag for each event up to the last of those: ClickHouse would copy a list of their indexes to every event.
+ * One line per entry. ClickHouse splits it into events and computes their ids from their indexes. An entry with events
+ * to skip has a flag for each event up to the last skipped one: ClickHouse would copy a list of indexes to every event.
  */
 const buildInsert = (hasSkipped: boolean) => `
 INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
@@ -36,7 +36,7 @@ const INSERT = buildInsert(false)
 const INSERT_REST = buildInsert(true)
 
 /**
- * Stores the events of the entries; a token that was used before stores nothing.
+ * Stores the events of the entries. Does nothing if the token was used before.
  * @throws StoreError if ClickHouse rejected them, StoreUnreachableError if it is unknown whether they were stored
  */
 export async function insertEvents(
@@ -66,9 +66,9 @@ function flagsAt(indexes: readonly number[]): number[] {
   return flags
 }
 
-/** Deleted events count as stored: their rows stay until a purge. */
+/** Deleted events count as stored, because their rows stay until a purge. */
 const DELETED_TOO = { apply_deleted_mask: 0 } as const
-/** All bits of an id except those of the event's index in its entry. */
+/** All bits of an id except the index of the event in its entry. */
 export const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
 
 /**
@@ -103,7 +103,10 @@ async function isInsertingAny(clickhouse: ClickHouse, journalId: number): Promis
   }
 }
 
-/** The positions of a journal's entries, from `first` to `last`, whose events are stored. Entries are stored completely or not at all. */
+/**
+ * The positions of a journal's entries, from `first` to `last`, whose events are stored. An entry is stored completely
+ * or not at all.
+ */
 export async function findStoredPositions(
   clickhouse: ClickHouse,
   journalId: number,
@@ -141,7 +144,7 @@ function toParameters({ projectId, position, journalId }: EntryPlace): Scalars {
   return { project: projectId, first, last: lastIdAt(position), journal: journalId }
 }
 
-/** Whether events of an entry were stored on any shard, even if they were deleted since and not purged. */
+/** Whether events of an entry were stored on any shard, even if they were deleted since but not purged. */
 export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promise<boolean> {
   const rows = await shards.rows(
     `SELECT 1 FROM ${shards.table('events')} WHERE ${OF_ENTRY} LIMIT 1`,
@@ -151,10 +154,10 @@ export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promi
   return rows.length > 0
 }
 
-/** Ids in one DELETE. Parameters go into the URL, which has room for about 23 000 of them. */
+/** Ids in one DELETE. They are parameters in its URL, which has room for about 23 000. */
 const DELETED_TOGETHER = 10_000
 
-/** Hides the events at these indexes of an entry, on every shard. */
+/** Deletes the events at these indexes of an entry on every shard. */
 export async function deleteEventsOfEntry(
   shards: Shards,
   entry: EntryPlace,
@@ -176,7 +179,7 @@ export async function deleteEventsOfEntry(
   }
 }
 
-/** The number of stored events by user; users without events are missing. */
+/** The number of stored events by user, without users who have none. */
 export async function countEventsOfUsers(
   shards: Shards,
   projectId: string,
@@ -192,7 +195,7 @@ export async function countEventsOfUsers(
   return new Map(rows.map(({ distinct_id, count }) => [distinct_id, Number(count)]))
 }
 
-/** Hides all events of these users on this shard. A purge removes them from the disk. */
+/** Deletes all events of these users on this shard. A purge removes them from the disk later. */
 export async function deleteEventsOfUsers(
   clickhouse: ClickHouse,
   projectId: string,
@@ -207,8 +210,8 @@ export async function deleteEventsOfUsers(
 const MONTH_LIMIT_MS = 110_000
 
 /**
- * As `deleteEventsOfUsers`, for all events of a project, month by month.
- * @returns the number of events
+ * Like `deleteEventsOfUsers`, for all events of a project, month by month.
+ * @returns the number of deleted events
  */
 export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
   const values = { project: projectId }
@@ -225,8 +228,8 @@ export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: s
 }
 
 /**
- * Counts events for the ledger and deletes just those: not what is stored between the two.
- * @returns the number of events
+ * Counts events for the ledger and deletes exactly those, not events stored in between.
+ * @returns the number of deleted events
  */
 async function deleteEvents(
   clickhouse: ClickHouse,

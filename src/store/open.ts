@@ -20,17 +20,17 @@ export interface OpenStore {
   shards: Shards
   /** the first shard */
   clickhouse: ClickHouse
-  /** for messages: the folder, or the server and the database, without the password */
+  /** the folder, or the server and the database without the password, for messages */
   place: string
-  /** Stops what was started for it; the engine of a running service stays. */
+  /** Stops what `openStore` started; the engine of a running service keeps running. */
   close(): Promise<void>
 }
 
 /**
  * Opens the store for a command, with or without a running service, and migrates it. That is the server of
  * CLICKHOUSE_URL; or else the embedded engine of the service that owns DATA_DIR; or else, if nothing owns it, an engine
- * that this process starts, which owns the folder until `close`. Only the service creates a store: a command in the wrong
- * folder must not work on an empty one.
+ * that this process starts, which owns the folder until `close`. Only the service creates a store: a command in the
+ * wrong folder must not work on an empty one.
  *
  * Not promised: when a service stops, its engine stops too, even if a command uses it. While a command owns the folder,
  * no service can start.
@@ -77,7 +77,7 @@ async function openEmbedded(dataDir: string, ownerLimitMs: number): Promise<Open
   }
 }
 
-/** The store by the engine of the folder's owner; undefined if it does not respond. */
+/** Opens the store through the engine of the folder's owner; undefined if that does not respond. */
 async function connectToOwner(url: string, dataDir: string): Promise<OpenStore | undefined> {
   const store = connect(url, resolve(dataDir))
   try {

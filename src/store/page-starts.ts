@@ -1,6 +1,6 @@
 import { toOffset } from './page.js'
 
-/** Bytes of all walks. The least recently used one is evicted first. */
+/** Maximum size of all walks in bytes. The least recently used one is evicted first. */
 const MAX_BYTES = 16 * 1024 * 1024
 /** Pages that are remembered per walk. */
 const MAX_PAGES = 2000
@@ -16,9 +16,9 @@ export interface PageStart {
 }
 
 /**
- * Remembers where pages began, so that a walk by page numbers costs the same on every page. The name of a walk contains
- * everything that decides which events are on its pages, including the number of the project's deletions: after a deletion,
- * pages begin elsewhere. Each process has its own; it is only ever a shortcut.
+ * Remembers where pages began, so that a walk by page numbers costs the same on every page. The key of a walk contains
+ * everything that determines the events on its pages, including the number of the project's deletions, because
+ * deletions shift pages. Each process has its own index, which only saves time.
  */
 export class PageIndex {
   readonly #walks = new Map<string, Map<number, string>>()

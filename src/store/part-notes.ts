@@ -1,32 +1,32 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import type { Part } from './parts.js'
 
-/** A part with its rows by project; of many projects, those with the most rows. */
+/** A part with its rows by project, limited to the projects with the most rows. */
 export interface KnownPart extends Part {
   projects: Record<string, number>
 }
 
-/** Rows that the store had and has no longer. */
+/** Rows that the store has lost. */
 export interface LostPart {
   table: string
-  /** the name of the part, or of the folder in which ClickHouse has put it aside */
+  /** the name of the part, or of the folder that ClickHouse moved it to when it detached it */
   part: string
-  /** of events, the month of acceptance, such as 202611; '' if it is not known */
+  /** for events, the month of acceptance, such as 202611; '' if unknown */
   partition: string
-  /** `detached`: ClickHouse has put it aside; `missing`: it is not on the disk */
+  /** `detached`: ClickHouse has detached it; `missing`: it is not on the disk */
   state: 'detached' | 'missing'
-  /** ClickHouse's reason, of a part that was put aside */
+  /** ClickHouse's reason for detaching the part */
   reason: string
-  /** those of deleted rows included; null if the part was never noted */
+  /** includes deleted rows; null if the part was never recorded */
   rows: number | null
   projects: Record<string, number>
-  /** whether it is there after all, or an operator has seen to it */
+  /** whether the part was restored, or an operator has accepted the loss */
   isSettled: boolean
 }
 
 const AS_OBJECTS = { output_format_json_named_tuples_as_objects: 1 } as const
 
-/** What was noted of the parts, by any process, and when last: by the server's clock, epoch ms. */
+/** The parts that any process has recorded, and when that was last done, epoch ms by the server's clock. */
 export async function readKnownParts(clickhouse: ClickHouse): Promise<{ known: KnownPart[]; notedAt: number }> {
   const rows = await clickhouse.rows<{
     table: string
@@ -48,7 +48,7 @@ export async function readKnownParts(clickhouse: ClickHouse): Promise<{ known: K
   return { known, notedAt: rows.reduce((latest, { version }) => Math.max(latest, Number(version)), 0) }
 }
 
-/** SQL of the names and ids of our tables. Each replica has an id of its own for the same table. */
+/** SELECT of the names and ids of our tables. Replicas have different ids for the same table. */
 function selectTableIds({ hasReplicas }: ClickHouse): string {
   const id = hasReplicas ? "toUUID('00000000-0000-0000-0000-000000000000')" : 'uuid'
   return `SELECT name, ${id} AS id FROM system.tables WHERE database = currentDatabase()`
@@ -65,7 +65,9 @@ export interface PartitionNote {
   parts: readonly KnownPart[]
 }
 
-/** @param at when the parts were listed, by the server's clock in ms: of two processes, the later one counts */
+/**
+ * @param at when the parts were listed, ms by the server's clock; the latest list of any process replaces the others
+ */
 export async function noteKnownParts(
   clickhouse: ClickHouse,
   notes: readonly PartitionNote[],
@@ -81,7 +83,7 @@ export async function noteKnownParts(
   await insertLines(clickhouse, 'known_parts', lines)
 }
 
-/** All parts that were ever found lost. */
+/** All parts that were ever reported as lost. */
 export async function readLostParts(clickhouse: ClickHouse): Promise<LostPart[]> {
   const rows = await clickhouse.rows<
     Omit<LostPart, 'rows' | 'projects' | 'isSettled'> & {

@@ -6,9 +6,9 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 
-/** How long a mutation is waited for, ms; after that ClickHouse completes it alone. */
+/** How long to wait for a mutation, ms; ClickHouse completes it anyway. */
 const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
-/** How long rewriting a partition may take, ms. ClickHouse keeps its parts under 150 GB. */
+/** Time limit for rewriting a partition, ms. ClickHouse keeps parts under 150 GB. */
 const REWRITE_LIMIT_MS = 60 * 60 * 1000
 const SIGN_OF_LIFE_MS = 60_000
 const MIN_POLL_MS = 20
@@ -25,9 +25,9 @@ export class DiskSpaceError extends Error {
 export interface Leftovers {
   /** the events' partition (a month), or the table */
   id: string
-  /** age of the oldest deletion, as far as is known, ms */
+  /** age of the oldest known deletion, ms */
   deletedForMs: number
-  /** age of the largest part, ms: the last rewriting is at least as long ago */
+  /** age of the largest part, ms; it was not rewritten since */
   writtenForMs: number
 }
 
@@ -35,12 +35,12 @@ export interface Leftovers {
 const age = (time: string) => `1000 * greatest(0, toUnixTimestamp(now()) - toUnixTimestamp(${time}))`
 
 /**
- * The partitions of `events` that hold deleted events. A deletion is a patch part with a lightweight delete, and is done when
- * every part of its partition has a data version that is not older. Replaced properties do not count: the next merge removes
- * them.
+ * The partitions of `events` that still contain deleted events. A deletion is a patch part with a lightweight delete.
+ * It is done when no part of its partition has an older data version. Replaced properties do not count, because the
+ * next merge removes them.
  */
 export async function findEventLeftovers(clickhouse: ClickHouse): Promise<Leftovers[]> {
-  // The name of a patch's partition ends with that of the partition which it belongs to.
+  // The name of a patch's partition ends with the name of the partition that it applies to.
   const rows = await clickhouse.rows<{ id: string; deleted: string; written: string }>(
     `SELECT
          splitByChar('-', partition_id)[-1] AS id,
@@ -60,7 +60,7 @@ export async function findEventLeftovers(clickhouse: ClickHouse): Promise<Leftov
   return rows.map(toLeftovers)
 }
 
-/** The tables in which earlier versions of deleted rows still have to be removed. */
+/** The tables that still contain earlier versions of deleted rows. */
 export async function findTableLeftovers(clickhouse: ClickHouse): Promise<(Leftovers & { id: StateKind })[]> {
   const rows = await clickhouse.rows<{ id: StateKind; deleted: string; written: string }>(
     `SELECT id, deleted, written
@@ -80,10 +80,11 @@ function toLeftovers({ id, deleted, written }: { id: string; deleted: string; wr
 }
 
 /**
- * Rewrites a partition of `events` without events that were deleted before the call, and with edited properties applied.
+ * Rewrites a partition of `events` without events that were deleted before the call, and with edited properties
+ * applied.
  *
- * By a merge, not by a mutation: ClickHouse 26.7's APPLY PATCHES loses the edits and deletes that are running when it
- * begins (91 of 180 in a trial); a merge lets them stand.
+ * Uses a merge instead of a mutation, because APPLY PATCHES of ClickHouse 26.7 loses edits and deletes that are running
+ * when it begins (91 of 180 in a test); a merge keeps them.
  * @throws DiskSpaceError if there is no room for the copy
  */
 export async function rewriteParts(clickhouse: ClickHouse, partition: string, signal: AbortSignal): Promise<void> {
@@ -115,8 +116,8 @@ export async function rewriteParts(clickhouse: ClickHouse, partition: string, si
 }
 
 /**
- * CANNOT_ASSIGN_OPTIMIZE says that parts of the partition are being merged already, or that the disk has no room for the
- * merged part; only the text tells which.
+ * CANNOT_ASSIGN_OPTIMIZE says that parts of the partition are being merged already, or that the disk has no room for
+ * the merged part; only the text tells which.
  */
 function isShortOfDisk(error: unknown): error is StoreError {
   if (isStoreError(error, 'NOT_ENOUGH_SPACE')) return true
@@ -145,12 +146,12 @@ interface NotedDeletion {
 }
 
 /**
- * Removes the earlier versions of deleted rows. The row that marks the deletion stays, because an older version may still
- * arrive; it has no properties. Processes the table `deletions`, some thousands of rows at a time, so an interrupted run
- * resumes where it was.
+ * Removes the earlier versions of deleted rows. The row that marks the deletion stays, because an older version may
+ * still arrive; it has no properties. Processes the table `deletions`, some thousands of rows at a time, so an
+ * interrupted run resumes where it was.
  *
- * A deletion is noted on the shard that has its row. Earlier versions may be on any shard, because lanes may have had other
- * shards then, so it stays noted until all shards are rewritten. A failure does not stop the other deletions.
+ * A deletion is noted on the shard that has its row. Earlier versions may be on any shard, because lanes may have had
+ * other shards then, so it stays noted until all shards are rewritten. A failure does not stop the other deletions.
  * @param noted the shard whose `deletions` are processed
  * @param shards the shards that may have earlier versions
  */
@@ -179,7 +180,7 @@ export async function purgeOldRows(
       failure ??= { error }
       continue
     }
-    // A later deletion of the same name stays noted. This need not be waited for: a deletion that is still noted is only
+    // A later deletion of the same name stays noted. There is no need to wait: a deletion that is still noted is merely
     // processed again.
     const done = matchNames(rows, 'name')
     await noted.command(
@@ -208,7 +209,7 @@ async function readNextDeletions(
   return noted.filter(({ project_id }) => project_id === noted[0]?.project_id)
 }
 
-/** SQL that a column has one of the names, and SQL of the version of that name's deletion. */
+/** SQL for whether a column has one of the names, and for the version of that name's deletion. */
 function matchNames(rows: NotedDeletion[], column: string): { isNamed: string; deleted: string } {
   const names = literalArray(rows.map(({ name }) => name))
   const versions = `CAST([${rows.map(({ deleted }) => BigInt(deleted)).join()}], 'Array(UInt64)')`
@@ -216,7 +217,7 @@ function matchNames(rows: NotedDeletion[], column: string): { isNamed: string; d
   return { isNamed, deleted: `transform(${column}, ${names}, ${versions}, toUInt64(0))` }
 }
 
-/** Maximum time that a rewritten part stays on disk, ms: until two clean-ups have found that no query reads it. */
+/** How long a part stays on disk after it was rewritten, ms: until two clean-ups have found that no query reads it. */
 export async function readOldPartsLifetime(clickhouse: ClickHouse): Promise<number> {
   const [row] = await clickhouse.rows<{ seconds: string }>(
     `SELECT sum(if(name = 'old_parts_lifetime', 1, 2) * toUInt64(value)) AS seconds

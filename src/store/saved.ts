@@ -5,7 +5,7 @@ import { literal, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { buildPageQuery, PAGE_SETTINGS } from './page.js'
 
-/** What a project saves: questions, and boards of them. They are on the first shard. */
+/** Saved questions, and boards of questions. They are stored on the first shard. */
 export type SavedKind = 'question' | 'board'
 
 /** Identifies a saved question or board. */
@@ -20,7 +20,7 @@ export interface SavedValue {
   name: string
   /** the question, or the list of a board's cards */
   content: string
-  /** how the question is drawn; the text `null` if the client did not say, and for a board */
+  /** how the question is drawn; the string `null` for a board, or if the client did not say */
   display: string
   /** how many cards a board has */
   cards: number
@@ -28,14 +28,14 @@ export interface SavedValue {
 
 /** Maximum number per project and kind. */
 export const MAX_SAVED = 500
-/** Maximum bytes of all that a project has of a kind, which a list has to hold and to sort. */
+/** Maximum bytes of a project's questions or boards, which a list has to hold and sort. */
 export const MAX_SAVED_BYTES = 16 * 1024 * 1024
-/** Attempts of a change while others change the same question or board. */
+/** Attempts to change a question or board while others are changing it. */
 const MAX_TRIES = 100
 
 /**
- * `revision`: the new revision. `conflict`: the stored revision is not the expected one. `full`: the project has `MAX_SAVED`.
- * `large`: it would have more than `MAX_SAVED_BYTES`. `missing`: there is nothing to delete.
+ * `revision`: the new revision. `conflict`: the stored revision is not the expected one. `full`: the project has
+ * `MAX_SAVED`. `large`: it would have more than `MAX_SAVED_BYTES`. `missing`: there is nothing to delete.
  */
 type Changed = { revision: number } | 'conflict' | 'full' | 'large' | 'missing'
 
@@ -119,8 +119,8 @@ type Row = SavedValue & { now: number; isDeleted: boolean }
 const NOTHING = { name: '', content: '', display: '', cards: 0, isDeleted: true }
 
 /**
- * Replaces the newest row. The INSERT's token names that row, so of concurrent changes, by any process, ClickHouse stores
- * one and drops the others. Those find another's row in place of theirs, and try again.
+ * Replaces the newest row. The INSERT's token names that row, so ClickHouse stores only one of several concurrent
+ * changes, whichever process makes them. The others find a foreign row instead of theirs, and try again.
  */
 async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expected?: number): Promise<Changed> {
   let last = { version: 0, staleTokens: 0 }
@@ -128,7 +128,7 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
     const before = await readNewest(clickhouse, place)
     const revision = before.isDeleted ? 0 : before.version
     if (expected !== undefined && expected !== revision) {
-      // A client that repeats a change because its response was lost has made it already.
+      // The client may be retrying a change whose response was lost.
       const stored = await findSameRevision(clickhouse, place, row)
       return stored === null ? 'conflict' : { revision: stored }
     }
@@ -147,22 +147,22 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
       return revision === 0 ? await keepOrTakeBack(clickhouse, place, row, version) : { revision: version }
     // The project was erased since the token was used, so no change is stored.
     if (after.version < version) last.staleTokens++
-    // The row was merged into a later one, so it cannot be told whose it was. A deletion has succeeded either way. A change
-    // is made again, so that no two changes get one revision; one with an expected revision then ends as a conflict.
+    // The row was merged into a later one, so its writer is unknown. A deletion has succeeded either way. A change is
+    // retried, so that no two changes get the same revision; if it expected a revision, it then ends as a conflict.
     else if (after.writer === null && row.isDeleted) return { revision: version }
   }
   return 'conflict'
 }
 
 /**
- * Counts again after adding a new one, because others may have been added since the first count, and deletes it if there are
- * too many now. One that stays has counted all that stayed before it, so no more than `MAX_SAVED` stay.
+ * Counts again after adding a new one, because others may have been added since the first count, and deletes it if
+ * there are too many. Each one that stays has counted all that stayed before it, so no more than `MAX_SAVED` stay.
  */
 async function keepOrTakeBack(clickhouse: ClickHouse, place: SavedPlace, row: Row, version: number): Promise<Changed> {
   const { count } = await countSaved(clickhouse, place)
   if (count <= MAX_SAVED) return { revision: version }
   const taken = await change(clickhouse, place, { ...row, ...NOTHING }, version)
-  // Another client has replaced it meanwhile, so it stays.
+  // Another client has replaced it in the meantime, so it stays.
   return taken === 'conflict' ? { revision: version } : 'full'
 }
 
@@ -214,7 +214,7 @@ async function insert(
   )
 }
 
-/** How many a project has of a kind, and the bytes of the others. */
+/** How many of a kind a project has, and the total size of those other than this one. */
 async function countSaved(clickhouse: ClickHouse, place: SavedPlace): Promise<{ count: number; bytes: number }> {
   const [row] = await clickhouse.rows<{ count: string; bytes: string }>(
     `SELECT count() AS count, sumIf(length(content) + length(display), id != {id:String}) AS bytes
@@ -228,7 +228,7 @@ function toParameters({ projectId, kind, id }: SavedPlace): Scalars {
   return { project: projectId, kind, id }
 }
 
-/** Runs on the first shard, which failures name if there are several. */
+/** Runs on the first shard; if there are several, errors name it. */
 async function onFirst<T>(shards: Shards, run: (clickhouse: ClickHouse) => Promise<T>): Promise<T> {
   return await shards.on(shards.at(0), ({ clickhouse }) => run(clickhouse))
 }

@@ -62,7 +62,7 @@ export async function findUserSessions(
   return rows.map(({ session_id, distinct_id }) => ({ sessionId: session_id, distinctId: distinct_id }))
 }
 
-/** As the API gives a session out; `durationOf` says how long it is. */
+/** SQL expression for a session as the API returns it. The duration is that of `durationOf`. */
 export const sessionJson = (properties: string) => `concat(
     '{"session_id":', toJSONString(session_id),
     ',"distinct_id":', toJSONString(distinct_id),
@@ -76,7 +76,7 @@ export const sessionJson = (properties: string) => `concat(
 export const OF_PROJECT = 'project_id = {project:String}'
 
 /**
- * All sessions under these names of a user, the one that started first first, as lines of NDJSON that begin with
+ * All sessions of a user under these names, earliest start first, as lines of NDJSON that begin with
  * `{"type":"session",`.
  */
 export async function readSessionsOfUser(
@@ -95,7 +95,7 @@ export async function readSessionsOfUser(
   )
 }
 
-/** Sessions that have a version with this user; the caller checks the newest version. */
+/** SQL condition for sessions with any version of this user; the caller checks the newest version. */
 function matchSessionsThatHad(shards: Shards, user: string): string {
   const had = `SELECT session_id FROM ${allVersions(shards, 'sessions')} WHERE ${OF_PROJECT} AND ${user}`
   return `${OF_PROJECT} AND session_id GLOBAL IN (${had})`

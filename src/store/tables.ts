@@ -33,7 +33,7 @@ export interface Tables {
   statesIn(entries: Entry[]): StoredState[]
 }
 
-/** How values of one kind are stored: as an opaque text in the journal, as a row in ClickHouse. */
+/** How values of one kind are stored: as an opaque string in the journal, as a row in ClickHouse. */
 export interface StateTable<Value> {
   kind: StateKind
   format(value: Value): string
@@ -43,11 +43,11 @@ export interface StateTable<Value> {
    * @param value null for a deleted one
    */
   row(projectId: string, name: string, value: Value | null): string
-  /** bytes of its properties, which are limited */
+  /** Bytes of its properties, which are limited. */
   countBytes(value: Value): number
   /**
-   * The stored values by name, those with more than `maxBytes` of properties as null; unknown names are missing.
-   * @param isFresh whether what was read before is not enough
+   * The stored values by name, without unknown names; null for a value with more than `maxBytes` of properties.
+   * @param isFresh whether to ignore cached results
    */
   read(
     projectId: string,
@@ -57,7 +57,7 @@ export interface StateTable<Value> {
   ): Promise<Map<string, StoredValue<Value>>>
 }
 
-/** The state keys of all rows of one kind, see VersionedTable. */
+/** The state keys of all rows of one kind; see `VersionedTable`. */
 export interface StoredKeys {
   count(): Promise<number>
   stateKeys(after: Position, signal: AbortSignal): Promise<AsyncIterable<Buffer>>
@@ -76,7 +76,8 @@ export interface StoreTables extends Tables {
  * The tables as the writer and the state stores of a lane see them.
  * @param clickhouse the lane's shard, which its writer stores in
  * @param journal its id is read at each call, because that of a lane that is down may not be known yet
- * @param places the shards that may have states, and entries that the lane stored earlier; default: only the lane's shard
+ * @param places the shards that may have states, and entries that the lane stored earlier; default: only the lane's
+ *   shard
  */
 export function openTables(
   clickhouse: ClickHouse,

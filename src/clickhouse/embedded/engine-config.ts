@@ -6,13 +6,14 @@ export const CONFIG_FILE = 'embedded-clickhouse.xml'
 export const USER = 'tallyhouse'
 
 /**
- * The engine's configuration as XML. It sets what must differ from the defaults of ClickHouse as a library, or from those
- * of a large server. The `system.*_log` tables exist only if a configuration names them, so none of them fills the disk.
+ * The engine's configuration as XML. It sets what must differ from the defaults of ClickHouse as a library, or from
+ * those of a large server. The `system.*_log` tables exist only if a configuration names them, so none of them fills
+ * the disk.
  *
- * The engine's own session logs in as `default` without a password, from 127.0.0.1, whatever is set: neither a password nor
- * a network can keep HTTP clients from being `default`. So the HTTP rules admit only requests with the exact authorization
- * header of USER, and `default` has no more rights than the query of the child process needs. The header's value must not be
- * empty: an empty one in a rule would match a request without the header.
+ * The engine's own session logs in as `default` without a password, from 127.0.0.1, whatever is set: neither a password
+ * nor a network can keep HTTP clients from being `default`. So the HTTP rules admit only requests with the exact
+ * authorization header of USER, and `default` has no more rights than the query of the child process needs. The
+ * header's value must not be empty: an empty one in a rule would match a request without the header.
  */
 export function buildConfiguration(): string {
   // As a library, ClickHouse merges with 2 threads. Half of the slots (2 per thread) stay reserved for small merges.

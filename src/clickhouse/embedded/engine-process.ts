@@ -41,7 +41,9 @@ export interface EngineAddress {
   secret: Secret
 }
 
-/** Opens the HTTP interface. The engine gets it through its environment: unlike arguments, other users cannot read that. */
+/**
+ * Opens the HTTP interface. The engine gets it through its environment: unlike arguments, other users cannot read that.
+ */
 export interface Secret {
   password: string
   /** the value of the header, as every client of USER sends it */
@@ -112,7 +114,9 @@ function toLoadError(reason: string): StartError {
   )
 }
 
-/** The engine exits with the same code whatever happened, so the two cases that can be helped are told by its stderr. */
+/**
+ * The engine exits with the same code whatever happened, so the two cases that can be helped are told by its stderr.
+ */
 function toExitError(stderr: string, path: string, port: number, exit: string): StartError {
   if (stderr.includes('Another server instance in same directory')) {
     return new StartError('locked', `another ClickHouse owns the folder ${path}`)

@@ -38,8 +38,8 @@ export interface EmbeddedClickHouseOptions {
   /** The password of the HTTP interface, of letters, digits, `-` and `_`; by default, a random one. */
   password?: string
   /**
-   * How long to wait for another engine to release the folder, in ms (default 5000). After a `kill -9` of the service its
-   * engine exits within milliseconds, but a new service may start even faster.
+   * How long to wait for another engine to release the folder, in ms (default 5000). After a `kill -9` of the service
+   * its engine exits within milliseconds, but a new service may start even faster.
    */
   ownerWait?: number
 }
@@ -61,17 +61,17 @@ export interface EmbeddedClickHouse {
 }
 
 /**
- * Starts a ClickHouse in a child process, so that the service needs nothing but Node. If it exits, it is restarted: after
- * 100 ms, then with pauses that double up to 5 s, without limit. Resolves once it responds.
+ * Starts a ClickHouse in a child process, so that the service needs nothing but Node. If it exits, it is restarted:
+ * after 100 ms, then with pauses that double up to 5 s, without limit. Resolves once it responds.
  *
  * A restart uses the same port, so that a client's URL stays valid. If another process has taken the port, the engine
  * stays down, each attempt is logged as a warning, and it comes back when the port is free.
  *
- * Other users of this machine, and pages in its browsers, can reach the port too. Without the password they get a 403, for
- * everything but `/ping`.
+ * Other users of this machine, and pages in its browsers, can reach the port too. Without the password they get a 403,
+ * for everything but `/ping`.
  *
- * Not promised: an engine that runs but no longer responds is not noticed here, and a process that takes the port while the
- * engine is down receives the password from clients that take it for the engine.
+ * Not promised: an engine that runs but no longer responds is not noticed here, and a process that takes the port while
+ * the engine is down receives the password from clients that take it for the engine.
  *
  * @throws Error that says what to do, if the engine cannot be loaded or another one owns the folder (after `ownerWait`)
  */

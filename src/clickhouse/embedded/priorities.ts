@@ -4,7 +4,8 @@ import { readFile } from 'node:fs/promises'
 const SYS_NICE = 23n
 
 /**
- * Whether a process may give its threads back the priority that it took from them, without which ClickHouse changes none.
+ * Whether a process may give its threads back the priority that it took from them, without which ClickHouse changes
+ * none.
  * @returns null where that is not known
  */
 export async function canSetPriorities(pid: number | undefined): Promise<boolean | null> {
