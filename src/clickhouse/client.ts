@@ -28,7 +28,7 @@ export interface StoreOptions extends ReplicasOptions {
   insertTimeoutMs?: number
   /** how streamed results share connections; default: `SLOT_LIMITS` */
   slotLimits?: SlotLimits
-  /** whose requests the service gets; a project that reads a lot yields to the others. Default: nobody's */
+  /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
   /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
   spoolLimits?: SpoolLimits
@@ -40,8 +40,8 @@ const PING_TIMEOUT_MS = 2_000
 const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
 const MIB = 1024 * 1024
 /**
- * A project that has four reads at a time is served no slower by one at a time, and others keep their connections, the
- * server's memory and its threads: thirty full exports at once took 6.5 GB.
+ * With more than four reads at a time, a project is served no faster, but takes connections, memory and threads from
+ * others: thirty concurrent full exports took 6.5 GB.
  */
 export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 4, waitMs: 20_000, stalledMs: 3_000 }
 /** A page of 10 000 ordinary events is 2 MB. */
@@ -49,13 +49,15 @@ const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
 /** ClickHouse cancels a query when its client disconnects, but only if it is read-only. */
 const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
 
-/** Pause between attempts of a statement that another INSERT with a quorum keeps out, and the number of attempts. */
+/**
+ * Pause between attempts of a statement that is blocked by another INSERT with a quorum, and the number of attempts.
+ */
 const TURN_MS = 100
 const MAX_TURNS = 50
-/** Pauses between looks at whether a query has ended, ms. */
+/** First and longest pause between checks whether a query has ended, ms. */
 const FIRST_LOOK_MS = 20
 const MAX_LOOK_MS = 500
-/** Looks in a row that a busy server does not answer, after which nobody waits for it; each may take two seconds. */
+/** Consecutive checks that a busy server may leave unanswered before we give up; each may take two seconds. */
 const MAX_FAILED_LOOKS = 20
 /** Matches an edit; the group is the name of its table. */
 const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
@@ -64,7 +66,7 @@ const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
 export interface ReadOptions {
   /** the project that reads: it has few slots, and its queries have low priority. Absent: the service itself */
   project?: string | undefined
-  /** one that the caller holds for the project already */
+  /** a slot that the caller already holds for the project */
   slot?: Slot | undefined
   /** an abort cancels the query and breaks the stream */
   signal?: AbortSignal | undefined
@@ -75,7 +77,7 @@ export interface ReadOptions {
    * lost connection. The promise resolves when no server has the query any more
    */
   onLeft?: ((ended: Promise<void>) => void) | undefined
-  /** ends a query on all servers that may work on it; default: on this one */
+  /** ends a query on all servers that may be running it; default: on this one */
   end?: ((queryId: string) => Promise<void>) | undefined
 }
 
@@ -119,7 +121,7 @@ export class ClickHouse {
     this.database = this.#replicas.current.database
   }
 
-  /** The same server, each of whose queries and statements here belongs to a project: `Reading.project`. */
+  /** The same server, with all queries and statements counted as the project's: `ReadOptions.project`. */
   for(project: string): ClickHouse {
     return new ClickHouse({ of: this, project })
   }
@@ -133,7 +135,7 @@ export class ClickHouse {
    * Prepares every replica, for example by creating its tables: first the one in use, then the others. Replicas that
    * are down are prepared before they are used. A preparation replaces an earlier one with the same name.
    * @param run `model` is a replica that has been prepared already; null for the first
-   * @throws the error of the replica in use, and errors of others that retrying does not solve
+   * @throws the error of the replica in use; errors of others only if a retry cannot help
    */
   async prepare(name: string, run: (server: ClickHouse, model: ClickHouse | null) => Promise<void>): Promise<void> {
     if (!this.hasReplicas) return await run(this, null)
@@ -270,7 +272,7 @@ export class ClickHouse {
         if (!(await this.#isListed(queryId))) return
         failed = 0
       } catch (error) {
-        // A server that is down works on nothing; one that is busy may be late with its answer, or refuse it.
+        // A server that is down runs nothing; a busy one may respond late, or refuse to.
         const isBusy = isTimeout(error) || (error instanceof StoreError && !isStoreError(error, 'ACCESS_DENIED'))
         if (!isBusy || ++failed === MAX_FAILED_LOOKS) return
       }
@@ -331,7 +333,7 @@ export class ClickHouse {
     })
     const tag = answer.headers[EXCEPTION_TAG_HEADER_NAME]
     if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
-      // A proxy removed the header, so it may also complete a transfer that ClickHouse broke.
+      // A proxy removed the header, so it might also make a broken transfer look complete.
       answer.destroy()
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
@@ -357,7 +359,7 @@ export class ClickHouse {
         clickhouse_settings: { ...settings, wait_end_of_query: 1 },
         abort_signal,
       })
-      // An unread response keeps its connection.
+      // An unread response would keep its connection.
       for await (const _ of stream);
       assertIsFromClickHouse(response_headers)
     }
@@ -388,7 +390,7 @@ export class ClickHouse {
     return this.#slots.held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
   }
 
-  /** Whether a project that reads a lot has to leave this thread, which is short of time, to others. */
+  /** Whether a project that reads a lot has to leave this busy thread to others. */
   #yields(project: string): boolean {
     return this.#load.isShort && this.#priority.isHeavy(project) && this.#owners?.hasOthersThan(project) === true
   }

@@ -87,8 +87,8 @@ const CODES = {
 export type StoreErrorName = keyof typeof CODES
 
 /**
- * ClickHouse could not read the data. It finds that out before it writes anything of the block, so the block may be
- * bisected. After any other error it is unknown what was written, and the same block must be retried.
+ * ClickHouse could not read the data. It notices before it writes any of the block, so the block may be bisected. After
+ * any other error it is unknown what was written, and the same block must be retried.
  */
 const DATA_ERRORS = toCodes([
   'CANNOT_PARSE_TEXT',
@@ -106,7 +106,7 @@ const DATA_ERRORS = toCodes([
   'TOO_LARGE_STRING_SIZE',
   'TOO_DEEP_RECURSION',
   'CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN',
-  // Of constraints and computed columns that an operator has added to our tables (tried on 26.7).
+  // Errors of constraints and computed columns that an operator has added to our tables (tested with 26.7).
   'VIOLATED_CONSTRAINT',
   'CANNOT_PARSE_DATE',
   'CANNOT_PARSE_DATETIME',
@@ -122,8 +122,8 @@ const DATA_ERRORS = toCodes([
 ])
 
 /**
- * What ClickHouse has on its disk cannot be read, if the text names the part: the codes alone also stand for input and
- * connections that end early.
+ * ClickHouse could not read its own files, but only if the message names a part: the same codes are used for truncated
+ * input and broken connections.
  */
 const DAMAGE_ERRORS = toCodes([
   'ATTEMPT_TO_READ_AFTER_EOF',
@@ -158,8 +158,8 @@ const LOGIN_ERRORS = toCodes([
 ])
 
 /**
- * Errors whose text names settings, sizes, servers and our own tables, so that it can be logged. The text of any other
- * error may quote values of the data, as that of a parse error does.
+ * Errors whose message only names settings, sizes, servers and our own tables, and so may be logged. The message of any
+ * other error may quote data, as parse errors do.
  */
 const LOGGABLE = new Set([
   ...LOGIN_ERRORS,
@@ -184,13 +184,13 @@ const LOGGABLE = new Set([
     'UNKNOWN_STATUS_OF_INSERT',
     'CANNOT_ASSIGN_OPTIMIZE',
     'QUERY_WAS_CANCELLED',
-    // Its text is ours.
+    // Its message is our own.
     'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO',
     'KEEPER_EXCEPTION',
   ]),
 ])
 
-/** Bytes of an error's text that are read: ClickHouse repeats the value that it could not parse. */
+/** Maximum bytes of an error message to read: ClickHouse repeats the value that it could not parse. */
 export const MAX_ERROR_BYTES = 64 * 1024
 
 /** ClickHouse answered a query with an error. Its message and its stack can be logged: they quote no data. */
@@ -205,14 +205,14 @@ export class StoreError extends Error {
 
   /** @param error not kept as `cause`, which would be logged */
   constructor(code: number, error: Error & { type?: string | undefined }) {
-    // The text about a damaged part names files, and quotes nothing of them.
+    // A message about a damaged part names files without quoting their contents.
     const isLoggable = LOGGABLE.has(code) || (DAMAGE_ERRORS.has(code) && NAMED_PART.test(error.message))
     super(`ClickHouse error ${code}${isLoggable ? `: ${error.message}` : error.type ? ` (${error.type})` : ''}`)
     this.code = code
     this.words = error.message
   }
 
-  /** the code and the text, for dead letters */
+  /** the code and the message, for dead letters */
   get reason(): string {
     return `ClickHouse error ${this.code}: ${this.words}`
   }
@@ -224,9 +224,9 @@ export class StoreUnreachableError extends Error {
 }
 
 /**
- * Something else may respond with success, such as a proxy that has a page of its own while ClickHouse is down. It has
- * stored nothing.
- * @param headers of a response without an error
+ * Detects responses that are not from ClickHouse, such as a proxy's own page with status 200 while ClickHouse is down:
+ * nothing was stored then.
+ * @param headers headers of a successful response
  */
 export function assertIsFromClickHouse(headers: object): void {
   if (Object.keys(headers).some((name) => name.startsWith('x-clickhouse-'))) return
@@ -237,8 +237,8 @@ export function assertIsFromClickHouse(headers: object): void {
 }
 
 /**
- * A body that ends where its connection ends may have been truncated, and rows that are missing would go unnoticed.
- * @param headers of a response
+ * Rejects a body that ends with its connection: if it was truncated, missing rows would go unnoticed.
+ * @param headers headers of a response
  */
 export function assertHasEnd(headers: Record<string, unknown>): void {
   if (headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined) return
@@ -255,12 +255,12 @@ export class NoSlotError extends Error {
   override readonly name = 'NoSlotError'
 }
 
-/** A statement is too long, with its parameters, for any request that ClickHouse takes. */
+/** A statement with its parameters exceeds the limits of any request to ClickHouse. */
 export class StatementTooLargeError extends Error {
   override readonly name = 'StatementTooLargeError'
 }
 
-/** One of several shards did not respond. The message names it, and is meant for callers too. */
+/** One of several shards did not respond. The message names it, and may be shown to callers. */
 export class ShardUnreachableError extends StoreUnreachableError {
   override readonly name = 'ShardUnreachableError'
 
@@ -270,24 +270,24 @@ export class ShardUnreachableError extends StoreUnreachableError {
   }
 }
 
-/** The shards cannot be one store as they are set up; the message says what to do, and a retry does not help. */
+/** The configured shards cannot form one store. The message says what to do; a retry does not help. */
 export class ShardsError extends Error {
   override readonly name = 'ShardsError'
 }
 
 /** A part that ClickHouse could not read. */
 export interface UnreadablePart {
-  /** null where the error does not tell it */
+  /** null if the error does not name it */
   table: string | null
   part: string
 }
 
-/** The name of a part in the path of one of its files, or as ClickHouse's texts have it. */
+/** The name of a part in the path of one of its files, or as it appears in ClickHouse's messages. */
 const PART_NAME = '((?:patch-[0-9a-f]+-)?[0-9A-Za-z]+(?:_\\d+){3,4})'
 const NAMED_PART = new RegExp(`(?:\\b(?:reading|data) part |/)${PART_NAME}(?=[/\\s:.,')]|$)`)
 const NAMED_TABLE = / in table (?:[^\s.]+\.)?([\w-]+)/
 
-/** The part that ClickHouse could not read, as it is damaged; null if the error says anything else. */
+/** The damaged part that ClickHouse could not read; null for any other error. */
 export function findUnreadablePart(error: unknown): UnreadablePart | null {
   if (!(error instanceof StoreError) || !DAMAGE_ERRORS.has(error.code)) return null
   const part = NAMED_PART.exec(error.words)?.[1]
@@ -322,7 +322,7 @@ export function isTimeout(error: unknown): boolean {
   return error instanceof StoreTimeoutError || isStoreError(error, 'TIMEOUT_EXCEEDED')
 }
 
-/** Whether a query is more than ClickHouse may spend on it, in whatever, so that one for less may succeed. */
+/** Whether a query exceeded any limit, so that a smaller one may succeed. */
 export function isTooLarge(error: unknown): boolean {
   if (findUnreadablePart(error)) return false
   if (isTimeout(error) || isMemoryError(error) || error instanceof StatementTooLargeError) return true
@@ -346,7 +346,7 @@ export function isFatal(error: unknown): boolean {
   return !(error instanceof StoreUnreachableError)
 }
 
-/** Whether the server could not read from another one, or is ending itself. */
+/** Whether the server could not read from another one, or is shutting down. */
 export function isShardLost(error: unknown): error is StoreError {
   if (findUnreadablePart(error)) return false
   return isStoreError(
@@ -359,10 +359,10 @@ export function isShardLost(error: unknown): error is StoreError {
   )
 }
 
-/** What an operator can act on; all other errors of ClickHouse are `store`. */
+/** Failures that an operator can act on; all other errors of ClickHouse are `store`. */
 export type StoreFailure = 'unreachable' | 'too_many_parts' | 'memory' | 'disk' | 'store'
 
-/** The kind of failure, as metrics count it; null where the error is not about ClickHouse. */
+/** The kind of failure for metrics; null if the error is not about ClickHouse. */
 export function classifyStoreFailure(error: unknown): StoreFailure | null {
   if (error instanceof StoreUnreachableError) return 'unreachable'
   if (!(error instanceof StoreError)) return null

@@ -8,7 +8,7 @@ import { isLocal, replicated, withoutComments } from './replicated.js'
 
 const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))
 
-/** The number of the migration that makes the tables of a new store. */
+/** The number of the migration that creates the tables of a new store. */
 const BASELINE = 0
 /** Matches the names of files that change the store of an earlier release. */
 const NUMBERED = /^\d{3}_/
@@ -19,15 +19,15 @@ export class SchemaError extends Error {
 }
 
 export interface Migration {
-  /** 0 for the baseline, which makes the tables of a new store */
+  /** 0 for the baseline, which creates the tables of a new store */
   number: number
   name: string
   statements: string[]
-  /** of the statements without their comments */
+  /** of the statements without comments */
   checksum: string
 }
 
-/** Makes the statement for a server of one from a file. */
+/** Adapts a statement of a file to a server. */
 type Spelling = (statement: string) => string
 
 /**
@@ -48,7 +48,7 @@ export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): P
   })
 }
 
-/** Applies what a server does not have yet. */
+/** Applies the migrations that a server does not have yet. */
 async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: Spelling): Promise<void> {
   for (const { number, name, statements, checksum } of await findMissing(clickhouse, migrations)) {
     for (const statement of statements) await clickhouse.command(spell(statement))
@@ -158,7 +158,7 @@ async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): P
   return true
 }
 
-/** Deduplication of retried blocks needs this setting. */
+/** Checks for a setting that deduplication of retried blocks needs. */
 async function checkVersion(clickhouse: ClickHouse): Promise<void> {
   const [server] = await clickhouse.rows<{ version: string; known: string }>(
     "SELECT version() AS version, count() AS known FROM system.settings WHERE name = 'deduplicate_insert_select'",
@@ -180,7 +180,7 @@ export async function readMigrations(folder = SCHEMA_FOLDER): Promise<Migration[
     names.map(async (name) => ({ name, statements: statementsIn(await readFile(`${folder}/${name}`, 'utf8')) })),
   )
   const numbered = files.filter(({ name }) => NUMBERED.test(name))
-  // Views come after the tables that they read, whichever file has these.
+  // Create views after all tables, because they may read tables of other files.
   const baseline = files
     .filter(({ name }) => !NUMBERED.test(name))
     .flatMap(({ statements }) => statements)
@@ -196,7 +196,7 @@ function toMigration(number: number, name: string, statements: string[]): Migrat
   return { number, name, statements, checksum }
 }
 
-/** The statements of a file. One ends with a semicolon at the end of a line. */
+/** The statements of a file, each ending with a semicolon at the end of a line. */
 function statementsIn(text: string): string[] {
   return text.split(/;\s*$/m).filter((statement) => withoutComments(statement).trim() !== '')
 }

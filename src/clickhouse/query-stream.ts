@@ -84,9 +84,9 @@ export class QueryStreams {
       request.on('error', reject)
       const onSilence = () => {
         if (answer?.complete) return
-        // Not the server but the reader is slow, whose limit is enforced elsewhere.
+        // The reader is slow, not the server; its limit is enforced elsewhere.
         if (answer && answer.readableLength > 0) return answer.socket.setTimeout(this.#silentMs, onSilence)
-        // Destroying the request instead would drop what was not read and end the response as if it were complete.
+        // Destroying the request instead would drop unread bytes and end the response as if it were complete.
         const silent = answer ?? request
         silent.destroy(new Error(`ClickHouse sent nothing for ${this.#silentMs} ms`))
       }

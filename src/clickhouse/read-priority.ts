@@ -7,11 +7,11 @@ import type { ClickHouseSettings } from '@clickhouse/client'
  * with one thread 7 %.
  */
 const NICE = { light: 15, heavy: 19 }
-/** A project whose queries have kept the store busy for longer than this, ms, yields to the others. */
+/** A project yields to the others after its queries have kept the store busy for this long, ms. */
 const LIGHT_MS = 1_500
-/** The time after which past use counts for a third (1/e), ms. */
+/** Past use decays to a third (1/e) in this time, ms. */
 const FADES_MS = 10_000
-/** Projects to remember; past that, those are forgotten whose use has faded. */
+/** When there are more projects than this, those whose use has faded are forgotten. */
 const MAX_PROJECTS = 1_000
 const SETTING = 'os_threads_nice_value_query'
 
@@ -20,9 +20,9 @@ interface Server {
 }
 
 interface Use {
-  /** faded, ms */
+  /** decayed use, ms */
   ms: number
-  /** when `ms` was true, `performance.now()` */
+  /** when `ms` was computed, `performance.now()` */
   at: number
   running: number
 }
@@ -44,7 +44,7 @@ export class ReadPriority {
     this.#now = now
   }
 
-  /** Counts a query of a project from now on. @returns ends it; call it once */
+  /** Starts counting a query of a project. @returns a function that stops counting; call it once */
   begin(project: string): () => void {
     const use = this.#update(project)
     use.running++
@@ -81,7 +81,7 @@ export class ReadPriority {
       this.#uses.set(project, use)
     }
     const kept = Math.exp((use.at - now) / FADES_MS)
-    // What runs adds to what has faded, and fades itself.
+    // Running queries add to the decayed use, and decay themselves.
     use.ms = use.ms * kept + use.running * FADES_MS * (1 - kept)
     use.at = now
     return use

@@ -28,23 +28,23 @@ export const READ_SETTINGS: ClickHouseSettings = { select_sequential_consistency
 
 /** How long a replica may take to respond to a probe, ms. */
 const PROBE_LIMIT_MS = 2_000
-/** How long a replica may take to fetch what it lacks, ms. */
+/** How long a replica may take to fetch missing blocks, ms. */
 const SYNC_LIMIT_MS = 10_000
-/** How long an edit waits for all replicas before a majority is enough, ms. */
+/** How long an edit waits for all replicas before a majority suffices, ms. */
 const ALL_LIMIT_MS = 1_000
 /**
  * Interval at which the server in use is probed, ms. Without probes, one that drops every packet is noticed by a
  * timeout.
  */
 const BEAT_MS = 3_000
-/** Servers that were down when the tables were created are retried every so many beats. */
+/** Number of beats between attempts to prepare servers that were down. */
 const LATE_BEATS = 10
 
-/** Creates what a server needs, such as its tables. @param model a server that has them already, if there is one */
+/** Prepares a server, for example by creating its tables. @param model an already prepared server, if there is one */
 export type Preparation = (server: Connection, model: Connection | null) => Promise<void>
 
 export interface ReplicasOptions {
-  /** called for each switch with the host that was in use and the one that is now */
+  /** called for each switch with the former and the new host */
   onSwitch?: ((from: string, to: string) => void) | undefined
   /** ms between two probes */
   beatMs?: number | undefined
@@ -62,10 +62,10 @@ export class Replicas {
   readonly #options: ReplicasOptions
   #current: Connection
   #choosing: Promise<void> | null = null
-  /** by URL, to the servers that are not in use */
+  /** by URL: connections to the servers that are not in use */
   readonly #peers = new Map<string, Connection>()
   readonly #preparations = new Map<string, Preparation>()
-  /** by URL: the preparations that the server has had */
+  /** by URL: the preparations that have run on the server */
   readonly #prepared = new Map<string, Set<Preparation>>()
   readonly #timer: NodeJS.Timeout | null
   #beats = 0
@@ -95,7 +95,7 @@ export class Replicas {
     return this.#choosing
   }
 
-  /** Call it when a request to the server in use failed: chooses another one if it does not respond any more. */
+  /** Call it when a request to the server in use failed: chooses another one if it no longer responds. */
   suspect(error: unknown): void {
     if (isAboutServer(error)) this.#startChoosing()
   }
@@ -109,8 +109,9 @@ export class Replicas {
   }
 
   /**
-   * Prepares the server in use, then the others. One that is down is prepared when it responds, and not used before.
-   * @throws the error of the server in use, and errors of others that retrying does not solve
+   * Prepares the server in use, then the others. One that is down is prepared when it responds, and not used before
+   * that.
+   * @throws the error of the server in use; errors of others only if a retry cannot help
    */
   async prepare(name: string, run: Preparation): Promise<void> {
     await this.#choosing
@@ -132,7 +133,7 @@ export class Replicas {
     }
   }
 
-  /** Has a server fetch what other replicas have of its tables; by default the server in use. */
+  /** Makes a server, by default the one in use, fetch everything that other replicas have. */
   async catchUp(connection = this.#current): Promise<void> {
     const tables = await ask<{ table: string }>(
       connection,
@@ -180,7 +181,7 @@ export class Replicas {
       } catch {
         continue
       }
-      // It may have been closed meanwhile.
+      // It may have been closed in the meantime.
       if (this.#peers.get(url) !== candidate || this.#isClosed) return
       this.#peers.delete(url)
       this.#current = candidate
@@ -190,7 +191,7 @@ export class Replicas {
     }
   }
 
-  /** Runs the preparations that a server has not had yet. */
+  /** Runs the preparations that have not run on a server yet. */
   async #complete(server: Connection, model: Connection | null = this.#current): Promise<void> {
     for (const run of this.#preparations.values()) {
       if (this.#prepared.get(server.url)?.has(run)) continue
@@ -233,7 +234,7 @@ export class Replicas {
   }
 }
 
-/** Whether another replica may do better: this one did not respond, or is read-only because it has lost its Keeper. */
+/** Whether another replica might succeed: this one did not respond, or is read-only because it has lost its Keeper. */
 function isAboutServer(error: unknown): boolean {
   return error instanceof StoreUnreachableError || isStoreError(error, 'TABLE_IS_READ_ONLY', 'KEEPER_EXCEPTION')
 }
@@ -252,7 +253,7 @@ async function isUsable(connection: Connection): Promise<boolean> {
   }
 }
 
-/** Runs a query that also works if the database does not exist. */
+/** Runs a query even if the database does not exist. */
 async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
   const { database } = connection
   return await connection.run(PROBE_LIMIT_MS, (abort_signal) =>
@@ -265,7 +266,7 @@ async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
   )
 }
 
-/** Resolves when a replica has fetched what the others had of a table at the time of the call. */
+/** Resolves when a replica has fetched everything that the others had of a table at the time of the call. */
 async function sync(connection: Connection, table: string): Promise<void> {
   const limitS = SYNC_LIMIT_MS / 1000
   await connection.run(SYNC_LIMIT_MS, async (abort_signal) => {

@@ -5,7 +5,7 @@ const ENGINE = /\bENGINE\s*=\s*(\w*MergeTree)\b(?:\s*\(([^)]*)\))?/
 const WINDOW = /\bnon_replicated_deduplication_window\s*=\s*(\d+)/
 /** Engines that `schema/` uses; all have a replicated counterpart of the same arguments. */
 const ENGINES = new Set(['MergeTree', 'ReplacingMergeTree'])
-/** Statements that need to run on one replica only: the Keeper or the tables bring their effect to the others. */
+/** Statements that need to run on one replica only, because the Keeper or the tables replicate their effect. */
 const SHARED = [
   /^\s*CREATE MATERIALIZED VIEW IF NOT EXISTS \w+ TO \w+/i,
   /^\s*ALTER TABLE \w+ ADD (COLUMN|INDEX) IF NOT EXISTS/i,
@@ -44,7 +44,7 @@ export function replicated(statement: string, database: string): string {
   return withDurability(settings(text.replace(clause, () => `ENGINE = Replicated${engine}(${all})`)), table)
 }
 
-/** Whether this statement must run on each replica: the settings of tables are not replicated. */
+/** Whether a statement must run on each replica, because settings of tables are not replicated. */
 export function isLocal(statement: string): boolean {
   return MODIFY_SETTING.test(withoutComments(statement))
 }
@@ -69,7 +69,7 @@ function withDurability(statement: string, table: string): string {
   return statement.replace(/\bSETTINGS\b/, () => `SETTINGS ${added.join(', ')},`)
 }
 
-/** @returns the statement, a line of which was a comment at most at its end */
+/** Removes comments, which are always at the ends of lines. */
 export function withoutComments(statement: string): string {
   return statement.replace(/\s*--.*$/gm, '')
 }

@@ -6,7 +6,7 @@ import type { Shard, Shards } from './shards.js'
  * What the service reads of a server besides its own database: what waits for deletion, what is running, what is free.
  */
 const READ = ['parts', 'detached_parts', 'mutations', 'merge_tree_settings', 'processes', 'disks']
-/** Of the whole check, ms. */
+/** Time limit of the whole check, ms. */
 const LIMIT_MS = 5_000
 
 /**

@@ -9,8 +9,9 @@ interface Identity {
 }
 
 /**
- * Checks that each URL is that of the same shard as before, and records new shards. With the URLs in another order, the
- * lanes' writers could store again what another shard has. A store of one shard has no identity.
+ * Checks that each URL leads to the same shard as before, and records new shards. If the order of the URLs changed, the
+ * writers of the lanes could store again what another shard already has. The shard of a store with only one has no
+ * identity.
  * @throws ShardsError
  */
 export async function checkIdentities(shards: Shards): Promise<void> {
@@ -29,7 +30,7 @@ export async function checkIdentities(shards: Shards): Promise<void> {
 }
 
 /**
- * The shards that have a number in the store of the first shard already.
+ * The shards that already have a number in the store of the first shard.
  * @param some shards, the first one first
  * @throws ShardsError if one has the number of another, or belongs to another store
  */

@@ -7,23 +7,23 @@ import { NoLocksError, openLocked } from '../../lib/file-lock.js'
 
 /** Locked by the kernel for as long as the folder has an owner; empty, and never removed. */
 const LOCK = 'folder.lock'
-/** JSON of an `Owner`, complete from the moment it has this name. It says who the owner is, not that there is one. */
+/** JSON of an `Owner`, renamed here when complete. It says who the owner is, not whether there is one. */
 const OWNER = 'owner.lock'
-/** What OWNER is to be. Only who has the lock writes it, so one that a crash has left is written over. */
+/** Temporary file that is renamed to OWNER. It is written only under the lock, so a stale one is simply overwritten. */
 const DRAFT = 'owner.lock.new'
 
 interface Owner {
   pid: number
-  /** where `pid` means something: the name of a container, or of a machine */
+  /** name of the container or machine that `pid` belongs to */
   host: string
-  /** URL of the owner's embedded engine, password included, once it answers */
+  /** URL of the owner's embedded engine, password included, once it responds */
   clickhouse?: string
 }
 
 /** A live process owns the folder; the message names the folder and the process, and says what to do. */
 export class FolderInUseError extends Error {
   override readonly name = 'FolderInUseError'
-  /** where the owner's embedded ClickHouse is reached, password included; undefined as long as it has none */
+  /** URL of the owner's embedded ClickHouse, password included; undefined until it has one */
   readonly clickhouse: string | undefined
 
   constructor(folder: string, owner: Owner | undefined) {
@@ -64,7 +64,7 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
       await writeFile(draft, text, { mode: 0o600 }).catch(withPath(folder))
       await rename(draft, path)
     } catch (error) {
-      // Else each start on a full disk would leave a file.
+      // Otherwise, each start on a full disk would leave a file.
       await rm(draft, { force: true }).catch(() => undefined)
       throw error
     }
@@ -111,14 +111,14 @@ function describeLockFailure(folder: string, { lacking, cause }: NoLocksError): 
     : `The data folder ${folder} cannot be locked (${getErrorCode(cause)}): set DATA_DIR to a folder on a file system that has locks.`
 }
 
-/** A pid of another container means nothing here, so its host is named. */
+/** Names the host of a process in another container, because its pid means nothing here. */
 function describeOwner(owner: Owner | undefined): string {
   if (!owner) return 'another process'
   const { pid, host } = owner
   return host === hostname() ? `process ${pid}` : `process ${pid} on ${host}`
 }
 
-/** Undefined for what no owner has written, such as the empty file that a power cut can leave. */
+/** Undefined if the text is incomplete, for example because a power cut left an empty file. */
 function parseOwner(text: string): Owner | undefined {
   try {
     const { pid, host, clickhouse }: Partial<Owner> = JSON.parse(text)

@@ -7,7 +7,7 @@
  * acknowledged survives that.
  * - SIGTERM, or the message `stop`: the query that keeps the engine running is killed, which shuts the engine down;
  * SIGKILL at the limit.
- * - the engine exits by itself: its messages are on stderr already.
+ * - the engine exits on its own: its messages are already on stderr.
  * SIGINT and SIGHUP are ignored: the terminal sends them to the whole process group, and the parent decides what they
  * mean.
  */
@@ -25,7 +25,7 @@ export interface LoadFailure {
  */
 const STOP_LIMIT = 1500
 
-/** Keeps the engine running, and a stop is noticed within the 0.1 s of its sleep. */
+/** Keeps the engine running. A stop takes effect within the 0.1 s of its sleep. */
 const KEEP_RUNNING =
   'SELECT sleepEachRow(0.1) FROM system.numbers SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null'
 
@@ -55,7 +55,7 @@ async function run(): Promise<void> {
   const { libchdbPath } = await import('chdb/libchdb')
   // ClickHouse takes its time zone from here: run as a library, it does not read `timezone` from its configuration.
   process.env.TZ = 'UTC'
-  // A `config.xml` in the working directory would be read, and its files be tables of the database `default`.
+  // ClickHouse would read a `config.xml` in the working directory, and expose its files as tables of `default`.
   process.chdir(path)
   open({ library: 'chdb', path: libchdbPath() })
   const argv = [
@@ -66,7 +66,7 @@ async function run(): Promise<void> {
     '--listen_host=127.0.0.1',
     `--query=CREATE DATABASE IF NOT EXISTS analytics ENGINE=Atomic; SYSTEM START LISTEN HTTP; ${KEEP_RUNNING}`,
   ]
-  // The result is not read: after an error it is a null pointer, and the error's text went to stderr.
+  // The result is ignored: after an error it is a null pointer, and the message went to stderr.
   const ended = load({
     library: 'chdb',
     funcName: 'chdb_query_cmdline',
@@ -86,7 +86,7 @@ process.on('message', (message) => {
   if (message === 'stop') stop()
 })
 
-// The parent may have gone before the handler above was there.
+// The parent may have exited before the handler above was installed.
 if (!process.connected) end()
 
 run().catch((error: unknown) => {

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 
-/** The name of the configuration file, in the folder of the data. */
+/** The name of the configuration file in the data folder. */
 export const CONFIG_FILE = 'embedded-clickhouse.xml'
 /** The user of the HTTP interface. The engine's own session is `default`, always without a password. */
 export const USER = 'tallyhouse'

@@ -11,9 +11,9 @@ import { USER } from './engine-config.js'
 
 /** Limit of one start, from the fork to the first response, in ms; it takes 200 to 500. */
 const START_LIMIT = 30_000
-/** Between two looks whether the engine responds yet, in ms. */
+/** Poll interval while the engine starts, in ms. */
 const POLL_MS = 20
-/** Characters of the child's stderr that are kept for the error message. */
+/** Maximum characters of the child's stderr in the error message. */
 const STDERR_KEPT = 4000
 
 // The same extension as this file: tests run the .ts, users the .js.
@@ -36,7 +36,7 @@ export interface EngineAddress {
   /** the folder of its data */
   path: string
   configFile: string
-  /** of the HTTP interface, on 127.0.0.1 */
+  /** port of the HTTP interface on 127.0.0.1 */
   port: number
   secret: Secret
 }
@@ -46,7 +46,7 @@ export interface EngineAddress {
  */
 export interface Secret {
   password: string
-  /** the value of the header, as every client of USER sends it */
+  /** value of the authorization header of USER */
   authorization: string
 }
 
@@ -146,7 +146,7 @@ async function waitForResponse(
   { path, port, secret: { authorization } }: EngineAddress,
 ): Promise<StartError | undefined> {
   const sql = `SELECT value FROM system.server_settings WHERE name = 'path' FORMAT TSVRaw`
-  // Not `fetch`, which compiles for 0.15 s at its first call, on the cores that the engine starts on.
+  // Not `fetch`: its first call compiles for 0.15 s, on the cores that the engine needs for its start.
   const get = async (target: string, headers = {}) => {
     const call = request(`http://127.0.0.1:${port}${target}`, {
       headers: { ...headers, connection: 'close' }, // a kept-alive connection would delay a clean stop

@@ -22,9 +22,9 @@ import {
 const CLOSE_LIMIT = 2000
 /** Pauses between restarts. */
 const BACKOFF: Backoff = { firstMs: 100, maxMs: 5_000 }
-/** If an engine ran for this long, in ms, the backoff begins with the first pause again. */
+/** After an engine ran for this long, in ms, the backoff restarts with the first pause. */
 const STEADY = 30_000
-/** Between attempts on a folder that another engine owns, in ms. */
+/** Pause between attempts on a folder that another engine owns, in ms. */
 const OWNER_PAUSE = 100
 /** Free ports that the first start tries: another process may take one before the engine listens on it. */
 const MAX_PORTS = 5
@@ -44,7 +44,7 @@ export interface EmbeddedClickHouseOptions {
   ownerWait?: number
 }
 
-/** `up`: it responds. `restarting`: it exited and is being restarted; requests fail meanwhile. `closed`: for good. */
+/** `up`: it responds. `restarting`: it exited and is being restarted, and requests fail. `closed`: for good. */
 export type EmbeddedState = 'up' | 'restarting' | 'closed'
 
 export interface EmbeddedClickHouse {
@@ -77,7 +77,7 @@ export interface EmbeddedClickHouse {
  */
 export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions): Promise<EmbeddedClickHouse> {
   const path = resolve(options.path)
-  // It exits without a word there.
+  // ClickHouse exits silently if the path contains a backslash.
   if (path.includes('\\'))
     throw new Error(`ClickHouse cannot use ${path}, because it has a backslash. Set another DATA_DIR.`)
   const configFile = join(path, CONFIG_FILE)
@@ -94,7 +94,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
 }
 
 /**
- * Unlike a restart, the first start fails where a retry cannot help.
+ * Unlike a restart, the first start fails if a retry cannot help.
  * @param address its port is replaced if another process has taken it
  */
 async function launchFirst(
@@ -137,7 +137,7 @@ class SupervisedEngine implements EmbeddedClickHouse {
     this.#supervised = this.#supervise()
   }
 
-  /** Bound, so that it can be registered as a closer by itself. */
+  /** An arrow function, so that it can be passed as a callback. */
   readonly close = (): Promise<void> => {
     this.#stopped ??= this.#stop()
     return this.#stopped
@@ -196,7 +196,7 @@ class SupervisedEngine implements EmbeddedClickHouse {
   }
 
   async #restart(): Promise<void> {
-    // Set before it is up, so that a close in between stops it.
+    // Set before it is up, so that `close` can stop it during the start.
     this.#engine = forkEngine(this.#address)
     await waitUntilUp(this.#engine, this.#address)
     this.#upSince = performance.now()
