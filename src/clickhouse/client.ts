@@ -73,8 +73,8 @@ export interface ReadOptions {
   /** timeout in ms; for a streamed result, until its first byte; default 30 s */
   limitMs?: number | undefined
   /**
-   * called when the caller gets no answer, although ClickHouse may still work on it: after an abort, a time limit or a
-   * lost connection. The promise resolves when no server has the query any more
+   * called when the caller gets no answer although ClickHouse may still be working on it: after an abort, a timeout or
+   * a lost connection. The promise resolves when no server runs the query any more
    */
   onLeft?: ((ended: Promise<void>) => void) | undefined
   /** ends a query on all servers that may be running it; default: on this one */
@@ -261,9 +261,9 @@ export class ClickHouse {
   }
 
   /**
-   * Resolves when the server no longer lists a query, nor what it asks of other servers for it. A query that nobody
-   * waits for is cancelled when its connection closes, or by this, but ClickHouse notices only between two blocks of
-   * rows. Resolves as well if the server cannot be asked. Never rejects.
+   * Cancels a query, and resolves when the server no longer lists it or its queries on other servers. ClickHouse
+   * notices a cancellation, or a closed connection, only between two blocks of rows. Also resolves if the server does
+   * not respond. Never rejects.
    */
   async endQuery(queryId: string): Promise<void> {
     let failed = 0
@@ -290,11 +290,11 @@ export class ClickHouse {
   }
 
   /**
-   * The bytes of the result in the query's format. The server completes the result before it sends the first byte (what
-   * does not fit its memory waits on its disk), so an error in the middle is thrown here and never a short stream. With
-   * `wait_end_of_query: 0` the server sends rows at once, and such an error breaks the stream: it is complete if, and
-   * only if, it ends. `limitMs` limits the time until the first byte. Bytes that were not read yet are buffered in
-   * memory within limits; beyond them the stream is aborted if another query needs its connection.
+   * The bytes of the result in the query's format. The server completes the result before it sends the first byte
+   * (using its disk if memory is short), so an error in the middle is thrown here and never truncates the stream. With
+   * `wait_end_of_query: 0`, the server sends rows immediately, and such an error breaks the stream: it is complete if,
+   * and only if, it ends. `limitMs` limits the time until the first byte. Unread bytes are buffered in memory within
+   * limits; beyond them, the stream is aborted if another query needs its connection.
    */
   async bytes(
     query: string,
@@ -348,9 +348,7 @@ export class ClickHouse {
     return signal ? addAbortSignal(signal, stream) : stream
   }
 
-  /**
-   * Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted.
-   */
+  /** Sends rows unchanged, in the format that the INSERT names. Resolves when they are stored, throws when aborted. */
   async insert(query: string, values: Readable, settings: ClickHouseSettings, signal: AbortSignal): Promise<void> {
     const insert = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
       const { stream, response_headers } = await client.exec({
@@ -384,7 +382,7 @@ export class ClickHouse {
   }
 
   /**
-   * A project's read has one thread unless nothing else is going on, so that one export alone is as fast as it can be.
+   * Limits a project's read to one thread unless nothing else is running, so that a lone export is as fast as possible.
    */
   #threads(): ClickHouseSettings {
     return this.#slots.held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
@@ -407,8 +405,8 @@ export class ClickHouse {
   }
 
   /**
-   * Runs a statement. ClickHouse allows one INSERT with a quorum per table at a time and refuses another. That one is
-   * retried here, which is safe: it has stored nothing, or has a token.
+   * Runs a statement. ClickHouse allows one INSERT with a quorum per table at a time and refuses another. Retrying that
+   * one is safe: it has stored nothing, or has a token.
    */
   async #write(run: (connection: Connection) => Promise<unknown>): Promise<void> {
     for (let tries = 1; ; tries++) {

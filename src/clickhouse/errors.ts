@@ -1,9 +1,7 @@
 import { ClickHouseError } from '@clickhouse/client'
 import { ApiError } from '../contract/errors.js'
 
-/**
- * The error codes of ClickHouse (src/Common/ErrorCodes.cpp) that anything here depends on. No other file spells one.
- */
+/** ClickHouse error codes (src/Common/ErrorCodes.cpp) that we depend on. No other file has one. */
 const CODES = {
   CANNOT_PARSE_TEXT: 6,
   CANNOT_PARSE_ESCAPE_SEQUENCE: 25,
@@ -199,7 +197,7 @@ export class StoreError extends Error {
   /** the error code, see `CODES` */
   readonly code: number
   /**
-   * ClickHouse's own text, which may quote values: for dead letters and for operators at a terminal, never for the log
+   * ClickHouse's own message, which may quote data: for dead letters and for operators at a terminal, never for the log
    */
   readonly words: string
 
@@ -310,8 +308,8 @@ export function isDataError(error: unknown): error is StoreError {
 }
 
 /**
- * Whether ClickHouse ran out of memory: for a query, a user or the whole server. Parts of the block may be stored, one
- * for each month that it has events of.
+ * Whether ClickHouse ran out of memory: for a query, a user or the whole server. Some of the block may be stored,
+ * because each month of its events becomes a part of its own.
  */
 export function isMemoryError(error: unknown): error is StoreError {
   return isStoreError(error, 'MEMORY_LIMIT_EXCEEDED')

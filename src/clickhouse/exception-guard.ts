@@ -5,10 +5,10 @@ import { MAX_ERROR_BYTES } from './errors.js'
 const CARRIAGE_RETURN = 0x0d
 
 /**
- * Guards a result that is streamed while its query is still running, which may fail after some rows were sent. Then
- * ClickHouse appends the error to the rows and breaks the transfer. The error starts with a marker line and a tag that
- * is random for each response, so no user's text can look like it. This stream fails too, even if a proxy has completed
- * the transfer, and passes on nothing of the error's text.
+ * Guards a result that is streamed while its query is still running. If the query fails after some rows were sent,
+ * ClickHouse appends the error to them and breaks the transfer. The error starts with a marker line and a tag that is
+ * random for each response, so no data can look like it. This stream then fails, too, even if a proxy has completed the
+ * transfer, and passes on nothing of the error.
  *
  * @param tag the response's X-ClickHouse-Exception-Tag
  * @param wrap makes the stream's error from a ClickHouseError

@@ -31,10 +31,10 @@ export interface Migration {
 type Spelling = (statement: string) => string
 
 /**
- * Makes the tables of a new store, and applies the numbered files of `schema/` that a store does not have yet, in
- * order. All statements can be repeated, so services may start at the same time, and the next start completes one that
- * was killed. With replicas, one gets the tables from the files and the others from that one.
- * @throws OtherVersionError if the store was made from another baseline
+ * Creates the tables of a new store, and applies the numbered files of `schema/` that a store does not have yet, in
+ * order. All statements can be repeated, so services may start at the same time, and the next start completes a killed
+ * one. One replica gets its tables from the files, and the others copy them from that one.
+ * @throws OtherVersionError if the store was created from another baseline
  * @throws SchemaError if the store has a newer schema, or one from files that were changed since, or cannot be
  *   replicated
  */
@@ -57,9 +57,9 @@ async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: 
 }
 
 /**
- * Makes a server the replica of another that is up to date. Its tables must be created with the current definitions of
- * the other's: the Keeper knows their columns, and refuses a table as it is in the baseline. Changes of contents and
- * columns in numbered files come from the Keeper; changes of settings do not.
+ * Makes a server the replica of another that is up to date. Its tables must be created from the other's current
+ * definitions: the Keeper knows their columns, and would refuse a table of the baseline. The Keeper also replicates
+ * numbered changes of contents and columns, but not of settings.
  */
 export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migrations: Migration[]): Promise<void> {
   const left = await findMissing(clickhouse, migrations)
@@ -170,10 +170,7 @@ async function checkVersion(clickhouse: ClickHouse): Promise<void> {
   }
 }
 
-/**
- * The migrations of a folder, in their order: the baseline, which is all files without a number, and the numbered
- * files.
- */
+/** The migrations of a folder in order: the baseline, made of all files without a number, and the numbered files. */
 export async function readMigrations(folder = SCHEMA_FOLDER): Promise<Migration[]> {
   const names = (await readdir(folder)).filter((name) => /^\w+\.sql$/.test(name)).sort()
   const files = await Promise.all(

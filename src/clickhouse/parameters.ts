@@ -20,8 +20,8 @@ const MAX_CHARACTERS = 10_000
 const PIECES = new RegExp(`[^]{1,${MAX_CHARACTERS}}`, 'gu')
 
 /**
- * Whether a statement is too long to be one field of many in the body of a request, and so has the body for itself and
- * its parameters in the URL.
+ * Whether a statement is too long for a form field. If so, it is the whole body of the request, and its parameters go
+ * in the URL.
  * @throws StatementTooLargeError if they do not fit there
  */
 export function isLongStatement(query: string, parameters: Parameters): boolean {
@@ -106,8 +106,8 @@ export function literal(value: string | Buffer): string {
 }
 
 /**
- * One literal for any number of texts, which as one each would be too many for ClickHouse's parser. A statement with
- * many needs LARGE_QUERY.
+ * One literal for any number of strings, because ClickHouse's parser cannot handle that many literals. A large
+ * statement needs LARGE_QUERY.
  */
 export function literalArray(texts: readonly string[]): string {
   return `JSONExtract(${literal(JSON.stringify(texts))}, 'Array(String)')`

@@ -23,8 +23,8 @@ export interface StreamOptions {
 }
 
 /**
- * Streams query results without @clickhouse/client, which takes 2 ms more for each, a fifth of the time of a page of 10
- * 000 events, because it waits for a timer first and sends the query as a stream.
+ * Streams query results without @clickhouse/client, which waits for a timer first and sends the query as a stream. That
+ * takes 2 ms more per query, a fifth of the time of a page of 10 000 events.
  */
 export class QueryStreams {
   readonly #silentMs: number

@@ -1,10 +1,10 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 
 /**
- * Nice values of the threads of a query. Accepting events has priority: at 15 a thread has a scheduling weight of 36,
- * at 19 of 15, and what accepts events on 2 cores about 3 × 1024. A thread costs more than its weight, because a thread
- * that wakes waits for its time slice: at 15, two questions with two threads each took 15 % of the events a second, one
- * with one thread 7 %.
+ * Nice values of the threads of a query. Accepting events has priority: a thread has a scheduling weight of 36 at 15,
+ * and of 15 at 19; on 2 cores, the threads that accept events have about 3 × 1024. A query costs more than its weight,
+ * because threads that wake up wait for its time slice: at 15, two questions with two threads each reduced the events
+ * per second by 15 %, one question with one thread by 7 %.
  */
 const NICE = { light: 15, heavy: 19 }
 /** A project yields to the others after its queries have kept the store busy for this long, ms. */
@@ -28,9 +28,9 @@ interface Use {
 }
 
 /**
- * Holds queries of projects back, behind what stores events and, where a project has used the store a lot in the last
- * seconds, behind the queries of the others: a project that reads without end would otherwise get as much of the store
- * as it has queries.
+ * Lowers the priority of projects' queries below that of storing events. A project that has used the store a lot in the
+ * last seconds also yields to the others: otherwise, one that reads without pause would get a share of the store for
+ * each of its queries.
  */
 export class ReadPriority {
   readonly #clickhouse: Server
@@ -54,10 +54,7 @@ export class ReadPriority {
     }
   }
 
-  /**
-   * Settings for a query that begins now; none where the server cannot set priorities.
-   * @throws if it does not respond
-   */
+  /** Settings for a query that begins now; none if the server cannot set priorities. @throws if it does not respond */
   async settings(project: string): Promise<ClickHouseSettings> {
     this.#isKnown ??= this.#find().catch((error: unknown) => {
       this.#isKnown = undefined

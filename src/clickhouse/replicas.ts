@@ -4,8 +4,8 @@ import { Connection } from './connection.js'
 import { assertIsFromClickHouse, isFatal, isStoreError, StoreUnreachableError } from './errors.js'
 
 /**
- * Settings of a shard with replicas. An INSERT succeeds when most replicas have it, because the journal then drops the
- * block. Such INSERTs into a table have one order, so that any replica knows which blocks a read must see, and no read
+ * Settings of a shard with replicas. An INSERT succeeds only when most replicas have it, because the journal then drops
+ * the block. INSERTs into a table are ordered, so that every replica knows which blocks a read must see, and no read
  * sees data that could still be lost.
  */
 const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
@@ -21,8 +21,8 @@ const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
   update_sequential_consistency: 1,
 })
 /**
- * A replica that lacks a block which others have, or has lost its Keeper, refuses the read. Of another shard's
- * replicas, the server uses the first that responds, as we do.
+ * A replica that lacks a block which others have, or has lost its Keeper, refuses the read. When reading from another
+ * shard, the server uses the first replica that responds, as we do.
  */
 export const READ_SETTINGS: ClickHouseSettings = { select_sequential_consistency: '1', load_balancing: 'in_order' }
 
@@ -32,10 +32,7 @@ const PROBE_LIMIT_MS = 2_000
 const SYNC_LIMIT_MS = 10_000
 /** How long an edit waits for all replicas before a majority suffices, ms. */
 const ALL_LIMIT_MS = 1_000
-/**
- * Interval at which the server in use is probed, ms. Without probes, one that drops every packet is noticed by a
- * timeout.
- */
+/** Interval of probes of the server in use, ms: only a timeout would reveal one that drops every packet. */
 const BEAT_MS = 3_000
 /** Number of beats between attempts to prepare servers that were down. */
 const LATE_BEATS = 10
@@ -52,8 +49,8 @@ export interface ReplicasOptions {
 
 /**
  * The servers of a shard, one of which is in use: the first in the list that responds. If it fails, the next writable
- * one fetches what it lacks and takes over, and everything in flight on the former one is aborted. The new one stays in
- * use until it fails or the process ends, even if the former one comes back.
+ * one fetches missing blocks and takes over, and all requests in flight on the former one are aborted. The new one
+ * stays in use until it fails or the process ends, even if the former one recovers.
  *
  * Two processes may use different replicas. The settings above make that harmless.
  */
@@ -143,8 +140,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when a majority of the replicas has an edit that the server in use has executed, and within a second all
-   * that respond. Needed because ClickHouse has a quorum for INSERTs, but not for edits.
+   * Resolves when all replicas have an edit that the server in use has executed, or after a second when a majority has
+   * it. ClickHouse has a quorum for INSERTs, but not for edits.
    * @throws StoreUnreachableError if too few have it in time; the edit may then be lost
    */
   async confirm(table: string): Promise<void> {

@@ -15,7 +15,7 @@ const SHARED = [
 const MODIFY_SETTING = /^\s*ALTER TABLE \w+ MODIFY SETTING\b/i
 
 /**
- * How long tokens are kept, s, so that a writer that was suspended for an hour still repeats nothing. A token is
+ * How long tokens are kept, s, so that a writer that was suspended for an hour still stores nothing twice. A token is
  * dropped when it is older than this, or when the table's window is full.
  */
 const TOKENS_KEPT_S = 2 * 60 * 60
@@ -58,7 +58,7 @@ function settings(statement: string): string {
 }
 
 /**
- * Adds settings for durability. A replica counts for the quorum once it has fetched a block, so that must be on its
+ * Adds settings for durability. A replica counts for the quorum once it has fetched a block, which must then be on its
  * disk. Tables without a deduplication window must not get the default one: an INSERT that is dropped as a repetition
  * would not reach the table's views.
  */

@@ -37,8 +37,8 @@ export interface ShardsOptions {
 }
 
 /**
- * The store: one or more ClickHouse shards, each with the rows of its lanes. Data that exists only once, such as the
- * keys, is on the first. With one shard, every call goes directly to it.
+ * The store: one or more ClickHouse shards, each with the rows of its lanes. The first has the data that exists only
+ * once, such as the keys. With one shard, every call goes directly to it.
  */
 export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
   readonly all: readonly Shard[]

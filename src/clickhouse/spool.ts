@@ -10,8 +10,8 @@ export interface SpoolLimits {
 
 export interface SpoolOptions {
   /**
-   * called with the time at which the client last read anything (`performance.now()`) while the source waits for it,
-   * and with null when it reads again
+   * called with the time of the client's last read (`performance.now()`) while the source waits for it, and with null
+   * when it reads again
    */
   onStall(since: number | null): void
   /** whether the result has to yield the thread to others for a while */

@@ -44,10 +44,9 @@ export interface FolderLock {
 /**
  * Makes this process the only owner of `dir`, which is created (mode 0700) if missing: the embedded engines allow one
  * process each, and LMDB's own lock does not keep out a process of another pid namespace, as containers have them.
- *
- * The kernel holds the lock (fcntl's open file description locks; flock on macOS), so it is seen from every container
- * of this machine, and is free the moment its owner is gone. Not promised: on a file system that does not pass locks on
- * to its other machines, an owner there is not seen.
+ * The kernel holds the lock (fcntl's open file description locks; flock on macOS), so every container of this machine
+ * sees it, and it is released the moment its owner dies. Not promised: on a file system that does not share locks
+ * between machines, owners on other machines go unnoticed.
  *
  * @throws FolderInUseError when a live process owns the folder (also this one); an error that names the folder if it
  *   cannot be written

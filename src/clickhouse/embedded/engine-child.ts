@@ -3,8 +3,7 @@
  * [path, port, configFile])` and, in the environment, the secrets that the configuration file names.
  *
  * The engine runs in a thread of its own, so this main thread stays free for the three things that end it:
- * - the IPC channel closes (the parent is gone, however it went): SIGKILL to itself at once. What ClickHouse
- * acknowledged survives that.
+ * - the IPC channel closes because the parent is gone: immediate SIGKILL to itself. Acknowledged data survives that.
  * - SIGTERM, or the message `stop`: the query that keeps the engine running is killed, which shuts the engine down;
  * SIGKILL at the limit.
  * - the engine exits on its own: its messages are already on stderr.
@@ -19,10 +18,7 @@ export interface LoadFailure {
   loadFailure: string
 }
 
-/**
- * Limit of a clean stop, in ms; it takes about 100 to 700, but as long as a client keeps a connection open it does not
- * come to an end.
- */
+/** Limit of a clean stop, in ms. It takes about 100 to 700, but never ends while a client keeps a connection open. */
 const STOP_LIMIT = 1500
 
 /** Keeps the engine running. A stop takes effect within the 0.1 s of its sleep. */
@@ -43,8 +39,8 @@ function stop(): void {
   stopping = true
   setTimeout(end, STOP_LIMIT)
   const sql = `KILL QUERY WHERE query = '${KEEP_RUNNING}' ASYNC`
-  // `connection: close`, as the shutdown waits for connections that are kept alive. If nothing listens yet, nothing
-  // needs a clean stop. Not `fetch`: its first call in a process compiles for 0.15 s.
+  // `connection: close`, because the shutdown waits for kept-alive connections. If nothing listens yet, there is
+  // nothing to stop cleanly. Not `fetch`: its first call in a process compiles for 0.15 s.
   const options = { host: '127.0.0.1', port, method: 'POST', headers: { authorization, connection: 'close' } }
   const call = request(options, (response) => response.resume())
   call.on('error', end).end(sql)

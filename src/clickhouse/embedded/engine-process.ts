@@ -41,9 +41,7 @@ export interface EngineAddress {
   secret: Secret
 }
 
-/**
- * Opens the HTTP interface. The engine gets it through its environment: unlike arguments, other users cannot read that.
- */
+/** Credentials of the HTTP interface. The engine gets them in its environment, which other users cannot read. */
 export interface Secret {
   password: string
   /** value of the authorization header of USER */
@@ -114,9 +112,7 @@ function toLoadError(reason: string): StartError {
   )
 }
 
-/**
- * The engine exits with the same code whatever happened, so the two cases that can be helped are told by its stderr.
- */
+/** The engine always exits with the same code, so stderr tells the two cases that can be solved. */
 function toExitError(stderr: string, path: string, port: number, exit: string): StartError {
   if (stderr.includes('Another server instance in same directory')) {
     return new StartError('locked', `another ClickHouse owns the folder ${path}`)
