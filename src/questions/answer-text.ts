@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-/**
- * Placeholder for a number beyond doubles, which JSON.stringify would turn into null. Random, so no value equals it.
- */
+/** Placeholder for infinite numbers, which JSON.stringify would turn into null. Random, so that no value equals it. */
 const INFINITE = randomUUID()
 const MARK = new RegExp(`"(-?)${INFINITE}"`, 'g')
 

@@ -20,11 +20,11 @@ import { findNames } from './names-used.js'
 import type { Questions, Review } from './run.js'
 import { type SampledEvents, Samples } from './samples.js'
 
-/** A list of a field's values. */
+/** A request for the values of a field. */
 export interface ValuesRequest {
   field: FieldName
   event?: string | undefined
-  /** only values that hold this text, in any case */
+  /** only values that contain this text, case-insensitive */
   search?: string | undefined
   limit: number
 }
@@ -40,14 +40,11 @@ export interface CatalogOptions {
 
 /** Number of projects whose lists are prepared at the start. */
 const PREPARED = 20
-/** Pauses while ClickHouse is unavailable; about ten minutes in all. */
+/** Pauses while ClickHouse is unavailable; about ten minutes in total. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 30_000 }
 const MAX_FAILURES = 30
 
-/**
- * Lists what questions can be about: all names of events with exact counts, and properties and values of the newest
- * events.
- */
+/** Lists all event names with exact counts, and the properties and values of the newest events. */
 export class Catalog {
   readonly #options: CatalogOptions
   readonly #backlog: Backlog
@@ -73,14 +70,13 @@ export class Catalog {
     this.#check = new NameCheck({ ...common, properties: this.#properties })
   }
 
-  /** Warns of names in a question that nothing has. @throws as `events` */
+  /** Warns about unknown names in a question. @throws like `events` */
   readonly review: Review = async (projectId, { question, body, point }) => {
     return await this.#check.warnings(projectId, findNames(question, body), point)
   }
 
   /**
-   * Makes the first lists of the largest projects in advance. Never rejects: a list that fails is made when it is
-   * requested.
+   * Prepares the first lists of the largest projects. Never rejects: a list that fails is made on request.
    * @param closing ends the wait for ClickHouse
    */
   async prepare(closing: AbortSignal): Promise<void> {
@@ -97,7 +93,7 @@ export class Catalog {
     }
   }
 
-  /** Resolves when nothing is counted or sampled in the background. */
+  /** Resolves when nothing is being counted or sampled in the background. */
   async settled(): Promise<void> {
     await this.#backlog.settled()
   }
@@ -111,8 +107,8 @@ export class Catalog {
   }
 
   /**
-   * The properties of a project's newest events, or of those with a name; the most frequent first.
-   * @throws as `events`
+   * The properties of a project's newest events, or of those with a name, most frequent first.
+   * @throws like `events`
    */
   async properties(looked: SampledEvents): Promise<PropertyNames> {
     const { rows, pending } = await this.#properties.take(looked, '', queryPropertyNames)
@@ -121,8 +117,8 @@ export class Catalog {
   }
 
   /**
-   * The values of a field in a project's newest events, or in those with a name; the most frequent first.
-   * @throws as `events`
+   * The values of a field in a project's newest events, or in those with a name, most frequent first.
+   * @throws like `events`
    */
   async values(projectId: string, { field, event, search = '', limit }: ValuesRequest): Promise<FieldValues> {
     const { rows, pending } = await this.#values.take({ projectId, event }, JSON.stringify(field), (asked, range) =>
@@ -140,7 +136,7 @@ export class Catalog {
     return { values, sampled: sumCounts(rows), pending }
   }
 
-  /** Waits for ClickHouse, as it may start later than the service. */
+  /** Waits for ClickHouse, because it may start after the service. */
   async #largestProjects(signal: AbortSignal): Promise<string[]> {
     const { shards, log } = this.#options
     let projects: string[] = []

@@ -1,7 +1,7 @@
 /**
- * SQL for the events of a user, ordered by `timestamp` and then `id`, each with a number (UInt64) attached. The three
- * are packed into one integer, because ClickHouse collects and sorts integers in half the time that tuples take. Times
- * are not negative, so their bits have the same order; adding 0 turns -0 into 0.
+ * SQL that packs `timestamp`, `id` and a number (UInt64) of an event into one integer, so that events sort by time and
+ * then id. ClickHouse collects and sorts integers in half the time of tuples. Times are not negative, so their bits
+ * have the same order; adding 0 turns -0 into 0.
  */
 export function packEvent(number: string): string {
   return `bitOr(bitOr(

@@ -5,7 +5,7 @@ import { EventRows, formatFieldJson } from './rows.js'
 import type { Statement } from './statement.js'
 import { NOBODY } from './users-join.js'
 
-/** The events that a kind of question starts from, and the columns that it needs. */
+/** The events that a question is about, and the columns that it needs. */
 export interface Matching {
   /** at most 64; events that match at least one are included */
   definitions: readonly Definition[]
@@ -13,7 +13,7 @@ export interface Matching {
   where: Filter | null
   timezone: string
   breakdown?: readonly FieldName[]
-  /** fields whose numbers are needed */
+  /** fields whose numeric values are needed */
   values?: readonly FieldName[]
   /** epoch ms; absent: no lower bound */
   from?: number
@@ -50,7 +50,7 @@ export function selectMatchingEvents(statement: Statement, matching: Matching): 
     ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''})`
 }
 
-/** Conditions that need no property. They exclude most rows before properties are read. */
+/** Conditions on narrow columns, which exclude most rows before properties are read. */
 function buildNarrowConditions(context: FilterSql, { definitions, where, from, to }: Matching): string[] {
   const { statement } = context.rows
   const conditions = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
@@ -63,7 +63,7 @@ function buildNarrowConditions(context: FilterSql, { definitions, where, from, t
   return conditions
 }
 
-/** SQL of the mask of the definitions that an event matches; `isOptional` if there may be none. */
+/** SQL for the mask of definitions that an event matches; `isOptional` if it may match none. */
 function buildMask(context: FilterSql, definitions: readonly Definition[]): { sql: string; isOptional: boolean } {
   const { statement } = context.rows
   const [first] = definitions

@@ -5,7 +5,7 @@ import { Faults } from './faults.js'
 const MAX_NAME_LENGTH = 1000
 const MAX_PATH = 64
 
-/** The names of a field: its source, then the path to a value within it. */
+/** Splits a field into its source and the path to a value within it. */
 export function splitField(field: FieldName): string[] {
   return typeof field === 'string' ? field.split('.') : field
 }

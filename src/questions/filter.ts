@@ -6,7 +6,7 @@ import type { EventRows, FieldSql } from './rows.js'
 import type { QueryContext, Statement } from './statement.js'
 import { parseInstant } from './time.js'
 
-/** What the SQL of a filter needs of its question. */
+/** The context of a filter's SQL. */
 export interface FilterSql {
   rows: EventRows
   timezone: string
@@ -43,7 +43,7 @@ export function buildCondition(context: FilterSql, filter: Filter): string {
   }
 }
 
-/** Whether a filter uses narrow columns only, so that it is cheap to check it first. */
+/** Whether a filter uses only narrow columns, which makes it cheap to check first. */
 export function isNarrow(filter: Filter): boolean {
   if (filter[0] === 'and' || filter[0] === 'or') return filter[1].every(isNarrow)
   if (filter[0] === 'not') return isNarrow(filter[1])
@@ -91,15 +91,15 @@ function hasText({ rows }: FilterSql, operator: HasText, name: FieldName, given:
   const values = typeof given === 'string' ? [given] : given
   const texts = operator === 'matches' ? joinPatterns(values) : values
   const test = buildTest(rows.statement, operator, texts)
-  // On a constant, so that an invalid pattern is an error even if there are no events.
+  // Test a constant, so that an invalid pattern is an error even if there are no events.
   const check = operator === 'matches' && texts.length > 0 ? [`NOT ignore(${test("''")})`] : []
   return `(${[...check, hasAnyText({ type, sql }, operator, test, rows.statement.context)].join(' AND ')})`
 }
 
-/** Up to this many texts have an expression each, which is faster than a loop over an array. */
+/** Up to this many texts get an expression each, which is faster than a loop over an array. */
 const FEW_TEXTS = 10
 
-/** The test of one text against any of the caller's. */
+/** Builds SQL that tests whether a text matches any of the caller's. */
 function buildTest(statement: Statement, operator: HasText, texts: string[]): (text: string) => string {
   if (texts.length > FEW_TEXTS) {
     const array = statement.anyTexts(texts)

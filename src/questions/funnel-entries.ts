@@ -19,19 +19,19 @@ export interface Course {
 }
 
 /**
- * A row per user with an entry: its furthest entry, the earliest of several. Columns: `user`; `since`, the ms from the
- * entry to each step that it reached, so the first is 0; `breakdown`, that of the event of entry.
- *
- * The events of a user are arrays, and an event is identified by its position. For each step, one pass finds where each
- * of the user's entries reaches it. The time is proportional to events × steps even if windows overlap: 0.2 s for 20
- * steps and 100 000 events of one user (0.8 s in any order), where `arrayFold` with a state took 3.2 s for three steps.
+ * A row per user with an entry: the entry that reached the furthest step, the earliest if there are several. Columns:
+ * `user`; `since`, the ms from the entry to each step that it reached, starting with 0; `breakdown` of the entry's
+ * event. The events of a user are arrays, and an event is identified by its position. For each step, one pass finds
+ * where each of the user's entries reaches it. The time is proportional to events × steps even if windows overlap: 0.2
+ * s for 20 steps and 100 000 events of one user (0.8 s in any order). `arrayFold` with a state took 3.2 s for three
+ * steps.
  */
 export function selectFurthestEntries(course: Course): string {
   const { order, steps, window, hasBreakdown } = course
   const reached = order === 'any' ? selectInAnyOrder(course) : selectInOrder(course)
   const all = listColumns('time', steps)
   const times = steps.map((_, k) => `${pickElements('times', `reached${k}`)} AS time${k}`)
-  // Times ascend and end with infinite ones, so the number of those within the window is the depth.
+  // Times ascend, and unreached steps are infinitely late, so the number of times within the window is the depth.
   const depth = steps.map((_, k) => `(time${k} - time0 <= ${window})`).join(' + ')
   return `(
     SELECT user, arraySlice([${steps.map((_, k) => `time${k}[best] - time0[best]`)}], 1, depths[best]) AS since,
@@ -43,8 +43,8 @@ export function selectFurthestEntries(course: Course): string {
 }
 
 /**
- * A row per user with an entry. The last event is followed, at the position `never`, by one that matches nothing and is
- * infinitely late.
+ * A row per user with an entry. After the last event, at the position `never`, comes an infinitely late one that
+ * matches nothing.
  */
 function selectJourneys({ events, order, steps, to, hasBreakdown }: Course): string {
   const isEntry = `bitAnd(mask, ${toMask(order === 'any' ? steps : steps.slice(0, 1))}) != 0 AND timestamp < ${to}`
@@ -59,7 +59,7 @@ function selectJourneys({ events, order, steps, to, hasBreakdown }: Course): str
     )`
 }
 
-/** The elements of an array, for the events that are entries by a step of these bits. */
+/** The elements of an array at the events that can be entries, because they match one of these steps. */
 function selectEntries(array: string, steps: number[], to: string): string {
   return `arrayFilter((value, mask, time) -> bitAnd(mask, ${toMask(steps)}) != 0 AND time < ${to}, ${array}, masks, times)`
 }
@@ -76,11 +76,11 @@ function selectInOrder(course: Course): string {
   return sql
 }
 
-/** As `selectInOrder`, in any order: an entry reaches the second step when any two are done. */
+/** Like `selectInOrder`, but in any order: an entry reaches the second step when any two are done. */
 function selectInAnyOrder(course: Course): string {
   const { steps, excluded, rivals, to } = course
   let sql = `SELECT *, ${selectEntries('positions', steps, to)} AS reached0 FROM (${selectJourneys(course)})`
-  // done0, done1 …: where each step is done, which is at the first event that matches it and does no earlier step.
+  // done0, done1 …: where each step is done: at the first event that matches it and does no earlier step.
   for (const [k, step] of steps.entries()) {
     const taken = (rivals[k] ?? []).map((rival) => `done${rival}`)
     const earlier = selectEntries('arrayMap((count, match) -> count - match, arrayCumSum(matches), matches)', steps, to)
@@ -105,7 +105,7 @@ function selectInAnyOrder(course: Course): string {
   return sql
 }
 
-/** For each position, that of the next event with one of the bits `stops`, if it has one of `wanted`; else `never`. */
+/** For each position, the next event with one of the bits `stops` if it also has one of `wanted`; otherwise `never`. */
 function findNext(wanted: number[], stops: number[]): string {
   return `arrayShiftLeft(arrayReverseFill((position, mask) -> bitAnd(mask, ${toMask(stops)}) != 0,
       arrayMap((position, mask) -> if(bitAnd(mask, ${toMask(wanted)}) != 0, position, never), positions, masks), masks), 1, never)`

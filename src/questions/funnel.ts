@@ -6,7 +6,7 @@ import type { CountingKind } from './kind.js'
 import { Statement } from './statement.js'
 import { parseDuration, parseRange } from './time.js'
 
-/** One line of the answer; its lists have an element for each step that a user reached. */
+/** A line of the answer; its lists have an element for each step that a user reached. */
 interface FunnelRow {
   /** the JSON text of the breakdown's values; null for the rest */
   line: string | null
@@ -15,11 +15,11 @@ interface FunnelRow {
   means: number[]
 }
 
-/** Stands for the values that have no line of their own. */
+/** The breakdown of the line for all values without a line of their own. */
 const REST = '$other'
 const NO_USERS: FunnelRow = { line: '[]', users: [], medians: [], means: [] }
 
-/** How many users take some steps one after another, and how long they need. */
+/** Counts the users who take some steps one after another, and the time that they need. */
 export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
@@ -40,7 +40,7 @@ export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
   },
 }
 
-/** Whether a user counts in a line. */
+/** SQL condition for users who count in a line. */
 function matchLine(statement: Statement, question: FunnelQuestion, values: unknown[]): string {
   if (question.breakdown.length === 0) return 'true'
   if (values.length !== 1 || values[0] !== REST) return `breakdown = ${statement.text(formatBreakdown(values))}`
@@ -49,7 +49,7 @@ function matchLine(statement: Statement, question: FunnelQuestion, values: unkno
   return `breakdown ${statement.global}NOT IN (${first})`
 }
 
-/** A row per user with an entry, see `selectFurthestEntries`. */
+/** A row per user with an entry; see `selectFurthestEntries`. */
 function selectFunnelUsers(statement: Statement, question: FunnelQuestion): string {
   const { steps, exclude, where, timezone, breakdown, order } = question
   const { from, to } = parseRange(question)
@@ -81,7 +81,7 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
   return selectFurthestEntries(course)
 }
 
-/** Lines are counted as aggregate states, so that the lines of the rest can be merged: a median needs all times. */
+/** Lines are aggregate states, so that the ones beyond the limit can be merged: a median needs all times. */
 function selectLines(statement: Statement, question: FunnelQuestion): string {
   return `
     SELECT if(place > ${statement.number(question.limit)}, NULL, breakdown) AS line, countForEachMerge(counts) AS users,
@@ -126,7 +126,7 @@ function toDefinitionKey({ event, where }: Definition): string {
   return JSON.stringify([event, where])
 }
 
-/** Whether one event may match both, as far as names tell. */
+/** Whether the names allow an event to match both definitions. */
 function mayMatchBoth(one: Definition, other: Definition | undefined): boolean {
   if (!other || one.event === '*' || other.event === '*') return true
   const names = new Set([one.event].flat())

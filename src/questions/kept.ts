@@ -14,7 +14,7 @@ export interface KeptOptions<T> {
   room: number
   /** renews results in the background */
   backlog: Backlog
-  /** whether a renewed result must be dropped because a newer one was made meanwhile */
+  /** whether a renewed result must be dropped because a newer one was made in the meantime */
   isOutdated(renewed: T, by: T): boolean
 }
 
@@ -22,15 +22,15 @@ export interface KeptOptions<T> {
 export interface CacheRequest<T> {
   /** whether a result can be used without renewing it */
   isCurrent(known: T): boolean
-  /** whether a result that is not current can be used while it is renewed in the background */
+  /** whether an outdated result can be used while it is renewed in the background */
   suffices(known: T): boolean
-  /** makes a result that the caller waits for; one that is not current is then renewed in the background */
+  /** makes a result that the caller waits for; if it is not current, it is then renewed in the background */
   make(known: T | undefined): Promise<T>
   /** makes a result in the background */
   renew(known: T): Promise<T>
 }
 
-/** A cache of results by key. A result that cannot be used is made again, once for all concurrent callers. */
+/** A cache of results by key. An unusable result is made again, once for all concurrent callers. */
 export class Kept<T> {
   readonly #options: KeptOptions<T>
   /** least recently used first */

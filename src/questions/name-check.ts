@@ -8,32 +8,32 @@ import { MAX_NAMES, MAX_PROPERTIES, type PropertyRow, queryPropertyNames, readLa
 import type { EventUse, NamesUsed, PropertyUse } from './names-used.js'
 import type { Samples } from './samples.js'
 
-/** The most names that a warning looks for the nearest one among; the most frequent ones. */
+/** A warning suggests the nearest of this many names, the most frequent ones. */
 const MAX_CANDIDATES = 2_000
-/** If a property is wanted of more events than this, it is looked for in those of all names. */
+/** A property used with more event names than this is looked for in events of all names. */
 const MAX_EVENTS = 3
-/** Samples that one question may have read. */
+/** Maximum number of samples that are read for one question. */
 const MAX_SAMPLES = 5
-/** By how much the clocks of two machines may differ, ms. */
+/** Maximum difference of the clocks of two machines, ms. */
 const CLOCK_SLACK_MS = 60_000
 
 export interface NameCheckOptions {
   shards: Shards
   counts: NameCounts
   properties: Samples<PropertyRow>
-  /** ms that only rise */
+  /** monotonic clock, ms */
   clock(): number
 }
 
-/** What is known of the properties of some events. */
+/** The known properties of some events. */
 interface KnownProperties {
   names: ReadonlySet<string>
   sampled: number
 }
 
 /**
- * Finds names in questions that nothing has. A name is only called unknown if everything that was accepted before the
- * question was looked at. Names that are known from before cost no query.
+ * Finds unknown names in questions. A name only counts as unknown after everything accepted before the question was
+ * searched. Names that are already known cost no query.
  */
 export class NameCheck {
   readonly #options: NameCheckOptions
@@ -42,7 +42,7 @@ export class NameCheck {
     this.#options = options
   }
 
-  /** @param point up to which the question's answer counts @throws ApiError `overloaded`, `query_too_large` */
+  /** @param point the point up to which the answer counts events @throws ApiError `overloaded`, `query_too_large` */
   async warnings(projectId: string, { events, properties }: NamesUsed, point: ReadPoint): Promise<Warning[]> {
     const { counts } = this.#options
     const last = counts.last(projectId)
@@ -50,7 +50,7 @@ export class NameCheck {
     const unseen = properties.filter((use) => !this.#wasSeen(projectId, use))
     if (doubtful.length === 0 && unseen.length === 0) return []
     const now = await counts.at(projectId, point)
-    // Beyond the limit not all names are known. A project without events has no names to confuse.
+    // Beyond the limit, not all names are known. A project without events has no names to confuse.
     if (now.names.size > MAX_NAMES || now.total === 0) return []
     const ofEvents = await this.#checkEvents(doubtful, now)
     return [...ofEvents, ...(await this.#checkProperties(projectId, unseen, now, point))]
@@ -66,13 +66,13 @@ export class NameCheck {
     }))
   }
 
-  /** Whether events with old ids may have come since everything was counted: those of replayed dead letters. */
+  /** Whether events with old ids, those of replayed dead letters, may have been stored since the count. */
   async #mayLack({ countedAt }: Counts): Promise<boolean> {
     const { shards, clock } = this.#options
     return (await readLastReplay(shards)) > Date.now() - (clock() - countedAt) - CLOCK_SLACK_MS
   }
 
-  /** Whether a sample from before has the property. */
+  /** Whether an earlier sample has the property. */
   #wasSeen(projectId: string, { name, events }: PropertyUse): boolean {
     const { properties } = this.#options
     return toSampledNames(events).some((event) => {
@@ -89,7 +89,7 @@ export class NameCheck {
     const warnings: Warning[] = []
     const read = new Map<string | undefined, KnownProperties | null>()
     for (const { path, name, rest, events } of uses) {
-      // Of events that nothing has, the name of the event is the mistake.
+      // If no event has the name, that is the mistake, not the property.
       const looked = toSampledNames(events).filter((event) => event === undefined || counts.names.has(event))
       const all: (KnownProperties | null)[] = []
       for (const event of looked) {
@@ -124,7 +124,7 @@ export class NameCheck {
   }
 }
 
-/** The names by which a property's events are sampled; undefined: those of all names. */
+/** The event names to sample for a property; undefined stands for all names. */
 function toSampledNames(events: readonly string[] | null): (string | undefined)[] {
   return events === null || events.length > MAX_EVENTS ? [undefined] : [...new Set(events)]
 }

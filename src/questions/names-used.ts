@@ -10,9 +10,9 @@ export interface EventUse {
 
 /** The name of a property, at the top level, in a question. */
 export interface PropertyUse extends EventUse {
-  /** the names below it */
+  /** the path below it */
   rest: string[]
-  /** the names of the events that it is wanted of; null: of any */
+  /** the names of the events that it is used with; null for all events */
   events: readonly string[] | null
 }
 
@@ -77,7 +77,7 @@ function listDefinitions(question: AnyQuestion, path: string): { definition: Def
   }
 }
 
-/** null for all events. */
+/** The event names of a definition; null for all events. */
 function listEventNames({ event }: Pick<Definition, 'event'>): readonly string[] | null {
   return event === '*' ? null : [event].flat()
 }

@@ -20,12 +20,12 @@ export interface IdRange {
   newest?: number | undefined
 }
 
-/** Names of events in a list; of more, only the most frequent ones are listed. */
+/** Maximum number of event names in a list, which has the most frequent ones. */
 export const MAX_NAMES = 10_000
-/** Properties in a list; of more, only the most frequent ones are listed. */
+/** Maximum number of properties in a list, which has the most frequent ones. */
 export const MAX_PROPERTIES = 2_000
 const MAX_EXAMPLES = 5
-/** Longer values, in bytes of JSON, are neither examples nor listed. */
+/** Values with more bytes of JSON are neither listed nor used as examples. */
 const MAX_VALUE_BYTES = 200
 
 export interface EventRow {
@@ -35,9 +35,7 @@ export interface EventRow {
   last: number
 }
 
-/**
- * EventRows: how many events of each name there are, and the times of the first and the last; the most frequent first.
- */
+/** Query for EventRows: events by name with the times of the first and the last, most frequent first. */
 export function queryEventNames(asked: QueryContext, range: IdRange): Query {
   const statement = new Statement(asked)
   const sql = `SELECT event, count() AS count, min(timestamp) AS first, max(timestamp) AS last
@@ -57,7 +55,7 @@ export interface MonthRow extends EventRow {
   month: string
 }
 
-/** What to count: all events of `months`, which are past, and later ones up to an id. */
+/** The events to count: all of `months`, which are past, and those of the last month up to an id. */
 export interface Months {
   upTo: string
   months: readonly string[]
@@ -81,13 +79,13 @@ export function queryMonthlyNames(asked: QueryContext, { upTo, months }: Months)
   return { sql, parameters: statement.parameters, settings }
 }
 
-/** Time limit of a query for what ClickHouse has in memory, ms. */
+/** Time limit of a query for data that ClickHouse has in memory, ms. */
 const PARTS_LIMIT_MS = 5_000
 
 /** Time limit of a query that reads the project of every row, ms. */
 const LARGEST_LIMIT_MS = 60_000
 
-/** By month: a text that names the parts of its events, and changes if rows are added, deleted or edited. */
+/** By month: a fingerprint of its parts, which changes if rows are added, deleted or edited. */
 export async function readMonthParts(shards: Shards): Promise<Map<string, string>> {
   const found = await shards.each(({ clickhouse }) =>
     clickhouse.rows<{ month: string; parts: string }>(
@@ -105,7 +103,7 @@ export async function readMonthParts(shards: Shards): Promise<Map<string, string
   return months
 }
 
-/** Projects that have more events than a number, the largest first. Reads the project of every row, at low priority. */
+/** Projects with more events than a number, largest first. Reads the project of every row, in one thread. */
 export async function findLargestProjects(
   shards: Shards,
   { than, limit }: { than: number; limit: number },
@@ -132,14 +130,14 @@ export async function readLastReplay(shards: Shards): Promise<number> {
   return Number(row?.at ?? 0)
 }
 
-/** Rows `event` and `timestamp`: `all` of the project, to which a WHERE may be added, and those `inRange` of ids. */
+/** SELECTs of `event` and `timestamp`: `all` events of the project, without WHERE, and those `inRange` of ids. */
 function buildTimedQueries(statement: Statement, range: IdRange): { all: string; inRange: string } {
   const all = `SELECT event, timestamp FROM ${statement.context.shards.table('events')}
     PREWHERE project_id = ${statement.project}`
   return { all, inRange: `${all} AND ${buildConditions(statement, range).join(' AND ')}` }
 }
 
-/** The rows in a range. Past months are included completely, so their ids, the largest column, need not be read. */
+/** The events in a range. Past months are included completely, so their ids, the largest column, need not be read. */
 function selectTimedEvents(statement: Statement, range: IdRange): string {
   const { all, inRange } = buildTimedQueries(statement, range)
   if (range.after !== null) return inRange
@@ -147,7 +145,7 @@ function selectTimedEvents(statement: Statement, range: IdRange): string {
   return `${all} WHERE _partition_id < ${month} UNION ALL ${inRange} WHERE _partition_id >= ${month}`
 }
 
-/** The partition that an event is in by its id, such as 202604. */
+/** The partition of an event by its id, such as 202604. */
 export function toMonth(id: string): string {
   const ms = millisecondsOf(parseEventId(id)?.position ?? START)
   return new Date(ms).toISOString().slice(0, 7).replace('-', '')
@@ -183,7 +181,7 @@ export interface PropertyRow {
 /** Query for the PropertyRows of the properties at the top level. */
 export function queryPropertyNames(asked: QueryContext, range: IdRange): Query {
   const statement = new Statement(asked)
-  // Of a duplicate name the first one counts. An additional member stands for the event itself.
+  // The first of duplicate names counts. An additional member represents the event itself.
   const members = `arrayPushBack(arrayFilter((member, nth) -> nth = 1 AND member.2 != 'null',
     members, arrayEnumerateUniq(members.1)), ('', ''))`
   const type = `multiIf(value = '', 'none', startsWith(value, '"'), 'string', startsWith(value, '['), 'array',
@@ -217,11 +215,11 @@ function selectSample(statement: Statement, range: IdRange): string {
   const events = `SELECT event, distinct_id, timestamp, properties FROM ${statement.context.shards.table('events')}
     PREWHERE project_id = ${statement.project} AND ${buildConditions(statement, range).join(' AND ')}`
   if (range.newest === undefined) return `(${events})`
-  // In the table's order, so that it is read from its end until there are enough.
+  // In the table's order, so that ClickHouse reads it from its end until there are enough.
   return `(${events} ORDER BY project_id DESC, toUInt128(event_id) DESC LIMIT ${statement.count(range.newest)})`
 }
 
-/** `value` is a JSON text: `null` if the field is not set, empty if it is too long. */
+/** `value` is JSON: `null` if the field is not set, empty if it is too long. */
 export interface ValueRow {
   value: string
   count: string
@@ -241,7 +239,7 @@ export function queryFieldValues(asked: QueryContext, range: IdRange, field: Fie
 
 function buildConditions(statement: Statement, { after, upTo, event }: IdRange): string[] {
   return [
-    // First, because it is the smallest column.
+    // Filter by the smallest column first.
     ...(event === undefined ? [] : [`event = ${statement.text(event)}`]),
     `toUInt128(event_id) <= toUInt128(toUUID(${statement.text(upTo)}))`,
     ...(after === null ? [] : [`toUInt128(event_id) > toUInt128(toUUID(${statement.text(after)}))`]),

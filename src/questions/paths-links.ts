@@ -4,15 +4,15 @@ import type { Statement } from './statement.js'
 /** The definition of paths from some events, or to them. */
 export interface PathQuery {
   /**
-   * operand of FROM: all events, with the columns user, timestamp, id, mask, whose lowest bit says that a path begins
-   * there, and code, the position of the event's name in `names`
+   * operand of FROM: all events, with the columns user, timestamp, id, mask, whose lowest bit marks the start of a
+   * path, and code, the position of the event's name in `names`
    */
   events: string
   /** SQL: the sorted names of all events */
   names: string
   /** maximum number of events after the first one */
   steps: number
-  /** SQL, ms: how long after the first event the others may be */
+  /** SQL, ms: maximum time from the first event to the others */
   window: string
   /** SQL, epoch ms: the first events are not before it */
   from: string
@@ -20,15 +20,15 @@ export interface PathQuery {
   to: string
   /** whether paths go back in time */
   isBack: boolean
-  /** SQL: how many events of a step have a node of their own */
+  /** SQL: maximum number of events of a step with a node of their own */
   limit: string
 }
 
-/** A link is an integer: the step, the code of the event there, and that of the next event, or 0 if the path ends. */
+/** A link is an integer: the step, the code of its event, and the code of the next event, or 0 if the path ends. */
 const CODE_BITS = 29
 const MASK = 2 ** CODE_BITS - 1
 const CODE = `bitAnd(bitShiftRight(link, ${CODE_BITS}), ${MASK})`
-/** The columns that a link stands for. */
+/** The columns of a link. */
 const PARTS = `bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${CODE} AS code, bitAnd(link, ${MASK}) AS next`
 /** The node of all events without a node of their own. */
 const OTHER = '$other'
@@ -41,7 +41,7 @@ function selectUserLinks({ events, steps, window, from, to, isBack }: PathQuery)
     : ['arrayShiftLeft', 'inf', 'time - first']
   const isFirst = `bitAnd(number, 1) != 0 AND time >= ${from} AND time < ${to}`
   const selectFirst = (array: string) => `arrayFilter((value, number, time) -> ${isFirst}, ${array}, numbers, times)`
-  // For each first event, the code of the k-th after it.
+  // For each first event, the code of the k-th event after it.
   const codes = all.map((k) => {
     const arrays = [selectFirst(`${shift}(numbers, ${k}, 0)`), selectFirst(`${shift}(times, ${k}, ${never})`), 'firsts']
     return `arrayMap((number, time, first) -> if(${elapsed} <= ${window}, bitShiftRight(number, 1), 0), ${arrays}) AS codes${k}`
@@ -72,12 +72,11 @@ function selectEachLink(query: PathQuery): string {
 }
 
 /**
- * How many users reached each node, and took each link to a next one, the most first. Columns: `step`, `event`,
- * `next_event`, which is null in the row of a node, and `users`. Events beyond the first `limit` of a step become
- * `OTHER`.
+ * Counts the users who reached each node and took each link, most first. Columns: `step`, `event`, `next_event`, which
+ * is null in the row of a node, and `users`. Events beyond the first `limit` of a step become `OTHER`.
  */
 export function selectCountedLinks(query: PathQuery): string {
-  // Users are numbered, so that sets of users are bitmaps, which can be merged for a node and for the rest.
+  // Users are numbered, so that sets of users are bitmaps, which can be merged for a node and for `OTHER`.
   const links = `
     SELECT ${PARTS}, takers
     FROM (
@@ -86,7 +85,7 @@ export function selectCountedLinks(query: PathQuery): string {
       ARRAY JOIN links AS link
       GROUP BY link
     )`
-  // The last event of a path has a link, too (to 0), so the users of a node are those of the links from it together.
+  // The last event of a path has a link, too (to 0), so the users of a node are the union of those of its links.
   const placed = `
     SELECT *, dense_rank() OVER (PARTITION BY step ORDER BY users DESC, code) AS place,
       dense_rank() OVER (PARTITION BY step ORDER BY next = 0, users_of_next DESC, next) AS place_of_next

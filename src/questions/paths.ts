@@ -13,7 +13,7 @@ interface PathsRow {
   users: string
 }
 
-/** Which events come after an event, or before it, step by step. */
+/** Finds the events after an event, or before it, step by step. */
 export const paths: CountingKind<PathsQuestion, PathsCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
@@ -41,7 +41,7 @@ export const paths: CountingKind<PathsQuestion, PathsCell> = {
   },
 }
 
-/** Events are read beyond the range by the window, because a path may begin at the end of the range. */
+/** Extends the range by the window, because a path may begin at the end of the range. */
 function widenRange(question: PathsQuestion) {
   const { from, to } = parseRange(question)
   const window = parseDuration(question.window) ?? 0
@@ -64,7 +64,7 @@ function selectNames(statement: Statement, question: PathsQuestion): string {
   return `(SELECT arraySort(groupUniqArray(event)) FROM ${events})`
 }
 
-/** In a query that has `names`. */
+/** Builds the path query, for a statement that defines `names`. */
 function buildPathQuery(statement: Statement, question: PathsQuestion): PathQuery {
   const { start, end, steps, window, where, timezone } = question
   const { from, to } = parseRange(question)
@@ -78,7 +78,7 @@ function buildPathQuery(statement: Statement, question: PathsQuestion): PathQuer
     columns: ['id', 'event'],
   })
   return {
-    // An event with an unknown name was stored after the names were read.
+    // Skip events with unknown names, which were stored after the names were read.
     events: `(SELECT *, transform(event, names, arrayEnumerate(names), 0) AS code FROM ${events}
       WHERE user ${statement.global}IN (SELECT user FROM ${beginners}) AND code != 0)`,
     names: 'names',

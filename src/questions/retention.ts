@@ -7,17 +7,17 @@ import { type Buckets, parseRange, type Range, splitIntoBuckets } from './time.j
 const DAY_MS = 86_400_000
 /** The length of an interval that is counted from a user's own start, ms. */
 const PERIOD_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS }
-/** Number of the cohort itself among the intervals in which users came back. */
+/** Stands for the cohort itself in a list of intervals. */
 const MEMBER = -1
 
 interface Row {
-  /** number of its unit in the range */
+  /** index of its unit in the range */
   cohort: number
   interval: number
   users: string
 }
 
-/** How many users come back, by the unit of time in which they started. */
+/** Counts the users who come back, by the unit of time in which they started. */
 export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
@@ -52,14 +52,14 @@ export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
 }
 
 /**
- * SQL for a row per user and cohort: `user`, `cohort` (its number), `returned` (the intervals in which the user came
+ * SELECT with a row per user and cohort: `user`, `cohort` (its index), `returned` (the intervals in which the user came
  * back, or counts as having come back). Events are ordered by time, then by id.
  */
 function selectMembers(statement: Statement, question: RetentionQuestion): string {
   const { mode, count, cohort, intervals } = question
   const isCalendar = mode === 'calendar'
-  // Only a user's first start matters, and of the returns in a unit the last one; all if each user has units of its
-  // own.
+  // Only a user's first start matters, and the last return in each unit; all returns if units depend on the user's
+  // start.
   const perUnit = `SELECT user, unit, countIf(is_start) > 0 AS has_start, minIf(at, is_start) AS start,
         countIf(is_return) > 0 AS has_return, ${isCalendar ? 'maxIf(at, is_return)' : 'groupArrayIf(at, is_return)'} AS unit_returns
       FROM (${selectEvents(statement, question)}) GROUP BY user, unit`
@@ -82,7 +82,7 @@ function selectMembers(statement: Statement, question: RetentionQuestion): strin
       FROM (${perUser}) ARRAY JOIN cohorts AS started`
 }
 
-/** The users' events with the number of their unit. It is negative before the range, where only first starts count. */
+/** The events with the index of their unit, which is negative before the range, where only first starts count. */
 function selectEvents(statement: Statement, question: RetentionQuestion): string {
   const { start, return: back, where, timezone, cohort } = question
   const range = parseRange(question)
@@ -106,11 +106,11 @@ function buildUnits({ unit, timezone, week_start }: RetentionQuestion, range: Ra
   return splitIntoBuckets(range, unit, timezone, week_start)
 }
 
-/** When a cell ends, epoch ms: later events do not count in it. */
+/** Returns a function for the end of a cell, epoch ms: later events do not count in it. */
 function findCellEnds(question: RetentionQuestion, range: Range): (cohort: number, interval: number) => number {
   const { buckets } = buildUnits(question, range)
   if (question.mode === 'calendar') {
-    // A cell that ends after the range never counts as over.
+    // A cell that ends after the range never becomes complete.
     return (cohort, interval) => buckets[cohort + interval]?.to ?? Number.POSITIVE_INFINITY
   }
   return (cohort, interval) => {
@@ -119,7 +119,7 @@ function findCellEnds(question: RetentionQuestion, range: Range): (cohort: numbe
   }
 }
 
-/** By interval: the share of the cohorts that came back, counting only cells that are over; null if there are none. */
+/** By interval: the share of users who came back, from complete cells only; null if there are none. */
 function computeAverages(
   { intervals }: RetentionQuestion,
   cohorts: Cohort[],

@@ -6,13 +6,12 @@ import type { QueryContext, Statement } from './statement.js'
 import { joinUsers, userSql } from './users-join.js'
 
 /**
- * Maximum number of different properties of events and users in one statement. The time that ClickHouse takes to
- * analyse a statement grows faster than their number, to minutes for a hundred, and neither a time limit nor a
- * disconnect ends it.
+ * Maximum number of different properties of events and users in one statement. ClickHouse's time to analyze a statement
+ * grows faster than their number, to minutes for a hundred, and neither a time limit nor a disconnect ends it.
  */
 const MAX_PATHS = 32
 
-/** SQL of a field of an event, and the type as which it is compared. */
+/** A field of an event as SQL, and its type in comparisons. */
 export type FieldSql =
   /** a text */
   | { type: 'text'; sql: string }
@@ -22,8 +21,8 @@ export type FieldSql =
   | { type: 'json'; sql: string }
 
 /**
- * The rows of a project's events with the columns that a question needs. Every property that it uses becomes a column
- * of the innermost SELECT, so that its text is extracted once however often it is used.
+ * The rows of a project's events with the columns that a question needs. Every property becomes a column of the
+ * innermost SELECT, so that it is extracted only once, however often it is used.
  */
 export class EventRows {
   readonly statement: Statement
@@ -127,15 +126,15 @@ class Paths {
     return name
   }
 
-  /** Columns of what the parser finds. */
+  /** Columns with the raw results of the parser. */
   raws(statement: Statement, json: string): string[] {
     return this.#each(({ name, path }) => `JSONExtractRaw(${json}, ${toKeys(statement, path)}) AS raw_${name}`)
   }
 
   /**
-   * Columns of the tokens, also for texts that the parser refuses, in which it finds nothing. The repaired text is a
-   * column of its own, because ClickHouse computes for every row what more than one expression needs. Without repair,
-   * every token depends on the check that fails for a refused text, so that such a row is never evaluated.
+   * Columns with the tokens, including those of texts that the parser rejects. The repaired text is a column of its
+   * own, because ClickHouse would compute a shared expression for every row. Without repair, every token depends on the
+   * check that fails for a rejected text, so that such a row is never evaluated.
    */
   tokens(statement: Statement, json: string): string[] {
     const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
@@ -164,7 +163,7 @@ function toKeys(statement: Statement, path: string[]): string {
   return path.map((name) => statement.text(markName(name))).join(', ')
 }
 
-/** A field as the JSON text of its value. */
+/** The value of a field as JSON. */
 export function formatFieldJson({ type, sql }: FieldSql, { repairsTexts }: Pick<QueryContext, 'repairsTexts'>): string {
   if (type === 'text') return `toJSONString(${sql})`
   return type === 'number' ? formatNumber(sql) : formatJson(sql, repairsTexts)

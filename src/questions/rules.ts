@@ -14,7 +14,7 @@ import type {
 } from '../contract/questions.js'
 import { addDays, countBuckets, formatLocalDate, isDate, parseInstant, parseRange, type Unit } from './time.js'
 
-/** What a schema cannot say of questions: rules between fields, and defaults that depend on the others. */
+/** Rules that a schema cannot express: those between fields, and defaults that depend on other fields. */
 
 const DEFAULT_DAYS = 30
 const DAY_MS = 86_400_000
@@ -23,12 +23,12 @@ const MAX_BUCKETS = 10_000
 /** Maximum number of points of all lines of an answer. */
 const MAX_POINTS = 500_000
 
-/** Reports a fault of a field. @param field the end of its path, such as `/from` */
+/** Reports a fault. @param field the end of its path, such as `/from` */
 type Fault = (field: string, message: string) => void
 
 /**
  * The range of a question: by default the last 30 days.
- * @param given with the bounds that the caller gave
+ * @param given the bounds from the caller, if any
  * @param now epoch ms
  */
 export function fillRange(given: Partial<RangeQuestion> & { timezone: string }, now: number, fault: Fault) {
@@ -43,7 +43,7 @@ export function fillRange(given: Partial<RangeQuestion> & { timezone: string }, 
 function checkBound(field: string, bound: string | number | undefined, timezone: string, fault: Fault) {
   if (bound === undefined) return undefined
   const at = parseInstant(bound, timezone)
-  // In local time, the first day may begin earlier and the last one end later than in UTC.
+  // In local time, the first day may begin earlier than in UTC, and the last one end later.
   const slack = typeof bound === 'number' ? 0 : DAY_MS
   if (at !== null && at >= -slack && at <= MAX_TIMESTAMP + slack) return bound
   fault(field, 'must be a date (2026-04-24), an ISO time, or milliseconds since 1970')
@@ -125,7 +125,7 @@ function checkWhole(field: string, value: number, least: number, most: number, f
   if (value < least || value > most) fault(field, `must be a whole number from ${least} to ${most}`)
 }
 
-/** The rest has one value for all fields. */
+/** `$other` stands for all fields together. */
 function checkBreakdown(values: unknown[], { breakdown }: { breakdown: unknown[] }, fault: Fault): void {
   if (values.length === breakdown.length || (values.length === 1 && values[0] === '$other')) return
   fault('/breakdown', 'must be the breakdown of a line of the answer')

@@ -4,19 +4,19 @@ import { findLastIdBefore, getNextMonth, type IdRange } from './names.js'
 
 /** The size of a sample of events. */
 export interface Extent {
-  /** events of a frequent name */
+  /** events to sample of a frequent name */
   most: number
-  /** events of a rare name: each may be in a granule of its own, which is read completely */
+  /** events to sample of a rare name: each may be in a granule of its own, which is read completely */
   least: number
   /** approximate number of rows read for events of one name: reading properties takes most of the time of a list */
   rows: number
-  /** rows that are searched for events of one name until one is found, in whole months */
+  /** rows to search for events of one name, in whole months */
   searched: number
 }
 
-/** For a list that a client waits for: within 50 ms over 100 million events. */
+/** For a list that a client waits for: takes up to 50 ms over 100 million events. */
 export const FIRST: Extent = { most: 1_000, least: 10, rows: 12_500, searched: 5_000_000 }
-/** For a list that is made in the background, or of a small project. */
+/** For a list that is made in the background, or for a small project. */
 export const WHOLE: Extent = { most: 20_000, least: 200, rows: 250_000, searched: Number.POSITIVE_INFINITY }
 
 /** The number of events with a name, or of all events. */
@@ -24,7 +24,7 @@ export function countNamed({ names, total }: Counts, event: string | undefined):
   return event === undefined ? total : (names.get(event)?.count ?? 0)
 }
 
-/** How many events of a name to sample, assuming that they are spread over all events of the project. */
+/** The number of events of a name to sample, assuming that they are spread evenly over the project's events. */
 export function computeSampleSize(counts: Counts, event: string | undefined, { most, least, rows }: Extent): number {
   const count = countNamed(counts, event)
   return Math.min(most, Math.max(least, Math.floor((rows * count) / Math.max(1, counts.total))))
@@ -43,7 +43,7 @@ export function findNewestRange(counts: Counts, event: string | undefined, upTo:
   const first = findOldestMonth(months, size - since, extent)
   const last = months[0]
   const after = first === undefined ? lastIdAt(counts.countedTo) : findLastIdBefore(first)
-  // Ids are texts of one length.
+  // Ids have equal length, so they compare as strings.
   const end = last === undefined || since > 0 ? upTo : findLastIdBefore(getNextMonth(last.month))
   return { after, upTo: end < upTo ? end : upTo, event, newest }
 }
@@ -68,10 +68,7 @@ function listMonths({ months }: Counts, event: string | undefined): MonthCount[]
     .sort((a, b) => (a.month < b.month ? 1 : -1))
 }
 
-/**
- * The month to begin with, so that there are enough events or enough rows are searched; undefined if no month is
- * needed.
- */
+/** The first month that is needed for enough events or enough searched rows; undefined if none is needed. */
 function findOldestMonth(months: readonly MonthCount[], wanted: number, { searched }: Extent): string | undefined {
   let oldest: string | undefined
   let found = 0

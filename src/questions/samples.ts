@@ -19,17 +19,17 @@ import type { Questions } from './run.js'
 import { computeSampleSize, countNamed, type Extent, FIRST, findNewestRange, WHOLE } from './sample-range.js'
 import type { QueryContext } from './statement.js'
 
-/** How old a sample of a large project may be while a new one is made, ms. */
+/** Maximum age of a sample of a large project that is used while a new one is made, ms. */
 const MAX_OLD_MS = 2 * RECOUNT_MS
-/** Up to this many rows are read by one thread in small blocks, which stops sooner once there are enough events. */
+/** Up to this many rows are read by one thread in small blocks, which stops earlier when there are enough events. */
 const NEAR_ROWS = 100_000
 const NEAR: ClickHouseSettings = { max_threads: 1, max_block_size: '8192' }
-/** Without this, ClickHouse reads far ahead in each part. */
+/** Otherwise, ClickHouse reads far ahead in each part. */
 const UNBUFFERED: ClickHouseSettings = { read_in_order_use_buffering: 0 }
-/** One thread in the background, so that a client which waits for a list has the other core. */
+/** One thread in the background, so that a client that waits for a list has the other core. */
 const IN_BACKGROUND: ClickHouseSettings = { max_threads: 1 }
 
-/** In place of a name: samples by `upTo`. */
+/** The name of samples made by `upTo`. */
 const UP_TO = 'up to a point'
 
 /** The events to sample: those of a project, or those with one name. */
@@ -42,7 +42,7 @@ export interface SampledEvents {
 interface Sample<Row> extends Pick<ReadPoint, 'stored' | 'deletions'> {
   begunAt: number
   rows: Row[]
-  /** whether a sample that is made in the background would not be larger */
+  /** whether a sample made in the background would be no larger */
   isWhole: boolean
 }
 
@@ -51,17 +51,17 @@ export interface SamplesOptions<Row> {
   barrier: Pick<Barrier, 'waitForProject'>
   questions: Pick<Questions, 'read'>
   backlog: Backlog
-  /** ms that only rise */
+  /** monotonic clock, ms */
   clock(): number
-  /** the texts of a row, to estimate its size */
+  /** the strings of a row, to estimate its size */
   texts(row: Row): string[]
   /** the number of events in the sample */
   sampledIn(rows: readonly Row[]): number
 }
 
 /**
- * Rows about a project's newest events, or about those of a name. In a large project the first call samples few events,
- * which takes about 30 ms; a larger sample is made in the background for the next call.
+ * Rows about a project's newest events, or about those of a name. In a large project, the first call samples few
+ * events, which takes about 30 ms; a larger sample is made in the background for the next call.
  */
 export class Samples<Row> {
   readonly #options: SamplesOptions<Row>
@@ -78,7 +78,7 @@ export class Samples<Row> {
     })
   }
 
-  /** @param name of what is asked about these events @throws ApiError `overloaded`, `query_too_large` */
+  /** @param name identifies the query @throws ApiError `overloaded`, `query_too_large` */
   async take(
     looked: SampledEvents,
     name: string,
@@ -108,8 +108,8 @@ export class Samples<Row> {
   }
 
   /**
-   * A sample that was begun after the call and includes everything up to a point; of a large project it is of few
-   * events. The caller has waited at the read barrier. @throws as `take`
+   * A sample begun after the call that includes everything up to a point; for a large project, a small one. The caller
+   * has waited at the read barrier. @throws like `take`
    */
   async upTo(
     looked: SampledEvents,
@@ -128,7 +128,7 @@ export class Samples<Row> {
     return rows
   }
 
-  /** The rows of the last samples about these events, which may be old. @param name as in `take` */
+  /** The rows of the last samples of these events, which may be old. @param name as in `take` */
   last(looked: SampledEvents, name = ''): Row[][] {
     const samples = [name, UP_TO].map((name) => this.#kept.last(toSampleKey(looked, name)))
     return samples.flatMap((sample) => (sample ? [sample.rows] : []))

@@ -13,10 +13,10 @@ import type { Answer, CountingKind, Query } from './kind.js'
 import { findBucketNumber, type QueryContext, Statement } from './statement.js'
 import { type Buckets, formatInstant, parseInstant, parseRange, splitIntoBuckets } from './time.js'
 
-/** One number of the answer as ClickHouse sends it. */
+/** A number of the answer as ClickHouse sends it. */
 interface Row {
   series: number
-  /** the JSON text of the breakdown; empty for the rest */
+  /** the breakdown as JSON; empty for `$other` */
   label: string
   /** from 1; 0 for the whole range */
   bucket: number
@@ -28,14 +28,14 @@ interface Row {
 const ZERO: readonly Metric[] = ['events', 'users', 'events_per_user', 'sum']
 const OF_USERS: readonly Metric[] = ['users', 'events_per_user']
 
-/** Stands for the values that have no line of their own. */
+/** The breakdown of the line for all values without a line of their own. */
 const REST = '$other'
 
 export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
 /**
- * Without a breakdown, all series are counted in one pass over the events. With one, each series is counted by itself,
- * because different values have lines; a first pass finds these values.
+ * Without a breakdown, all series are counted in one pass over the events. With one, each series is counted separately,
+ * because its lines are for different values, which a first pass finds.
  */
 function query(question: SeriesQuestion, asked: QueryContext): Query {
   const statement = new Statement(asked)
@@ -92,7 +92,7 @@ function listValueFields(definitions: SeriesDefinition[]): FieldName[] {
   return [...new Map(byKey).values()]
 }
 
-/** SQL of the line that an event counts for: that of its value, or the rest. */
+/** SQL for the line that an event counts in: the one of its value, or `$other`. */
 function buildLabel(statement: Statement, question: SeriesQuestion, part: Numbered[]): { sql: string; where: string } {
   const { breakdown, other } = question
   const [only] = part
@@ -109,7 +109,7 @@ function selectTopValues(statement: Statement, question: SeriesQuestion, one: Nu
     ) GROUP BY breakdown ORDER BY ${value} DESC NULLS LAST, breakdown LIMIT ${statement.count(question.limit)}`
 }
 
-/** The users of all counted events, even if the metric ignores some of them. */
+/** Selects the users of all counted events, even if the metric ignores some of them. */
 function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, statement: Statement): string {
   const definition = question.series[series]
   if (!definition) throw new RangeError(`there is no series ${series}`)
@@ -119,7 +119,7 @@ function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, 
   const range = { ...parseRange(question), user: 'known' } as const
   const events = selectMatchingEvents(statement, { definitions: [definition], where, timezone, ...split, ...range })
   const conditions = at === undefined ? [] : [matchBucket(statement, question, at)]
-  // Without a line for the rest, `$other` is an ordinary value.
+  // If the question has no line for other values, `$other` is an ordinary value.
   if (isSplit && question.other && breakdown.length === 1 && breakdown[0] === REST) {
     conditions.push(
       `breakdown ${statement.global}NOT IN (${selectTopValues(statement, question, { definition, number: series })})`,
@@ -207,8 +207,8 @@ function buildMeasure(
 }
 
 /**
- * As `quantileExactInclusive`, but also correct next to infinite numbers, which that function multiplies by 0. Between
- * -∞ and a finite number the result is -∞, between the two infinite ones there is none. NaN if there are no numbers.
+ * Like `quantileExactInclusive`, but correct next to infinite numbers, which that function multiplies by 0. Between -∞
+ * and a finite number, the result is -∞; between the two infinities, there is none. NaN if there are no numbers.
  */
 function computePercentile(numbers: string, level: string): string {
   const place = `(${level} * (length(sorted) - 1) + 1)`

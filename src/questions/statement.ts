@@ -3,7 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { encodeText } from './json-sql.js'
 import type { Buckets } from './time.js'
 
-/** The context of a question: its project, the time, and what the SQL depends on. */
+/** The context of a question that its SQL depends on. */
 export interface QueryContext {
   projectId: string
   /** epoch ms */
@@ -12,16 +12,14 @@ export interface QueryContext {
   /** whether users of the project may have several names */
   hasAliases: boolean
   /**
-   * whether rare texts are repaired: those that ClickHouse's JSON parser refuses, and, in breakdowns, arrays and
-   * objects with numbers that are not written as doubles are. Without repair, a query that needs such a text fails with
-   * FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but ClickHouse plans it in half the time.
+   * whether to repair texts that ClickHouse's JSON parser rejects and, in breakdowns, arrays and objects with unusually
+   * written numbers. Without repair, a query that meets such a text fails with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but
+   * ClickHouse plans it in half the time.
    */
   repairsTexts: boolean
 }
 
-/**
- * The parameters of one statement. The methods return the placeholder of a value: nothing of a question becomes SQL.
- */
+/** The parameters of one statement. The methods return the placeholder of a value, so no value becomes SQL. */
 export class Statement {
   readonly context: QueryContext
   readonly project: string
@@ -38,7 +36,7 @@ export class Statement {
     return this.#fields.parameters
   }
 
-  /** A text from the caller; one with half a surrogate pair becomes the bytes that `decodeText` yields. */
+  /** A text from the caller; one with an unpaired surrogate becomes the bytes that `decodeText` returns. */
   text(value: string): string {
     const isWhole = value.isWellFormed()
     const text = isWhole ? value : encodeText(value).toString('hex')
@@ -46,7 +44,7 @@ export class Statement {
     return isWhole ? placeholder : `unhex(${placeholder})`
   }
 
-  /** An array of texts from the caller, each as by `text`. */
+  /** An array of texts from the caller, which may have unpaired surrogates; see `text`. */
   anyTexts(values: readonly string[]): string {
     if (values.every((value) => value.isWellFormed())) return this.texts(values)
     return `arrayMap(digits -> unhex(digits), ${this.texts(values.map((value) => encodeText(value).toString('hex')))})`
@@ -76,13 +74,13 @@ export class Statement {
     return placeholder
   }
 
-  /** The prefix GLOBAL that JOIN, and IN with a subquery, need over several shards; empty with one. */
+  /** The prefix GLOBAL for JOIN, and for IN with a subquery, over several shards; empty with one. */
   get global(): string {
     return this.context.shards.areSeveral ? 'GLOBAL ' : ''
   }
 }
 
-/** SQL for the number of the bucket that an instant of the range is in. */
+/** SQL for the index of the bucket that contains an instant of the range. */
 export function findBucketNumber(statement: Statement, instant: string, { starts, numbers }: Buckets): string {
   const [first = 0, second] = starts
   if (second === undefined) return 'toUInt32(0)'

@@ -13,7 +13,7 @@ import { isTimeZone, parseDuration, parseInstant } from './time.js'
 
 const MAX_DURATION_MS = 366 * 86_400_000
 
-/** What JSON Schema cannot say of some values, by the kind of their schema. */
+/** Checks that JSON Schema cannot express, by the kind of the schema. */
 const CHECKS: Record<string, (value: unknown) => boolean> = {
   EventNames: (value) =>
     [value].flat().every(isName) && (!Array.isArray(value) || isInside(value.length, 1, MAX_EVENTS)),
@@ -37,7 +37,7 @@ interface NotedObject {
   known: readonly string[]
 }
 
-/** Reads one question and collects its faults, and the fields that it has in vain. */
+/** Reads one question, and collects its faults and unknown fields. */
 export class StrictReader implements Reader {
   readonly #faults: Faults
   readonly #filters: FilterCheck
@@ -75,7 +75,7 @@ export class StrictReader implements Reader {
     this.#objects.push({ path, object, known })
   }
 
-  /** Warns of the fields that are unknown where they are, except those that are null. */
+  /** Warnings about unknown fields, except those that are null. */
   listWarnings(): Warning[] {
     return this.#objects.flatMap(({ path, object, known }) => {
       const names = Object.keys(object).filter((name) => !known.includes(name) && object[name] !== null)

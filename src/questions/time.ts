@@ -23,21 +23,21 @@ interface Bucket extends Range {
 }
 
 /**
- * The buckets of a range, in order. If clocks are set back across midnight, a local day has two pieces. So an instant
+ * The buckets of a range, in order. If clocks are set back across midnight, a local day has two pieces, so an instant
  * belongs to the bucket `numbers[i]` of the last `starts[i]` that is not after it.
  */
 export interface Buckets {
-  /** complete ones: the first may begin before the range, and the last end after it */
+  /** whole units: the first may begin before the range, and the last end after it */
   buckets: Bucket[]
   starts: number[]
   numbers: number[]
 }
 
-/** Whether there is such a time zone. */
+/** Whether a time zone with this name exists. */
 export function isTimeZone(name: string): boolean {
   try {
     Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name)
-    // Temporal accepts offsets, and ISO times for their zone or offset, but this service does not.
+    // Temporal also accepts offsets and ISO times as zones; this service does not.
     return !/^[-+\d]/.test(name)
   } catch {
     return false
@@ -65,7 +65,7 @@ export function parseInstant(text: string | number, timezone: string): number | 
   }
 }
 
-/** Whether it is a date rather than a time. */
+/** Whether a bound is a date instead of a time. */
 export function isDate(text: string | number): text is string {
   return typeof text === 'string' && DATE.test(text)
 }
@@ -157,7 +157,7 @@ export function splitIntoBuckets({ from, to }: Range, unit: Unit, timezone: stri
   return { buckets, starts: starts.map(({ at }) => at), numbers: starts.map(({ number }) => number) }
 }
 
-/** Stretches of one offset within one unit; `key` counts units from 1970 in local time. */
+/** A range with one offset within one unit; `key` counts units from 1970 in local time. */
 interface Piece extends Range {
   key: number
   offset: number
@@ -176,7 +176,7 @@ function splitIntoPieces(range: Range, unit: Unit, timezone: string, weekStart: 
   return pieces
 }
 
-/** Which unit a local time is in, counted from that of 1970-01-01. */
+/** The unit of a local time, counted from that of 1970-01-01. */
 function countUnits(local: number, unit: Unit, weekStart: WeekStart): number {
   switch (unit) {
     case 'hour':

@@ -20,8 +20,8 @@ export interface FoundUser {
 }
 
 /**
- * Query for FoundUsers: users with a profile who have the text, ignoring case, in their name, in an alias or in a
- * string at the top level of their properties. An exact match of the name comes first, then the others by name.
+ * Query for FoundUsers: users with a profile whose name, alias or top-level string property contains the text, ignoring
+ * case. An exact match of the name comes first, then the others by name.
  */
 export function queryUserSearch(asked: QueryContext, { text, offset, limit }: UserSearch): Query {
   const statement = new Statement(asked)
@@ -46,8 +46,8 @@ export function queryUserSearch(asked: QueryContext, { text, offset, limit }: Us
 }
 
 /**
- * Whether a string at the top level of properties matches. Most properties are excluded without being parsed, and only
- * those that ClickHouse's parser refuses are repaired.
+ * SQL for whether a string at the top level of properties matches. Most properties are excluded without being parsed,
+ * and only those that ClickHouse's parser rejects are repaired.
  */
 function hasText(properties: string, holds: (value: string) => string): string {
   const member = unmarkToken('m.2')

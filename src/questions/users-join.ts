@@ -5,7 +5,7 @@ import type { Statement } from './statement.js'
 /** The distinct_id that SDKs send for an unknown user. */
 export { ANONYMOUS as NOBODY } from '../model/user-names.js'
 
-/** The user of an event row `e` that `joinUsers` has joined: the end of its chain of aliases. */
+/** SQL for the user of an event row `e` after `joinUsers`: the end of its chain of aliases. */
 export function userSql({ context: asked }: Statement): string {
   return asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
 }
@@ -37,10 +37,9 @@ export function joinUsers(statement: Statement, profile: ProfileTokens | null, e
 }
 
 /**
- * Rows `alias` and `user`: each alias with its user. One step, unless users have become aliases just now. Those are
- * followed to the end of their chain, of which each round of the recursion doubles the part that was followed. Of a
- * cycle, which two calls at once can make until the later one undoes it, the alias that was made last is the user, as
- * `Aliases` has it.
+ * SELECT of `alias` and `user`: each alias with its user. That takes one step, unless a user has just become an alias.
+ * Such chains are followed to their end; each round of the recursion doubles the distance. Two concurrent calls can
+ * create a cycle until the later one undoes it: its latest alias counts as the user, as in `Aliases`.
  */
 export function selectAliasEnds(statement: Statement): string {
   const { context: asked, project, global } = statement

@@ -7,7 +7,7 @@ interface Row {
   page: string[]
 }
 
-/** The users behind a number of another question's answer, in the order of their names' bytes. */
+/** Lists the users that a number of another question's answer counts, in byte order of their names. */
 export function usersKind(getKind: (question: AnyQuestion) => CountingKind<AnyQuestion, unknown>): Kind<UsersQuestion> {
   return {
     query({ of, cell, limit, page }, asked) {
