@@ -33,11 +33,11 @@ export function elementTexts(text: string): string[] {
 }
 
 /**
- * As `JsonValue.textWithout`.
+ * As `JsonValue.without`.
  * @throws TypeError if the text is not a JSON object
  */
 export function withoutMembers(text: string, isCut: (name: string, value: string) => boolean): string {
-  return readObject(text).textWithout(isCut)
+  return readObject(text).without(isCut)
 }
 
 /** Whether the text of a value is that of a number. */

@@ -1,10 +1,10 @@
-import type { Place } from './event-id.js'
+import type { EventPlace } from './event-id.js'
 
 /**
  * Names what one batch has stored: the events of one entry. 16 hexadecimal digits of the entry's position, and 8 of the
  * journal's id. It is not the id of an event, as single events share their entry with those of other requests.
  */
-export type BatchPlace = Omit<Place, 'index'>
+export type BatchPlace = Omit<EventPlace, 'index'>
 
 const BATCH_ID = /^[0-9a-f]{24}$/
 /** In the place of ids, if a batch has stored nothing, because the `insert_id`s of all its events were known. */

@@ -9,7 +9,7 @@ export const INSERT_ID_BYTES = 16
 const ROUTE_BYTES = 4
 const ID_BYTES = INSERT_ID_BYTES - ROUTE_BYTES
 
-/** Ids, and who sent them: only ids of the same sender make one known. */
+/** Ids outside of a write, and who sent them: only ids of the same sender make one known. */
 export interface SentIds {
   sender: Sender
   /** INSERT_ID_BYTES each */
@@ -42,21 +42,20 @@ function routeOf(user: string): number {
 }
 
 /** The id of a change of a profile, which is remembered in the lane of the profile. @param text what the client calls it */
-export function changeId(sender: Sender, stateKey: string, text: string): SentIds {
+export function changeId(stateKey: string, text: string): Buffer {
   const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
   const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)
-  return { sender, digests: Buffer.from(hex, 'hex') }
+  return Buffer.from(hex, 'hex')
 }
 
 /** The id of rejected messages that all have ids, by which a repetition of their request is recognised. */
-export function rejectionId(sender: Sender, messages: Buffer): SentIds {
-  const { projectId } = sender
+export function rejectionId(projectId: string, messages: Buffer): Buffer {
   const digest = hash(
     'sha256',
     Buffer.concat([Buffer.from(`rejected:${projectId.length}:${projectId}`), messages]),
     'hex',
   )
-  return { sender, digests: Buffer.from(digest.slice(0, 2 * INSERT_ID_BYTES), 'hex') }
+  return Buffer.from(digest.slice(0, 2 * INSERT_ID_BYTES), 'hex')
 }
 
 /** The lane in which the id at an index is remembered. */

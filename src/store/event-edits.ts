@@ -19,7 +19,7 @@ interface Update extends Edit {
   properties: string
 }
 
-interface PendingEdit extends Edit {
+interface WaitingEdit extends Edit {
   resolve(found: boolean): void
   reject(error: unknown): void
 }
@@ -63,7 +63,7 @@ export class EventEdits {
  */
 class ShardEdits {
   readonly #clickhouse: ClickHouse
-  readonly #waiting: PendingEdit[] = []
+  readonly #waiting: WaitingEdit[] = []
   #isRunning = false
   /** the last statement: its callers plus those waiting when it ended, its duration in ms, and when it ended */
   #last = { callers: 0, ms: 0, endedAt: Number.NEGATIVE_INFINITY }
@@ -121,7 +121,7 @@ class ShardEdits {
     this.#gathered = null
   }
 
-  #take(): PendingEdit[] {
+  #take(): WaitingEdit[] {
     let count = 0
     let bytes = 0
     const projects = new Map<string, string>()
@@ -142,7 +142,7 @@ class ShardEdits {
    * before the deletes. If the deletes fail, for example on a full disk, the updates are stored anyway, and resolve.
    * @throws the error of the update or of the query, before resolving any edit
    */
-  async #carryOut(edits: PendingEdit[]): Promise<void> {
+  async #carryOut(edits: WaitingEdit[]): Promise<void> {
     const { updates, deletes } = combineEdits(edits)
     // Wait for both: one that is still running could otherwise overtake the next statement.
     const [look, update] = await Promise.allSettled([this.#present(edits), this.#update(updates)])

@@ -21,11 +21,6 @@ export function members(text: string): Member[] {
   })
 }
 
-/** The elements of the array in a text. */
-function elements(text: string): Span[] {
-  return parts(text).map(spanOf)
-}
-
 /** The levels of objects and arrays in a text. */
 export function depthOf(text: string): number {
   let [deepest, depth] = [0, 0]
