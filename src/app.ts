@@ -54,7 +54,7 @@ import { mixpanel } from './routes/vendors/mixpanel.js'
 import { openpanel } from './routes/vendors/openpanel.js'
 import { posthog } from './routes/vendors/posthog.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
-import { keyTable } from './store/api-keys.js'
+import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
 import { prepareAvailable } from './store/prepare-shards.js'
 import { Erasure } from './users/erasure/erasure.js'
@@ -143,7 +143,7 @@ async function open(
   const { all, buffers, barrier, links, lateClockReads } = lanes
   const journals = all.map(({ journal }) => journal)
   const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
-  const keyRefresh = new KeyRefresh({ ring: keys, table: keyTable(clickhouse), log, closing, everyMs })
+  const keyRefresh = new KeyRefresh({ ring: keys, table: openKeyTable(clickhouse), log, closing, everyMs })
   const purge = opened.add(
     new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL }),
   )

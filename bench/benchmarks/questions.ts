@@ -1,6 +1,6 @@
 import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
-import { kindOf } from '../../src/questions/kinds.js'
+import { getKind } from '../../src/questions/kinds.js'
 import { parseQuestion } from '../../src/questions/parse.js'
 import { NEEDLESS_REWRITES } from '../../src/questions/run.js'
 import { type Bench, type Benchmark, eachRound, get, untilVisible } from '../benchmark.js'
@@ -144,7 +144,7 @@ function directly(store: Store, body: object): HttpRequest {
   const now = Date.now()
   const question = parseQuestion(body, now)
   const shards = Shards.of(null as unknown as ClickHouse)
-  const { sql, parameters, settings } = kindOf(question).query(question, {
+  const { sql, parameters, settings } = getKind(question).query(question, {
     projectId: PROJECT,
     now,
     shards,

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { StoreError } from '../clickhouse/errors.js'
 import { Writer } from '../ingest/writer.js'
-import { journalRows } from '../store/dump.js'
+import { readJournalRows } from '../store/dump.js'
 import { openTables } from '../store/tables.js'
 import { counted } from './progress.js'
 import { type BareLane, type WholeStore, waitingIn } from './whole-store.js'
@@ -19,7 +19,7 @@ export async function drain(
   report: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const journals = await journalRows(shards.first)
+  const journals = await readJournalRows(shards.first)
   for (const { number, journal } of lanes) {
     const latest = journals.findLast(({ lane }) => lane === number)
     if (!latest || latest.id === journal.id) continue

@@ -8,7 +8,7 @@ import { checkLayout, findLayout } from '../lanes/layout.js'
 import { openJournal, openRelocation, readGuard } from '../lanes/open-journal.js'
 import { CloseStack } from '../lib/close-stack.js'
 import { layoutNumber } from '../model/layout.js'
-import { placeOf, requireTables } from '../store/open.js'
+import { describePlace, requireTables } from '../store/open.js'
 import { prepareShards } from '../store/prepare-shards.js'
 
 /** A lane's journal and shard, without a running service. */
@@ -45,7 +45,7 @@ export async function openWholeStore(config: Config, { mustExist }: { mustExist:
   const log = pino({ level: 'silent' })
   try {
     const { clickhouse, shards } = parts.add(await openOwnStore(config, { mustExist, isShared: false }))
-    const place = CLICKHOUSE_URL === undefined ? DATA_DIR : placeOf(CLICKHOUSE_URL)
+    const place = CLICKHOUSE_URL === undefined ? DATA_DIR : describePlace(CLICKHOUSE_URL)
     if (mustExist) await requireTables({ clickhouse, place })
     await prepareShards(shards)
     const layout = await findLayout(shards, LANES, () => readGuard(config, log))

@@ -12,7 +12,7 @@ import {
   type NoSlotError,
   StoreError,
   StoreUnreachableError,
-  storeError,
+  toStoreError,
 } from './errors.js'
 import { untilException } from './exception-guard.js'
 import { isLongStatement, type Parameters, type Scalars } from './parameters.js'
@@ -28,7 +28,7 @@ export interface StoreOptions extends ReplicasOptions {
   insertTimeoutMs?: number
   /** how streamed results share connections; default: `SLOT_LIMITS` */
   slotLimits?: SlotLimits
-  /** whose requests the service gets; a project that reads a lot yields to the others. Default: nobody's */
+  /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
   /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
   spoolLimits?: SpoolLimits
@@ -40,8 +40,8 @@ const PING_TIMEOUT_MS = 2_000
 const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
 const MIB = 1024 * 1024
 /**
- * A project that has four reads at a time is served no slower by one at a time, and others keep their connections, the
- * server's memory and its threads: thirty full exports at once took 6.5 GB.
+ * With more than four reads at a time, a project is served no faster, but takes connections, memory and threads from
+ * others: thirty concurrent full exports took 6.5 GB.
  */
 export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 4, waitMs: 20_000, stalledMs: 3_000 }
 /** A page of 10 000 ordinary events is 2 MB. */
@@ -49,13 +49,15 @@ const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
 /** ClickHouse cancels a query when its client disconnects, but only if it is read-only. */
 const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
 
-/** Pause between attempts of a statement that another INSERT with a quorum keeps out, and the number of attempts. */
+/**
+ * Pause between attempts of a statement that is blocked by another INSERT with a quorum, and the number of attempts.
+ */
 const TURN_MS = 100
 const MAX_TURNS = 50
-/** Pauses between looks at whether a query has ended, ms. */
+/** First and longest pause between checks whether a query has ended, ms. */
 const FIRST_LOOK_MS = 20
 const MAX_LOOK_MS = 500
-/** Looks in a row that a busy server does not answer, after which nobody waits for it; each may take two seconds. */
+/** Consecutive checks that a busy server may leave unanswered before we give up; each may take two seconds. */
 const MAX_FAILED_LOOKS = 20
 /** Matches an edit; the group is the name of its table. */
 const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
@@ -64,18 +66,18 @@ const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
 export interface ReadOptions {
   /** the project that reads: it has few slots, and its queries have low priority. Absent: the service itself */
   project?: string | undefined
-  /** one that the caller holds for the project already */
+  /** a slot that the caller already holds for the project */
   slot?: Slot | undefined
   /** an abort cancels the query and breaks the stream */
   signal?: AbortSignal | undefined
   /** timeout in ms; for a streamed result, until its first byte; default 30 s */
   limitMs?: number | undefined
   /**
-   * called when the caller gets no answer, although ClickHouse may still work on it: after an abort, a time limit or a lost
-   * connection. The promise resolves when no server has the query any more
+   * called when the caller gets no answer although ClickHouse may still be working on it: after an abort, a timeout or
+   * a lost connection. The promise resolves when no server runs the query any more
    */
   onLeft?: ((ended: Promise<void>) => void) | undefined
-  /** ends a query on all servers that may work on it; default: on this one */
+  /** ends a query on all servers that may be running it; default: on this one */
   end?: ((queryId: string) => Promise<void>) | undefined
 }
 
@@ -119,7 +121,7 @@ export class ClickHouse {
     this.database = this.#replicas.current.database
   }
 
-  /** The same server, each of whose queries and statements here belongs to a project: `Reading.project`. */
+  /** The same server, with all queries and statements counted as the project's: `ReadOptions.project`. */
   for(project: string): ClickHouse {
     return new ClickHouse({ of: this, project })
   }
@@ -130,10 +132,10 @@ export class ClickHouse {
   }
 
   /**
-   * Prepares every replica, for example by creating its tables: first the one in use, then the others. Replicas that are down
-   * are prepared before they are used. A preparation replaces an earlier one with the same name.
+   * Prepares every replica, for example by creating its tables: first the one in use, then the others. Replicas that
+   * are down are prepared before they are used. A preparation replaces an earlier one with the same name.
    * @param run `model` is a replica that has been prepared already; null for the first
-   * @throws the error of the replica in use, and errors of others that retrying does not solve
+   * @throws the error of the replica in use; errors of others only if a retry cannot help
    */
   async prepare(name: string, run: (server: ClickHouse, model: ClickHouse | null) => Promise<void>): Promise<void> {
     if (!this.hasReplicas) return await run(this, null)
@@ -179,8 +181,8 @@ export class ClickHouse {
   }
 
   /**
-   * The rows as objects; 64-bit integers are strings. Large parameters go in the body, or a long statement, but not both.
-   * An abort cancels the query.
+   * The rows as objects; 64-bit integers are strings. Large parameters go in the body, or a long statement, but not
+   * both. An abort cancels the query.
    * @throws StatementTooLargeError
    */
   async rows<Row>(
@@ -201,7 +203,7 @@ export class ClickHouse {
     { project, slot: held, signal }: Pick<ReadOptions, 'slot' | 'signal'> & { project: string },
     run: (settings: ClickHouseSettings, onLeft: (ended: Promise<void>) => void) => Promise<T>,
   ): Promise<T> {
-    const slot = held ?? (await this.#slots.take(project, signal).catch(unreachable))
+    const slot = held ?? (await this.#slots.take(project, signal).catch(throwUnreachable))
     const end = this.#priority.begin(project)
     let left: Promise<void> | undefined
     try {
@@ -259,9 +261,9 @@ export class ClickHouse {
   }
 
   /**
-   * Resolves when the server no longer lists a query, nor what it asks of other servers for it. A query that nobody waits for
-   * is cancelled when its connection closes, or by this, but ClickHouse notices only between two blocks of rows. Resolves as
-   * well if the server cannot be asked. Never rejects.
+   * Cancels a query, and resolves when the server no longer lists it or its queries on other servers. ClickHouse
+   * notices a cancellation, or a closed connection, only between two blocks of rows. Also resolves if the server does
+   * not respond. Never rejects.
    */
   async endQuery(queryId: string): Promise<void> {
     let failed = 0
@@ -270,7 +272,7 @@ export class ClickHouse {
         if (!(await this.#isListed(queryId))) return
         failed = 0
       } catch (error) {
-        // A server that is down works on nothing; one that is busy may be late with its answer, or refuse it.
+        // A server that is down runs nothing; a busy one may respond late, or refuse to.
         const isBusy = isTimeout(error) || (error instanceof StoreError && !isStoreError(error, 'ACCESS_DENIED'))
         if (!isBusy || ++failed === MAX_FAILED_LOOKS) return
       }
@@ -288,11 +290,11 @@ export class ClickHouse {
   }
 
   /**
-   * The bytes of the result in the query's format. The server completes the result before it sends the first byte (what does
-   * not fit its memory waits on its disk), so an error in the middle is thrown here and never a short stream. With
-   * `wait_end_of_query: 0` the server sends rows at once, and such an error breaks the stream: it is complete if, and only
-   * if, it ends. `limitMs` limits the time until the first byte. Bytes that were not read yet are buffered in memory within
-   * limits; beyond them the stream is aborted if another query needs its connection.
+   * The bytes of the result in the query's format. The server completes the result before it sends the first byte
+   * (using its disk if memory is short), so an error in the middle is thrown here and never truncates the stream. With
+   * `wait_end_of_query: 0`, the server sends rows immediately, and such an error breaks the stream: it is complete if,
+   * and only if, it ends. `limitMs` limits the time until the first byte. Unread bytes are buffered in memory within
+   * limits; beyond them, the stream is aborted if another query needs its connection.
    */
   async bytes(
     query: string,
@@ -304,7 +306,7 @@ export class ClickHouse {
     const queryId = randomUUID()
     const consistent = this.hasReplicas ? READ_SETTINGS : {}
     const priority = project !== undefined && (await this.#priority.settings(project))
-    const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(unreachable)
+    const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)
     if (project !== undefined) slot.onFree(this.#priority.begin(project))
     const paced = { ...priority, ...(project !== undefined && this.#threads()) }
     const all = {
@@ -331,11 +333,11 @@ export class ClickHouse {
     })
     const tag = answer.headers[EXCEPTION_TAG_HEADER_NAME]
     if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
-      // A proxy removed the header, so it may also complete a transfer that ClickHouse broke.
+      // A proxy removed the header, so it might also make a broken transfer look complete.
       answer.destroy()
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
-    const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
+    const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), toStoreError) : answer
     const stream = new Spool(rows, this.#spooled, {
       onStall: (since) => slot.stalled(since),
       yields: () => project !== undefined && this.#yields(project),
@@ -346,7 +348,7 @@ export class ClickHouse {
     return signal ? addAbortSignal(signal, stream) : stream
   }
 
-  /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted. */
+  /** Sends rows unchanged, in the format that the INSERT names. Resolves when they are stored, throws when aborted. */
   async insert(query: string, values: Readable, settings: ClickHouseSettings, signal: AbortSignal): Promise<void> {
     const insert = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
       const { stream, response_headers } = await client.exec({
@@ -355,7 +357,7 @@ export class ClickHouse {
         clickhouse_settings: { ...settings, wait_end_of_query: 1 },
         abort_signal,
       })
-      // An unread response keeps its connection.
+      // An unread response would keep its connection.
       for await (const _ of stream);
       assertIsFromClickHouse(response_headers)
     }
@@ -379,12 +381,14 @@ export class ClickHouse {
     await this.#replicas.close()
   }
 
-  /** A project's read has one thread unless nothing else is going on, so that one export alone is as fast as it can be. */
+  /**
+   * Limits a project's read to one thread unless nothing else is running, so that a lone export is as fast as possible.
+   */
   #threads(): ClickHouseSettings {
     return this.#slots.held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
   }
 
-  /** Whether a project that reads a lot has to leave this thread, which is short of time, to others. */
+  /** Whether a project that reads a lot has to leave this busy thread to others. */
   #yields(project: string): boolean {
     return this.#load.isShort && this.#priority.isHeavy(project) && this.#owners?.hasOthersThan(project) === true
   }
@@ -401,8 +405,8 @@ export class ClickHouse {
   }
 
   /**
-   * Runs a statement. ClickHouse allows one INSERT with a quorum per table at a time and refuses another. That one is retried
-   * here, which is safe: it has stored nothing, or has a token.
+   * Runs a statement. ClickHouse allows one INSERT with a quorum per table at a time and refuses another. Retrying that
+   * one is safe: it has stored nothing, or has a token.
    */
   async #write(run: (connection: Connection) => Promise<unknown>): Promise<void> {
     for (let tries = 1; ; tries++) {
@@ -417,7 +421,9 @@ export class ClickHouse {
     }
   }
 
-  /** Runs a request on the server in use. If it fails and there are replicas, checks whether another one must take over. */
+  /**
+   * Runs a request on the server in use. If it fails and there are replicas, checks whether another one must take over.
+   */
   async #onOne<T>(run: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     if (!this.hasReplicas) return await run(this.#replicas.current)
     await this.#replicas.choosing
@@ -430,6 +436,6 @@ export class ClickHouse {
   }
 }
 
-function unreachable(error: NoSlotError): never {
+function throwUnreachable(error: NoSlotError): never {
   throw new StoreUnreachableError(`The query was not sent to ClickHouse: ${error.message}`, { cause: error })
 }

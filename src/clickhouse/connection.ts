@@ -6,13 +6,19 @@ import {
   createClient,
   type QueryParams,
 } from '@clickhouse/client'
-import { assertHasEnd, assertIsFromClickHouse, StoreTimeoutError, StoreUnreachableError, storeError } from './errors.js'
+import {
+  assertHasEnd,
+  assertIsFromClickHouse,
+  StoreTimeoutError,
+  StoreUnreachableError,
+  toStoreError,
+} from './errors.js'
 import { QueryStreams } from './query-stream.js'
 
 /** The timeout of an INSERT, ms. */
 export const INSERT_TIMEOUT_MS = 120_000
 export const CONNECTIONS = 32
-/** How long the server may send nothing within a result that has begun, ms: a query that finds little sends little. */
+/** How long the server may be silent in the middle of a result, ms: a query that finds little sends little. */
 const SILENT_MS = 120_000
 /** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
 const IDLE_SOCKET_MS = 2_500
@@ -33,7 +39,7 @@ export class Connection {
     this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
     const user = decodeURIComponent(address.username) || 'default'
     const password = decodeURIComponent(address.password)
-    // There is a listener for each request in flight. Without this, Node would warn of a leak at the eleventh.
+    // Each request in flight has a listener. Without this, Node would warn of a leak at the eleventh.
     setMaxListeners(0, this.#abandoned.signal)
     this.streams = new QueryStreams({
       origin: address.origin,
@@ -53,7 +59,7 @@ export class Connection {
       request_timeout: INSERT_TIMEOUT_MS,
       keep_alive: { enabled: true, idle_socket_ttl: IDLE_SOCKET_MS },
       clickhouse_settings: {
-        // 26.x buffers inserts by default; ours are acknowledged only once they are parts.
+        // 26.x buffers inserts by default; ours must not be acknowledged before they are parts.
         async_insert: 0,
         // Makes a DELETE write a patch part instead of a mutation; the table's setting of this name has no effect.
         lightweight_delete_mode: 'lightweight_update_force',
@@ -75,7 +81,7 @@ export class Connection {
       isOver = true
       abort()
     }, limitMs)
-    // Not AbortSignal.any: these signals outlive a million requests, which must not leave anything in them.
+    // Not AbortSignal.any: these signals outlive millions of requests, which must leave nothing in them.
     const signals = outer ? [outer, this.#abandoned.signal] : [this.#abandoned.signal]
     for (const signal of signals) {
       signal.addEventListener('abort', abort)
@@ -84,10 +90,10 @@ export class Connection {
     try {
       return await request(controller.signal)
     } catch (error) {
-      if (error instanceof ClickHouseError) throw storeError(error)
+      if (error instanceof ClickHouseError) throw toStoreError(error)
       if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
       const message = error instanceof Error ? error.message : String(error)
-      // Truncated before its code, so its kind is unknown.
+      // The error was truncated before its code, so its kind is unknown.
       if (message.includes('DB::Exception')) throw new StoreUnreachableError('ClickHouse sent a truncated error.')
       throw new StoreUnreachableError(`ClickHouse did not answer: ${message}`, { cause: error })
     } finally {
@@ -101,7 +107,7 @@ export class Connection {
     const { abort_signal: signal } = query
     const result = await this.client.query({ ...query, format: 'JSONEachRow' })
     const close = () => result.close()
-    // The client itself listens only until the headers are there.
+    // The client itself listens only until the headers have arrived.
     signal.addEventListener('abort', close)
     if (signal.aborted) close()
     try {
@@ -110,7 +116,7 @@ export class Connection {
       return await result.json<Row>()
     } finally {
       signal.removeEventListener('abort', close)
-      // An unread response keeps its connection.
+      // An unread response would keep its connection.
       close()
     }
   }

@@ -1,7 +1,7 @@
 import { ClickHouseError } from '@clickhouse/client'
 import { ApiError } from '../contract/errors.js'
 
-/** The error codes of ClickHouse (src/Common/ErrorCodes.cpp) that anything here depends on. No other file spells one. */
+/** ClickHouse error codes (src/Common/ErrorCodes.cpp) that we depend on. No other file has one. */
 const CODES = {
   CANNOT_PARSE_TEXT: 6,
   CANNOT_PARSE_ESCAPE_SEQUENCE: 25,
@@ -85,10 +85,10 @@ const CODES = {
 export type StoreErrorName = keyof typeof CODES
 
 /**
- * ClickHouse could not read the data. It finds that out before it writes anything of the block, so the block may be
- * bisected. After any other error it is unknown what was written, and the same block must be retried.
+ * ClickHouse could not read the data. It notices before it writes any of the block, so the block may be bisected. After
+ * any other error it is unknown what was written, and the same block must be retried.
  */
-const DATA_ERRORS = codesOf([
+const DATA_ERRORS = toCodes([
   'CANNOT_PARSE_TEXT',
   'CANNOT_PARSE_ESCAPE_SEQUENCE',
   'CANNOT_PARSE_QUOTED_STRING',
@@ -104,7 +104,7 @@ const DATA_ERRORS = codesOf([
   'TOO_LARGE_STRING_SIZE',
   'TOO_DEEP_RECURSION',
   'CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN',
-  // Of constraints and computed columns that an operator has added to our tables (tried on 26.7).
+  // Errors of constraints and computed columns that an operator has added to our tables (tested with 26.7).
   'VIOLATED_CONSTRAINT',
   'CANNOT_PARSE_DATE',
   'CANNOT_PARSE_DATETIME',
@@ -120,10 +120,10 @@ const DATA_ERRORS = codesOf([
 ])
 
 /**
- * What ClickHouse has on its disk cannot be read, if the text names the part: the codes alone also stand for input and
- * connections that end early.
+ * ClickHouse could not read its own files, but only if the message names a part: the same codes are used for truncated
+ * input and broken connections.
  */
-const DAMAGE_ERRORS = codesOf([
+const DAMAGE_ERRORS = toCodes([
   'ATTEMPT_TO_READ_AFTER_EOF',
   'CANNOT_READ_ALL_DATA',
   'TOO_LARGE_SIZE_COMPRESSED',
@@ -147,7 +147,7 @@ const DAMAGE_ERRORS = codesOf([
 ])
 
 /** A wrong user, a wrong password or missing rights: only an operator can help. */
-const LOGIN_ERRORS = codesOf([
+const LOGIN_ERRORS = toCodes([
   'UNKNOWN_USER',
   'WRONG_PASSWORD',
   'REQUIRED_PASSWORD',
@@ -156,12 +156,12 @@ const LOGIN_ERRORS = codesOf([
 ])
 
 /**
- * Errors whose text names settings, sizes, servers and our own tables, so that it can be logged. The text of any other
- * error may quote values of the data, as that of a parse error does.
+ * Errors whose message only names settings, sizes, servers and our own tables, and so may be logged. The message of any
+ * other error may quote data, as parse errors do.
  */
 const LOGGABLE = new Set([
   ...LOGIN_ERRORS,
-  ...codesOf([
+  ...toCodes([
     'UNKNOWN_TABLE',
     'UNKNOWN_DATABASE',
     'TIMEOUT_EXCEEDED',
@@ -182,13 +182,13 @@ const LOGGABLE = new Set([
     'UNKNOWN_STATUS_OF_INSERT',
     'CANNOT_ASSIGN_OPTIMIZE',
     'QUERY_WAS_CANCELLED',
-    // Its text is ours.
+    // Its message is our own.
     'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO',
     'KEEPER_EXCEPTION',
   ]),
 ])
 
-/** Bytes of an error's text that are read: ClickHouse repeats the value that it could not parse. */
+/** Maximum bytes of an error message to read: ClickHouse repeats the value that it could not parse. */
 export const MAX_ERROR_BYTES = 64 * 1024
 
 /** ClickHouse answered a query with an error. Its message and its stack can be logged: they quote no data. */
@@ -196,19 +196,21 @@ export class StoreError extends Error {
   override readonly name = 'StoreError'
   /** the error code, see `CODES` */
   readonly code: number
-  /** ClickHouse's own text, which may quote values: for dead letters and for operators at a terminal, never for the log */
+  /**
+   * ClickHouse's own message, which may quote data: for dead letters and for operators at a terminal, never for the log
+   */
   readonly words: string
 
   /** @param error not kept as `cause`, which would be logged */
   constructor(code: number, error: Error & { type?: string | undefined }) {
-    // The text about a damaged part names files, and quotes nothing of them.
+    // A message about a damaged part names files without quoting their contents.
     const isLoggable = LOGGABLE.has(code) || (DAMAGE_ERRORS.has(code) && NAMED_PART.test(error.message))
     super(`ClickHouse error ${code}${isLoggable ? `: ${error.message}` : error.type ? ` (${error.type})` : ''}`)
     this.code = code
     this.words = error.message
   }
 
-  /** the code and the text, for dead letters */
+  /** the code and the message, for dead letters */
   get reason(): string {
     return `ClickHouse error ${this.code}: ${this.words}`
   }
@@ -220,9 +222,9 @@ export class StoreUnreachableError extends Error {
 }
 
 /**
- * Something else may respond with success, such as a proxy that has a page of its own while ClickHouse is down. It has
- * stored nothing.
- * @param headers of a response without an error
+ * Detects responses that are not from ClickHouse, such as a proxy's own page with status 200 while ClickHouse is down:
+ * nothing was stored then.
+ * @param headers headers of a successful response
  */
 export function assertIsFromClickHouse(headers: object): void {
   if (Object.keys(headers).some((name) => name.startsWith('x-clickhouse-'))) return
@@ -233,8 +235,8 @@ export function assertIsFromClickHouse(headers: object): void {
 }
 
 /**
- * A body that ends where its connection ends may have been truncated, and rows that are missing would go unnoticed.
- * @param headers of a response
+ * Rejects a body that ends with its connection: if it was truncated, missing rows would go unnoticed.
+ * @param headers headers of a response
  */
 export function assertHasEnd(headers: Record<string, unknown>): void {
   if (headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined) return
@@ -251,12 +253,12 @@ export class NoSlotError extends Error {
   override readonly name = 'NoSlotError'
 }
 
-/** A statement is too long, with its parameters, for any request that ClickHouse takes. */
+/** A statement with its parameters exceeds the limits of any request to ClickHouse. */
 export class StatementTooLargeError extends Error {
   override readonly name = 'StatementTooLargeError'
 }
 
-/** One of several shards did not respond. The message names it, and is meant for callers too. */
+/** One of several shards did not respond. The message names it, and may be shown to callers. */
 export class ShardUnreachableError extends StoreUnreachableError {
   override readonly name = 'ShardUnreachableError'
 
@@ -266,32 +268,32 @@ export class ShardUnreachableError extends StoreUnreachableError {
   }
 }
 
-/** The shards cannot be one store as they are set up; the message says what to do, and a retry does not help. */
+/** The configured shards cannot form one store. The message says what to do; a retry does not help. */
 export class ShardsError extends Error {
   override readonly name = 'ShardsError'
 }
 
 /** A part that ClickHouse could not read. */
 export interface UnreadablePart {
-  /** null where the error does not tell it */
+  /** null if the error does not name it */
   table: string | null
   part: string
 }
 
-/** The name of a part in the path of one of its files, or as ClickHouse's texts have it. */
+/** The name of a part in the path of one of its files, or as it appears in ClickHouse's messages. */
 const PART_NAME = '((?:patch-[0-9a-f]+-)?[0-9A-Za-z]+(?:_\\d+){3,4})'
 const NAMED_PART = new RegExp(`(?:\\b(?:reading|data) part |/)${PART_NAME}(?=[/\\s:.,')]|$)`)
 const NAMED_TABLE = / in table (?:[^\s.]+\.)?([\w-]+)/
 
-/** The part that ClickHouse could not read, as it is damaged; null if the error says anything else. */
-export function unreadablePart(error: unknown): UnreadablePart | null {
+/** The damaged part that ClickHouse could not read; null for any other error. */
+export function findUnreadablePart(error: unknown): UnreadablePart | null {
   if (!(error instanceof StoreError) || !DAMAGE_ERRORS.has(error.code)) return null
   const part = NAMED_PART.exec(error.words)?.[1]
   return part === undefined ? null : { part, table: NAMED_TABLE.exec(error.words)?.[1] ?? null }
 }
 
 /** Wraps an error that ClickHouse sent; returns any other error unchanged. */
-export function storeError(error: Error): Error {
+export function toStoreError(error: Error): Error {
   return error instanceof ClickHouseError ? new StoreError(Number(error.code), error) : error
 }
 
@@ -302,12 +304,12 @@ export function isStoreError(error: unknown, ...names: StoreErrorName[]): error 
 
 /** Whether ClickHouse rejected the data itself, and so stored nothing of the block. */
 export function isDataError(error: unknown): error is StoreError {
-  return error instanceof StoreError && DATA_ERRORS.has(error.code) && unreadablePart(error) === null
+  return error instanceof StoreError && DATA_ERRORS.has(error.code) && findUnreadablePart(error) === null
 }
 
 /**
- * Whether ClickHouse ran out of memory: for a query, a user or the whole server. Parts of the block may be stored, one for
- * each month that it has events of.
+ * Whether ClickHouse ran out of memory: for a query, a user or the whole server. Some of the block may be stored,
+ * because each month of its events becomes a part of its own.
  */
 export function isMemoryError(error: unknown): error is StoreError {
   return isStoreError(error, 'MEMORY_LIMIT_EXCEEDED')
@@ -318,9 +320,9 @@ export function isTimeout(error: unknown): boolean {
   return error instanceof StoreTimeoutError || isStoreError(error, 'TIMEOUT_EXCEEDED')
 }
 
-/** Whether a query is more than ClickHouse may spend on it, in whatever, so that one for less may succeed. */
+/** Whether a query exceeded any limit, so that a smaller one may succeed. */
 export function isTooLarge(error: unknown): boolean {
-  if (unreadablePart(error)) return false
+  if (findUnreadablePart(error)) return false
   if (isTimeout(error) || isMemoryError(error) || error instanceof StatementTooLargeError) return true
   return isStoreError(
     error,
@@ -333,8 +335,8 @@ export function isTooLarge(error: unknown): boolean {
 }
 
 /**
- * Whether retrying cannot help: ClickHouse refuses the login, or the error is neither about ClickHouse nor about a journal
- * that is unavailable or full.
+ * Whether retrying cannot help: ClickHouse refuses the login, or the error is neither about ClickHouse nor about a
+ * journal that is unavailable or full.
  */
 export function isFatal(error: unknown): boolean {
   if (error instanceof StoreError) return LOGIN_ERRORS.has(error.code)
@@ -342,9 +344,9 @@ export function isFatal(error: unknown): boolean {
   return !(error instanceof StoreUnreachableError)
 }
 
-/** Whether the server could not read from another one, or is ending itself. */
+/** Whether the server could not read from another one, or is shutting down. */
 export function isShardLost(error: unknown): error is StoreError {
-  if (unreadablePart(error)) return false
+  if (findUnreadablePart(error)) return false
   return isStoreError(
     error,
     'ALL_CONNECTION_TRIES_FAILED',
@@ -355,11 +357,11 @@ export function isShardLost(error: unknown): error is StoreError {
   )
 }
 
-/** What an operator can act on; all other errors of ClickHouse are `store`. */
+/** Failures that an operator can act on; all other errors of ClickHouse are `store`. */
 export type StoreFailure = 'unreachable' | 'too_many_parts' | 'memory' | 'disk' | 'store'
 
-/** The kind of failure, as metrics count it; null where the error is not about ClickHouse. */
-export function storeFailure(error: unknown): StoreFailure | null {
+/** The kind of failure for metrics; null if the error is not about ClickHouse. */
+export function classifyStoreFailure(error: unknown): StoreFailure | null {
   if (error instanceof StoreUnreachableError) return 'unreachable'
   if (!(error instanceof StoreError)) return null
   switch (error.code) {
@@ -374,6 +376,6 @@ export function storeFailure(error: unknown): StoreFailure | null {
   }
 }
 
-function codesOf(names: StoreErrorName[]): Set<number> {
+function toCodes(names: StoreErrorName[]): Set<number> {
   return new Set(names.map((name) => CODES[name]))
 }

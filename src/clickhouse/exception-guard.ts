@@ -5,10 +5,10 @@ import { MAX_ERROR_BYTES } from './errors.js'
 const CARRIAGE_RETURN = 0x0d
 
 /**
- * Guards a result that is streamed while its query is still running, which may fail after some rows were sent. Then
- * ClickHouse appends the error to the rows and breaks the transfer. The error starts with a marker line and a tag that is
- * random for each response, so no user's text can look like it. This stream fails too, even if a proxy has completed the
- * transfer, and passes on nothing of the error's text.
+ * Guards a result that is streamed while its query is still running. If the query fails after some rows were sent,
+ * ClickHouse appends the error to them and breaks the transfer. The error starts with a marker line and a tag that is
+ * random for each response, so no data can look like it. This stream then fails, too, even if a proxy has completed the
+ * transfer, and passes on nothing of the error.
  *
  * @param tag the response's X-ClickHouse-Exception-Tag
  * @param wrap makes the stream's error from a ClickHouseError
@@ -21,7 +21,7 @@ export function untilException(answer: Readable, tag: string, wrap: (error: Erro
 class ExceptionGuard extends Transform {
   readonly #marker: Buffer
   readonly #wrap: (error: Error) => Error
-  /** the last bytes that were passed on, in which a marker may start */
+  /** the last bytes that were passed on, which may contain the start of a marker */
   #passed: Buffer = Buffer.alloc(0)
   /** the bytes from the marker on, or from just before it */
   #exception: Buffer | null = null
@@ -45,7 +45,7 @@ class ExceptionGuard extends Transform {
       this.#exception = Buffer.concat([this.#passed, chunk])
       return
     }
-    // Few texts have a carriage return, and one byte is found in a fifteenth of the time.
+    // Carriage returns are rare, and finding one byte takes a fifteenth of the time.
     const at = chunk.includes(CARRIAGE_RETURN) ? chunk.indexOf(this.#marker) : -1
     this.push(at < 0 ? chunk : chunk.subarray(0, at))
     if (at >= 0) this.#exception = chunk.subarray(at)
@@ -62,7 +62,7 @@ class ExceptionGuard extends Transform {
 
   #error(): Error | null {
     if (this.#exception === null) return null
-    // What is before the marker is the end of a row.
+    // Drop the end of the row before the marker.
     return this.#wrap(parseError(this.#exception.toString('utf8', this.#exception.indexOf(this.#marker))))
   }
 }

@@ -8,7 +8,7 @@ import { isLocal, replicated, withoutComments } from './replicated.js'
 
 const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))
 
-/** The number of the migration that makes the tables of a new store. */
+/** The number of the migration that creates the tables of a new store. */
 const BASELINE = 0
 /** Matches the names of files that change the store of an earlier release. */
 const NUMBERED = /^\d{3}_/
@@ -19,23 +19,24 @@ export class SchemaError extends Error {
 }
 
 export interface Migration {
-  /** 0 for the baseline, which makes the tables of a new store */
+  /** 0 for the baseline, which creates the tables of a new store */
   number: number
   name: string
   statements: string[]
-  /** of the statements without their comments */
+  /** of the statements without comments */
   checksum: string
 }
 
-/** Makes the statement for a server of one from a file. */
+/** Adapts a statement of a file to a server. */
 type Spelling = (statement: string) => string
 
 /**
- * Makes the tables of a new store, and applies the numbered files of `schema/` that a store does not have yet, in order.
- * All statements can be repeated, so services may start at the same time, and the next start completes one that was killed.
- * With replicas, one gets the tables from the files and the others from that one.
- * @throws OtherVersionError if the store was made from another baseline
- * @throws SchemaError if the store has a newer schema, or one from files that were changed since, or cannot be replicated
+ * Creates the tables of a new store, and applies the numbered files of `schema/` that a store does not have yet, in
+ * order. All statements can be repeated, so services may start at the same time, and the next start completes a killed
+ * one. One replica gets its tables from the files, and the others copy them from that one.
+ * @throws OtherVersionError if the store was created from another baseline
+ * @throws SchemaError if the store has a newer schema, or one from files that were changed since, or cannot be
+ *   replicated
  */
 export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): Promise<void> {
   const migrations = await readMigrations(folder)
@@ -47,7 +48,7 @@ export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): P
   })
 }
 
-/** Applies what a server does not have yet. */
+/** Applies the migrations that a server does not have yet. */
 async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: Spelling): Promise<void> {
   for (const { number, name, statements, checksum } of await findMissing(clickhouse, migrations)) {
     for (const statement of statements) await clickhouse.command(spell(statement))
@@ -56,9 +57,9 @@ async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: 
 }
 
 /**
- * Makes a server the replica of another that is up to date. Its tables must be created with the current definitions of the
- * other's: the Keeper knows their columns, and refuses a table as it is in the baseline. Changes of contents and columns in
- * numbered files come from the Keeper; changes of settings do not.
+ * Makes a server the replica of another that is up to date. Its tables must be created from the other's current
+ * definitions: the Keeper knows their columns, and would refuse a table of the baseline. The Keeper also replicates
+ * numbered changes of contents and columns, but not of settings.
  */
 export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migrations: Migration[]): Promise<void> {
   const left = await findMissing(clickhouse, migrations)
@@ -121,7 +122,7 @@ async function note(clickhouse: ClickHouse, { number, name, checksum }: Omit<Mig
 /** A query fails if its default database does not exist. */
 const WITHOUT_DATABASE = { database: 'default' } as ClickHouseSettings
 
-async function engineOfEvents(clickhouse: ClickHouse): Promise<{ engine: string }[]> {
+async function readEventsEngine(clickhouse: ClickHouse): Promise<{ engine: string }[]> {
   return await clickhouse.rows<{ engine: string }>(
     "SELECT engine FROM system.tables WHERE database = {database:String} AND name = 'events'",
     { database: clickhouse.database },
@@ -130,11 +131,13 @@ async function engineOfEvents(clickhouse: ClickHouse): Promise<{ engine: string 
 }
 
 /**
- * Whether the tables of a server are or must be replicated. A store whose replicas were reduced to one keeps its tables.
- * @throws SchemaError if they are not replicated although there are several servers, or if a server lacks the replica macros
+ * Whether the tables of a server are or must be replicated. A store whose replicas were reduced to one keeps its
+ * tables.
+ * @throws SchemaError if they are not replicated although there are several servers, or if a server lacks the replica
+ *   macros
  */
 async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): Promise<boolean> {
-  const [events] = await engineOfEvents(clickhouse)
+  const [events] = await readEventsEngine(clickhouse)
   if (!hasReplicas) return events?.engine.startsWith('Replicated') ?? false
   if (events && !events.engine.startsWith('Replicated')) {
     throw new SchemaError(
@@ -155,7 +158,7 @@ async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): P
   return true
 }
 
-/** Deduplication of retried blocks needs this setting. */
+/** Checks for a setting that deduplication of retried blocks needs. */
 async function checkVersion(clickhouse: ClickHouse): Promise<void> {
   const [server] = await clickhouse.rows<{ version: string; known: string }>(
     "SELECT version() AS version, count() AS known FROM system.settings WHERE name = 'deduplicate_insert_select'",
@@ -167,14 +170,14 @@ async function checkVersion(clickhouse: ClickHouse): Promise<void> {
   }
 }
 
-/** The migrations of a folder, in their order: the baseline, which is all files without a number, and the numbered files. */
+/** The migrations of a folder in order: the baseline, made of all files without a number, and the numbered files. */
 export async function readMigrations(folder = SCHEMA_FOLDER): Promise<Migration[]> {
   const names = (await readdir(folder)).filter((name) => /^\w+\.sql$/.test(name)).sort()
   const files = await Promise.all(
     names.map(async (name) => ({ name, statements: statementsIn(await readFile(`${folder}/${name}`, 'utf8')) })),
   )
   const numbered = files.filter(({ name }) => NUMBERED.test(name))
-  // Views come after the tables that they read, whichever file has these.
+  // Create views after all tables, because they may read tables of other files.
   const baseline = files
     .filter(({ name }) => !NUMBERED.test(name))
     .flatMap(({ statements }) => statements)
@@ -190,7 +193,7 @@ function toMigration(number: number, name: string, statements: string[]): Migrat
   return { number, name, statements, checksum }
 }
 
-/** The statements of a file. One ends with a semicolon at the end of a line. */
+/** The statements of a file, each ending with a semicolon at the end of a line. */
 function statementsIn(text: string): string[] {
   return text.split(/;\s*$/m).filter((statement) => withoutComments(statement).trim() !== '')
 }

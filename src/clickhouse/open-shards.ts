@@ -5,17 +5,17 @@ import type { SlotLimits } from './read-slots.js'
 import { Shards } from './shards.js'
 
 export interface OpenShardsOptions {
-  /** of CLICKHOUSE_CLUSTER */
+  /** value of CLICKHOUSE_CLUSTER */
   cluster?: string | undefined
   slotLimits?: SlotLimits | undefined
-  /** default: nobody's */
+  /** see `StoreOptions.owners` */
   owners?: StoreOptions['owners']
-  /** told when a shard's other replica takes over; default: none */
+  /** logs when another replica of a shard takes over; default: none */
   log?: Pick<Log, 'warn'>
 }
 
 /**
- * Connects to the shards of CLICKHOUSE_URL, each of which has one URL or those of its replicas. Asks none of them yet.
+ * Creates clients for the shards of CLICKHOUSE_URL, each with one URL or those of its replicas. Sends no request yet.
  */
 export function openShards(url: string, { cluster, slotLimits, owners, log }: OpenShardsOptions = {}): Shards {
   const shards = shardUrls({ CLICKHOUSE_URL: url }).map((urls, number) => {

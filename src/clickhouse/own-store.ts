@@ -16,9 +16,9 @@ export interface OwnStore {
   shards: Shards
   /** the first shard */
   clickhouse: ClickHouse
-  /** of all shards, password included; stays the same when the embedded engine restarts */
+  /** URL of all shards, password included; stays the same when the embedded engine restarts */
   url: string
-  /** whether the embedded engine can hold back queries; null if it is not known, as of a server */
+  /** whether the embedded engine can lower the priority of queries; null if unknown, as for a server */
   hasPriorities: boolean | null
   /** @throws if ClickHouse is unavailable, or the embedded engine is not up */
   ping(): Promise<void>
@@ -29,7 +29,7 @@ export interface OwnStoreOptions {
   /** default: none */
   log?: Pick<Log, 'info' | 'warn' | 'error'>
   slotLimits?: SlotLimits | undefined
-  /** default: nobody's */
+  /** see `StoreOptions.owners` */
   owners?: StoreOptions['owners']
   /** whether missing folders are an error; by default, they are created */
   mustExist?: boolean
@@ -41,7 +41,7 @@ const NO_PRIORITIES =
   'queries and merges do not yield to events, because the process lacks CAP_SYS_NICE: docs/operations.md, Tuning, says how to grant it'
 
 const QUIET = { info() {}, warn() {}, error() {} }
-/** What a user can set to name a store. */
+/** The settings that select a store, for messages. */
 export const SETTINGS = 'CLICKHOUSE_URL or DATA_DIR as for the service'
 
 /**

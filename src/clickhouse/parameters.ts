@@ -10,18 +10,18 @@ const MAX_FIELD_BYTES = 120_000
 /** A number has at most 24 characters, and a comma. */
 const NUMBERS = MAX_FIELD_BYTES / 25
 
-/** ClickHouse accepts 1000 fields, some of which are settings. */
+/** Maximum number of parameters: ClickHouse accepts 1000 fields, including settings. */
 const MAX_FIELDS = 950
 /** Bytes of a URL. ClickHouse accepts up to 1 MiB (http_max_uri_size). */
 const MAX_URL_BYTES = 1_000_000
-/** Characters of one piece of a text; each piece is a parameter of its own. */
+/** Maximum characters of a string in one parameter; longer strings are split. */
 const MAX_CHARACTERS = 10_000
-/** No pair of surrogates is split. */
+/** Never splits a pair of surrogates. */
 const PIECES = new RegExp(`[^]{1,${MAX_CHARACTERS}}`, 'gu')
 
 /**
- * Whether a statement is too long to be one field of many in the body of a request, and so has the body for itself and its
- * parameters in the URL.
+ * Whether a statement is too long for a form field. If so, it is the whole body of the request, and its parameters go
+ * in the URL.
  * @throws StatementTooLargeError if they do not fit there
  */
 export function isLongStatement(query: string, parameters: Parameters): boolean {
@@ -46,13 +46,13 @@ export class QueryParameters {
   readonly parameters: Parameters = {}
   #count = 0
 
-  /** In as many parameters as it needs. */
+  /** A string of any length, split into several parameters if necessary. */
   text(value: string): string {
     if (value.length <= MAX_CHARACTERS) return this.#add(value, 'String')
     return `arrayStringConcat(${this.array(value.match(PIECES) ?? [])})`
   }
 
-  /** For names and ids, in as many parameters as they need. */
+  /** Names or ids, split into several parameters if necessary. */
   array(values: string[], type: 'String' | 'UUID' = 'String'): string {
     const parts: string[] = []
     let part: string[] = []
@@ -80,7 +80,7 @@ export class QueryParameters {
     return this.#add(value, 'UInt64')
   }
 
-  /** In as many parameters as they need. */
+  /** Numbers, split into several parameters if necessary. */
   numbers(values: readonly number[]): string {
     const parts: string[] = []
     for (let i = 0; i === 0 || i < values.length; i += NUMBERS) {
@@ -97,8 +97,8 @@ export class QueryParameters {
 }
 
 /**
- * A value of any size as a literal in the statement itself. Base64 has no character that could end the literal, so this
- * is as safe as a parameter.
+ * A value of any size as a literal in the statement. Base64 has no character that could end the literal, so this is as
+ * safe as a parameter.
  */
 export function literal(value: string | Buffer): string {
   const bytes = typeof value === 'string' ? Buffer.from(value) : value
@@ -106,8 +106,8 @@ export function literal(value: string | Buffer): string {
 }
 
 /**
- * One literal for any number of texts, which as one each would be too many for ClickHouse's parser. A statement with many
- * needs LARGE_QUERY.
+ * One literal for any number of strings, because ClickHouse's parser cannot handle that many literals. A large
+ * statement needs LARGE_QUERY.
  */
 export function literalArray(texts: readonly string[]): string {
   return `JSONExtract(${literal(JSON.stringify(texts))}, 'Array(String)')`

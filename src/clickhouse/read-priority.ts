@@ -1,17 +1,17 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 
 /**
- * Nice values of the threads of a query. Accepting events has priority: at 15 a thread has a scheduling weight of 36, at 19
- * of 15, and what accepts events on 2 cores about 3 × 1024. A thread costs more than its weight, because a thread that wakes
- * waits for its time slice: at 15, two questions with two threads each took 15 % of the events a second, one with one
- * thread 7 %.
+ * Nice values of the threads of a query. Accepting events has priority: a thread has a scheduling weight of 36 at 15,
+ * and of 15 at 19; on 2 cores, the threads that accept events have about 3 × 1024. A query costs more than its weight,
+ * because threads that wake up wait for its time slice: at 15, two questions with two threads each reduced the events
+ * per second by 15 %, one question with one thread by 7 %.
  */
 const NICE = { light: 15, heavy: 19 }
-/** A project whose queries have kept the store busy for longer than this, ms, yields to the others. */
+/** A project yields to the others after its queries have kept the store busy for this long, ms. */
 const LIGHT_MS = 1_500
-/** The time after which past use counts for a third (1/e), ms. */
+/** Past use decays to a third (1/e) in this time, ms. */
 const FADES_MS = 10_000
-/** Projects to remember; past that, those are forgotten whose use has faded. */
+/** When there are more projects than this, those whose use has faded are forgotten. */
 const MAX_PROJECTS = 1_000
 const SETTING = 'os_threads_nice_value_query'
 
@@ -20,17 +20,17 @@ interface Server {
 }
 
 interface Use {
-  /** faded, ms */
+  /** decayed use, ms */
   ms: number
-  /** when `ms` was true, `performance.now()` */
+  /** when `ms` was computed, `performance.now()` */
   at: number
   running: number
 }
 
 /**
- * Holds queries of projects back, behind what stores events and, where a project has used the store a lot in the last
- * seconds, behind the queries of the others: a project that reads without end would otherwise get as much of the store as
- * it has queries.
+ * Lowers the priority of projects' queries below that of storing events. A project that has used the store a lot in the
+ * last seconds also yields to the others: otherwise, one that reads without pause would get a share of the store for
+ * each of its queries.
  */
 export class ReadPriority {
   readonly #clickhouse: Server
@@ -44,7 +44,7 @@ export class ReadPriority {
     this.#now = now
   }
 
-  /** Counts a query of a project from now on. @returns ends it; call it once */
+  /** Starts counting a query of a project. @returns a function that stops counting; call it once */
   begin(project: string): () => void {
     const use = this.#update(project)
     use.running++
@@ -54,7 +54,7 @@ export class ReadPriority {
     }
   }
 
-  /** Settings for a query that begins now; none where the server cannot set priorities. @throws if it does not respond */
+  /** Settings for a query that begins now; none if the server cannot set priorities. @throws if it does not respond */
   async settings(project: string): Promise<ClickHouseSettings> {
     this.#isKnown ??= this.#find().catch((error: unknown) => {
       this.#isKnown = undefined
@@ -78,7 +78,7 @@ export class ReadPriority {
       this.#uses.set(project, use)
     }
     const kept = Math.exp((use.at - now) / FADES_MS)
-    // What runs adds to what has faded, and fades itself.
+    // Running queries add to the decayed use, and decay themselves.
     use.ms = use.ms * kept + use.running * FADES_MS * (1 - kept)
     use.at = now
     return use

@@ -4,11 +4,11 @@ import { NoSlotError } from './errors.js'
 export interface SlotLimits {
   /** results that may be streamed at the same time */
   slots: number
-  /** how many of them may belong to one project; fewer than all, so that no project keeps the others from reading */
+  /** how many of them one project may have; fewer than all, so that no project blocks the others */
   perProject: number
   /** how long a read waits for a slot before it is refused, ms */
   waitMs: number
-  /** a result of which its client has read nothing for this long, ms, loses its slot to a waiting read */
+  /** if a client has read nothing of its result for this long, ms, a waiting read takes its slot */
   stalledMs: number
 }
 
@@ -17,10 +17,10 @@ interface WaitingRead {
   grant(slot: Slot): void
 }
 
-/** Stands for a project: what the service reads for itself and nobody waits for. It may take all slots. */
+/** Used in place of a project for reads of the service itself. It may take all slots. */
 export const BACKGROUND = ''
 
-/** Interval at which stalled results are looked for while a read waits, ms. */
+/** Interval of the checks for stalled results while a read waits, ms. */
 const LOOK_MS = 100
 
 /** A share of the connections to ClickHouse, until it is released. */
@@ -31,7 +31,7 @@ export class Slot {
   #onFree: (() => void) | null = null
   #isCut = false
   #stalledAt: number | null = null
-  /** queries that ClickHouse has not ended yet, and for which nobody waits */
+  /** number of abandoned queries that ClickHouse has not ended yet */
   #left = 0
   #isReleased = false
 
@@ -45,7 +45,7 @@ export class Slot {
     this.#cutOff = cutOff
   }
 
-  /** @param run called once, when the slot can be taken by others */
+  /** @param run called once, when others can take the slot */
   onFree(run: () => void): void {
     this.#onFree = run
   }
@@ -69,7 +69,7 @@ export class Slot {
     this.#cutOff?.()
   }
 
-  /** Keeps the slot in use until a query has ended that its reader left. */
+  /** Keeps the slot in use until an abandoned query has ended. */
   holdUntil(ended: Promise<void>): void {
     this.#left++
     const end = () => {
@@ -79,7 +79,7 @@ export class Slot {
     ended.then(end, end)
   }
 
-  /** Idempotent. What it is held for delays it. */
+  /** Idempotent. Takes effect after everything passed to `holdUntil` has ended. */
   release(): void {
     this.#isReleased = true
     this.#freeIfUnused()
@@ -94,9 +94,9 @@ export class Slot {
 }
 
 /**
- * Slots for streamed results, each of which holds a connection to ClickHouse until it is read. Reads get slots in the
- * order of arrival, except those of projects that use up their share. A read never waits for a client that does not
- * read: its result is aborted when the slot is needed.
+ * Slots for streamed results, each of which holds a connection to ClickHouse until it is read. Reads get slots in order
+ * of arrival, except those of projects that have used up their share. A read never waits for a stalled client, whose
+ * result is aborted when the slot is needed.
  */
 export class ReadSlots {
   readonly #limits: SlotLimits
@@ -141,16 +141,16 @@ export class ReadSlots {
     })
   }
 
-  /** How many slots are in use. */
+  /** Number of slots in use. */
   get held(): number {
     return this.#held.size
   }
 
   #hasRoom(project: string): boolean {
-    return this.#held.size < this.#limits.slots && this.#heldBy(project) < this.#shareOf(project)
+    return this.#held.size < this.#limits.slots && this.#heldBy(project) < this.#countAllowed(project)
   }
 
-  #shareOf(project: string): number {
+  #countAllowed(project: string): number {
     if (project === BACKGROUND) return Number.POSITIVE_INFINITY
     return this.#yields(project) ? 1 : this.#limits.perProject
   }
@@ -175,7 +175,7 @@ export class ReadSlots {
     }
   }
 
-  /** Aborts one stalled result for each waiting read, less those that are being aborted already. */
+  /** Aborts one stalled result for each waiting read, minus those that are already being aborted. */
   #cutOffStalled(): void {
     const now = performance.now()
     const stalled = [...this.#held]
@@ -184,7 +184,7 @@ export class ReadSlots {
     let ending = [...this.#held].filter(({ isCut }) => isCut).length
     for (const { project } of this.#waiting) {
       if (ending-- > 0) continue
-      const hasShare = this.#heldBy(project) >= this.#shareOf(project)
+      const hasShare = this.#heldBy(project) >= this.#countAllowed(project)
       const at = stalled.findIndex((slot) => !hasShare || slot.project === project)
       if (at >= 0) stalled.splice(at, 1)[0]?.cutOff()
     }

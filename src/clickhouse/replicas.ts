@@ -4,11 +4,11 @@ import { Connection } from './connection.js'
 import { assertIsFromClickHouse, isFatal, isStoreError, StoreUnreachableError } from './errors.js'
 
 /**
- * Settings of a shard with replicas. An INSERT succeeds when most replicas have it, because the journal then drops the
- * block. Such INSERTs into a table have one order, so that any replica knows which blocks a read must see, and no read sees
- * data that could still be lost.
+ * Settings of a shard with replicas. An INSERT succeeds only when most replicas have it, because the journal then drops
+ * the block. INSERTs into a table are ordered, so that every replica knows which blocks a read must see, and no read
+ * sees data that could still be lost.
  */
-const writeSettings = (replicas: number): ClickHouseSettings => ({
+const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
   // Not 'auto': while the Keeper knows of only one replica, such an INSERT waits until its timeout (26.8).
   insert_quorum: String((replicas >> 1) + 1),
   insert_quorum_parallel: 0,
@@ -21,36 +21,36 @@ const writeSettings = (replicas: number): ClickHouseSettings => ({
   update_sequential_consistency: 1,
 })
 /**
- * A replica that lacks a block which others have, or has lost its Keeper, refuses the read. Of another shard's replicas, the
- * server uses the first that responds, as we do.
+ * A replica that lacks a block which others have, or has lost its Keeper, refuses the read. When reading from another
+ * shard, the server uses the first replica that responds, as we do.
  */
 export const READ_SETTINGS: ClickHouseSettings = { select_sequential_consistency: '1', load_balancing: 'in_order' }
 
 /** How long a replica may take to respond to a probe, ms. */
 const PROBE_LIMIT_MS = 2_000
-/** How long a replica may take to fetch what it lacks, ms. */
+/** How long a replica may take to fetch missing blocks, ms. */
 const SYNC_LIMIT_MS = 10_000
-/** How long an edit waits for all replicas before a majority is enough, ms. */
+/** How long an edit waits for all replicas before a majority suffices, ms. */
 const ALL_LIMIT_MS = 1_000
-/** Interval at which the server in use is probed, ms. Without probes, one that drops every packet is noticed by a timeout. */
+/** Interval of probes of the server in use, ms: only a timeout would reveal one that drops every packet. */
 const BEAT_MS = 3_000
-/** Servers that were down when the tables were created are retried every so many beats. */
+/** Number of beats between attempts to prepare servers that were down. */
 const LATE_BEATS = 10
 
-/** Creates what a server needs, such as its tables. @param model a server that has them already, if there is one */
+/** Prepares a server, for example by creating its tables. @param model an already prepared server, if there is one */
 export type Preparation = (server: Connection, model: Connection | null) => Promise<void>
 
 export interface ReplicasOptions {
-  /** called for each switch with the host that was in use and the one that is now */
+  /** called for each switch with the former and the new host */
   onSwitch?: ((from: string, to: string) => void) | undefined
   /** ms between two probes */
   beatMs?: number | undefined
 }
 
 /**
- * The servers of a shard, one of which is in use: the first in the list that responds. If it fails, the next writable one
- * fetches what it lacks and takes over, and everything in flight on the former one is aborted. The new one stays in use
- * until it fails or the process ends, even if the former one comes back.
+ * The servers of a shard, one of which is in use: the first in the list that responds. If it fails, the next writable
+ * one fetches missing blocks and takes over, and all requests in flight on the former one are aborted. The new one
+ * stays in use until it fails or the process ends, even if the former one recovers.
  *
  * Two processes may use different replicas. The settings above make that harmless.
  */
@@ -59,10 +59,10 @@ export class Replicas {
   readonly #options: ReplicasOptions
   #current: Connection
   #choosing: Promise<void> | null = null
-  /** by URL, to the servers that are not in use */
+  /** by URL: connections to the servers that are not in use */
   readonly #peers = new Map<string, Connection>()
   readonly #preparations = new Map<string, Preparation>()
-  /** by URL: the preparations that the server has had */
+  /** by URL: the preparations that have run on the server */
   readonly #prepared = new Map<string, Set<Preparation>>()
   readonly #timer: NodeJS.Timeout | null
   #beats = 0
@@ -92,7 +92,7 @@ export class Replicas {
     return this.#choosing
   }
 
-  /** Call it when a request to the server in use failed: chooses another one if it does not respond any more. */
+  /** Call it when a request to the server in use failed: chooses another one if it no longer responds. */
   suspect(error: unknown): void {
     if (isAboutServer(error)) this.#startChoosing()
   }
@@ -106,8 +106,9 @@ export class Replicas {
   }
 
   /**
-   * Prepares the server in use, then the others. One that is down is prepared when it responds, and not used before.
-   * @throws the error of the server in use, and errors of others that retrying does not solve
+   * Prepares the server in use, then the others. One that is down is prepared when it responds, and not used before
+   * that.
+   * @throws the error of the server in use; errors of others only if a retry cannot help
    */
   async prepare(name: string, run: Preparation): Promise<void> {
     await this.#choosing
@@ -129,7 +130,7 @@ export class Replicas {
     }
   }
 
-  /** Has a server fetch what other replicas have of its tables; by default the server in use. */
+  /** Makes a server, by default the one in use, fetch everything that other replicas have. */
   async catchUp(connection = this.#current): Promise<void> {
     const tables = await ask<{ table: string }>(
       connection,
@@ -139,8 +140,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when a majority of the replicas has an edit that the server in use has executed, and within a second all that
-   * respond. Needed because ClickHouse has a quorum for INSERTs, but not for edits.
+   * Resolves when all replicas have an edit that the server in use has executed, or after a second when a majority has
+   * it. ClickHouse has a quorum for INSERTs, but not for edits.
    * @throws StoreUnreachableError if too few have it in time; the edit may then be lost
    */
   async confirm(table: string): Promise<void> {
@@ -177,17 +178,17 @@ export class Replicas {
       } catch {
         continue
       }
-      // It may have been closed meanwhile.
+      // It may have been closed in the meantime.
       if (this.#peers.get(url) !== candidate || this.#isClosed) return
       this.#peers.delete(url)
       this.#current = candidate
       await former.abandon().catch(() => undefined)
-      this.#options.onSwitch?.(hostOf(former), hostOf(candidate))
+      this.#options.onSwitch?.(formatHost(former), formatHost(candidate))
       return
     }
   }
 
-  /** Runs the preparations that a server has not had yet. */
+  /** Runs the preparations that have not run on a server yet. */
   async #complete(server: Connection, model: Connection | null = this.#current): Promise<void> {
     for (const run of this.#preparations.values()) {
       if (this.#prepared.get(server.url)?.has(run)) continue
@@ -226,11 +227,11 @@ export class Replicas {
   }
 
   #open(url: string): Connection {
-    return new Connection(url, this.areSeveral ? { ...writeSettings(this.#urls.length), ...READ_SETTINGS } : {})
+    return new Connection(url, this.areSeveral ? { ...buildWriteSettings(this.#urls.length), ...READ_SETTINGS } : {})
   }
 }
 
-/** Whether another replica may do better: this one did not respond, or is read-only because it has lost its Keeper. */
+/** Whether another replica might succeed: this one did not respond, or is read-only because it has lost its Keeper. */
 function isAboutServer(error: unknown): boolean {
   return error instanceof StoreUnreachableError || isStoreError(error, 'TABLE_IS_READ_ONLY', 'KEEPER_EXCEPTION')
 }
@@ -249,7 +250,7 @@ async function isUsable(connection: Connection): Promise<boolean> {
   }
 }
 
-/** Runs a query that also works if the database does not exist. */
+/** Runs a query even if the database does not exist. */
 async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
   const { database } = connection
   return await connection.run(PROBE_LIMIT_MS, (abort_signal) =>
@@ -262,7 +263,7 @@ async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
   )
 }
 
-/** Resolves when a replica has fetched what the others had of a table at the time of the call. */
+/** Resolves when a replica has fetched everything that the others had of a table at the time of the call. */
 async function sync(connection: Connection, table: string): Promise<void> {
   const limitS = SYNC_LIMIT_MS / 1000
   await connection.run(SYNC_LIMIT_MS, async (abort_signal) => {
@@ -275,6 +276,6 @@ async function sync(connection: Connection, table: string): Promise<void> {
   })
 }
 
-function hostOf({ url }: Connection): string {
+function formatHost({ url }: Connection): string {
   return new URL(url).host
 }

@@ -5,7 +5,7 @@ const ENGINE = /\bENGINE\s*=\s*(\w*MergeTree)\b(?:\s*\(([^)]*)\))?/
 const WINDOW = /\bnon_replicated_deduplication_window\s*=\s*(\d+)/
 /** Engines that `schema/` uses; all have a replicated counterpart of the same arguments. */
 const ENGINES = new Set(['MergeTree', 'ReplacingMergeTree'])
-/** Statements that need to run on one replica only: the Keeper or the tables bring their effect to the others. */
+/** Statements that need to run on one replica only, because the Keeper or the tables replicate their effect. */
 const SHARED = [
   /^\s*CREATE MATERIALIZED VIEW IF NOT EXISTS \w+ TO \w+/i,
   /^\s*ALTER TABLE \w+ ADD (COLUMN|INDEX) IF NOT EXISTS/i,
@@ -15,8 +15,8 @@ const SHARED = [
 const MODIFY_SETTING = /^\s*ALTER TABLE \w+ MODIFY SETTING\b/i
 
 /**
- * How long tokens are kept, s, so that a writer that was suspended for an hour still repeats nothing. A token is dropped when
- * it is older than this, or when the table's window is full.
+ * How long tokens are kept, s, so that a writer that was suspended for an hour still stores nothing twice. A token is
+ * dropped when it is older than this, or when the table's window is full.
  */
 const TOKENS_KEPT_S = 2 * 60 * 60
 
@@ -26,8 +26,8 @@ export class UnreplicableError extends Error {
 }
 
 /**
- * Rewrites a statement for replicated tables. A table's path in the Keeper consists of the server's macro `{shard}`, the
- * database and the table; the macro `{replica}` names the server.
+ * Rewrites a statement for replicated tables. A table's path in the Keeper consists of the server's macro `{shard}`,
+ * the database and the table; the macro `{replica}` names the server.
  * @throws UnreplicableError for a kind of statement that is not known to be safe with replicas
  */
 export function replicated(statement: string, database: string): string {
@@ -44,7 +44,7 @@ export function replicated(statement: string, database: string): string {
   return withDurability(settings(text.replace(clause, () => `ENGINE = Replicated${engine}(${all})`)), table)
 }
 
-/** Whether this statement must run on each replica: the settings of tables are not replicated. */
+/** Whether a statement must run on each replica, because settings of tables are not replicated. */
 export function isLocal(statement: string): boolean {
   return MODIFY_SETTING.test(withoutComments(statement))
 }
@@ -58,9 +58,9 @@ function settings(statement: string): string {
 }
 
 /**
- * Adds settings for durability. A replica counts for the quorum once it has fetched a block, so that must be on its disk.
- * Tables without a deduplication window must not get the default one: an INSERT that is dropped as a repetition would not
- * reach the table's views.
+ * Adds settings for durability. A replica counts for the quorum once it has fetched a block, which must then be on its
+ * disk. Tables without a deduplication window must not get the default one: an INSERT that is dropped as a repetition
+ * would not reach the table's views.
  */
 function withDurability(statement: string, table: string): string {
   if (!/\bSETTINGS\b/.test(statement)) throw new UnreplicableError(`${table} has no settings for its durability.`)
@@ -69,7 +69,7 @@ function withDurability(statement: string, table: string): string {
   return statement.replace(/\bSETTINGS\b/, () => `SETTINGS ${added.join(', ')},`)
 }
 
-/** @returns the statement, a line of which was a comment at most at its end */
+/** Removes comments, which are always at the ends of lines. */
 export function withoutComments(statement: string): string {
   return statement.replace(/\s*--.*$/gm, '')
 }

@@ -2,20 +2,20 @@ import type { Log } from '../lib/log.js'
 import { isStoreError } from './errors.js'
 import type { Shard, Shards } from './shards.js'
 
-/** What the service reads of a server besides its own database: what waits for deletion, what is running, what is free. */
+/** The system tables that the service reads, to find pending deletions, running queries and free space. */
 const READ = ['parts', 'detached_parts', 'mutations', 'merge_tree_settings', 'processes', 'disks']
-/** Of the whole check, ms. */
+/** Time limit of the whole check, ms. */
 const LIMIT_MS = 5_000
 
 /**
- * Logs for each shard which of the rights its user lacks that only some tasks need, and the statement that grants them.
- * Otherwise an operator would learn of them from the first deletion, or the first block that exceeds the server's memory.
- * A shard that does not respond is not waited for.
+ * Logs for each shard which optional rights its user lacks, and the statement that grants them. Otherwise, an operator
+ * would learn of them from the first deletion, or the first block that exceeds the server's memory. Skips a shard that
+ * does not respond.
  */
 export async function warnOfMissingRights({ all }: Shards, log: Pick<Log, 'warn'>): Promise<void> {
   await Promise.all(
     all.map(async (shard) => {
-      const denied = await deniedTables(shard)
+      const denied = await findDeniedTables(shard)
       if (denied.length === 0) return
       const grant = `GRANT ${denied.map((name) => `SELECT ON system.${name}`).join(', ')}`
       log.warn(
@@ -27,7 +27,7 @@ export async function warnOfMissingRights({ all }: Shards, log: Pick<Log, 'warn'
   )
 }
 
-async function deniedTables({ clickhouse }: Shard): Promise<string[]> {
+async function findDeniedTables({ clickhouse }: Shard): Promise<string[]> {
   const signal = AbortSignal.timeout(LIMIT_MS)
   const denied = await Promise.all(
     READ.map(async (name) => {

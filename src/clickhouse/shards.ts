@@ -4,26 +4,26 @@ import type { ClickHouse, ReadOptions } from './client.js'
 import { isShardLost, isTimeout, NoSlotError, ShardUnreachableError, StoreUnreachableError } from './errors.js'
 import type { Parameters, Scalars } from './parameters.js'
 
-/** A ClickHouse (or its replicas) with tables of its own. */
+/** A ClickHouse server, or several replicas, with tables of its own. */
 export interface Shard {
-  /** from 0, its place in CLICKHOUSE_URL */
+  /** position in CLICKHOUSE_URL, from 0 */
   number: number
   /** host:port, without the password */
   name: string
   clickhouse: ClickHouse
-  /** of its replicas, with user, password and database, for the other shards */
+  /** URLs of its replicas with user, password and database, for the other shards */
   urls?: readonly string[]
 }
 
-/** For queries over all shards. */
+/** Settings of queries over all shards. */
 const OVER_SHARDS: ClickHouseSettings = {
-  // A shard that is missing is always an error, whatever the profile of the ClickHouse user says.
+  // A missing shard is always an error, whatever the profile of the ClickHouse user says.
   skip_unavailable_shards: 0,
   // A shard that is down is detected within a second, one that hangs after this many seconds without a byte.
   connect_timeout_with_failover_ms: 500,
   connections_with_failover_max_tries: '2',
   receive_timeout: 15,
-  // A query that waits for the handshake cannot be cancelled, not even by KILL; ClickHouse tries it twice.
+  // While a query waits for the handshake, not even KILL can cancel it, and ClickHouse tries twice.
   handshake_timeout_ms: 5000,
   // Prefer the same replica of a shard as the service itself.
   load_balancing: 'in_order',
@@ -31,20 +31,22 @@ const OVER_SHARDS: ClickHouseSettings = {
 }
 
 export interface ShardsOptions {
-  /** whether failures name the shard; default: if there are several */
+  /** whether errors name the shard; default: if there are several */
   isNamed?: boolean
   cluster?: string | undefined
 }
 
 /**
- * The store: one or more ClickHouse shards, each with the rows of its lanes. Data that exists only once, such as the keys, is
- * on the first. With one shard, every call goes directly to it.
+ * The store: one or more ClickHouse shards, each with the rows of its lanes. The first has the data that exists only
+ * once, such as the keys. With one shard, every call goes directly to it.
  */
 export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
   readonly all: readonly Shard[]
-  /** the cluster in the servers' configuration by which they read from each other; default: the hosts of their URLs */
+  /**
+   * the cluster in the servers' configuration that they use to read from each other; default: the hosts of their URLs
+   */
   readonly cluster: string | undefined
-  /** whether failures name the shard */
+  /** whether errors name the shard */
   readonly #isNamed: boolean
   #next = 0
 
@@ -60,7 +62,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return new Shards([{ number: 0, name, clickhouse }])
   }
 
-  /** The shard that has what exists once: keys, journals, layouts. */
+  /** The shard with the data that exists only once: keys, journals, layouts. */
   get first(): ClickHouse {
     return this.at(0).clickhouse
   }
@@ -75,12 +77,12 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return shard
   }
 
-  /** A store of this shard only. */
+  /** The store reduced to one shard. */
   only(number: number): Shards {
     return this.areSeveral ? new Shards([this.at(number)], { isNamed: true }) : this
   }
 
-  /** The same store, each of whose queries and statements here belongs to a project: `Reading.project`. */
+  /** The same store, with all queries and statements counted as the project's: `ReadOptions.project`. */
   for(project: string): Shards {
     const all = this.all.map((shard) => ({ ...shard, clickhouse: shard.clickhouse.for(project) }))
     return new Shards(all, { isNamed: this.#isNamed, cluster: this.cluster })
@@ -92,7 +94,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
   }
 
   /**
-   * As `ClickHouse.rows`, over the operands that `table` and `newestRows` return. Every shard is needed.
+   * Like `ClickHouse.rows`, for the operands that `table` and `newestRows` return. Needs every shard.
    * @throws ShardUnreachableError that names the shard that is down
    */
   async rows<Row>(
@@ -108,7 +110,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     )
   }
 
-  /** As `ClickHouse.bytes`, over the operands that `table` and `newestRows` return. @throws as `rows` */
+  /** Like `ClickHouse.bytes`, for the operands that `table` and `newestRows` return. @throws like `rows` */
   async bytes(
     query: string,
     parameters: Scalars = {},
@@ -135,15 +137,15 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     })
   }
 
-  /** Runs a task on one shard. @throws as `each` */
+  /** Runs a task on one shard. @throws like `each` */
   async on<T>(shard: Shard, run: (shard: Shard) => Promise<T>): Promise<T> {
     return await this.#named(shard, run(shard))
   }
 
   /**
-   * Searches for something that is on one shard only: on `home` first, then on the others.
-   * @param look returns null if it is not there
-   * @throws as `each`, but only if it was not found and a shard could not be searched
+   * Searches for something that exists on only one shard: on `home` first, then on the others.
+   * @param look returns null if it does not find it
+   * @throws like `each`, but only if it was not found and a shard could not be searched
    */
   async find<T>(home: number, look: (shard: Shard) => Promise<T | null>): Promise<T | null> {
     const first = this.all[home] ?? this.at(0)
@@ -175,7 +177,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return this.areSeveral ? { ...OVER_SHARDS, ...settings } : settings
   }
 
-  /** Of a query, each shard may still work on a part when its reader has left. */
+  /** After a reader has left, each shard may still be working on its part of the query. */
   #reading(reading: ReadOptions): ReadOptions {
     if (!this.areSeveral) return reading
     const end = async (id: string) => {
@@ -191,11 +193,11 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     })
   }
 
-  /** If a shard is unavailable, an error that names it; else the given error. */
+  /** An error that names the unavailable shard if there is one; otherwise the given error. */
   async #nameFault(asked: Shard, error: unknown): Promise<unknown> {
     if (error instanceof ShardUnreachableError) return error
     if (!isTimeout(error) && error instanceof StoreUnreachableError) {
-      // All slots are in use, so no shard was asked.
+      // All slots are in use, so nothing was sent to a shard.
       return error.cause instanceof NoSlotError ? error : new ShardUnreachableError(asked, error)
     }
     if (!isTimeout(error) && !isShardLost(error)) return error

@@ -10,15 +10,15 @@ export interface SpoolLimits {
 
 export interface SpoolOptions {
   /**
-   * called with the time at which the client last read anything (`performance.now()`) while the source waits for it, and
-   * with null when it reads again
+   * called with the time of the client's last read (`performance.now()`) while the source waits for it, and with null
+   * when it reads again
    */
   onStall(since: number | null): void
-  /** whether the result has to leave the thread to others for a while */
+  /** whether the result has to yield the thread to others for a while */
   yields?(): boolean
 }
 
-/** How long a result leaves the thread to others after each chunk, while it has to, ms. */
+/** Pause after each chunk of a result that has to yield, ms. */
 const YIELD_MS = 10
 
 /** The memory that all buffered results of a process share. */
@@ -99,7 +99,7 @@ export class Spool extends Readable {
   }
 
   #take(chunk: Buffer): void {
-    // Nothing would take it from the count again.
+    // Bytes added now would never be subtracted again.
     if (this.destroyed) return
     this.push(chunk)
     if (!this.#yielding && this.#yields()) this.#yield()

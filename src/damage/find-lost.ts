@@ -7,39 +7,41 @@ import {
   type Part,
   patchedPartition,
 } from '../store/parts.js'
-import { PartMap, partKey, sumByProject, sumOfRows } from './part-map.js'
+import { PartMap, sumByProject, sumRows, toPartKey } from './part-map.js'
 
-/** What a look at a shard has found. */
-export interface Seen {
+/** The parts of a shard as a check found them. */
+export interface ShardParts {
   active: readonly ActivePart[]
-  /** what was merged into others, as long as ClickHouse keeps it */
+  /** parts that were merged into others and that ClickHouse has not removed yet */
   outdated: readonly ActivePart[]
-  /** what was noted before */
+  /** parts recorded before */
   known: readonly KnownPart[]
   detached: readonly DetachedPart[]
-  /** what is known to be lost, or settled */
+  /** losses recorded before, settled ones included */
   noted: readonly LostPart[]
-  /** tables of which this replica does not have everything yet */
+  /** tables that this replica has not fully fetched yet */
   lagging: ReadonlySet<string>
-  /** whether the server was started since the parts were noted */
+  /** whether the server was started after the parts were recorded */
   isRestarted: boolean
-  /** whether a part has rows of these blocks; null if it cannot tell */
-  hasRowsOf(part: Part, blocks: Blocks): Promise<boolean | null>
+  /** Whether a part has rows of these blocks; null if unknown. */
+  hasBlockRows(part: Part, blocks: Blocks): Promise<boolean | null>
 }
 
 /**
- * What is newly lost or settled. ClickHouse merges parts into ones that have all their blocks, so a part is gone if it is
- * neither there nor within another one. A server that starts without a part may merge its neighbours before anybody looks,
- * and does so at once if they are old: then the new part seems to have its blocks. That it was not among the sources of the
- * new part tells the loss, as long as ClickHouse lists those; later, that the new part has no row of its blocks.
+ * Finds new losses, and losses that are settled now. ClickHouse merges parts into one that covers all their blocks, so
+ * a part is gone if it neither exists nor lies within another. A server that starts without a part may merge its
+ * neighbours before the next check, immediately if they are old: then the new part seems to cover the lost blocks.
+ * While ClickHouse lists the sources of the new part, the lost one is missing among them; later, the new part has no
+ * row of its blocks.
  *
- * A patch is gone by rights once all parts of its partition have its edits and deletes within them.
+ * A patch may disappear once all parts of its partition include its edits and deletes.
  *
- * Not noticed: a part that vanished, not put aside, whose neighbours were merged while the server ran; or at its start, but
- * so long before the look that the sources are no longer listed, if edits or deletes were merged as well, which may have
- * deleted all its rows, or the table is not `events`, whose rows alone remember their blocks.
+ * Not noticed: a part that vanished without being detached, if its neighbours were merged while the server ran.
+ * Likewise if they were merged at its start, but the sources are no longer listed, and either edits or deletes were
+ * merged as well, which may have deleted all rows of the part, or the table is not `events`, the only one whose rows
+ * store their block.
  */
-export async function findLost(seen: Seen): Promise<LostPart[]> {
+export async function findLost(seen: ShardParts): Promise<LostPart[]> {
   const { known, detached, noted, lagging } = seen
   const active = new PartMap(seen.active)
   const merges = new Merges(seen)
@@ -55,99 +57,104 @@ export async function findLost(seen: Seen): Promise<LostPart[]> {
     const parts = blocks ? known.filter((part) => overlaps(part, blocks)) : []
     for (const part of parts) gone.delete(part)
     if (told.has(`${table}/${name}`)) continue
-    const held = heldBy(parts, active)
-    // Of a merged part that is broken, ClickHouse may still have the sources, and use them again.
-    const isWhole = held.rows === 0 && sumOfRows(parts) > 0
+    const held = countHeldRows(parts, active)
+    // ClickHouse may still have the sources of a broken merged part, and use them again.
+    const isWhole = held.rows === 0 && sumRows(parts) > 0
     const isSettled = isWhole || (blocks !== null && (await isElsewhere(blocks, active, merges, seen)))
     found.push({ table, part: name, partition, state: 'detached', reason, ...held, isSettled })
   }
   for (const part of gone) {
     const { table, partition, name } = part
     if (told.get(`${table}/${name}`)?.isSettled === false) continue
-    const held = heldBy([part], active)
+    const held = countHeldRows([part], active)
     found.push({ table, part: name, partition, state: 'missing', reason: '', ...held, isSettled: false })
   }
-  return [...found, ...(await settled(noted, active, merges, seen))]
+  return [...found, ...(await findSettled(noted, active, merges, seen))]
 }
 
-async function isGone(part: KnownPart, active: PartMap<ActivePart>, merges: Merges, seen: Seen): Promise<boolean> {
+async function isGone(
+  part: KnownPart,
+  active: PartMap<ActivePart>,
+  merges: Merges,
+  seen: ShardParts,
+): Promise<boolean> {
   if (part.rows === 0) return false
   const around = active.around(part)
-  if (!around) return isPatch(part) ? isWanted(part, active) : sumOfRows(active.within(part)) < part.rows
+  if (!around) return isPatch(part) ? isWanted(part, active) : sumRows(active.within(part)) < part.rows
   if (around.name === part.name || !seen.isRestarted) return false
   const wasMerged = merges.had(part)
   if (wasMerged !== null) return !wasMerged
-  // Its rows may all have been deleted.
-  if (versionOf(around) > versionOf(part)) return false
-  return (await seen.hasRowsOf(around, part)) === false
+  // All its rows may have been deleted.
+  if (parseVersion(around) > parseVersion(part)) return false
+  return (await seen.hasBlockRows(around, part)) === false
 }
 
-/** Whether a part is there to which a patch is still to be applied. */
+/** Whether some part still needs a patch. */
 function isWanted(patch: Part, active: PartMap<ActivePart>): boolean {
   const patched = active.in({ table: patch.table, partition: patchedPartition(patch) })
-  return patched.some((part) => part.rows > 0 && versionOf(part) < versionOf(patch))
+  return patched.some((part) => part.rows > 0 && parseVersion(part) < parseVersion(patch))
 }
 
-/** The number of the newest edit or delete that a part has within it; its first block if there is none. */
-function versionOf({ name, first }: Part): number {
+/** The number of the newest edit or delete that a part includes; its first block if there is none. */
+function parseVersion({ name, first }: Part): number {
   return Number(/_\d+_\d+_\d+_(\d+)$/.exec(name)?.[1] ?? first)
 }
 
-/** What is known of the merges since the server's start, from the sources that it still lists. */
+/** The merges since the server's start, as far as it still lists their sources. */
 class Merges {
   readonly #listed: PartMap<ActivePart>
   readonly #outdated: ReadonlySet<string>
-  /** whether the sources of a part are listed, of those that were asked about */
+  /** cache: whether all sources of a part are listed */
   readonly #areListed = new Map<ActivePart, boolean>()
 
-  constructor({ active, outdated }: Pick<Seen, 'active' | 'outdated'>) {
+  constructor({ active, outdated }: Pick<ShardParts, 'active' | 'outdated'>) {
     this.#listed = new PartMap([...active, ...outdated])
-    this.#outdated = new Set(outdated.map(partKey))
+    this.#outdated = new Set(outdated.map(toPartKey))
   }
 
   /**
-   * Whether a part that is within another one was among those that were merged into it.
-   * @returns null if the sources of that merge are not listed
+   * Whether a part that lies within another one was among the sources of its merge.
+   * @returns null if those sources are not listed
    */
   had(part: Part): boolean | null {
-    if (this.#outdated.has(partKey(part))) return true
+    if (this.#outdated.has(toPartKey(part))) return true
     const innermost = this.#innermost(part)
     return innermost && isSame(innermost, part) ? true : this.hadRowsOf(part)
   }
 
-  /** As `had`, of blocks that are known without the name of their part. */
+  /** Like `had`, for blocks without the name of their part. */
   hadRowsOf(blocks: Blocks): boolean | null {
     const merged = this.#innermost(blocks)
     if (!merged) return null
-    // An operator who puts a part aside leaves an empty one in its place.
+    // When an operator detaches a part, an empty one takes its place.
     if (isSame(merged, blocks)) return merged.rows > 0
     // It would be one of the sources.
-    return this.#listsSourcesOf(merged) ? false : null
+    return this.#listsAllSources(merged) ? false : null
   }
 
   /**
-   * Whether all sources of a merge are listed: not those of one before the start, some of which may be removed already, nor
-   * if only those are left that a query reads.
+   * Whether all sources of a merge are listed. They are not if it was before the server's start, when some may already
+   * have been removed, or if only those are left that a query is still reading.
    */
-  #listsSourcesOf(merged: ActivePart): boolean {
+  #listsAllSources(merged: ActivePart): boolean {
     const known = this.#areListed.get(merged)
     if (known !== undefined) return known
-    const sources = outermost(this.#listed.within(merged).filter((part) => widthOf(part) < widthOf(merged)))
-    const areListed = merged.isRecent && sources.length > 0 && sumOfRows(sources) >= merged.rows
+    const sources = findOutermost(this.#listed.within(merged).filter((part) => countBlocks(part) < countBlocks(merged)))
+    const areListed = merged.isRecent && sources.length > 0 && sumRows(sources) >= merged.rows
     this.#areListed.set(merged, areListed)
     return areListed
   }
 
-  /** The first part that was made with these blocks, as far as is known. */
+  /** The first known part that was made with these blocks. */
   #innermost(blocks: Blocks): ActivePart | undefined {
     const around = this.#listed.allAround(blocks)
-    return around.sort((a, b) => widthOf(a) - widthOf(b) || levelOf(a) - levelOf(b))[0]
+    return around.sort((a, b) => countBlocks(a) - countBlocks(b) || parseLevel(a) - parseLevel(b))[0]
   }
 }
 
-/** Those of the parts that are not within another one of them. */
-function outermost(parts: readonly ActivePart[]): ActivePart[] {
-  const inOrder = [...parts].sort((a, b) => a.first - b.first || b.last - a.last || levelOf(b) - levelOf(a))
+/** The parts that do not lie within another one of the list. */
+function findOutermost(parts: readonly ActivePart[]): ActivePart[] {
+  const inOrder = [...parts].sort((a, b) => a.first - b.first || b.last - a.last || parseLevel(b) - parseLevel(a))
   const found: ActivePart[] = []
   let last = Number.NEGATIVE_INFINITY
   for (const part of inOrder) {
@@ -162,34 +169,39 @@ function isSame(a: Blocks, b: Blocks): boolean {
   return a.first === b.first && a.last === b.last
 }
 
-function widthOf({ first, last }: Blocks): number {
+function countBlocks({ first, last }: Blocks): number {
   return last - first
 }
 
 /** How often a part was merged. */
-function levelOf({ name }: Part): number {
+function parseLevel({ name }: Part): number {
   return Number(/_\d+_\d+_(\d+)(?:_\d+)?$/.exec(name)?.[1] ?? 0)
 }
 
-/** Whether a part that was put aside is in another one, as where a replica has fetched it again. */
-async function isElsewhere(blocks: Blocks, active: PartMap<ActivePart>, merges: Merges, seen: Seen): Promise<boolean> {
+/** Whether the rows of a detached part are in another one, for example because a replica has fetched it again. */
+async function isElsewhere(
+  blocks: Blocks,
+  active: PartMap<ActivePart>,
+  merges: Merges,
+  seen: ShardParts,
+): Promise<boolean> {
   const around = active.around(blocks)
   if (!around) return false
-  // An operator who puts a part aside leaves an empty one in its place.
+  // When an operator detaches a part, an empty one takes its place.
   if (around.rows === 0) return false
-  const isThere = (await seen.hasRowsOf(around, blocks)) ?? merges.hadRowsOf(blocks)
+  const isThere = (await seen.hasBlockRows(around, blocks)) ?? merges.hadRowsOf(blocks)
   return isThere ?? (isSame(around, blocks) || !around.isRecent)
 }
 
-/** The blocks in the name of a part, or of the folder in which it was put aside. */
+/** Matches the blocks in the name of a part, or of its folder after it was detached. */
 const BLOCKS = /_(\d+)_(\d+)_\d+(?:_\d+)?(?:_try\d+)?$/
 
-/** What is noted as lost and is there again, under its own name or in a part that was merged from it since. */
-async function settled(
+/** Recorded losses that exist again, under their own name or in a part that was merged from them since. */
+async function findSettled(
   noted: readonly LostPart[],
   active: PartMap<ActivePart>,
   merges: Merges,
-  { hasRowsOf }: Pick<Seen, 'hasRowsOf'>,
+  { hasBlockRows }: Pick<ShardParts, 'hasBlockRows'>,
 ): Promise<LostPart[]> {
   const back: LostPart[] = []
   for (const lost of noted) {
@@ -199,16 +211,17 @@ async function settled(
     const around = active.around(blocks)
     if (!around || around.rows === 0) continue
     const isBack = lost.part === around.name || lost.part.endsWith(`_${around.name}`)
-    if (isBack || (await hasRowsOf(around, blocks)) || merges.hadRowsOf(blocks)) back.push({ ...lost, isSettled: true })
+    if (isBack || (await hasBlockRows(around, blocks)) || merges.hadRowsOf(blocks))
+      back.push({ ...lost, isSettled: true })
   }
   return back
 }
 
-/** The rows of parts that are gone, less those that are still there in smaller parts. */
-function heldBy(parts: readonly KnownPart[], active: PartMap<ActivePart>): Pick<LostPart, 'rows' | 'projects'> {
+/** Counts the rows of lost parts, minus those that still exist in smaller parts. */
+function countHeldRows(parts: readonly KnownPart[], active: PartMap<ActivePart>): Pick<LostPart, 'rows' | 'projects'> {
   if (parts.length === 0) return { rows: null, projects: {} }
-  const left = parts.reduce((sum, part) => sum + sumOfRows(active.within(part)), 0)
-  return { rows: Math.max(0, sumOfRows(parts) - left), projects: sumByProject(parts) }
+  const left = parts.reduce((sum, part) => sum + sumRows(active.within(part)), 0)
+  return { rows: Math.max(0, sumRows(parts) - left), projects: sumByProject(parts) }
 }
 
 function overlaps(part: Part, { table, partition, first, last }: Blocks): boolean {

@@ -13,45 +13,45 @@ export interface LedgerWatchOptions {
   /** version of the layout */
   layout: number
   log: Pick<Log, 'warn' | 'error'>
-  /** how soon after the start and how often to count, ms */
+  /** delay of the first count, ms */
   firstMs?: number
   everyMs?: number
 }
 
 /** Counting 500 million events takes ClickHouse a second of one core. */
 const EVERY_MS = 10 * 60_000
-/** The start has other work, and lost parts are told by then, with what they held. */
+/** By then, the service has started, and lost parts were reported with their contents. */
 const FIRST_MS = 60_000
-/** How long the end of the service waits for a count, ms. */
+/** How long a shutdown waits for a count, ms. */
 const CLOSE_LIMIT_MS = 500
 
 /**
- * Counts from time to time what became of the events that were received, and says which projects miss some. It finds losses
- * that no part tells of. Where a journal or a shard does not answer, what was counted before stays.
+ * Periodically counts what became of all received events, and logs which projects miss some. This finds losses that
+ * cannot be seen from the parts. If a journal or a shard does not respond, the previous counts stay.
  */
 export class LedgerWatch {
   readonly #options: LedgerWatchOptions
   readonly #stop = new AbortController()
   #running: Promise<void> | null = null
   #ledgers: readonly ProjectLedger[] = []
-  /** the projects that were said to miss events, with how many */
+  /** missing events by project, as last logged */
   #told = new Map<string, number>()
 
   constructor(options: LedgerWatchOptions) {
     this.#options = options
   }
 
-  /** What was counted last; empty before the first count. */
+  /** The latest counts; empty before the first one. */
   get ledgers(): readonly ProjectLedger[] {
     return this.#ledgers
   }
 
-  /** Events that are missing, of all projects. */
+  /** Missing events of all projects. */
   get missing(): number {
     return this.#ledgers.reduce((sum, { missing }) => sum + missing, 0)
   }
 
-  /** Counts after a minute, and then again and again. */
+  /** Starts counting periodically, for the first time after a minute. */
   start(): void {
     this.#running ??= this.#watch()
   }
@@ -69,7 +69,7 @@ export class LedgerWatch {
       try {
         await this.#count()
       } catch (err) {
-        // So is that a shard is.
+        // An unavailable shard is logged elsewhere.
         const isKnown = err instanceof StoreUnreachableError || signal.aborted
         if (!isKnown) log.warn({ err }, 'the ledger of received events cannot be counted; retrying later')
       }
@@ -78,7 +78,7 @@ export class LedgerWatch {
 
   async #count(): Promise<void> {
     const { shards, journals, layout, log } = this.#options
-    // That one is down is told by others.
+    // An unavailable journal is logged elsewhere.
     if (journals.some(({ isUp }) => !isUp)) return
     const tallies = await Promise.all(journals.map((journal) => journal.tally()))
     const ledgers = await readLedger(shards, tallies, layout)

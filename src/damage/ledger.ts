@@ -2,30 +2,30 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { ProjectTally, Tally } from '../journal/journal.js'
 import { countRefused, countStored, readBases, readDeleted, writeBases } from '../store/ledger.js'
 
-/** What became of all events of a project that were received: each is in one of the counts. */
+/** What became of all received events of a project: each is in exactly one of the counts. */
 export interface ProjectLedger {
   project: string
   received: number
   stored: number
-  /** not accepted again, because their keys or ids were known */
+  /** repetitions, recognized by their keys or ids and not accepted again */
   repeated: number
   /** in dead letters that were not replayed */
   refused: number
-  /** also those that are being deleted, and those whose deletion failed */
+  /** includes events that are being deleted, and those whose deletion failed */
   deleted: number
   waiting: number
-  /** in none of these: lost */
+  /** received, but in none of these counts: lost */
   missing: number
-  /** in these, but not received: as many losses would not be noticed */
+  /** in these counts, but not received: they hide the same number of losses */
   unexplained: number
-  /** since when it is counted, epoch ms; 0: from the beginning */
+  /** start of the count, epoch ms; 0: the beginning */
   since: number
 }
 
 /**
- * Compares what the journals have acknowledged with what became of it. A running service does not disturb it: what is stored
- * after the tallies is left out, and each count is read before those to which an event may go from there. So an event may be
- * counted twice, but none is missing that is not lost.
+ * Compares the events that the journals have acknowledged with what became of them. This works while the service runs:
+ * events stored after the tallies are left out, and each count is read before the counts that its events may move to.
+ * So an event may be counted twice, but only lost ones are missing.
  * @param tallies of all journals of the layout, read before the call
  * @param layout its version
  */
@@ -62,8 +62,8 @@ export async function readLedger(shards: Shards, tallies: readonly Tally[], layo
 }
 
 /**
- * Takes what is there as what was received, of projects where the two differ: after a restore, an import of a whole store, or a
- * loss that is given up.
+ * Restarts the count of projects whose ledger does not add up, taking the existing events as the received ones: after a
+ * restore, after an import of a whole store, or to accept a loss.
  * @param now epoch ms
  */
 export async function countAnew(
@@ -82,7 +82,7 @@ export async function countAnew(
   return differing
 }
 
-/** A ledger as a line of text. */
+/** Formats a ledger as one line of text. */
 export function describeLedger(ledger: ProjectLedger): string {
   const { project, received, stored, repeated, refused, deleted, waiting, missing, unexplained, since } = ledger
   const sum = `${stored} stored + ${repeated} repeated + ${refused} refused + ${deleted} deleted + ${waiting} waiting`

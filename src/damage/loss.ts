@@ -1,15 +1,15 @@
 import type { LostPart } from '../store/part-notes.js'
 import { isPatch } from '../store/parts.js'
 
-/** Rows that the store has lost, or cannot read. */
+/** Rows that the store has lost or cannot read. */
 export interface Loss extends Omit<LostPart, 'state' | 'isSettled'> {
   /** number of the shard */
   shard: number
-  /** `unreadable`: it is in use, and a read failed */
+  /** `unreadable`: the part is active, but reading it failed */
   state: LostPart['state'] | 'unreadable'
 }
 
-/** Projects that a sentence names. */
+/** Maximum number of projects in a sentence. */
 const MAX_NAMED = 5
 const NOUNS: Record<string, string> = {
   dead_letters: 'dead letters',
@@ -23,12 +23,12 @@ export const WHAT_TO_DO =
   'Reads continue without it. Restore the part from a backup or a replica, as "Lost and damaged data" in ' +
   'docs/operations.md says; `tallyhouse verify` shows everything that is lost.'
 
-/** A loss as a sentence, with what it held. */
+/** Describes a loss and its contents in one sentence. */
 export function describeLoss({ table, partition, part, state, reason, rows, projects }: Loss): string {
   const what = isPatch({ partition }) ? 'edits and deletions of events' : (NOUNS[table] ?? table)
-  const month = table === 'events' && partition !== '' ? ` of ${monthText(partition)}` : ''
+  const month = table === 'events' && partition !== '' ? ` of ${formatMonth(partition)}` : ''
   const held = `${rows === null ? 'an unknown number of' : rows} ${what}${month}`
-  return `The store ${SAID[state](part, reason)}: ${held}${projectsText(projects)}.`
+  return `The store ${SAID[state](part, reason)}: ${held}${formatProjects(projects)}.`
 }
 
 const SAID: Record<Loss['state'], (part: string, reason: string) => string> = {
@@ -37,7 +37,7 @@ const SAID: Record<Loss['state'], (part: string, reason: string) => string> = {
   unreadable: (part) => `cannot read the part ${part}, which is damaged`,
 }
 
-function projectsText(projects: Record<string, number>): string {
+function formatProjects(projects: Record<string, number>): string {
   const all = Object.entries(projects)
   if (all.length === 0) return ''
   const named = all.slice(0, MAX_NAMED).map(([project, count]) => `${project} (${count})`)
@@ -45,8 +45,8 @@ function projectsText(projects: Record<string, number>): string {
   return ` of ${all.length === 1 ? 'the project' : 'the projects'} ${[...named, ...more].join(', ')}`
 }
 
-/** The month of a partition such as 202611, also of one of its patches. */
-export function monthText(partition: string): string {
+/** Formats the month of a partition such as 202611, or of a partition of patches. */
+export function formatMonth(partition: string): string {
   const id = partition.split('-').at(-1) ?? partition
   return /^\d{6}$/.test(id) ? `${id.slice(0, 4)}-${id.slice(4)}` : id
 }

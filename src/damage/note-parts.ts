@@ -1,12 +1,12 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { type KnownPart, noteKnownParts } from '../store/part-notes.js'
 import { countByProject, type Part, type PartList } from '../store/parts.js'
-import { PartMap, partKey, sumByProject, sumOfRows } from './part-map.js'
+import { PartMap, sumByProject, sumRows, toPartKey } from './part-map.js'
 
 /**
- * Notes the parts that there are, of each partition that has changed.
- * @param lagging tables whose list is not complete on this replica, of which nothing is noted
- * @returns all that are noted now
+ * Records the parts of each partition that has changed.
+ * @param lagging tables that this replica has not fully fetched, which are left out
+ * @returns all recorded parts
  */
 export async function noteParts(
   clickhouse: ClickHouse,
@@ -15,11 +15,11 @@ export async function noteParts(
   lagging: ReadonlySet<string>,
 ): Promise<KnownPart[]> {
   const before = new PartMap(known)
-  const knownByKey = new Map(known.map((part) => [partKey(part), part]))
+  const knownByKey = new Map(known.map((part) => [toPartKey(part), part]))
   const listed = active.filter(({ table }) => !lagging.has(table))
-  const fresh = listed.filter((part) => !knownByKey.has(partKey(part)))
-  for (const part of await withProjects(clickhouse, fresh, before)) knownByKey.set(partKey(part), part)
-  const kept = listed.flatMap((part) => knownByKey.get(partKey(part)) ?? [])
+  const fresh = listed.filter((part) => !knownByKey.has(toPartKey(part)))
+  for (const part of await countProjects(clickhouse, fresh, before)) knownByKey.set(toPartKey(part), part)
+  const kept = listed.flatMap((part) => knownByKey.get(toPartKey(part)) ?? [])
   const all = [...kept, ...known.filter(({ table }) => lagging.has(table))]
   const after = new PartMap(all)
   const names = new Set([...before.partitions, ...after.partitions])
@@ -32,8 +32,8 @@ export async function noteParts(
   return all
 }
 
-/** The rows by project of a merged part are the sums of the parts that it was made of, where all those were known. */
-async function withProjects(
+/** Adds up the rows by project of a merged part from its sources if all of them were known; otherwise counts them. */
+async function countProjects(
   clickhouse: ClickHouse,
   fresh: readonly Part[],
   known: PartMap<KnownPart>,
@@ -42,19 +42,19 @@ async function withProjects(
   const rest: Part[] = []
   for (const part of fresh) {
     const sources = known.within(part)
-    if (part.rows > 0 && sumOfRows(sources) === part.rows) added.push(knownPart(part, sumByProject(sources)))
+    if (part.rows > 0 && sumRows(sources) === part.rows) added.push(toKnownPart(part, sumByProject(sources)))
     else rest.push(part)
   }
-  // A part that cannot be read is noted nevertheless.
+  // Record a part even if it cannot be read.
   const counts = await countByProject(clickhouse, rest).catch(() => null)
-  return [...added, ...rest.map((part) => knownPart(part, counts?.get(part) ?? {}))]
+  return [...added, ...rest.map((part) => toKnownPart(part, counts?.get(part) ?? {}))]
 }
 
-function knownPart({ table, partition, name, first, last, rows }: Part, projects: Record<string, number>): KnownPart {
+function toKnownPart({ table, partition, name, first, last, rows }: Part, projects: Record<string, number>): KnownPart {
   return { table, partition, name, first, last, rows, projects }
 }
 
 function isSame(a: readonly KnownPart[], b: readonly KnownPart[]): boolean {
-  const names = new Set(b.map(partKey))
-  return a.length === b.length && a.every((part) => names.has(partKey(part)))
+  const names = new Set(b.map(toPartKey))
+  return a.length === b.length && a.every((part) => names.has(toPartKey(part)))
 }

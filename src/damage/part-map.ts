@@ -1,19 +1,19 @@
 import type { Blocks, Part } from '../store/parts.js'
 
-/** Names a partition of a table. */
-function partitionKey({ table, partition }: Pick<Blocks, 'table' | 'partition'>): string {
+/** Identifies a partition of a table. */
+function toPartitionKey({ table, partition }: Pick<Blocks, 'table' | 'partition'>): string {
   return `${table}/${partition}`
 }
 
-/** Names a part. */
-export function partKey(part: Part): string {
-  return `${partitionKey(part)}/${part.name}`
+/** Identifies a part. */
+export function toPartKey(part: Part): string {
+  return `${toPartitionKey(part)}/${part.name}`
 }
 
 /** The parts of a partition, ordered by their first blocks. A partition may have thousands. */
-class Sorted<Of extends Part> {
-  readonly parts: Of[] = []
-  /** for each part, the greatest last block of it and those before it; empty before they are sorted */
+class Sorted<P extends Part> {
+  readonly parts: P[] = []
+  /** for each part, the greatest last block up to it; empty until sorted */
   #lasts: number[] = []
 
   sort(): void {
@@ -25,15 +25,15 @@ class Sorted<Of extends Part> {
     })
   }
 
-  /** The parts that have all these blocks, the ones that begin last first. */
-  *around({ first, last }: Blocks): Generator<Of> {
+  /** The parts that cover all these blocks, latest first block first. */
+  *around({ first, last }: Blocks): Generator<P> {
     for (let at = this.#countBefore(first + 1) - 1; at >= 0 && (this.#lasts[at] ?? 0) >= last; at--) {
       const part = this.parts[at]
       if (part && last <= part.last) yield part
     }
   }
 
-  *within({ first, last }: Blocks): Generator<Of> {
+  *within({ first, last }: Blocks): Generator<P> {
     for (let at = this.#countBefore(first); at < this.parts.length; at++) {
       const part = this.parts[at]
       if (!part || part.first > last) return
@@ -41,7 +41,7 @@ class Sorted<Of extends Part> {
     }
   }
 
-  /** How many parts begin before this block. */
+  /** The number of parts that begin before this block. */
   #countBefore(block: number): number {
     let [low, high] = [0, this.parts.length]
     while (low < high) {
@@ -53,55 +53,55 @@ class Sorted<Of extends Part> {
   }
 }
 
-/** Parts by their partitions. */
-export class PartMap<Of extends Part> {
-  readonly #byPartition = new Map<string, Sorted<Of>>()
+/** Parts by partition. */
+export class PartMap<P extends Part> {
+  readonly #byPartition = new Map<string, Sorted<P>>()
 
-  constructor(parts: readonly Of[]) {
+  constructor(parts: readonly P[]) {
     for (const part of parts) {
-      const key = partitionKey(part)
-      const own = this.#byPartition.get(key) ?? new Sorted<Of>()
+      const key = toPartitionKey(part)
+      const own = this.#byPartition.get(key) ?? new Sorted<P>()
       this.#byPartition.set(key, own)
       own.parts.push(part)
     }
     for (const own of this.#byPartition.values()) own.sort()
   }
 
-  /** The names of the partitions that have any. */
+  /** The keys of all partitions with parts. */
   get partitions(): string[] {
     return [...this.#byPartition.keys()]
   }
 
-  /** @param partition its name */
-  at(partition: string): readonly Of[] {
+  /** @param partition one of `partitions` */
+  at(partition: string): readonly P[] {
     return this.#byPartition.get(partition)?.parts ?? []
   }
 
-  in(blocks: Pick<Blocks, 'table' | 'partition'>): readonly Of[] {
-    return this.at(partitionKey(blocks))
+  in(blocks: Pick<Blocks, 'table' | 'partition'>): readonly P[] {
+    return this.at(toPartitionKey(blocks))
   }
 
-  /** A part that has all these blocks. */
-  around(blocks: Blocks): Of | undefined {
+  /** A part that covers all these blocks. */
+  around(blocks: Blocks): P | undefined {
     return this.allAround(blocks)[0]
   }
 
-  /** All parts that have all these blocks: of those in use, one at most. */
-  allAround(blocks: Blocks): Of[] {
-    return [...(this.#byPartition.get(partitionKey(blocks))?.around(blocks) ?? [])]
+  /** All parts that cover all these blocks; at most one of them is active. */
+  allAround(blocks: Blocks): P[] {
+    return [...(this.#byPartition.get(toPartitionKey(blocks))?.around(blocks) ?? [])]
   }
 
-  /** The parts that have only such blocks. */
-  within(blocks: Blocks): Of[] {
-    return [...(this.#byPartition.get(partitionKey(blocks))?.within(blocks) ?? [])]
+  /** The parts that have no other blocks. */
+  within(blocks: Blocks): P[] {
+    return [...(this.#byPartition.get(toPartitionKey(blocks))?.within(blocks) ?? [])]
   }
 }
 
-export function sumOfRows(parts: readonly Part[]): number {
+export function sumRows(parts: readonly Part[]): number {
   return parts.reduce((sum, { rows }) => sum + rows, 0)
 }
 
-/** The rows by project of several parts, most first. */
+/** Sums the rows of parts by project, largest first. */
 export function sumByProject(parts: readonly { projects: Record<string, number> }[]): Record<string, number> {
   const sums = new Map<string, number>()
   for (const { projects } of parts) {

@@ -1,70 +1,70 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import {
+  findUnreadablePart,
   isStoreError,
   isTimeout,
   StoreUnreachableError,
   type UnreadablePart,
-  unreadablePart,
 } from '../clickhouse/errors.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import { withTimeout } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
-import { checkPart, partsToCheck } from '../store/check-parts.js'
+import { checkPart, listPartsToCheck } from '../store/check-parts.js'
 import type { KnownPart } from '../store/part-notes.js'
-import { laggingTables, listParts, type PartList } from '../store/parts.js'
+import { findLaggingTables, listParts, type PartList } from '../store/parts.js'
 import { lookForLost } from './look.js'
 import { describeLoss, type Loss, WHAT_TO_DO } from './loss.js'
 import { noteParts } from './note-parts.js'
-import { PartMap, sumOfRows } from './part-map.js'
+import { PartMap, sumRows } from './part-map.js'
 
 export interface PartsWatchOptions {
   shards: Shards
   log: Pick<Log, 'warn' | 'error'>
-  /** whether this process notes which parts there are; at least those that write do */
+  /** whether this process records the existing parts; every process that writes must */
   isNoting: boolean
-  /** how often to look, ms */
+  /** interval of the checks, ms */
   everyMs?: number
-  /** how soon new parts are noted, ms */
+  /** delay until new parts are recorded, ms */
   noteMs?: number
 }
 
 const EVERY_MS = 60_000
 const NOTE_MS = 5_000
-/** Of one look at a shard, ms; the first may count all rows by project. */
+/** Time limit of one check of a shard, ms; the first may count all rows by project. */
 const LIMIT_MS = 5 * 60_000
-/** How long the start of the service waits for the first look, ms. */
+/** How long the start of the service waits for the first check, ms. */
 const START_LIMIT_MS = 5_000
-/** Of the last notes, when the service ends, ms. */
+/** Time limit for recording parts when the service stops, ms. */
 const CLOSE_LIMIT_MS = 1_500
 /**
- * A damaged block costs ClickHouse up to a minute before it says so, as it tries whether a single bit was flipped. So reads
- * that take too long may be due to damage, and the checksums of files are compared, which is fast: for this long, and not
- * again for the next while, ms.
+ * ClickHouse may take a minute to report a damaged block, because it first tries to find a single flipped bit. So reads
+ * that time out may be due to damage. Comparing the checksums of files is fast: it is done for up to this long, ms, and
+ * not again for TRUST_MS.
  */
 const SUSPICION_MS = 30_000
 const TRUST_MS = 10 * 60_000
-/** Reads that have to take too long within that time: one or two may just have asked for too much. */
+/** Number of timeouts within TRUST_MS that trigger a check: one or two may just be queries that are too large. */
 const SUSPICIOUS = 3
-/** Losses that are logged one by one. */
+/** Maximum number of losses that are logged one by one. */
 const MAX_LOGGED = 100
 
-/** What is known of a shard. */
+/** A shard and its known parts and losses. */
 interface Watched {
   shard: Shard
   known: KnownPart[]
   lost: Loss[]
-  /** parts that are in use, but a read found them damaged; by table and name */
+  /** active parts that a read found damaged, by table and name */
   unreadable: Map<string, Loss>
-  /** keys of the losses that were logged */
+  /** keys of the logged losses */
   logged: Set<string>
   hasLooked: boolean
 }
 
 /**
- * Looks at the start and then each minute whether the store has lost parts: ClickHouse starts without those that are
- * damaged or gone, and answers as if they had never been there. For that, the parts that there are are noted in the store,
- * within seconds of an INSERT and once more at the end. What vanishes before it is noted is not noticed, except where
- * ClickHouse itself has put it aside.
+ * Checks at the start and then every minute whether the store has lost parts: ClickHouse starts without those that are
+ * damaged or missing, and answers as if they had never existed. To notice that, the existing parts are recorded in the
+ * store within seconds of an INSERT, and at shutdown. A part that vanishes before it is recorded goes unnoticed, unless
+ * ClickHouse itself detached it.
  */
 export class PartsWatch {
   readonly #options: PartsWatchOptions
@@ -76,7 +76,7 @@ export class PartsWatch {
   #isChecking = false
   #isDenied = false
   #trustedUntil = 0
-  /** when the latest reads took too long */
+  /** times of the latest timeouts */
   #timeouts: number[] = []
 
   constructor(options: PartsWatchOptions) {
@@ -86,19 +86,19 @@ export class PartsWatch {
     })
   }
 
-  /** What is lost or unreadable, as far as is known. */
+  /** All known losses. */
   get losses(): Loss[] {
-    return this.#shards.flatMap(lossesOf)
+    return this.#shards.flatMap(listLosses)
   }
 
-  /** The same by the number of the shard; null of one that was not looked at yet. */
+  /** The losses by shard number; null for a shard that was not checked yet. */
   byShard(): (Loss[] | null)[] {
-    return this.#shards.map((watched) => (watched.hasLooked ? lossesOf(watched) : null))
+    return this.#shards.map((watched) => (watched.hasLooked ? listLosses(watched) : null))
   }
 
   /**
-   * Resolves after the first look, or after 5 s; then looks again and again. Never rejects.
-   * @param stored rows that this process has stored, from which it sees that there are new parts
+   * Resolves after the first check, or after 5 s; checks periodically from then on. Never rejects.
+   * @param stored number of rows that this process has stored, whose change tells of new parts
    */
   async start(stored: () => number): Promise<void> {
     if (this.#running) return
@@ -108,16 +108,16 @@ export class PartsWatch {
     await withTimeout(first, START_LIMIT_MS).catch(() => undefined)
   }
 
-  /** A part that is in use and damaged, if there is one: reads of it fail, or take too long. */
+  /** A damaged active part, if there is one: reading it fails or times out. */
   get unreadable(): UnreadablePart | null {
     for (const { unreadable } of this.#shards) for (const loss of unreadable.values()) return loss
     return null
   }
 
-  /** Takes note of a failed read: a part that is damaged in its middle is only found by reading it. */
+  /** Call it for each failed read: damage in the middle of a part is only found by reading it. */
   noteError(error: unknown): void {
     const causes = error instanceof Error ? [error, error.cause] : [error]
-    const found = causes.map(unreadablePart).find((part) => part !== null)
+    const found = causes.map(findUnreadablePart).find((part) => part !== null)
     if (found) this.#noteUnreadable(found, this.#shards)
     else if (causes.some(isTimeout)) this.#suspect()
   }
@@ -137,11 +137,11 @@ export class PartsWatch {
     })
   }
 
-  /** Compares checksums until the time is over. Never rejects. */
+  /** Compares checksums until the signal aborts. Never rejects. */
   async #check(watched: Watched, signal: AbortSignal): Promise<void> {
     const { clickhouse } = watched.shard
     try {
-      for (const { table, name } of await partsToCheck(clickhouse)) {
+      for (const { table, name } of await listPartsToCheck(clickhouse)) {
         if (signal.aborted) return
         const fault = await checkPart(clickhouse, { table, name }, signal)
         if (fault !== null) this.#noteUnreadable({ table, part: name }, [watched])
@@ -169,7 +169,7 @@ export class PartsWatch {
   async close(): Promise<void> {
     this.#stop.abort()
     await withTimeout(this.#running ?? Promise.resolve(), CLOSE_LIMIT_MS).catch(() => undefined)
-    // Whether anything was stored or not: what was edited and deleted since the last look makes parts, too.
+    // Even if nothing was stored, because edits and deletes create parts, too.
     if (this.#options.isNoting) await withTimeout(this.#noteAll(), CLOSE_LIMIT_MS).catch(() => undefined)
   }
 
@@ -191,7 +191,7 @@ export class PartsWatch {
     return this.#options.isNoting && this.#stored() !== this.#storedAtNote
   }
 
-  /** Compares what there is with what was noted. */
+  /** Compares the existing parts of all shards with the recorded ones. */
   async #lookAtAll(): Promise<void> {
     await this.#onEach((watched) => this.#look(watched))
   }
@@ -207,19 +207,19 @@ export class PartsWatch {
     if (this.#options.isNoting) watched.known = await noteParts(clickhouse, list, known, lagging)
   }
 
-  /** Notes the parts that are new, of shards that were looked at. What is lost must not be replaced in the notes. */
+  /** Records new parts of shards that were checked before: a loss must be found before its record is replaced. */
   async #noteAll(): Promise<void> {
     await this.#onEach(async (watched) => {
       const { clickhouse } = watched.shard
       if (!watched.hasLooked) return
-      const lagging = await laggingTables(clickhouse)
+      const lagging = await findLaggingTables(clickhouse)
       const list = await listParts(clickhouse)
       if (mayLack(list, watched.known)) return await this.#look(watched)
       watched.known = await noteParts(clickhouse, list, watched.known, lagging)
     })
   }
 
-  /** One shard that does not respond does not stop the others; it keeps what was known of it. */
+  /** A shard that does not respond keeps its last state, and does not stop the others. */
   async #onEach(act: (watched: Watched) => Promise<void>): Promise<void> {
     const stored = this.#stored()
     const results = await Promise.allSettled(this.#shards.map((watched) => withTimeout(act(watched), LIMIT_MS)))
@@ -230,10 +230,10 @@ export class PartsWatch {
   }
 
   #warn(shard: string, err: unknown): void {
-    // That a shard is down is told by others.
+    // An unavailable shard is logged elsewhere.
     if (err instanceof StoreUnreachableError || this.#stop.signal.aborted) return
     const isDenied = isStoreError(err, 'ACCESS_DENIED')
-    // That lasts until an operator acts, so it is said once.
+    // Missing rights last until an operator acts, so log them once.
     if (isDenied && this.#isDenied) return
     this.#isDenied ||= isDenied
     const reason = isDenied
@@ -244,9 +244,9 @@ export class PartsWatch {
 
   #logNew(watched: Watched): void {
     const { shard, logged } = watched
-    const all = lossesOf(watched)
-    const fresh = all.filter((loss) => !logged.has(keyOf(loss)))
-    watched.logged = new Set(all.map(keyOf))
+    const all = listLosses(watched)
+    const fresh = all.filter((loss) => !logged.has(toLossKey(loss)))
+    watched.logged = new Set(all.map(toLossKey))
     for (const loss of fresh.slice(0, MAX_LOGGED)) {
       const { table, partition, part, state, rows, projects } = loss
       const facts = { table, partition, part, state, rows, projects }
@@ -259,23 +259,23 @@ export class PartsWatch {
   }
 }
 
-function lossesOf({ lost, unreadable }: Watched): Loss[] {
+function listLosses({ lost, unreadable }: Watched): Loss[] {
   return [...lost, ...unreadable.values()]
 }
 
-/** Whether parts or rows are fewer than before, as after a loss or a deletion. */
+/** Whether there are fewer parts or rows than before, which means a loss or a deletion. */
 function mayLack({ active }: PartList, known: readonly KnownPart[]): boolean {
   const [now, before] = [new PartMap(active), new PartMap(known)]
   if (known.some((part) => !now.around(part))) return true
-  return active.some((part) => sumOfRows(before.within(part)) > part.rows)
+  return active.some((part) => sumRows(before.within(part)) > part.rows)
 }
 
-/** A damaged part that is no longer in use was merged after all, or is among the lost ones now. */
+/** A damaged part that is no longer active was either merged after all or is now lost. */
 function forgetReplaced({ unreadable }: Watched, { active }: PartList): void {
   const inUse = new Set(active.map(({ table, name }) => `${table}/${name}`))
   for (const key of unreadable.keys()) if (!inUse.has(key)) unreadable.delete(key)
 }
 
-function keyOf({ table, part, state }: Loss): string {
+function toLossKey({ table, part, state }: Loss): string {
   return `${state} ${table}/${part}`
 }

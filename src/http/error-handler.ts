@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import {
+  findUnreadablePart,
   isMemoryError,
   isTimeout,
   NoSlotError,
@@ -9,7 +10,6 @@ import {
   StoreError,
   StoreUnreachableError,
   type UnreadablePart,
-  unreadablePart,
 } from '../clickhouse/errors.js'
 import { ApiError, type ErrorCode } from '../contract/errors.js'
 import { countLimit } from './limit-counts.js'
@@ -185,8 +185,8 @@ export function asApiError(
   damagedPart: () => UnreadablePart | null = () => null,
 ): ApiError {
   const source = error instanceof ApiError ? error.cause : error
-  // A timeout while a part is damaged most likely comes from reading that part.
-  const damaged = unreadablePart(source) ?? (isTimeout(source) ? damagedPart() : null)
+  // What takes too long while a part is damaged is most likely the attempt to read that.
+  const damaged = findUnreadablePart(source) ?? (isTimeout(source) ? damagedPart() : null)
   if (damaged) return storeDamaged(damaged, error)
   if (error instanceof ApiError) return error
   if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)

@@ -3,7 +3,7 @@ import { batchLoader } from '../lib/batch-loader.js'
 import type { NamedEvent } from '../model/identified-events.js'
 import { type Position, positionAt } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
-import { findStoredDays, findStoredIds, pairOf, type StoredDays } from '../store/stored-ids.js'
+import { findStoredDays, findStoredIds, type StoredDays, toPairKey } from '../store/stored-ids.js'
 
 export interface KnownEventsParts {
   shards: Shards
@@ -83,7 +83,7 @@ export class KnownEvents {
     const all = some.flatMap(({ events }) => events)
     const stored = await findStoredIds(this.#parts.shards, { projectId, before }, all)
     return some.map(({ events }) => {
-      return new Set(events.filter((event) => stored.has(pairOf(event))).map(({ index }) => index))
+      return new Set(events.filter((event) => stored.has(toPairKey(event))).map(({ index }) => index))
     })
   }
 }

@@ -1,4 +1,4 @@
-import { type StoreFailure, storeFailure } from '../clickhouse/errors.js'
+import { classifyStoreFailure, type StoreFailure } from '../clickhouse/errors.js'
 import { ApiError } from '../contract/errors.js'
 import type { Block, Entry, EntryKind } from '../journal/journal.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
@@ -68,5 +68,5 @@ export class WriterMetrics {
 }
 
 function classifyError(error: unknown): RetryReason {
-  return storeFailure(error) ?? (error instanceof ApiError ? 'journal' : 'internal')
+  return classifyStoreFailure(error) ?? (error instanceof ApiError ? 'journal' : 'internal')
 }

@@ -3,11 +3,11 @@ import type { Log } from '../lib/log.js'
 import { formatPosition, laterOf, type Position, START } from '../model/position.js'
 import {
   type Barrier,
-  notCaughtUp,
   POLL_MS,
   READ_BARRIER_MS,
   type Reach,
   type ReadPoint,
+  toNotCaughtUpError,
 } from '../reads/read-barrier.js'
 import type { Lane } from './lane.js'
 
@@ -61,7 +61,7 @@ export class LevelBarrier implements Barrier {
     const { wanted, progress } = await this.#wait()
     const late = this.#behind(progress, wanted)
     if (late.length === 0) return wanted
-    throw notCaughtUp(late.map((i) => this.#lanes[i]?.fullName).join(', '))
+    throw toNotCaughtUpError(late.map((i) => this.#lanes[i]?.fullName).join(', '))
   }
 
   /**

@@ -9,7 +9,7 @@ import type { Relocation } from '../journal/relocation.js'
 import { maxIdsOf, maxKeysOf } from '../journal/sender-limits.js'
 import type { Log } from '../lib/log.js'
 import type { Position } from '../model/position.js'
-import { lastPositionOfAll } from '../store/journals.js'
+import { findLastPosition } from '../store/journals.js'
 import { redisForLane } from './redis-urls.js'
 
 export interface WhichJournal {
@@ -43,7 +43,7 @@ export async function openJournal(config: Config, log: Log, shards: Shards, whic
       otherPrefixes,
       replicas: config.REDIS_REPLICAS,
       isHome: home === undefined ? undefined : lane === home,
-      lastStored: (from: Position) => lastPositionOfAll(shards, from),
+      lastStored: (from: Position) => findLastPosition(shards, from),
       late,
       log,
     }).catch((error: Error) => {

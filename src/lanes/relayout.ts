@@ -7,7 +7,7 @@ import type { Log } from '../lib/log.js'
 import { insertIdsOfLane } from '../model/insert-id.js'
 import { type Layout, layoutNumber } from '../model/layout.js'
 import { laterOf, START } from '../model/position.js'
-import { type KnownJournal, lastPositionOfAll, readJournals, recordJournal } from '../store/journals.js'
+import { findLastPosition, type KnownJournal, readJournals, recordJournal } from '../store/journals.js'
 import { type RecordedLayout, readLayouts, recordLayout } from '../store/layouts.js'
 import { readBases, writeBases } from '../store/ledger.js'
 import { openTables } from '../store/tables.js'
@@ -244,7 +244,7 @@ async function carryLedger({ from, to, lanes }: Change, parts: Relayout): Promis
 async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<void> {
   const { shards } = parts
   step(parts, 'Looking for the last position of all lanes and shards.')
-  let last = await lastPositionOfAll(shards)
+  let last = await findLastPosition(shards)
   for (let lane = 0; lane < lanes; lane++) {
     const look = await using(parts.relocate(lane), (journal) => journal.look())
     last = laterOf(last, look?.appended ?? START)

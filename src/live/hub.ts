@@ -9,7 +9,7 @@ import { lastIdAt, parseEventId } from '../model/event-id.js'
 import { millisecondsOf, type Position } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { EventFilter } from '../store/event-pages.js'
-import { projectsWithEvents } from '../store/event-tail.js'
+import { findProjectsWithEvents } from '../store/event-tail.js'
 import { catchUp } from './catch-up.js'
 import { type Ending, Listener } from './listener.js'
 import { Pace } from './pace.js'
@@ -240,7 +240,7 @@ export class LiveHub {
     if (late.length >= MANY_PROJECTS) {
       const [after = id] = late.map(([, { tail }]) => tail.done).sort()
       const names = late.map(([projectId]) => projectId)
-      withNews = await projectsWithEvents(shards, names, { after, upTo: id }, { signal })
+      withNews = await findProjectsWithEvents(shards, names, { after, upTo: id }, { signal })
     }
     for (const [projectId, { tail }] of late) {
       if (withNews && !withNews.has(projectId)) tail.skipTo(id)

@@ -1,4 +1,4 @@
-import { type Loss, monthText } from '../damage/loss.js'
+import { formatMonth, type Loss } from '../damage/loss.js'
 import type { PartsWatch } from '../damage/parts-watch.js'
 import { gauge, type LabeledValue, type Metric } from './metric.js'
 
@@ -22,7 +22,7 @@ export function lossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
   const rows = new Map<string, LabeledValue<number>>()
   for (const loss of shards.flatMap((losses) => losses ?? [])) {
     for (const [project, count] of countRows(loss)) {
-      const month = loss.table === 'events' ? monthText(loss.partition) : ''
+      const month = loss.table === 'events' ? formatMonth(loss.partition) : ''
       const labels = { ...of(loss.shard), table: loss.table, month, project }
       const key = JSON.stringify(labels)
       rows.set(key, [labels, (rows.get(key)?.[1] ?? 0) + count])

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 
-/** Placeholder for a number beyond doubles, which JSON.stringify would turn into null. Random, so no value equals it. */
+/** Placeholder for infinite numbers, which JSON.stringify would turn into null. Random, so that no value equals it. */
 const INFINITE = randomUUID()
 const MARK = new RegExp(`"(-?)${INFINITE}"`, 'g')
 
 /** As JSON.stringify, but infinite numbers become `1e400` and `-1e400`, which JSON.parse reads as infinite. */
-export function answerText(answer: object): string {
+export function formatAnswer(answer: object): string {
   let isInfinite = false
   const text = JSON.stringify(answer, (_, value) => {
     if (value !== Number.POSITIVE_INFINITY && value !== Number.NEGATIVE_INFINITY) return value

@@ -1,12 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../lib/log.js'
 
-/** Pieces of work that may wait; further ones are dropped, and the next request starts them again. */
+/** Maximum number of waiting tasks; more are dropped, and the next request adds them again. */
 const MAX_WAITING = 100
-/** How long no work must have been added before it runs, ms: a page requests several lists at once, and they come first. */
+/** How long no task may have been added before the next one runs, ms: a page requests several lists together first. */
 const CALM_MS = 250
 
-/** Runs work in the background, one piece after another, once no more has been added for CALM_MS. */
+/** Runs tasks in the background, one after another, once none has been added for CALM_MS. */
 export class Backlog {
   readonly #log: Pick<Log, 'info'>
   readonly #waiting: (() => Promise<void>)[] = []
@@ -19,7 +19,7 @@ export class Backlog {
   }
 
   /**
-   * Adds a piece of work. If it fails, that is only logged.
+   * Adds a task. If it fails, that is only logged.
    * @returns whether it will run: false if too many wait
    */
   add(run: () => Promise<void>): boolean {
@@ -30,7 +30,7 @@ export class Backlog {
     return true
   }
 
-  /** Runs all waiting work at once; resolves when none is left. */
+  /** Runs all waiting tasks without delay; resolves when none is left. */
   async settled(): Promise<void> {
     this.#hurry.abort()
     while (this.#running) await this.#running

@@ -8,23 +8,23 @@ import { Backlog } from './backlog.js'
 import { NameCheck } from './name-check.js'
 import { LARGE, NameCounts } from './name-counts.js'
 import {
-  fieldValues,
-  largestProjects,
+  findLargestProjects,
   MAX_NAMES,
   type PropertyRow,
-  propertiesOf,
-  propertyNames,
+  queryFieldValues,
+  queryPropertyNames,
+  toProperties,
   type ValueRow,
 } from './names.js'
-import { namesIn } from './names-used.js'
+import { findNames } from './names-used.js'
 import type { Questions, Review } from './run.js'
-import { type Looked, Samples } from './samples.js'
+import { type SampledEvents, Samples } from './samples.js'
 
-/** A list of a field's values. */
-export interface ValuesWanted {
+/** A request for the values of a field. */
+export interface ValuesRequest {
   field: FieldName
   event?: string | undefined
-  /** only values that hold this text, in any case */
+  /** only values that contain this text, case-insensitive */
   search?: string | undefined
   limit: number
 }
@@ -40,11 +40,11 @@ export interface CatalogOptions {
 
 /** Number of projects whose lists are prepared at the start. */
 const PREPARED = 20
-/** Pauses while ClickHouse is unavailable; about ten minutes in all. */
+/** Pauses while ClickHouse is unavailable; about ten minutes in total. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 30_000 }
 const MAX_FAILURES = 30
 
-/** Lists what questions can be about: all names of events with exact counts, and properties and values of the newest events. */
+/** Lists all event names with exact counts, and the properties and values of the newest events. */
 export class Catalog {
   readonly #options: CatalogOptions
   readonly #backlog: Backlog
@@ -64,19 +64,19 @@ export class Catalog {
     this.#properties = new Samples({
       ...common,
       texts: ({ name, examples }) => [name, ...examples.flat()],
-      sampledIn: sampledFor,
+      sampledIn: countSampled,
     })
-    this.#values = new Samples({ ...common, texts: ({ value }) => [value], sampledIn: sumOf })
+    this.#values = new Samples({ ...common, texts: ({ value }) => [value], sampledIn: sumCounts })
     this.#check = new NameCheck({ ...common, properties: this.#properties })
   }
 
-  /** Warns of names in a question that nothing has. @throws as `events` */
+  /** Warns about unknown names in a question. @throws like `events` */
   readonly review: Review = async (projectId, { question, body, point }) => {
-    return await this.#check.warnings(projectId, namesIn(question, body), point)
+    return await this.#check.warnings(projectId, findNames(question, body), point)
   }
 
   /**
-   * Makes the first lists of the largest projects in advance. Never rejects: a list that fails is made when it is requested.
+   * Prepares the first lists of the largest projects. Never rejects: a list that fails is made on request.
    * @param closing ends the wait for ClickHouse
    */
   async prepare(closing: AbortSignal): Promise<void> {
@@ -93,7 +93,7 @@ export class Catalog {
     }
   }
 
-  /** Resolves when nothing is counted or sampled in the background. */
+  /** Resolves when nothing is being counted or sampled in the background. */
   async settled(): Promise<void> {
     await this.#backlog.settled()
   }
@@ -106,17 +106,23 @@ export class Catalog {
     return { events: events.slice(0, MAX_NAMES), pending: point.pending }
   }
 
-  /** The properties of a project's newest events, or of those with a name; the most frequent first. @throws as `events` */
-  async properties(looked: Looked): Promise<PropertyNames> {
-    const { rows, pending } = await this.#properties.take(looked, '', propertyNames)
-    const sampled = sampledFor(rows)
-    return { properties: propertiesOf(rows, sampled), sampled, pending }
+  /**
+   * The properties of a project's newest events, or of those with a name, most frequent first.
+   * @throws like `events`
+   */
+  async properties(looked: SampledEvents): Promise<PropertyNames> {
+    const { rows, pending } = await this.#properties.take(looked, '', queryPropertyNames)
+    const sampled = countSampled(rows)
+    return { properties: toProperties(rows, sampled), sampled, pending }
   }
 
-  /** The values of a field in a project's newest events, or in those with a name; the most frequent first. @throws as `events` */
-  async values(projectId: string, { field, event, search = '', limit }: ValuesWanted): Promise<FieldValues> {
+  /**
+   * The values of a field in a project's newest events, or in those with a name, most frequent first.
+   * @throws like `events`
+   */
+  async values(projectId: string, { field, event, search = '', limit }: ValuesRequest): Promise<FieldValues> {
     const { rows, pending } = await this.#values.take({ projectId, event }, JSON.stringify(field), (asked, range) =>
-      fieldValues(asked, range, field),
+      queryFieldValues(asked, range, field),
     )
     const values: FieldValue[] = []
     const wanted = search.toLowerCase()
@@ -127,16 +133,16 @@ export class Catalog {
       const text = typeof value === 'string' ? value : json
       if (text.toLowerCase().includes(wanted)) values.push({ value, count: Number(count) })
     }
-    return { values, sampled: sumOf(rows), pending }
+    return { values, sampled: sumCounts(rows), pending }
   }
 
-  /** Waits for ClickHouse, as it may start later than the service. */
+  /** Waits for ClickHouse, because it may start after the service. */
   async #largestProjects(signal: AbortSignal): Promise<string[]> {
     const { shards, log } = this.#options
     let projects: string[] = []
     let failures = 0
     const find = async () => {
-      projects = await largestProjects(shards, { than: LARGE, limit: PREPARED })
+      projects = await findLargestProjects(shards, { than: LARGE, limit: PREPARED })
     }
     const isRetryable = () => ++failures < MAX_FAILURES
     const onFailure = (error: unknown, next: object) =>
@@ -151,10 +157,10 @@ export class Catalog {
   }
 }
 
-function sampledFor(rows: readonly PropertyRow[]): number {
+function countSampled(rows: readonly PropertyRow[]): number {
   return Number(rows.find(({ type }) => type === 'none')?.count ?? 0)
 }
 
-function sumOf(rows: readonly ValueRow[]): number {
+function sumCounts(rows: readonly ValueRow[]): number {
   return rows.reduce((sum, { count }) => sum + Number(count), 0)
 }

@@ -1,27 +1,27 @@
 /**
- * SQL for the events of a user, ordered by `timestamp` and then `id`, each with a number (UInt64) attached. The three are
- * packed into one integer, because ClickHouse collects and sorts integers in half the time that tuples take. Times are not
- * negative, so their bits have the same order; adding 0 turns -0 into 0.
+ * SQL that packs `timestamp`, `id` and a number (UInt64) of an event into one integer, so that events sort by time and
+ * then id. ClickHouse collects and sorts integers in half the time of tuples. Times are not negative, so their bits
+ * have the same order; adding 0 turns -0 into 0.
  */
-export function packed(number: string): string {
+export function packEvent(number: string): string {
   return `bitOr(bitOr(
     bitShiftLeft(toUInt256(reinterpretAsUInt64(timestamp + 0)), 192), bitShiftLeft(toUInt256(id), 64)), ${number})`
 }
 
 /** The times of an array of packed events. */
-export function timesOf(events: string): string {
+export function extractTimes(events: string): string {
   return `arrayMap(event -> reinterpretAsFloat64(toUInt64(bitShiftRight(event, 192))), ${events})`
 }
 
 /** The numbers of an array of packed events. */
-export function numbersOf(events: string): string {
+export function extractNumbers(events: string): string {
   return `arrayMap(event -> toUInt64(event), ${events})`
 }
 
 /**
- * The elements of an array at the positions in another array. `arrayMap` with the array in its lambda would copy all of it
- * for each position.
+ * The elements of an array at the positions in another array. `arrayMap` with the array in its lambda would copy all of
+ * it for each position.
  */
-export function elementsAt(array: string, positions: string): string {
+export function pickElements(array: string, positions: string): string {
   return `arrayReduceInRanges('any', arrayMap(position -> (position, 1), ${positions}), ${array})`
 }

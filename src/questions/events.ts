@@ -1,11 +1,11 @@
 import type { Definition, FieldName, Filter } from '../contract/questions.js'
-import { conditionOf, type FilterSql, isNarrow } from './filter.js'
-import { numberOf } from './json-sql.js'
-import { EventRows, fieldJson } from './rows.js'
+import { buildCondition, type FilterSql, isNarrow } from './filter.js'
+import { parseNumber } from './json-sql.js'
+import { EventRows, formatFieldJson } from './rows.js'
 import type { Statement } from './statement.js'
 import { NOBODY } from './users-join.js'
 
-/** The events that a kind of question starts from, and the columns that it needs. */
+/** The events that a question is about, and the columns that it needs. */
 export interface Matching {
   /** at most 64; events that match at least one are included */
   definitions: readonly Definition[]
@@ -13,7 +13,7 @@ export interface Matching {
   where: Filter | null
   timezone: string
   breakdown?: readonly FieldName[]
-  /** fields whose numbers are needed */
+  /** fields whose numeric values are needed */
   values?: readonly FieldName[]
   /** epoch ms; absent: no lower bound */
   from?: number
@@ -29,20 +29,20 @@ export interface Matching {
  * definition i); on demand `user` (String, the same for all aliases), `breakdown` (String, the JSON text of the list of
  * values), `v0`, `v1` … (Nullable(Float64)), `id` (UInt128), `event`.
  */
-export function matchingEvents(statement: Statement, matching: Matching): string {
+export function selectMatchingEvents(statement: Statement, matching: Matching): string {
   const { definitions, where, timezone, breakdown, values = [], user, columns = [] } = matching
   const rows = new EventRows(statement)
   const context = { rows, timezone }
-  const narrow = narrowConditions(context, matching)
-  const conditions = where === null || isNarrow(where) ? [] : [conditionOf(context, where)]
-  const mask = maskOf(context, definitions)
+  const narrow = buildNarrowConditions(context, matching)
+  const conditions = where === null || isNarrow(where) ? [] : [buildCondition(context, where)]
+  const mask = buildMask(context, definitions)
   if (mask.isOptional) conditions.push('mask != 0')
   if (user === 'known') conditions.push(`${rows.user()} != '${NOBODY}'`)
   const selected = ['timestamp', `${mask.sql} AS mask`]
   if (user === 'known') selected.push('person AS user')
   if (user === 'all') selected.push(`if(${rows.user()} = '${NOBODY}', '', person) AS user`)
-  if (breakdown) selected.push(`${listOf(rows, breakdown)} AS breakdown`)
-  selected.push(...values.map((name, i) => `${numberSql(rows, name)} AS v${i}`))
+  if (breakdown) selected.push(`${buildList(rows, breakdown)} AS breakdown`)
+  selected.push(...values.map((name, i) => `${buildNumber(rows, name)} AS v${i}`))
   if (columns.includes('id')) selected.push('id')
   if (columns.includes('event')) selected.push('event')
   const base = ['event', 'distinct_id', 'timestamp', ...(columns.includes('id') ? ['toUInt128(event_id) AS id'] : [])]
@@ -50,8 +50,8 @@ export function matchingEvents(statement: Statement, matching: Matching): string
     ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''})`
 }
 
-/** Conditions that need no property. They exclude most rows before properties are read. */
-function narrowConditions(context: FilterSql, { definitions, where, from, to }: Matching): string[] {
+/** Conditions on narrow columns, which exclude most rows before properties are read. */
+function buildNarrowConditions(context: FilterSql, { definitions, where, from, to }: Matching): string[] {
   const { statement } = context.rows
   const conditions = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
   conditions.push(`timestamp < ${statement.number(to)}`)
@@ -59,32 +59,32 @@ function narrowConditions(context: FilterSql, { definitions, where, from, to }: 
     const names = new Set(definitions.flatMap(({ event }) => event))
     conditions.push(`event IN ${statement.texts([...names])}`)
   }
-  if (where !== null && isNarrow(where)) conditions.push(conditionOf(context, where))
+  if (where !== null && isNarrow(where)) conditions.push(buildCondition(context, where))
   return conditions
 }
 
-/** SQL of the mask of the definitions that an event matches; `isOptional` if there may be none. */
-function maskOf(context: FilterSql, definitions: readonly Definition[]): { sql: string; isOptional: boolean } {
+/** SQL for the mask of definitions that an event matches; `isOptional` if it may match none. */
+function buildMask(context: FilterSql, definitions: readonly Definition[]): { sql: string; isOptional: boolean } {
   const { statement } = context.rows
   const [first] = definitions
   if (first && definitions.length === 1 && first.where === null) return { sql: 'toUInt64(1)', isOptional: false }
   const bits = definitions.map(({ event, where }, i) => {
     const tests = event === '*' ? [] : [`event IN ${statement.texts([event].flat())}`]
-    if (where) tests.push(conditionOf(context, where))
+    if (where) tests.push(buildCondition(context, where))
     return `bitShiftLeft(toUInt64(${tests.length > 0 ? tests.join(' AND ') : '1'}), ${i})`
   })
   const sql = bits.reduce((all, bit) => `bitOr(${all}, ${bit})`)
   return { sql, isOptional: definitions.some(({ where }) => where !== null) }
 }
 
-function listOf(rows: EventRows, fields: readonly FieldName[]): string {
+function buildList(rows: EventRows, fields: readonly FieldName[]): string {
   if (fields.length === 0) return `'[]'`
-  const parts = fields.map((name) => fieldJson(rows.field(name), rows.statement.asked))
+  const parts = fields.map((name) => formatFieldJson(rows.field(name), rows.statement.context))
   return `concat('[', ${parts.join(`, ',', `)}, ']')`
 }
 
-function numberSql(rows: EventRows, name: FieldName): string {
+function buildNumber(rows: EventRows, name: FieldName): string {
   const { type, sql } = rows.field(name)
   if (type === 'number') return `toNullable(${sql})`
-  return type === 'text' ? 'CAST(NULL AS Nullable(Float64))' : numberOf(sql)
+  return type === 'text' ? 'CAST(NULL AS Nullable(Float64))' : parseNumber(sql)
 }

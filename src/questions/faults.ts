@@ -1,14 +1,14 @@
 import { ApiError, type ErrorDetail } from '../contract/errors.js'
 
-/** The most faults that one error names. */
+/** Maximum number of faults in one error. */
 const MAX_DETAILS = 100
 
-/** Collects what is wrong with a body, so that one error names all of it. */
+/** Collects the faults of a body, so that one error names all of them. */
 export class Faults {
   readonly #details = new Map<string, ErrorDetail>()
 
   /**
-   * Of several faults with one path, the first counts.
+   * Adds a fault, unless there is one with this path already.
    * @param message a predicate: it follows the path in a sentence
    */
   add(path: string, message: string): void {

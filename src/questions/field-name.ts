@@ -5,12 +5,15 @@ import { Faults } from './faults.js'
 const MAX_NAME_LENGTH = 1000
 const MAX_PATH = 64
 
-/** The names of a field: its source, then the path to a value within it. */
+/** Splits a field into its source and the path to a value within it. */
 export function splitField(field: FieldName): string[] {
   return typeof field === 'string' ? field.split('.') : field
 }
 
-/** Parses a field from a query parameter: written as in questions, or as a JSON array. @throws ApiError `invalid_request` */
+/**
+ * Parses a field from a query parameter: written as in questions, or as a JSON array.
+ * @throws ApiError `invalid_request`
+ */
 export function parseFieldText(text: string): FieldName {
   const field = text.startsWith('[') ? parseJson(text) : text
   const faults = new Faults()

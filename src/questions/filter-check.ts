@@ -1,6 +1,6 @@
 import { type FieldName, OPERATORS, type Operand, type Operator } from '../contract/filters.js'
 import { findFieldFault, splitField } from './field-name.js'
-import { instantOf } from './time.js'
+import { parseInstant } from './time.js'
 
 /** Maximum nesting of `and`, `or` and `not`. */
 const MAX_NESTING = 10
@@ -21,7 +21,7 @@ export class FilterCheck {
 
   check(filter: unknown, path: string, level = 1): void {
     if (++this.#filters > MAX_FILTERS) {
-      // The first is enough: the others are not even looked at.
+      // Report the first only, and do not check the others.
       if (this.#filters === MAX_FILTERS + 1)
         this.#fault(path, `is one too many: a question has at most ${MAX_FILTERS} filters`)
       return
@@ -83,8 +83,8 @@ function findOperandFault(kind: Operand, operand: unknown, isTime: boolean): str
     case 'order':
       if (typeof operand === 'number') return undefined
       if (!isText(operand)) return 'must be a number or a string'
-      // Whether it is a time does not depend on the zone.
-      return isTime && instantOf(operand, 'UTC') === null ? 'must be a number, a date or an ISO time' : undefined
+      // Whether it is a valid time does not depend on the zone.
+      return isTime && parseInstant(operand, 'UTC') === null ? 'must be a number, a date or an ISO time' : undefined
     case 'nothing':
       return undefined
   }

@@ -1,12 +1,12 @@
 import type { FieldName, Filter, Scalar } from '../contract/questions.js'
 import { splitField } from './field-name.js'
-import { isArray, isText, membersOf, numberOf, textOf, textToken } from './json-sql.js'
+import { decodeText, extractMembers, isArray, isText, parseNumber, toTextToken } from './json-sql.js'
 import { joinPatterns } from './patterns.js'
 import type { EventRows, FieldSql } from './rows.js'
-import type { Asked, Statement } from './statement.js'
-import { instantOf } from './time.js'
+import type { QueryContext, Statement } from './statement.js'
+import { parseInstant } from './time.js'
 
-/** What the SQL of a filter needs of its question. */
+/** The context of a filter's SQL. */
 export interface FilterSql {
   rows: EventRows
   timezone: string
@@ -15,14 +15,14 @@ export interface FilterSql {
 const FALSE = '0'
 
 /** SQL for whether an event row passes a filter: 0 or 1, never null. */
-export function conditionOf(context: FilterSql, filter: Filter): string {
+export function buildCondition(context: FilterSql, filter: Filter): string {
   switch (filter[0]) {
     case 'and':
-      return joined(context, filter[1], 'AND', '1')
+      return joinConditions(context, filter[1], 'AND', '1')
     case 'or':
-      return joined(context, filter[1], 'OR', FALSE)
+      return joinConditions(context, filter[1], 'OR', FALSE)
     case 'not':
-      return `NOT (${conditionOf(context, filter[1])})`
+      return `NOT (${buildCondition(context, filter[1])})`
     case 'is':
       return isOneOf(context, filter[1], filter[2])
     case 'is_not':
@@ -43,7 +43,7 @@ export function conditionOf(context: FilterSql, filter: Filter): string {
   }
 }
 
-/** Whether a filter uses narrow columns only, so that it is cheap to check it first. */
+/** Whether a filter uses only narrow columns, which makes it cheap to check first. */
 export function isNarrow(filter: Filter): boolean {
   if (filter[0] === 'and' || filter[0] === 'or') return filter[1].every(isNarrow)
   if (filter[0] === 'not') return isNarrow(filter[1])
@@ -51,9 +51,9 @@ export function isNarrow(filter: Filter): boolean {
   return ['event', 'distinct_id', 'timestamp'].includes(source)
 }
 
-function joined(context: FilterSql, filters: Filter[], word: 'AND' | 'OR', none: string): string {
+function joinConditions(context: FilterSql, filters: Filter[], word: 'AND' | 'OR', none: string): string {
   if (filters.length === 0) return none
-  return `(${filters.map((one) => conditionOf(context, one)).join(` ${word} `)})`
+  return `(${filters.map((one) => buildCondition(context, one)).join(` ${word} `)})`
 }
 
 function isSet({ rows }: FilterSql, name: FieldName): string {
@@ -68,20 +68,20 @@ function isOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): string
   const numbers = values.filter((value) => typeof value === 'number')
   if (type === 'text') return texts.length > 0 ? `${sql} IN ${statement.texts(texts)}` : FALSE
   if (type === 'number') return numbers.length > 0 ? `${sql} IN ${statement.numbers(numbers)}` : FALSE
-  const tokens = values.flatMap((value) => (typeof value === 'number' || value === null ? [] : tokenOf(value)))
+  const tokens = values.flatMap((value) => (typeof value === 'number' || value === null ? [] : toToken(value)))
   const tests = (token: string) => [
     ...(tokens.length > 0 ? [`${token} IN ${statement.texts(tokens)}`] : []),
-    ...(numbers.length > 0 ? [`ifNull(${numberOf(token)} IN ${statement.numbers(numbers)}, 0)`] : []),
+    ...(numbers.length > 0 ? [`ifNull(${parseNumber(token)} IN ${statement.numbers(numbers)}, 0)`] : []),
   ]
   const hasNull = values.includes(null)
   const own = [...tests(sql), ...(hasNull ? [`${sql} = ''`] : [])]
   const ofMember = [...tests('member'), ...(hasNull ? [`member = 'null'`] : [])]
   if (own.length === 0) return FALSE
-  return `(${own.join(' OR ')} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember.join(' OR ')}, ${membersOf(sql, statement.asked.repairsTexts)})))`
+  return `(${own.join(' OR ')} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember.join(' OR ')}, ${extractMembers(sql, statement.context.repairsTexts)})))`
 }
 
-function tokenOf(value: string | boolean): string {
-  return typeof value === 'string' ? textToken(value) : String(value)
+function toToken(value: string | boolean): string {
+  return typeof value === 'string' ? toTextToken(value) : String(value)
 }
 
 type HasText = 'contains' | 'starts_with' | 'ends_with' | 'matches'
@@ -90,17 +90,17 @@ function hasText({ rows }: FilterSql, operator: HasText, name: FieldName, given:
   const { type, sql } = rows.field(name)
   const values = typeof given === 'string' ? [given] : given
   const texts = operator === 'matches' ? joinPatterns(values) : values
-  const test = testOf(rows.statement, operator, texts)
-  // On a constant, so that an invalid pattern is an error even if there are no events.
+  const test = buildTest(rows.statement, operator, texts)
+  // Test a constant, so that an invalid pattern is an error even if there are no events.
   const check = operator === 'matches' && texts.length > 0 ? [`NOT ignore(${test("''")})`] : []
-  return `(${[...check, hasAnyText({ type, sql }, operator, test, rows.statement.asked)].join(' AND ')})`
+  return `(${[...check, hasAnyText({ type, sql }, operator, test, rows.statement.context)].join(' AND ')})`
 }
 
-/** Up to this many texts have an expression each, which is faster than a loop over an array. */
+/** Up to this many texts get an expression each, which is faster than a loop over an array. */
 const FEW_TEXTS = 10
 
-/** The test of one text against any of the caller's. */
-function testOf(statement: Statement, operator: HasText, texts: string[]): (text: string) => string {
+/** Builds SQL that tests whether a text matches any of the caller's. */
+function buildTest(statement: Statement, operator: HasText, texts: string[]): (text: string) => string {
   if (texts.length > FEW_TEXTS) {
     const array = statement.anyTexts(texts)
     return (text) => `arrayExists(wanted -> ${TESTS[operator](text, 'wanted')}, ${array})`
@@ -113,14 +113,14 @@ function hasAnyText(
   { type, sql }: FieldSql,
   operator: HasText,
   test: (text: string) => string,
-  { repairsTexts }: Asked,
+  { repairsTexts }: QueryContext,
 ): string {
   if (type === 'number') return FALSE
   if (type === 'text') return test(sql)
-  const own = `${isText(sql)} AND ${test(textOf(sql, repairsTexts))}`
+  const own = `${isText(sql)} AND ${test(decodeText(sql, repairsTexts))}`
   if (operator !== 'contains') return `(${own})`
-  const ofMember = `${isText('member')} AND ${test(textOf('member', repairsTexts))}`
-  return `(${own} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember}, ${membersOf(sql, repairsTexts)})))`
+  const ofMember = `${isText('member')} AND ${test(decodeText('member', repairsTexts))}`
+  return `(${own} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember}, ${extractMembers(sql, repairsTexts)})))`
 }
 
 const TESTS: Record<HasText, (text: string, value: string) => string> = {
@@ -142,16 +142,16 @@ function isOrdered(
   const { type, sql } = rows.field(name)
   const compare = OPERATORS[operator]
   if (type === 'number') {
-    const instant = instantOf(value, timezone)
+    const instant = parseInstant(value, timezone)
     return instant === null ? FALSE : `${sql} ${compare} ${statement.number(instant)}`
   }
   if (typeof value === 'number') return isNumberOrdered(sql, type, compare, statement.number(value))
   const text = statement.text(value)
   return type === 'text'
     ? `${sql} ${compare} ${text}`
-    : `(${isText(sql)} AND ${textOf(sql, statement.asked.repairsTexts)} ${compare} ${text})`
+    : `(${isText(sql)} AND ${decodeText(sql, statement.context.repairsTexts)} ${compare} ${text})`
 }
 
 function isNumberOrdered(sql: string, type: FieldSql['type'], compare: string, number: string): string {
-  return type === 'text' ? FALSE : `ifNull(${numberOf(sql)} ${compare} ${number}, 0)`
+  return type === 'text' ? FALSE : `ifNull(${parseNumber(sql)} ${compare} ${number}, 0)`
 }

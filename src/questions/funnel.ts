@@ -1,12 +1,12 @@
 import type { Definition, FunnelCell, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
-import { matchingEvents } from './events.js'
-import { type Course, furthestEntries } from './funnel-entries.js'
-import { breakdownText } from './json-sql.js'
+import { selectMatchingEvents } from './events.js'
+import { type Course, selectFurthestEntries } from './funnel-entries.js'
+import { formatBreakdown } from './json-sql.js'
 import type { CountingKind } from './kind.js'
 import { Statement } from './statement.js'
-import { durationMs, rangeOf } from './time.js'
+import { parseDuration, parseRange } from './time.js'
 
-/** One line of the answer; its lists have an element for each step that a user reached. */
+/** A line of the answer; its lists have an element for each step that a user reached. */
 interface FunnelRow {
   /** the JSON text of the breakdown's values; null for the rest */
   line: string | null
@@ -15,74 +15,74 @@ interface FunnelRow {
   means: number[]
 }
 
-/** Stands for the values that have no line of their own. */
+/** The breakdown of the line for all values without a line of their own. */
 const REST = '$other'
 const NO_USERS: FunnelRow = { line: '[]', users: [], medians: [], means: [] }
 
-/** How many users take some steps one after another, and how long they need. */
+/** Counts the users who take some steps one after another, and the time that they need. */
 export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
-    return { sql: linesOf(statement, question), parameters: statement.parameters }
+    return { sql: selectLines(statement, question), parameters: statement.parameters }
   },
 
   answer(question, rows, { now }) {
-    const isComplete = rangeOf(question).to + windowOf(question) <= now
+    const isComplete = parseRange(question).to + parseWindow(question) <= now
     const isSplit = question.breakdown.length > 0
     const lines = rows.length > 0 || isSplit ? (rows as FunnelRow[]) : [NO_USERS]
-    return { results: lines.map((row) => lineOf(question, row, isComplete)) }
+    return { results: lines.map((row) => toLine(question, row, isComplete)) }
   },
 
   users(question, { step, breakdown, dropped }, statement) {
     const reached = dropped ? `= ${statement.number(step - 1)}` : `>= ${statement.number(step)}`
-    const isOfLine = lineCondition(statement, question, breakdown)
-    return `SELECT user FROM ${funnelUsers(statement, question)} WHERE length(since) ${reached} AND ${isOfLine}`
+    const isInLine = matchLine(statement, question, breakdown)
+    return `SELECT user FROM ${selectFunnelUsers(statement, question)} WHERE length(since) ${reached} AND ${isInLine}`
   },
 }
 
-/** Whether a user counts in a line. */
-function lineCondition(statement: Statement, question: FunnelQuestion, values: unknown[]): string {
+/** SQL condition for users who count in a line. */
+function matchLine(statement: Statement, question: FunnelQuestion, values: unknown[]): string {
   if (question.breakdown.length === 0) return 'true'
-  if (values.length !== 1 || values[0] !== REST) return `breakdown = ${statement.text(breakdownText(values))}`
-  const first = `SELECT breakdown FROM ${funnelUsers(statement, question)}
+  if (values.length !== 1 || values[0] !== REST) return `breakdown = ${statement.text(formatBreakdown(values))}`
+  const first = `SELECT breakdown FROM ${selectFunnelUsers(statement, question)}
     GROUP BY breakdown ORDER BY count() DESC, breakdown LIMIT ${statement.count(question.limit)}`
   return `breakdown ${statement.global}NOT IN (${first})`
 }
 
-/** A row per user with an entry, see `furthestEntries`. */
-function funnelUsers(statement: Statement, question: FunnelQuestion): string {
+/** A row per user with an entry; see `selectFurthestEntries`. */
+function selectFunnelUsers(statement: Statement, question: FunnelQuestion): string {
   const { steps, exclude, where, timezone, breakdown, order } = question
-  const { from, to } = rangeOf(question)
+  const { from, to } = parseRange(question)
   // Identical steps share a bit.
-  const definitions = new Map([...steps, ...exclude].map((definition) => [keyOf(definition), definition]))
+  const definitions = new Map([...steps, ...exclude].map((definition) => [toDefinitionKey(definition), definition]))
   const bits = new Map([...definitions.keys()].map((key, bit) => [key, bit]))
-  const bitOf = (definition: Definition) => bits.get(keyOf(definition)) ?? 0
+  const findBit = (definition: Definition) => bits.get(toDefinitionKey(definition)) ?? 0
   const course: Course = {
-    events: matchingEvents(statement, {
+    events: selectMatchingEvents(statement, {
       definitions: [...definitions.values()].map(({ event, where }) => ({ event, where })),
       where,
       timezone,
       from,
-      to: to + windowOf(question),
+      to: to + parseWindow(question),
       user: 'known',
       columns: ['id'],
       ...(breakdown.length > 0 && { breakdown }),
     }),
-    steps: steps.map(bitOf),
-    excluded: steps.map((_, k) => exclude.filter(({ after }) => after === k + 1).map(bitOf)),
+    steps: steps.map(findBit),
+    excluded: steps.map((_, k) => exclude.filter(({ after }) => after === k + 1).map(findBit)),
     rivals: steps.map((step, k) =>
       [...steps.keys()].slice(0, k).filter((earlier) => mayMatchBoth(step, steps[earlier])),
     ),
     order,
-    window: statement.number(windowOf(question)),
+    window: statement.number(parseWindow(question)),
     to: statement.number(to),
     hasBreakdown: breakdown.length > 0,
   }
-  return furthestEntries(course)
+  return selectFurthestEntries(course)
 }
 
-/** Lines are counted as aggregate states, so that the lines of the rest can be merged: a median needs all times. */
-function linesOf(statement: Statement, question: FunnelQuestion): string {
+/** Lines are aggregate states, so that the ones beyond the limit can be merged: a median needs all times. */
+function selectLines(statement: Statement, question: FunnelQuestion): string {
   return `
     SELECT if(place > ${statement.number(question.limit)}, NULL, breakdown) AS line, countForEachMerge(counts) AS users,
       quantileExactInclusiveForEachMerge(0.5)(quantiles) AS medians, avgForEachMerge(averages) AS means
@@ -91,7 +91,7 @@ function linesOf(statement: Statement, question: FunnelQuestion): string {
       FROM (
         SELECT breakdown, count() AS entered, countForEachState(since) AS counts,
           quantileExactInclusiveForEachState(0.5)(since) AS quantiles, avgForEachState(since) AS averages
-        FROM ${funnelUsers(statement, question)}
+        FROM ${selectFunnelUsers(statement, question)}
         GROUP BY breakdown
       )
     )
@@ -99,14 +99,14 @@ function linesOf(statement: Statement, question: FunnelQuestion): string {
     ORDER BY min(place)`
 }
 
-function lineOf(question: FunnelQuestion, row: FunnelRow, complete: boolean): FunnelLine {
+function toLine(question: FunnelQuestion, row: FunnelRow, complete: boolean): FunnelLine {
   const users = question.steps.map((_, k) => Number(row.users[k] ?? 0))
   const steps = users.map((count, k): FunnelStep => {
     const isReached = k > 0 && count > 0
     return {
       users: count,
-      of_first: k === 0 ? 1 : shareOf(count, users[0]),
-      of_previous: k === 0 ? 1 : shareOf(count, users[k - 1]),
+      of_first: k === 0 ? 1 : computeShare(count, users[0]),
+      of_previous: k === 0 ? 1 : computeShare(count, users[k - 1]),
       median_ms: isReached ? (row.medians[k] ?? null) : null,
       mean_ms: isReached ? (row.means[k] ?? null) : null,
     }
@@ -114,19 +114,19 @@ function lineOf(question: FunnelQuestion, row: FunnelRow, complete: boolean): Fu
   return { breakdown: row.line === null ? [REST] : JSON.parse(row.line), steps, complete }
 }
 
-function shareOf(count: number, of = 0): number {
+function computeShare(count: number, of = 0): number {
   return of === 0 ? 0 : count / of
 }
 
-function windowOf({ window }: FunnelQuestion): number {
-  return durationMs(window) ?? 0
+function parseWindow({ window }: FunnelQuestion): number {
+  return parseDuration(window) ?? 0
 }
 
-function keyOf({ event, where }: Definition): string {
+function toDefinitionKey({ event, where }: Definition): string {
   return JSON.stringify([event, where])
 }
 
-/** Whether one event may match both, as far as names tell. */
+/** Whether the names allow an event to match both definitions. */
 function mayMatchBoth(one: Definition, other: Definition | undefined): boolean {
   if (!other || one.event === '*' || other.event === '*') return true
   const names = new Set([one.event].flat())

@@ -14,23 +14,23 @@ export interface KeptOptions<T> {
   room: number
   /** renews results in the background */
   backlog: Backlog
-  /** whether a renewed result must be dropped because a newer one was made meanwhile */
+  /** whether a renewed result must be dropped because a newer one was made in the meantime */
   isOutdated(renewed: T, by: T): boolean
 }
 
 /** A request for a result. */
-export interface Wanted<T> {
+export interface CacheRequest<T> {
   /** whether a result can be used without renewing it */
   isCurrent(known: T): boolean
-  /** whether a result that is not current can be used while it is renewed in the background */
+  /** whether an outdated result can be used while it is renewed in the background */
   suffices(known: T): boolean
-  /** makes a result that the caller waits for; one that is not current is then renewed in the background */
+  /** makes a result that the caller waits for; if it is not current, it is then renewed in the background */
   make(known: T | undefined): Promise<T>
   /** makes a result in the background */
   renew(known: T): Promise<T>
 }
 
-/** A cache of results by key. A result that cannot be used is made again, once for all concurrent callers. */
+/** A cache of results by key. An unusable result is made again, once for all concurrent callers. */
 export class Kept<T> {
   readonly #options: KeptOptions<T>
   /** least recently used first */
@@ -42,7 +42,7 @@ export class Kept<T> {
   }
 
   /** @throws what `make` throws for this or a concurrent call; the last result is kept */
-  async get(key: string, wanted: Wanted<T>): Promise<T> {
+  async get(key: string, wanted: CacheRequest<T>): Promise<T> {
     for (;;) {
       const entry = this.#use(key)
       const { known } = entry
@@ -72,7 +72,7 @@ export class Kept<T> {
     return entry
   }
 
-  async #make(key: string, entry: KeptAnswer<T>, { make }: Wanted<T>): Promise<T> {
+  async #make(key: string, entry: KeptAnswer<T>, { make }: CacheRequest<T>): Promise<T> {
     const made = make(entry.known)
     entry.making = made
       .then((value) => this.#put(key, entry, value))
@@ -85,7 +85,7 @@ export class Kept<T> {
   }
 
   /** Renews a result in the background. If that fails, the next call starts it again. */
-  #renew(key: string, entry: KeptAnswer<T>, known: T, { renew }: Wanted<T>): void {
+  #renew(key: string, entry: KeptAnswer<T>, known: T, { renew }: CacheRequest<T>): void {
     if (entry.isRenewing) return
     entry.isRenewing = this.#options.backlog.add(async () => {
       try {

@@ -1,6 +1,6 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { Parameters } from '../clickhouse/parameters.js'
-import type { Asked, Statement } from './statement.js'
+import type { QueryContext, Statement } from './statement.js'
 
 /** A query for ClickHouse. */
 export interface Query {
@@ -10,22 +10,22 @@ export interface Query {
   settings?: ClickHouseSettings
 }
 
-/** The fields of an answer besides those that every answer has. */
+/** The fields of an answer that depend on its kind. */
 export interface Answer {
   results: unknown
   averages?: unknown
   approximate?: true
 }
 
-/** A kind of question: makes the query for ClickHouse, and the answer from its rows. Both are pure. */
+/** A kind of question: builds the query for ClickHouse, and the answer from its rows. Both are pure. */
 export interface Kind<Question> {
-  query(question: Question, asked: Asked): Query
-  /** @param rows as JSON objects, where 64-bit integers are texts */
-  answer(question: Question, rows: readonly unknown[], asked: Pick<Asked, 'now'>): Answer
+  query(question: Question, asked: QueryContext): Query
+  /** @param rows JSON objects, with 64-bit integers as strings */
+  answer(question: Question, rows: readonly unknown[], asked: Pick<QueryContext, 'now'>): Answer
 }
 
 /** A kind of question whose answers count users, who can be listed. */
 export interface CountingKind<Question, Cell> extends Kind<Question> {
-  /** SELECT of one column, `user`: the users behind one number of the answer, possibly repeated */
+  /** SELECT of the column `user`: the users that one number of the answer counts, possibly repeated */
   users(question: Question, cell: Cell, statement: Statement): string
 }

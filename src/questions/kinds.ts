@@ -6,11 +6,11 @@ import { retention } from './retention.js'
 import { series } from './series.js'
 import { usersKind } from './users.js'
 
-/** Every kind of question that has numbers. */
+/** Every kind of question whose answers count users. */
 const COUNTING = { funnel, paths, retention, series }
 
 const users = usersKind((question) => COUNTING[question.kind] as CountingKind<AnyQuestion, unknown>)
 
-export function kindOf(question: Question): Kind<Question> {
+export function getKind(question: Question): Kind<Question> {
   return (question.kind === 'users' ? users : COUNTING[question.kind]) as Kind<Question>
 }

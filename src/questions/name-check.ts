@@ -2,38 +2,38 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Warning } from '../contract/warning.js'
 import { createNearestFinder } from '../lib/nearest.js'
 import type { ReadPoint } from '../reads/read-barrier.js'
-import { unmarkedName } from './json-sql.js'
+import { unmarkName } from './json-sql.js'
 import type { Counts, NameCounts } from './name-counts.js'
-import { lastReplay, MAX_NAMES, MAX_PROPERTIES, type PropertyRow, propertyNames } from './names.js'
+import { MAX_NAMES, MAX_PROPERTIES, type PropertyRow, queryPropertyNames, readLastReplay } from './names.js'
 import type { EventUse, NamesUsed, PropertyUse } from './names-used.js'
 import type { Samples } from './samples.js'
 
-/** The most names that a warning looks for the nearest one among; the most frequent ones. */
+/** A warning suggests the nearest of this many names, the most frequent ones. */
 const MAX_CANDIDATES = 2_000
-/** If a property is wanted of more events than this, it is looked for in those of all names. */
+/** A property used with more event names than this is looked for in events of all names. */
 const MAX_EVENTS = 3
-/** Samples that one question may have read. */
+/** Maximum number of samples that are read for one question. */
 const MAX_SAMPLES = 5
-/** By how much the clocks of two machines may differ, ms. */
+/** Maximum difference of the clocks of two machines, ms. */
 const CLOCK_SLACK_MS = 60_000
 
 export interface NameCheckOptions {
   shards: Shards
   counts: NameCounts
   properties: Samples<PropertyRow>
-  /** ms that only rise */
+  /** monotonic clock, ms */
   clock(): number
 }
 
-/** What is known of the properties of some events. */
-interface Known {
+/** The known properties of some events. */
+interface KnownProperties {
   names: ReadonlySet<string>
   sampled: number
 }
 
 /**
- * Finds names in questions that nothing has. A name is only called unknown if everything that was accepted before the
- * question was looked at. Names that are known from before cost no query.
+ * Finds unknown names in questions. A name only counts as unknown after everything accepted before the question was
+ * searched. Names that are already known cost no query.
  */
 export class NameCheck {
   readonly #options: NameCheckOptions
@@ -42,7 +42,7 @@ export class NameCheck {
     this.#options = options
   }
 
-  /** @param point up to which the question's answer counts @throws ApiError `overloaded`, `query_too_large` */
+  /** @param point the point up to which the answer counts events @throws ApiError `overloaded`, `query_too_large` */
   async warnings(projectId: string, { events, properties }: NamesUsed, point: ReadPoint): Promise<Warning[]> {
     const { counts } = this.#options
     const last = counts.last(projectId)
@@ -50,45 +50,48 @@ export class NameCheck {
     const unseen = properties.filter((use) => !this.#wasSeen(projectId, use))
     if (doubtful.length === 0 && unseen.length === 0) return []
     const now = await counts.at(projectId, point)
-    // Beyond the limit not all names are known. A project without events has no names to confuse.
+    // Beyond the limit, not all names are known. A project without events has no names to confuse.
     if (now.names.size > MAX_NAMES || now.total === 0) return []
-    const ofEvents = await this.#ofEvents(doubtful, now)
-    return [...ofEvents, ...(await this.#ofProperties(projectId, unseen, now, point))]
+    const ofEvents = await this.#checkEvents(doubtful, now)
+    return [...ofEvents, ...(await this.#checkProperties(projectId, unseen, now, point))]
   }
 
-  async #ofEvents(uses: readonly EventUse[], counts: Counts): Promise<Warning[]> {
+  async #checkEvents(uses: readonly EventUse[], counts: Counts): Promise<Warning[]> {
     const unknown = uses.filter(({ name }) => !counts.names.has(name))
     if (unknown.length === 0 || (await this.#mayLack(counts))) return []
-    const nearest = createNearestFinder(mostFrequent(counts))
-    return unknown.map(({ path, name }) => ({ path, message: `No event is called ${name}.${hint(nearest(name))}` }))
+    const nearest = createNearestFinder(listMostFrequent(counts))
+    return unknown.map(({ path, name }) => ({
+      path,
+      message: `No event is called ${name}.${formatHint(nearest(name))}`,
+    }))
   }
 
-  /** Whether events with old ids may have come since everything was counted: those of replayed dead letters. */
+  /** Whether events with old ids, those of replayed dead letters, may have been stored since the count. */
   async #mayLack({ countedAt }: Counts): Promise<boolean> {
     const { shards, clock } = this.#options
-    return (await lastReplay(shards)) > Date.now() - (clock() - countedAt) - CLOCK_SLACK_MS
+    return (await readLastReplay(shards)) > Date.now() - (clock() - countedAt) - CLOCK_SLACK_MS
   }
 
-  /** Whether a sample from before has the property. */
+  /** Whether an earlier sample has the property. */
   #wasSeen(projectId: string, { name, events }: PropertyUse): boolean {
     const { properties } = this.#options
-    return lookedAt(events).some((event) => {
-      return properties.last({ projectId, event }).some((rows) => rows.some((row) => unmarkedName(row.name) === name))
+    return toSampledNames(events).some((event) => {
+      return properties.last({ projectId, event }).some((rows) => rows.some((row) => unmarkName(row.name) === name))
     })
   }
 
-  async #ofProperties(
+  async #checkProperties(
     projectId: string,
     uses: readonly PropertyUse[],
     counts: Counts,
     point: ReadPoint,
   ): Promise<Warning[]> {
     const warnings: Warning[] = []
-    const read = new Map<string | undefined, Known | null>()
+    const read = new Map<string | undefined, KnownProperties | null>()
     for (const { path, name, rest, events } of uses) {
-      // Of events that nothing has, the name of the event is the mistake.
-      const looked = lookedAt(events).filter((event) => event === undefined || counts.names.has(event))
-      const all: (Known | null)[] = []
+      // If no event has the name, that is the mistake, not the property.
+      const looked = toSampledNames(events).filter((event) => event === undefined || counts.names.has(event))
+      const all: (KnownProperties | null)[] = []
       for (const event of looked) {
         if (!read.has(event) && read.size < MAX_SAMPLES) {
           read.set(event, await this.#read(projectId, event, counts, point))
@@ -101,36 +104,41 @@ export class NameCheck {
       const names = new Set(known.flatMap((one) => [...one.names]))
       const joined = [name, ...rest].join('.')
       const meant = names.has(joined) ? JSON.stringify(['properties', joined]) : createNearestFinder(names)(name)
-      warnings.push({ path, message: `${noneOf(sampled, looked)} the property ${name}.${hint(meant)}` })
+      warnings.push({ path, message: `${describeAbsence(sampled, looked)} the property ${name}.${formatHint(meant)}` })
     }
     return warnings
   }
 
   /** @returns null if the sample has more properties than are listed */
-  async #read(projectId: string, event: string | undefined, counts: Counts, point: ReadPoint): Promise<Known | null> {
-    const rows = await this.#options.properties.upTo({ projectId, event }, point, counts, propertyNames)
+  async #read(
+    projectId: string,
+    event: string | undefined,
+    counts: Counts,
+    point: ReadPoint,
+  ): Promise<KnownProperties | null> {
+    const rows = await this.#options.properties.upTo({ projectId, event }, point, counts, queryPropertyNames)
     if (rows.length >= MAX_PROPERTIES) return null
     const named = rows.filter(({ type }) => type !== 'none')
     const sampled = Number(rows.find(({ type }) => type === 'none')?.count ?? 0)
-    return { names: new Set(named.map((row) => unmarkedName(row.name))), sampled }
+    return { names: new Set(named.map((row) => unmarkName(row.name))), sampled }
   }
 }
 
-/** The names by which a property's events are sampled; undefined: those of all names. */
-function lookedAt(events: readonly string[] | null): (string | undefined)[] {
+/** The event names to sample for a property; undefined stands for all names. */
+function toSampledNames(events: readonly string[] | null): (string | undefined)[] {
   return events === null || events.length > MAX_EVENTS ? [undefined] : [...new Set(events)]
 }
 
-function mostFrequent({ names }: Counts): string[] {
+function listMostFrequent({ names }: Counts): string[] {
   const sorted = [...names.values()].sort((a, b) => b.count - a.count || (a.event < b.event ? -1 : 1))
   return sorted.slice(0, MAX_CANDIDATES).map(({ event }) => event)
 }
 
-function noneOf(sampled: number, looked: readonly (string | undefined)[]): string {
+function describeAbsence(sampled: number, looked: readonly (string | undefined)[]): string {
   const called = looked[0] === undefined ? '' : ` called ${looked.join(' or ')}`
   return sampled === 1 ? `The newest event${called} lacks` : `None of the newest ${sampled} events${called} has`
 }
 
-function hint(meant: string | undefined): string {
+function formatHint(meant: string | undefined): string {
   return meant === undefined ? '' : ` Did you mean ${meant}?`
 }

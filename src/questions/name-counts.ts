@@ -6,25 +6,27 @@ import type { Backlog } from './backlog.js'
 import { Kept } from './kept.js'
 import {
   type EventRow,
-  eventNames,
   type IdRange,
   MAX_MONTHLY_NAMES,
   MAX_NAMES,
   type MonthRow,
-  monthlyNames,
-  monthOf,
-  partsOfMonths,
+  queryEventNames,
+  queryMonthlyNames,
+  readMonthParts,
+  toMonth,
 } from './names.js'
 import type { Questions } from './run.js'
 
-/** In projects with more events than this, a list may be somewhat old; in smaller ones it is made for each call. */
+/** In projects with more events than this, a list may be a little old; in smaller ones, each call makes a new one. */
 export const LARGE = 100_000
 export const LARGE_LIST_MS = 15_000
-/** Interval at which everything is counted again, ms, so that events with old ids, such as replayed ones, are included. */
+/**
+ * Interval at which everything is counted again, ms, so that events with old ids, such as replayed ones, are included.
+ */
 export const RECOUNT_MS = 10 * 60_000
 /** Maximum size of all counts, in characters. */
 export const ROOM = 32 * 1024 * 1024
-/** Size of an object besides its texts, in characters. */
+/** Size of an object without its strings, in characters. */
 const OBJECT = 50
 
 type Point = Pick<ReadPoint, 'stored' | 'deletions'>
@@ -36,13 +38,13 @@ export interface Counts extends Point {
   countedTo: Point['stored']
   names: Map<string, EventName>
   total: number
-  /** what was counted at `countedAt`, by the month of the ids; null if there were too many names */
+  /** counts at `countedAt` by the month of the ids; null if there were too many names */
   months: ReadonlyMap<string, Month> | null
 }
 
 /** The events of a month. */
 export interface Month {
-  /** its parts before it was counted, see `partsOfMonths` */
+  /** its parts before it was counted; see `readMonthParts` */
   parts: string
   rows: EventRow[]
 }
@@ -51,13 +53,13 @@ export interface NameCountsOptions {
   shards: Shards
   questions: Pick<Questions, 'read'>
   backlog: Backlog
-  /** ms that only rise */
+  /** monotonic clock, ms */
   clock(): number
 }
 
 /**
- * Counts the events of projects by name: all of them once, and then only new ones. After a deletion, the months that have
- * changed are counted again, and calls wait for that: nothing deleted is in a later response.
+ * Counts the events of projects by name: all of them once, then only new ones. After a deletion, the changed months are
+ * counted again, and calls wait for that, so that no later response includes deleted events.
  */
 export class NameCounts {
   readonly #options: NameCountsOptions
@@ -74,7 +76,7 @@ export class NameCounts {
     const isUpToDate = (known: Counts) => this.#canGoOn(known, point) && known.stored >= stored
     return await this.#kept.get(projectId, {
       isCurrent: (known) =>
-        (isUpToDate(known) && this.#ageOf(known) < RECOUNT_MS) ||
+        (isUpToDate(known) && this.#measureAge(known) < RECOUNT_MS) ||
         (this.#isPartial(known) && known.deletions === point.deletions),
       suffices: isUpToDate,
       make: async (known) => {
@@ -93,19 +95,19 @@ export class NameCounts {
     return this.#kept.last(projectId)
   }
 
-  #ageOf({ countedAt }: Counts): number {
+  #measureAge({ countedAt }: Counts): number {
     return this.#options.clock() - countedAt
   }
 
   /** Whether only new events have to be counted. */
   #canGoOn(known: Counts, { deletions }: Point): boolean {
     if (known.names.size > MAX_NAMES || known.deletions !== deletions) return false
-    return known.total > LARGE || this.#ageOf(known) < RECOUNT_MS
+    return known.total > LARGE || this.#measureAge(known) < RECOUNT_MS
   }
 
-  /** Whether there were too many names to continue from, so that older counts have to do. */
+  /** Whether the counts can only be repeated because there were too many names, so that recent ones must do. */
   #isPartial(known: Counts): boolean {
-    return known.names.size > MAX_NAMES && this.#ageOf(known) < LARGE_LIST_MS
+    return known.names.size > MAX_NAMES && this.#measureAge(known) < LARGE_LIST_MS
   }
 
   /** @param known earlier counts, whose unchanged months are reused */
@@ -126,19 +128,19 @@ export class NameCounts {
     known: ReadonlyMap<string, Month>,
   ): Promise<Map<string, Month> | null> {
     const { shards, questions } = this.#options
-    // Read before counting, so that what changes meanwhile is counted next time.
-    const parts = await partsOfMonths(shards)
-    const last = monthOf(upTo)
+    // Read before counting, so that changes during the count are noticed next time.
+    const parts = await readMonthParts(shards)
+    const last = toMonth(upTo)
     const months = new Map<string, Month>()
     for (const [month, text] of parts) {
       const before = known.get(month)
       if (month < last) months.set(month, before?.parts === text ? before : { parts: text, rows: [] })
     }
     const changed = [...months].filter(([month, now]) => known.get(month) !== now).map(([month]) => month)
-    const rows = await questions.read(projectId, (asked) => monthlyNames(asked, { upTo, months: changed }))
+    const rows = await questions.read(projectId, (asked) => queryMonthlyNames(asked, { upTo, months: changed }))
     if (rows.length >= MAX_MONTHLY_NAMES) return null
     for (const { month, ...row } of rows as MonthRow[]) {
-      // The last month gets new events, so its parts do not tell whether it has changed.
+      // The last month gets new events, so its parts change all the time.
       const counted = months.get(month) ?? { parts: '', rows: [] }
       counted.rows.push(row)
       months.set(month, counted)
@@ -147,7 +149,7 @@ export class NameCounts {
   }
 
   async #countRange(projectId: string, range: IdRange): Promise<EventRow[]> {
-    return (await this.#options.questions.read(projectId, (asked) => eventNames(asked, range))) as EventRow[]
+    return (await this.#options.questions.read(projectId, (asked) => queryEventNames(asked, range))) as EventRow[]
   }
 }
 
@@ -156,7 +158,7 @@ export function isOutdated({ deletions }: Pick<Point, 'deletions'>, by: Pick<Poi
   return deletions < by.deletions
 }
 
-/** @returns how many events there were */
+/** @returns the number of events */
 function addTo(names: Map<string, EventName>, rows: readonly EventRow[]): number {
   let total = 0
   for (const { event, count, first, last } of rows) {
@@ -174,15 +176,15 @@ function addTo(names: Map<string, EventName>, rows: readonly EventRow[]): number
 
 function weigh(key: string, { names, months }: Counts): number {
   const ofMonths = [...(months?.values() ?? [])].map(({ rows }) =>
-    textsOf(
+    estimateSize(
       '',
       rows.map(({ event }) => event),
     ),
   )
-  return ofMonths.reduce((sum, one) => sum + one, textsOf(key, [...names.keys()]))
+  return ofMonths.reduce((sum, one) => sum + one, estimateSize(key, [...names.keys()]))
 }
 
-/** The size of a result with these texts, in characters. */
-export function textsOf(key: string, texts: readonly string[]): number {
+/** The size of a result with these strings, in characters. */
+export function estimateSize(key: string, texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + text.length + OBJECT, key.length + OBJECT)
 }

@@ -10,9 +10,9 @@ export interface EventUse {
 
 /** The name of a property, at the top level, in a question. */
 export interface PropertyUse extends EventUse {
-  /** the names below it */
+  /** the path below it */
   rest: string[]
-  /** the names of the events that it is wanted of; null: of any */
+  /** the names of the events that it is used with; null for all events */
   events: readonly string[] | null
 }
 
@@ -30,22 +30,22 @@ interface PropertyPath {
  * The names of events and properties in a question.
  * @param body the question as it was sent, which may have a name where the parsed one has a definition
  */
-export function namesIn(question: Question, body: unknown): NamesUsed {
+export function findNames(question: Question, body: unknown): NamesUsed {
   const used: NamesUsed = { events: [], properties: [] }
-  if (question.kind === 'users') collect(question.of, memberOf(body, 'of'), '/of', used)
+  if (question.kind === 'users') collect(question.of, getMember(body, 'of'), '/of', used)
   else collect(question, body, '', used)
   return used
 }
 
 function collect(question: AnyQuestion, body: unknown, path: string, used: NamesUsed): void {
-  const definitions = definitionsOf(question, path)
+  const definitions = listDefinitions(question, path)
   for (const { definition, path: at } of definitions) {
-    const isPlain = typeof memberOf(body, at.slice(path.length + 1)) === 'string'
+    const isPlain = typeof getMember(body, at.slice(path.length + 1)) === 'string'
     collectNames(definition.event, isPlain ? at : `${at}/event`, used)
-    const place = { path: `${at}/where`, events: namesOf(definition) }
+    const place = { path: `${at}/where`, events: listEventNames(definition) }
     if (definition.where) collectFilter(definition.where, place, used)
   }
-  const named = definitions.map(({ definition }) => namesOf(definition))
+  const named = definitions.map(({ definition }) => listEventNames(definition))
   const events = named.every((names) => names !== null) ? [...new Set(named.flat())] : null
   if (question.where) collectFilter(question.where, { path: `${path}/where`, events }, used)
   if ('breakdown' in question) {
@@ -55,12 +55,12 @@ function collect(question: AnyQuestion, body: unknown, path: string, used: Names
   }
   if (question.kind !== 'series') return
   for (const [i, { property, ...definition }] of question.series.entries()) {
-    const place = { path: `${path}/series/${i}/property`, events: namesOf(definition) }
+    const place = { path: `${path}/series/${i}/property`, events: listEventNames(definition) }
     if (property !== undefined) collectField(property, place, used)
   }
 }
 
-function definitionsOf(question: AnyQuestion, path: string): { definition: Definition; path: string }[] {
+function listDefinitions(question: AnyQuestion, path: string): { definition: Definition; path: string }[] {
   const list = (name: string, definitions: readonly Definition[]) =>
     definitions.map((definition, i) => ({ definition, path: `${path}/${name}/${i}` }))
   const one = (name: string, definition: Definition | null) =>
@@ -77,8 +77,8 @@ function definitionsOf(question: AnyQuestion, path: string): { definition: Defin
   }
 }
 
-/** null for all events. */
-function namesOf({ event }: Pick<Definition, 'event'>): readonly string[] | null {
+/** The event names of a definition; null for all events. */
+function listEventNames({ event }: Pick<Definition, 'event'>): readonly string[] | null {
   return event === '*' ? null : [event].flat()
 }
 
@@ -112,7 +112,7 @@ function collectField(field: FieldName, { path, events }: PropertyPath, { proper
   if (source === 'properties' && name !== undefined) properties.push({ path, name, rest, events })
 }
 
-function memberOf(value: unknown, name: string): unknown {
+function getMember(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
   return (value as Record<string, unknown>)[name]
 }

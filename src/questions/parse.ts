@@ -19,7 +19,7 @@ export function parseQuestion(body: unknown, now: number): Question {
   return readQuestion(body, now).question
 }
 
-/** As `parseQuestion`, and warns of fields that are ignored. */
+/** Like `parseQuestion`, but also returns warnings about ignored fields. */
 export function readQuestion(body: unknown, now: number): { question: Question; warnings: Warning[] } {
   const faults = new Faults()
   const reader = new StrictReader(faults)
@@ -34,14 +34,14 @@ export function checkQuestion(question: unknown, path: string, faults: Faults, n
   readAny(question, path, new StrictReader(faults), now)
 }
 
-/** The authentication has read the key. */
+/** Removes the API key, which was read by the authentication. */
 function withoutKey(body: unknown): unknown {
   if (!isObject(body)) return body
   const { apiKey: _, ...question } = body
   return question
 }
 
-/** @returns null if it cannot be read; what is at fault has been reported then, as always */
+/** @returns null if it cannot be read; its faults have been reported then */
 function readAny(given: unknown, path: string, reader: StrictReader, now: number): Question | null {
   if (isObject(given) && given.kind === 'users') return readUsers(given, path, reader, now)
   const kind = findKind(given, path, [...KINDS, 'users'], reader)

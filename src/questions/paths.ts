@@ -1,9 +1,9 @@
 import type { Paths, PathsCell, PathsQuestion } from '../contract/questions.js'
-import { matchingEvents } from './events.js'
+import { selectMatchingEvents } from './events.js'
 import type { CountingKind } from './kind.js'
-import { countedLinks, type PathQuery, takersOf } from './paths-links.js'
+import { type PathQuery, selectCountedLinks, selectTakers } from './paths-links.js'
 import { Statement } from './statement.js'
-import { durationMs, rangeOf } from './time.js'
+import { parseDuration, parseRange } from './time.js'
 
 /** A node, or the link from it to the next one. */
 interface PathsRow {
@@ -13,11 +13,11 @@ interface PathsRow {
   users: string
 }
 
-/** Which events come after an event, or before it, step by step. */
+/** Finds the events after an event, or before it, step by step. */
 export const paths: CountingKind<PathsQuestion, PathsCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
-    const sql = `WITH ${namesOf(statement, question)} AS names ${countedLinks(pathQueryOf(statement, question))}`
+    const sql = `WITH ${selectNames(statement, question)} AS names ${selectCountedLinks(buildPathQuery(statement, question))}`
     return { sql, parameters: statement.parameters }
   },
 
@@ -36,54 +36,54 @@ export const paths: CountingKind<PathsQuestion, PathsCell> = {
   users(question, cell, statement) {
     const { step, from, to } = cell
     const [event = '', next] = cell.event === undefined ? (question.end ? [to, from] : [from, to]) : [cell.event]
-    const takers = takersOf(pathQueryOf(statement, question), statement, step, event, next)
-    return `WITH ${namesOf(statement, question)} AS names ${takers}`
+    const takers = selectTakers(buildPathQuery(statement, question), statement, step, event, next)
+    return `WITH ${selectNames(statement, question)} AS names ${takers}`
   },
 }
 
-/** Events are read beyond the range by the window, because a path may begin at the end of the range. */
-function readRangeOf(question: PathsQuestion) {
-  const { from, to } = rangeOf(question)
-  const window = durationMs(question.window) ?? 0
+/** Extends the range by the window, because a path may begin at the end of the range. */
+function widenRange(question: PathsQuestion) {
+  const { from, to } = parseRange(question)
+  const window = parseDuration(question.window) ?? 0
   return question.end ? { from: from - window, to } : { from, to: to + window }
 }
 
 const ANY = { event: '*', where: null }
 
 /** The sorted names of all events that may be on a path. */
-function namesOf(statement: Statement, question: PathsQuestion): string {
+function selectNames(statement: Statement, question: PathsQuestion): string {
   const { timezone } = question
-  const events = matchingEvents(statement, {
+  const events = selectMatchingEvents(statement, {
     definitions: [ANY],
     where: null,
     timezone,
-    ...readRangeOf(question),
+    ...widenRange(question),
     user: 'none',
     columns: ['event'],
   })
   return `(SELECT arraySort(groupUniqArray(event)) FROM ${events})`
 }
 
-/** In a query that has `names`. */
-function pathQueryOf(statement: Statement, question: PathsQuestion): PathQuery {
+/** Builds the path query, for a statement that defines `names`. */
+function buildPathQuery(statement: Statement, question: PathsQuestion): PathQuery {
   const { start, end, steps, window, where, timezone } = question
-  const { from, to } = rangeOf(question)
+  const { from, to } = parseRange(question)
   const first = start ?? end ?? ANY
   const known = { where, timezone, user: 'known' } as const
-  const beginners = matchingEvents(statement, { ...known, definitions: [first], from, to })
-  const events = matchingEvents(statement, {
+  const beginners = selectMatchingEvents(statement, { ...known, definitions: [first], from, to })
+  const events = selectMatchingEvents(statement, {
     ...known,
     definitions: [first, ANY],
-    ...readRangeOf(question),
+    ...widenRange(question),
     columns: ['id', 'event'],
   })
   return {
-    // An event with an unknown name was stored after the names were read.
+    // Skip events with unknown names, which were stored after the names were read.
     events: `(SELECT *, transform(event, names, arrayEnumerate(names), 0) AS code FROM ${events}
       WHERE user ${statement.global}IN (SELECT user FROM ${beginners}) AND code != 0)`,
     names: 'names',
     steps,
-    window: statement.number(durationMs(window) ?? 0),
+    window: statement.number(parseDuration(window) ?? 0),
     from: statement.number(from),
     to: statement.number(to),
     isBack: end !== null,

@@ -1,19 +1,19 @@
-/** What is known of a regular expression without compiling it. */
+/** Properties of a regular expression that are known without compiling it. */
 export interface PatternShape {
-  /** roughly the instructions that RE2 compiles it to, with its repetitions written out */
+  /** rough number of instructions that RE2 compiles it to, with repetitions expanded */
   size: number
   /**
-   * the same pattern in a form that may stand in a group beside others; null if its brackets do not match, so that RE2
-   * refuses it, or would take it for another pattern there
+   * the same pattern in a form that can be an alternative in a group; null if its brackets do not match, so that RE2
+   * rejects it or would give it another meaning there
    */
   part: string | null
 }
 
-/** Instructions of what stands for one of many characters, by the bytes of UTF-8 that it has to tell apart. */
+/** Instructions of an item that matches many characters, which depend on the UTF-8 bytes that it distinguishes. */
 const WIDE = 12
-/** Those of a group beside what is in it. */
+/** Instructions of a group, without its contents. */
 const GROUP = 2
-/** Those of the largest class of Unicode, such as `\pL`. */
+/** Instructions of the largest Unicode class, such as `\pL`. */
 const UNICODE_CLASS = 700
 
 const REPETITION = /\{(\d{1,4})(,(\d{0,4}))?\}/y
@@ -21,15 +21,15 @@ const GROUP_HEAD = /\?(?:P?<[^>)]*>|[a-zA-Z-]*:?)/y
 const CLASS_NAME = /\[:\^?[a-z]+:\]/y
 const ESCAPE = /\\(?:[pP](?:\{[^}]*\}|.)|x\{[^}]*\}|.)/suy
 
-/** Reads the syntax of RE2, as far as groups, classes, quotations and repetitions go. */
+/** Reads groups, classes, quotations and repetitions of RE2's syntax. */
 class PatternReader {
   readonly #text: string
   #at = 0
   #part = ''
-  /** of the groups around the current one */
+  /** sizes of the groups around the current one */
   readonly #outer: number[] = []
   #size = 0
-  /** size of what a repetition would repeat */
+  /** size of the item that a repetition would repeat */
   #last = 0
 
   constructor(text: string) {
@@ -95,10 +95,10 @@ class PatternReader {
   #escape(): boolean {
     if (this.#text.startsWith('\\Q', this.#at)) return this.#quotation()
     const [found] = this.#match(ESCAPE) ?? []
-    return found !== undefined && this.#atom(found, sizeOfEscape(found))
+    return found !== undefined && this.#atom(found, estimateEscape(found))
   }
 
-  /** The end of a quotation is optional, so that it would include what follows. Its characters are escaped instead. */
+  /** Escapes the characters of a quotation, because one without an end would include everything after it. */
   #quotation(): boolean {
     this.#size += 1
     const start = this.#at + 2
@@ -121,7 +121,7 @@ class PatternReader {
       end++
       size = WIDE
     }
-    // Without a meaning of its own at the start.
+    // A `]` at the start is literal.
     if (this.#text[end] === ']') end++
     while (this.#text[end] !== ']') {
       const character = this.#text[end]
@@ -129,7 +129,7 @@ class PatternReader {
       const special = character === '\\' ? ESCAPE : CLASS_NAME
       special.lastIndex = end
       const [item] = special.exec(this.#text) ?? [character]
-      if (character === '\\') size = Math.max(size, sizeOfEscape(item))
+      if (character === '\\') size = Math.max(size, estimateEscape(item))
       if (character > '\x7f') size = Math.max(size, WIDE)
       end += item.length
     }
@@ -155,11 +155,11 @@ class PatternReader {
 
   #repetition(): boolean {
     const found = this.#match(REPETITION)
-    // A brace that begins none stands for itself.
+    // A brace that begins no repetition is literal.
     if (!found) return this.#atom('{', 1)
     const [text, least, isRange, most] = found
     const times = Math.max(1, Number(least), most ? Number(most) : isRange ? Number(least) + 1 : 0)
-    // Of an optional item, RE2 has one more instruction.
+    // RE2 adds an instruction for an optional item.
     const each = this.#last + (isRange ? 1 : 0)
     this.#size += each * times - this.#last
     this.#last = each * times
@@ -167,12 +167,12 @@ class PatternReader {
   }
 }
 
-function sizeOfEscape(text: string): number {
+function estimateEscape(text: string): number {
   if (/^\\[pP]/.test(text)) return UNICODE_CLASS
   if (/^\\[DWS]/.test(text)) return WIDE
   return text.startsWith('\\x{') ? 4 : 1
 }
 
-export function shapeOf(pattern: string): PatternShape {
+export function parsePattern(pattern: string): PatternShape {
   return new PatternReader(pattern).read()
 }

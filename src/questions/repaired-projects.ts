@@ -1,11 +1,13 @@
-/** How long a project is assumed to have texts that need repair, ms. Editing or deleting events may have removed them. */
+/**
+ * How long a project is assumed to have texts that need repair, ms. Editing or deleting events may have removed them.
+ */
 const KEPT_MS = 60 * 60_000
 /** Maximum number of remembered projects. */
 const MAX_PROJECTS = 10_000
 
 /**
- * Remembers the projects in which a question met texts that need repair. Their questions are run with repair at once, all
- * others first without it, which fails if a text needs it. So forgetting a project only costs time.
+ * Remembers the projects in which a question found texts that need repair. Their questions run with repair from the
+ * start; all others first run without it, which fails if a text needs it. So forgetting a project only costs time.
  */
 export class RepairedProjects {
   /** by project: until when it is remembered, epoch ms; the latest last */

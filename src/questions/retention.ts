@@ -1,28 +1,28 @@
 import type { Cohort, RetentionCell, RetentionQuestion } from '../contract/questions.js'
-import { matchingEvents } from './events.js'
+import { selectMatchingEvents } from './events.js'
 import type { CountingKind } from './kind.js'
-import { bucketNumber, Statement } from './statement.js'
-import { type Buckets, bucketsOf, type Range, rangeOf } from './time.js'
+import { findBucketNumber, Statement } from './statement.js'
+import { type Buckets, parseRange, type Range, splitIntoBuckets } from './time.js'
 
 const DAY_MS = 86_400_000
 /** The length of an interval that is counted from a user's own start, ms. */
 const PERIOD_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS }
-/** Number of the cohort itself among the intervals in which users came back. */
+/** Stands for the cohort itself in a list of intervals. */
 const MEMBER = -1
 
 interface Row {
-  /** number of its unit in the range */
+  /** index of its unit in the range */
   cohort: number
   interval: number
   users: string
 }
 
-/** How many users come back, by the unit of time in which they started. */
+/** Counts the users who come back, by the unit of time in which they started. */
 export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
     const sql = `SELECT cohort, arrayJoin(arrayPushFront(returned, ${MEMBER})) AS interval, count() AS users
-      FROM (${membersOf(statement, question)}) GROUP BY cohort, interval`
+      FROM (${selectMembers(statement, question)}) GROUP BY cohort, interval`
     return { sql, parameters: statement.parameters }
   },
 
@@ -30,10 +30,10 @@ export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
     const counts = new Map(
       (rows as Row[]).map(({ cohort, interval, users }) => [`${cohort} ${interval}`, Number(users)]),
     )
-    const range = rangeOf(question)
-    const ends = cellEnds(question, range)
+    const range = parseRange(question)
+    const ends = findCellEnds(question, range)
     const last = Math.min(range.to, now)
-    const results = unitsOf(question, range).buckets.map(({ date }, cohort): Cohort => {
+    const results = buildUnits(question, range).buckets.map(({ date }, cohort): Cohort => {
       const cells = Array.from({ length: question.intervals }, (_, interval) => ({
         interval,
         users: counts.get(`${cohort} ${interval}`) ?? 0,
@@ -41,27 +41,28 @@ export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
       }))
       return { cohort: date, size: counts.get(`${cohort} ${MEMBER}`) ?? 0, cells }
     })
-    return { results, averages: averagesOf(question, results) }
+    return { results, averages: computeAverages(question, results) }
   },
 
   users(question, { cohort, interval = MEMBER }, statement) {
-    const number = unitsOf(question, rangeOf(question)).buckets.findIndex(({ date }) => date === cohort)
-    return `SELECT user FROM (${membersOf(statement, question)})
+    const number = buildUnits(question, parseRange(question)).buckets.findIndex(({ date }) => date === cohort)
+    return `SELECT user FROM (${selectMembers(statement, question)})
       WHERE cohort = ${statement.number(number)} AND has(arrayPushFront(returned, ${MEMBER}), ${statement.number(interval)})`
   },
 }
 
 /**
- * SQL for a row per user and cohort: `user`, `cohort` (its number), `returned` (the intervals in which the user came back,
- * or counts as having come back). Events are ordered by time, then by id.
+ * SELECT with a row per user and cohort: `user`, `cohort` (its index), `returned` (the intervals in which the user came
+ * back, or counts as having come back). Events are ordered by time, then by id.
  */
-function membersOf(statement: Statement, question: RetentionQuestion): string {
+function selectMembers(statement: Statement, question: RetentionQuestion): string {
   const { mode, count, cohort, intervals } = question
   const isCalendar = mode === 'calendar'
-  // Only a user's first start matters, and of the returns in a unit the last one; all if each user has units of its own.
+  // Only a user's first start matters, and the last return in each unit; all returns if units depend on the user's
+  // start.
   const perUnit = `SELECT user, unit, countIf(is_start) > 0 AS has_start, minIf(at, is_start) AS start,
         countIf(is_return) > 0 AS has_return, ${isCalendar ? 'maxIf(at, is_return)' : 'groupArrayIf(at, is_return)'} AS unit_returns
-      FROM (${eventsOf(statement, question)}) GROUP BY user, unit`
+      FROM (${selectEvents(statement, question)}) GROUP BY user, unit`
   const starts = 'groupArrayIf((unit, start), has_start)'
   const cohorts = cohort === 'first' ? `arraySlice(arraySort(s -> s.2, ${starts}), 1, 1)` : starts
   const returns = isCalendar ? 'groupArrayIf((unit, unit_returns), has_return)' : 'groupArrayArray(unit_returns)'
@@ -81,12 +82,12 @@ function membersOf(statement: Statement, question: RetentionQuestion): string {
       FROM (${perUser}) ARRAY JOIN cohorts AS started`
 }
 
-/** The users' events with the number of their unit. It is negative before the range, where only first starts count. */
-function eventsOf(statement: Statement, question: RetentionQuestion): string {
+/** The events with the index of their unit, which is negative before the range, where only first starts count. */
+function selectEvents(statement: Statement, question: RetentionQuestion): string {
   const { start, return: back, where, timezone, cohort } = question
-  const range = rangeOf(question)
+  const range = parseRange(question)
   const from = statement.number(range.from)
-  const events = matchingEvents(statement, {
+  const events = selectMatchingEvents(statement, {
     definitions: [start, back],
     where,
     timezone,
@@ -95,21 +96,21 @@ function eventsOf(statement: Statement, question: RetentionQuestion): string {
     user: 'known',
     columns: ['id'],
   })
-  const unit = bucketNumber(statement, 'timestamp', unitsOf(question, range))
+  const unit = findBucketNumber(statement, 'timestamp', buildUnits(question, range))
   return `SELECT user, (timestamp, id) AS at, if(timestamp < ${from}, -1, toInt64(${unit})) AS unit,
         bitTest(mask, 0) AS is_start, bitTest(mask, 1) AND timestamp >= ${from} AS is_return
       FROM ${events} WHERE is_start OR is_return`
 }
 
-function unitsOf({ unit, timezone, week_start }: RetentionQuestion, range: Range): Buckets {
-  return bucketsOf(range, unit, timezone, week_start)
+function buildUnits({ unit, timezone, week_start }: RetentionQuestion, range: Range): Buckets {
+  return splitIntoBuckets(range, unit, timezone, week_start)
 }
 
-/** When a cell ends, epoch ms: later events do not count in it. */
-function cellEnds(question: RetentionQuestion, range: Range): (cohort: number, interval: number) => number {
-  const { buckets } = unitsOf(question, range)
+/** Returns a function for the end of a cell, epoch ms: later events do not count in it. */
+function findCellEnds(question: RetentionQuestion, range: Range): (cohort: number, interval: number) => number {
+  const { buckets } = buildUnits(question, range)
   if (question.mode === 'calendar') {
-    // A cell that ends after the range never counts as over.
+    // A cell that ends after the range never becomes complete.
     return (cohort, interval) => buckets[cohort + interval]?.to ?? Number.POSITIVE_INFINITY
   }
   return (cohort, interval) => {
@@ -118,8 +119,11 @@ function cellEnds(question: RetentionQuestion, range: Range): (cohort: number, i
   }
 }
 
-/** By interval: the share of the cohorts that came back, counting only cells that are over; null if there are none. */
-function averagesOf({ intervals }: RetentionQuestion, cohorts: Cohort[]): { interval: number; share: number | null }[] {
+/** By interval: the share of users who came back, from complete cells only; null if there are none. */
+function computeAverages(
+  { intervals }: RetentionQuestion,
+  cohorts: Cohort[],
+): { interval: number; share: number | null }[] {
   return Array.from({ length: intervals }, (_, interval) => {
     let size = 0
     let users = 0

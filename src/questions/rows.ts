@@ -1,17 +1,17 @@
 import { StatementTooLargeError } from '../clickhouse/errors.js'
 import type { FieldName } from '../contract/questions.js'
 import { splitField } from './field-name.js'
-import { failureIf, jsonOf, markedName, numberText, repaired, unmarked } from './json-sql.js'
-import type { Asked, Statement } from './statement.js'
-import { userOf, usersJoin } from './users-join.js'
+import { failIf, formatJson, formatNumber, markName, repairText, unmarkToken } from './json-sql.js'
+import type { QueryContext, Statement } from './statement.js'
+import { joinUsers, userSql } from './users-join.js'
 
 /**
- * Maximum number of different properties of events and users in one statement. The time that ClickHouse takes to analyse a
- * statement grows faster than their number, to minutes for a hundred, and neither a time limit nor a disconnect ends it.
+ * Maximum number of different properties of events and users in one statement. ClickHouse's time to analyze a statement
+ * grows faster than their number, to minutes for a hundred, and neither a time limit nor a disconnect ends it.
  */
 const MAX_PATHS = 32
 
-/** SQL of a field of an event, and the type as which it is compared. */
+/** A field of an event as SQL, and its type in comparisons. */
 export type FieldSql =
   /** a text */
   | { type: 'text'; sql: string }
@@ -21,8 +21,8 @@ export type FieldSql =
   | { type: 'json'; sql: string }
 
 /**
- * The rows of a project's events with the columns that a question needs. Every property that it uses becomes a column of the
- * innermost SELECT, so that its text is extracted once however often it is used.
+ * The rows of a project's events with the columns that a question needs. Every property becomes a column of the
+ * innermost SELECT, so that it is extracted only once, however often it is used.
  */
 export class EventRows {
   readonly statement: Statement
@@ -36,12 +36,12 @@ export class EventRows {
 
   /** @throws StatementTooLargeError if there are more than MAX_PATHS properties */
   field(name: FieldName): FieldSql {
-    const found = this.#fieldOf(name)
+    const found = this.#resolveField(name)
     if (this.#properties.size + this.#profile.size <= MAX_PATHS) return found
     throw new StatementTooLargeError(`there are more than ${MAX_PATHS} different properties`)
   }
 
-  #fieldOf(name: FieldName): FieldSql {
+  #resolveField(name: FieldName): FieldSql {
     const [source, ...path] = splitField(name)
     switch (source) {
       case 'event':
@@ -65,7 +65,7 @@ export class EventRows {
 
   /** Operand of FROM. @param narrow conditions on columns other than `properties` and the user */
   sql(narrow: readonly string[], columns: readonly string[]): string {
-    const { asked, project } = this.statement
+    const { context: asked, project } = this.statement
     const prewhere = `PREWHERE ${[`project_id = ${project}`, ...narrow].join(' AND ')}`
     return this.#select(columns, asked.shards.table('events'), this.#joins(null), prewhere)
   }
@@ -77,14 +77,14 @@ export class EventRows {
 
   #joins(events: string | null): string {
     if (!this.#hasUser) return ''
-    return usersJoin(this.statement, this.#profile.isEmpty ? null : this.#profile.select(this.statement), events)
+    return joinUsers(this.statement, this.#profile.isEmpty ? null : this.#profile.select(this.statement), events)
   }
 
   #select(columns: readonly string[], events: string, joins: string, prewhere: string): string {
     const { statement } = this
     const all = [
       ...columns,
-      ...(this.#hasUser ? [`${userOf(statement)} AS person`] : []),
+      ...(this.#hasUser ? [`${userSql(statement)} AS person`] : []),
       ...this.#profile.names,
       ...this.#properties.raws(statement, 'properties'),
       ...(this.#properties.isEmpty ? [] : ['properties']),
@@ -126,27 +126,27 @@ class Paths {
     return name
   }
 
-  /** Columns of what the parser finds. */
+  /** Columns with the raw results of the parser. */
   raws(statement: Statement, json: string): string[] {
-    return this.#each(({ name, path }) => `JSONExtractRaw(${json}, ${keysOf(statement, path)}) AS raw_${name}`)
+    return this.#each(({ name, path }) => `JSONExtractRaw(${json}, ${toKeys(statement, path)}) AS raw_${name}`)
   }
 
   /**
-   * Columns of the tokens, also for texts that the parser refuses, in which it finds nothing. The repaired text is a column of
-   * its own, because ClickHouse computes for every row what more than one expression needs. Without repair, every token
-   * depends on the check that fails for a refused text, so that such a row is never evaluated.
+   * Columns with the tokens, including those of texts that the parser rejects. The repaired text is a column of its
+   * own, because ClickHouse would compute a shared expression for every row. Without repair, every token depends on the
+   * check that fails for a rejected text, so that such a row is never evaluated.
    */
   tokens(statement: Statement, json: string): string[] {
     const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
-    if (!statement.asked.repairsTexts) {
+    if (!statement.context.repairsTexts) {
       const taken = this.#each(({ name }) => `if(is_refused OR raw_${name} = 'null', '', raw_${name}) AS ${name}`)
-      return [`${failureIf(isRefused)} AS is_refused`, ...taken]
+      return [`${failIf(isRefused)} AS is_refused`, ...taken]
     }
     const tokens = this.#each(({ name, path }) => {
-      const found = unmarked(`JSONExtractRaw(repaired, ${keysOf(statement, path)})`)
+      const found = unmarkToken(`JSONExtractRaw(repaired, ${toKeys(statement, path)})`)
       return `multiIf(is_refused, replaceRegexpOne(${found}, '^null$', ''), raw_${name} = 'null', '', raw_${name}) AS ${name}`
     })
-    return [`${isRefused} AS is_refused`, `if(is_refused, ${repaired(json)}, '') AS repaired`, ...tokens]
+    return [`${isRefused} AS is_refused`, `if(is_refused, ${repairText(json)}, '') AS repaired`, ...tokens]
   }
 
   /** For a subquery over profiles, which needs only tokens. */
@@ -159,12 +159,12 @@ class Paths {
   }
 }
 
-function keysOf(statement: Statement, path: string[]): string {
-  return path.map((name) => statement.text(markedName(name))).join(', ')
+function toKeys(statement: Statement, path: string[]): string {
+  return path.map((name) => statement.text(markName(name))).join(', ')
 }
 
-/** A field as the JSON text of its value. */
-export function fieldJson({ type, sql }: FieldSql, { repairsTexts }: Pick<Asked, 'repairsTexts'>): string {
+/** The value of a field as JSON. */
+export function formatFieldJson({ type, sql }: FieldSql, { repairsTexts }: Pick<QueryContext, 'repairsTexts'>): string {
   if (type === 'text') return `toJSONString(${sql})`
-  return type === 'number' ? numberText(sql) : jsonOf(sql, repairsTexts)
+  return type === 'number' ? formatNumber(sql) : formatJson(sql, repairsTexts)
 }

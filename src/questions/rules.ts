@@ -12,9 +12,9 @@ import type {
   SeriesCell,
   SeriesQuestion,
 } from '../contract/questions.js'
-import { countBuckets, instantOf, isDate, laterDate, localDate, rangeOf, type Unit } from './time.js'
+import { addDays, countBuckets, formatLocalDate, isDate, parseInstant, parseRange, type Unit } from './time.js'
 
-/** What a schema cannot say of questions: rules between fields, and defaults that depend on the others. */
+/** Rules that a schema cannot express: those between fields, and defaults that depend on other fields. */
 
 const DEFAULT_DAYS = 30
 const DAY_MS = 86_400_000
@@ -23,27 +23,27 @@ const MAX_BUCKETS = 10_000
 /** Maximum number of points of all lines of an answer. */
 const MAX_POINTS = 500_000
 
-/** Reports a fault of a field. @param field the end of its path, such as `/from` */
+/** Reports a fault. @param field the end of its path, such as `/from` */
 type Fault = (field: string, message: string) => void
 
 /**
  * The range of a question: by default the last 30 days.
- * @param given with the bounds that the caller gave
+ * @param given the bounds from the caller, if any
  * @param now epoch ms
  */
 export function fillRange(given: Partial<RangeQuestion> & { timezone: string }, now: number, fault: Fault) {
   const { timezone } = given
-  const to = checkBound('/to', given.to, timezone, fault) ?? localDate(now, timezone, 1)
+  const to = checkBound('/to', given.to, timezone, fault) ?? formatLocalDate(now, timezone, 1)
   const from = checkBound('/from', given.from, timezone, fault) ?? subtractDays(to, timezone)
-  const range = rangeOf({ from, to, timezone })
+  const range = parseRange({ from, to, timezone })
   if (range.from >= range.to) fault('/from', 'must be before to')
   return { from, to }
 }
 
 function checkBound(field: string, bound: string | number | undefined, timezone: string, fault: Fault) {
   if (bound === undefined) return undefined
-  const at = instantOf(bound, timezone)
-  // In local time, the first day may begin earlier and the last one end later than in UTC.
+  const at = parseInstant(bound, timezone)
+  // In local time, the first day may begin earlier than in UTC, and the last one end later.
   const slack = typeof bound === 'number' ? 0 : DAY_MS
   if (at !== null && at >= -slack && at <= MAX_TIMESTAMP + slack) return bound
   fault(field, 'must be a date (2026-04-24), an ISO time, or milliseconds since 1970')
@@ -51,8 +51,8 @@ function checkBound(field: string, bound: string | number | undefined, timezone:
 }
 
 function subtractDays(to: string | number, timezone: string): string {
-  if (isDate(to)) return laterDate(to, -DEFAULT_DAYS)
-  return localDate(instantOf(to, timezone) ?? 0, timezone, -DEFAULT_DAYS)
+  if (isDate(to)) return addDays(to, -DEFAULT_DAYS)
+  return formatLocalDate(parseInstant(to, timezone) ?? 0, timezone, -DEFAULT_DAYS)
 }
 
 /** Checks a question whose range is filled in. */
@@ -66,7 +66,7 @@ export function checkRules(question: AnyQuestion, fault: Fault): void {
 function checkSeries(question: SeriesQuestion, fault: Fault): void {
   const { series, interval, breakdown, limit } = question
   if (interval !== 'none') checkBuckets('/interval', question, interval, fault)
-  const points = countBuckets(rangeOf(question), interval === 'none' ? 'month' : interval)
+  const points = countBuckets(parseRange(question), interval === 'none' ? 'month' : interval)
   if (series.length * (breakdown.length > 0 ? limit + 1 : 1) * points <= MAX_POINTS) return
   fault('/limit', `must be smaller, or the interval longer: there would be over ${MAX_POINTS} points`)
 }
@@ -83,7 +83,7 @@ function checkPaths({ start, end }: PathsQuestion, fault: Fault): void {
 }
 
 function checkBuckets(field: string, question: RangeQuestion, unit: Unit, fault: Fault): void {
-  if (countBuckets(rangeOf(question), unit) <= MAX_BUCKETS) return
+  if (countBuckets(parseRange(question), unit) <= MAX_BUCKETS) return
   const larger = { hour: 'day', day: 'month', week: 'month', month: 'month' }[unit]
   fault(field, `must be longer, or the range shorter: there would be over ${MAX_BUCKETS} of them; use ${larger}`)
 }
@@ -97,7 +97,7 @@ export function checkCell(question: AnyQuestion, cell: Cell, fault: Fault): void
 }
 
 function checkSeriesCell(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, fault: Fault): void {
-  if (at !== undefined && instantOf(at, question.timezone) === null) {
+  if (at !== undefined && parseInstant(at, question.timezone) === null) {
     fault('/at', 'must be the time of a point of the answer')
   }
   checkWhole('/series', series, 0, Math.max(0, question.series.length - 1), fault)
@@ -125,7 +125,7 @@ function checkWhole(field: string, value: number, least: number, most: number, f
   if (value < least || value > most) fault(field, `must be a whole number from ${least} to ${most}`)
 }
 
-/** The rest has one value for all fields. */
+/** `$other` stands for all fields together. */
 function checkBreakdown(values: unknown[], { breakdown }: { breakdown: unknown[] }, fault: Fault): void {
   if (values.length === breakdown.length || (values.length === 1 && values[0] === '$other')) return
   fault('/breakdown', 'must be the breakdown of a line of the answer')

@@ -21,16 +21,16 @@ import { abortable } from '../lib/unless-aborted.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 import type { Answer, Query } from './kind.js'
-import { kindOf } from './kinds.js'
+import { getKind } from './kinds.js'
 import { readQuestion } from './parse.js'
-import { findPatterns, joinPatterns, type Pattern, patternSettings, tooLarge } from './patterns.js'
+import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
-import type { Asked } from './statement.js'
+import type { QueryContext } from './statement.js'
 
 interface QuestionLimits {
-  /** seconds that ClickHouse may take for one */
+  /** time limit of a question in ClickHouse, seconds */
   QUERY_TIMEOUT: number
-  /** bytes that one may use */
+  /** memory limit of a question, bytes */
   QUERY_MEMORY: number
 }
 
@@ -41,28 +41,28 @@ export interface QuestionsOptions {
   limits: QuestionLimits
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
-  /** default: that of this thread */
+  /** default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'> | undefined
 }
 
-/** How many questions run at a time; fewer, with one thread each, while this thread has much to do. */
+/** Maximum number of concurrent questions; fewer, with one thread each, while this thread is busy. */
 const AT_ONCE = { slots: 8, perProject: 2 }
 const AT_ONCE_WHILE_BUSY = { slots: 2, perProject: 1 }
 /** How long further questions wait for a slot, ms. */
 const WAIT_MS = 20_000
 const RETRY_SECONDS = 5
-/** ClickHouse ends a query that takes too long itself, but may notice late; this much later the client gives up, ms. */
+/** ClickHouse may be late to end a query that takes too long; the client gives up this much later, ms. */
 const GRACE_MS = 5_000
-/** How long an answer waits for what its review has not found by then, ms. Names that are known need no wait. */
+/** How long an answer waits for an unfinished review, ms. Known names need no wait. */
 const GRACE_FOR_REVIEW_MS = 250
 /**
- * Bytes of a result, which this process holds in memory. A breakdown by long texts repeats each in every bucket: from 60 texts
- * of 200 KB and 30 days it gets 370 MB. Half a million points with names of 100 characters take half of this.
+ * Maximum bytes of a result, which this process holds in memory. A breakdown repeats its values in every bucket: 60
+ * values of 200 KB over 30 days take 370 MB. Half a million points with names of 100 characters take half of this.
  */
 const MAX_RESULT_BYTES = 128 * 1024 * 1024
 /**
- * Rewrites of GROUP BY, ORDER BY and LIMIT BY that ClickHouse tries. Our statements have nothing to rewrite, and trying
- * compares whole expression trees: a third of the time to plan paths, a quarter for a funnel.
+ * Rewrites of GROUP BY, ORDER BY and LIMIT BY that our statements do not need. Trying them compares whole expression
+ * trees, which takes a third of the time to plan paths, and a quarter for a funnel.
  */
 export const NEEDLESS_REWRITES = [
   'optimize_aggregators_of_group_by_keys',
@@ -75,42 +75,42 @@ export const NEEDLESS_REWRITES = [
 ]
 
 /**
- * When ClickHouse pushes a filter down to the shards, it leaves out conditions with a lambda, even below NOT, so that the
- * rest drops matching rows (25.1 up to 26.8; ClickHouse issue 113445). So filters of properties run where the results of
- * the shards are merged.
+ * When ClickHouse pushes a filter down to the shards, it omits conditions with a lambda, even below NOT, so that the
+ * remaining filter drops matching rows (25.1 up to 26.8; ClickHouse issue 113445). So filters of properties run on the
+ * shard that merges the results.
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
 
-/** Of so many patterns that are invalid, an error names each. */
+/** Maximum number of invalid patterns in an error. */
 const MAX_INVALID = 10
 
 const NARROWER = 'Ask about a shorter time (from, to), fewer events or fewer breakdowns.'
 
-/** Whose slot stays in use until ClickHouse has ended its queries. */
+/** A caller whose slot stays in use until ClickHouse has ended its queries. */
 interface Running {
   signal: AbortSignal | undefined
   slot: Slot
 }
 
-type Asking = Pick<Asked, 'projectId' | 'now'> & Pick<Running, 'slot'>
+type QuestionRun = Pick<QueryContext, 'projectId' | 'now'> & Pick<Running, 'slot'>
 
 /** The answer to a question, in the order of its fields. */
-export interface Answered extends Answer {
+export interface AnsweredQuestion extends Answer {
   kind: Question['kind']
   query: Question
   pending: number
   elapsed_ms: number
-  /** absent if there are none */
+  /** absent if there are no warnings */
   warnings?: Warning[]
 }
 
-/** Looks for mistakes in a question that is answered up to a point. @param asked `body` is the question as it was sent */
+/** Looks for mistakes in a question. @param asked `body` is the question as sent, `point` that of its answer */
 export type Review = (
   projectId: string,
   asked: { question: Question; body: unknown; point: ReadPoint },
 ) => Promise<Warning[]>
 
-/** Runs the questions of projects in ClickHouse, a few of each project at a time. All I/O of questions is here. */
+/** Runs questions in ClickHouse, a few per project at a time. All I/O of questions is here. */
 export class Questions {
   readonly #options: QuestionsOptions
   readonly #load: Pick<ThreadLoad, 'isShort'>
@@ -121,27 +121,27 @@ export class Questions {
   constructor(options: QuestionsOptions) {
     this.#options = options
     this.#load = options.load ?? new ThreadLoad()
-    this.#slots = new ReadSlots(slotsBy(this.#load))
+    this.#slots = new ReadSlots(createSlotLimits(this.#load))
   }
 
   /**
-   * Answers a question after everything that was accepted before it.
+   * Answers a question once everything that was accepted before it is stored.
    * @param body of the request, as JSON
    * @param signal aborted when the client disconnects, which ends the query
-   * @param review looks for mistakes while the question runs; what it has not found soon after the answer is left out
+   * @param review looks for mistakes while the question runs; its result is dropped if it comes too late
    * @throws ApiError `invalid_request`, `query_too_large`, `overloaded`
    */
-  async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<Answered> {
+  async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<AnsweredQuestion> {
     const began = performance.now()
     const now = this.#options.now?.() ?? Date.now()
     const { question, warnings: ofFields } = readQuestion(body, now)
     const patterns = findPatterns(question)
-    const settings = patternSettings(patterns)
+    const settings = choosePatternSettings(patterns)
     const { answer, pending, reviewed } = await this.#inSlot(projectId, signal, async (slot) => {
       const point = await this.#wait(projectId, signal)
-      // What is not stored yet may have the names.
+      // Events that are not stored yet may have the names.
       const asked = point.pending === 0 ? review?.(projectId, { question, body, point }) : undefined
-      // Warnings are a courtesy: what stops them, such as too many questions at once, does not stop the answer.
+      // Warnings are optional: a failed review, for example because of too many questions, does not fail the answer.
       const reviewed = Promise.resolve(asked ?? []).catch(() => [])
       const asking = { projectId, now, patterns, settings, slot }
       return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
@@ -154,14 +154,14 @@ export class Questions {
   }
 
   /**
-   * Reads rows about a project, within the same limits as questions. The caller has waited at the read barrier.
-   * @param advice a sentence for `query_too_large`: what to request instead
+   * Reads rows about a project within the limits of questions. The caller has waited at the read barrier.
+   * @param advice a sentence for `query_too_large` that says what to request instead
    * @param signal aborted when the client disconnects, which ends the query
    * @throws ApiError `query_too_large`, `overloaded`
    */
   async read(
     projectId: string,
-    build: (asked: Asked) => Query | Promise<Query>,
+    build: (asked: QueryContext) => Query | Promise<Query>,
     { advice = 'Ask about one event, or try again later.', signal }: { advice?: string; signal?: AbortSignal } = {},
   ): Promise<unknown[]> {
     const now = this.#options.now?.() ?? Date.now()
@@ -182,8 +182,8 @@ export class Questions {
   }
 
   /**
-   * Waits at the read barrier. The store may be late while one of its shards is down, so the slot of a client that disconnects
-   * becomes free at once.
+   * Waits at the read barrier. While a shard is down, that may take long, so a client that disconnects gives up its
+   * slot immediately.
    */
   async #wait(projectId: string, signal: AbortSignal): Promise<ReadPoint> {
     try {
@@ -195,12 +195,12 @@ export class Questions {
 
   async #answer(
     question: Question,
-    asking: Asking & { patterns: Pattern[]; settings: ClickHouseSettings },
+    asking: QuestionRun & { patterns: Pattern[]; settings: ClickHouseSettings },
     signal: AbortSignal,
   ): Promise<Answer> {
-    const kind = kindOf(question)
+    const kind = getKind(question)
     const { patterns, settings, slot } = asking
-    const build = (asked: Asked) => {
+    const build = (asked: QueryContext) => {
       const query = kind.query(question, asked)
       return { ...query, settings: { ...query.settings, ...settings } }
     }
@@ -210,21 +210,21 @@ export class Questions {
     } catch (error) {
       if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) {
         await this.#checkPatterns(patterns, { signal, slot })
-        if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw tooLarge(error)
+        if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw toPatternsTooLargeError(error)
       }
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, NARROWER) : error
     }
   }
 
-  /** Runs a query first without repairing texts, unless the project is known to need it. */
+  /** Runs a query without repairing texts first, unless the project is known to need repair. */
   async #read(
-    { projectId, now, slot }: Asking,
-    build: (asked: Asked) => Query | Promise<Query>,
+    { projectId, now, slot }: QuestionRun,
+    build: (asked: QueryContext) => Query | Promise<Query>,
     signal?: AbortSignal,
   ): Promise<unknown[]> {
     const { shards, aliases, limits } = this.#options
     const hasAliases = await aliases.hasAny(projectId)
-    // One limit for both attempts.
+    // Both attempts share one limit.
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     const rows = async (repairsTexts: boolean) => {
       const query = await build({ projectId, now, shards, hasAliases, repairsTexts })
@@ -240,7 +240,7 @@ export class Questions {
     }
   }
 
-  /** @param seconds that it may take */
+  /** @param seconds time limit */
   async #rows(
     { sql, parameters, settings }: Query,
     { signal, slot }: Running,
@@ -264,7 +264,10 @@ export class Questions {
     }
   }
 
-  /** After a timeout: the query was too large only if ClickHouse responds at all. @throws StoreUnreachableError if it does not */
+  /**
+   * After a timeout: the query was too large only if ClickHouse responds at all.
+   * @throws StoreUnreachableError if it does not
+   */
   async #checkStore(): Promise<void> {
     try {
       await this.#options.shards.each(({ clickhouse }) => clickhouse.ping())
@@ -275,7 +278,7 @@ export class Questions {
     }
   }
 
-  /** Leaves out settings that the server does not know. */
+  /** Omits settings that the server does not know. */
   async #findSettings(): Promise<ClickHouseSettings> {
     const { shards, limits } = this.#options
     const found = await shards.each(({ clickhouse }) =>
@@ -295,7 +298,7 @@ export class Questions {
     }
   }
 
-  /** @throws ApiError that names the patterns which RE2 does not accept */
+  /** @throws ApiError that names the patterns that RE2 rejects */
   async #checkPatterns(patterns: Pattern[], running: Running): Promise<void> {
     const invalid = await this.#findInvalid(patterns, running)
     const message = 'must be an RE2 regular expression, without look-around and back references'
@@ -304,7 +307,7 @@ export class Questions {
     if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
   }
 
-  /** Divides the patterns until it has found some that are invalid: there may be many, and most are not. */
+  /** Bisects the patterns to find invalid ones: there may be many patterns, and most are valid. */
   async #findInvalid(patterns: Pattern[], running: Running): Promise<Pattern[]> {
     const fields = new QueryParameters()
     const array = fields.array(patterns.map(({ pattern }) => joinPatterns([pattern])[0] ?? ''))
@@ -340,7 +343,7 @@ export class Questions {
   }
 }
 
-function slotsBy(load: Pick<ThreadLoad, 'isShort'>): SlotLimits {
+function createSlotLimits(load: Pick<ThreadLoad, 'isShort'>): SlotLimits {
   const atOnce = () => (load.isShort ? AT_ONCE_WHILE_BUSY : AT_ONCE)
   return {
     get slots() {
@@ -354,7 +357,7 @@ function slotsBy(load: Pick<ThreadLoad, 'isShort'>): SlotLimits {
   }
 }
 
-/** Whether it was the text of the statement that was too large. */
+/** Whether the statement itself was too large. */
 function isLarge(error: unknown): boolean {
   return (
     error instanceof StatementTooLargeError || isStoreError(error, 'TOO_DEEP_AST', 'TOO_BIG_AST', 'TOO_DEEP_RECURSION')

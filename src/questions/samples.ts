@@ -6,34 +6,34 @@ import { Kept } from './kept.js'
 import type { Query } from './kind.js'
 import {
   type Counts,
+  estimateSize,
   isOutdated,
   LARGE,
   LARGE_LIST_MS,
   type NameCounts,
   RECOUNT_MS,
   ROOM,
-  textsOf,
 } from './name-counts.js'
 import { type IdRange, MAX_NAMES } from './names.js'
 import type { Questions } from './run.js'
-import { countOf, type Extent, FIRST, newestRange, sampleSize, WHOLE } from './sample-range.js'
-import type { Asked } from './statement.js'
+import { computeSampleSize, countNamed, type Extent, FIRST, findNewestRange, WHOLE } from './sample-range.js'
+import type { QueryContext } from './statement.js'
 
-/** How old a sample of a large project may be while a new one is made, ms. */
+/** Maximum age of a sample of a large project that is used while a new one is made, ms. */
 const MAX_OLD_MS = 2 * RECOUNT_MS
-/** Up to this many rows are read by one thread in small blocks, which stops sooner once there are enough events. */
+/** Up to this many rows are read by one thread in small blocks, which stops earlier when there are enough events. */
 const NEAR_ROWS = 100_000
 const NEAR: ClickHouseSettings = { max_threads: 1, max_block_size: '8192' }
-/** Without this, ClickHouse reads far ahead in each part. */
+/** Otherwise, ClickHouse reads far ahead in each part. */
 const UNBUFFERED: ClickHouseSettings = { read_in_order_use_buffering: 0 }
-/** One thread in the background, so that a client which waits for a list has the other core. */
-const BEHIND: ClickHouseSettings = { max_threads: 1 }
+/** One thread in the background, so that a client that waits for a list has the other core. */
+const IN_BACKGROUND: ClickHouseSettings = { max_threads: 1 }
 
-/** In place of a name: samples by `upTo`. */
+/** The name of samples made by `upTo`. */
 const UP_TO = 'up to a point'
 
 /** The events to sample: those of a project, or those with one name. */
-export interface Looked {
+export interface SampledEvents {
   projectId: string
   event: string | undefined
 }
@@ -42,7 +42,7 @@ export interface Looked {
 interface Sample<Row> extends Pick<ReadPoint, 'stored' | 'deletions'> {
   begunAt: number
   rows: Row[]
-  /** whether a sample that is made in the background would not be larger */
+  /** whether a sample made in the background would be no larger */
   isWhole: boolean
 }
 
@@ -51,17 +51,17 @@ export interface SamplesOptions<Row> {
   barrier: Pick<Barrier, 'waitForProject'>
   questions: Pick<Questions, 'read'>
   backlog: Backlog
-  /** ms that only rise */
+  /** monotonic clock, ms */
   clock(): number
-  /** the texts of a row, to estimate its size */
+  /** the strings of a row, to estimate its size */
   texts(row: Row): string[]
   /** the number of events in the sample */
   sampledIn(rows: readonly Row[]): number
 }
 
 /**
- * Rows about a project's newest events, or about those of a name. In a large project the first call samples few events,
- * which takes about 30 ms; a larger sample is made in the background for the next call.
+ * Rows about a project's newest events, or about those of a name. In a large project, the first call samples few
+ * events, which takes about 30 ms; a larger sample is made in the background for the next call.
  */
 export class Samples<Row> {
   readonly #options: SamplesOptions<Row>
@@ -72,17 +72,17 @@ export class Samples<Row> {
     this.#options = options
     this.#kept = new Kept<Sample<Row>>({
       room: ROOM,
-      weigh: (key, { rows }) => textsOf(key, rows.flatMap(texts)),
+      weigh: (key, { rows }) => estimateSize(key, rows.flatMap(texts)),
       backlog,
       isOutdated,
     })
   }
 
-  /** @param name of what is asked about these events @throws ApiError `overloaded`, `query_too_large` */
+  /** @param name identifies the query @throws ApiError `overloaded`, `query_too_large` */
   async take(
-    looked: Looked,
+    looked: SampledEvents,
     name: string,
-    query: (asked: Asked, range: IdRange) => Query,
+    query: (asked: QueryContext, range: IdRange) => Query,
   ): Promise<{ rows: Row[]; pending: number }> {
     const { barrier, clock, counts } = this.#options
     const { projectId } = looked
@@ -92,7 +92,7 @@ export class Samples<Row> {
     const known = await this.#countsFor(looked, point)
     const isLarge = known.total > LARGE
     const isYounger = ({ begunAt }: Sample<Row>, ms: number) => clock() - begunAt < ms
-    const { rows } = await this.#kept.get(keyOf(looked, name), {
+    const { rows } = await this.#kept.get(toSampleKey(looked, name), {
       // After a deletion, a list must not contain what was deleted.
       isCurrent: (sample) =>
         sample.deletions === deletions &&
@@ -101,24 +101,25 @@ export class Samples<Row> {
           : sample.begunAt >= askedAt && sample.stored >= stored),
       suffices: (sample) => isLarge && sample.deletions === deletions && isYounger(sample, MAX_OLD_MS),
       make: () => (isLarge ? this.#first(looked, point, known, query) : this.#read(looked, point, known, WHOLE, query)),
-      renew: async () => await this.#read(looked, point, await counts.at(projectId, point), WHOLE, query, BEHIND),
+      renew: async () =>
+        await this.#read(looked, point, await counts.at(projectId, point), WHOLE, query, IN_BACKGROUND),
     })
     return { rows, pending }
   }
 
   /**
-   * A sample that was begun after the call and includes everything up to a point; of a large project it is of few events.
-   * The caller has waited at the read barrier. @throws as `take`
+   * A sample begun after the call that includes everything up to a point; for a large project, a small one. The caller
+   * has waited at the read barrier. @throws like `take`
    */
   async upTo(
-    looked: Looked,
+    looked: SampledEvents,
     point: ReadPoint,
     counts: Counts,
-    query: (asked: Asked, range: IdRange) => Query,
+    query: (asked: QueryContext, range: IdRange) => Query,
   ): Promise<Row[]> {
     const askedAt = this.#options.clock()
     const make = () => this.#read(looked, point, counts, counts.total > LARGE ? FIRST : WHOLE, query)
-    const { rows } = await this.#kept.get(keyOf(looked, UP_TO), {
+    const { rows } = await this.#kept.get(toSampleKey(looked, UP_TO), {
       isCurrent: (sample) => sample.begunAt >= askedAt && sample.stored >= point.stored,
       suffices: () => false,
       make,
@@ -127,49 +128,49 @@ export class Samples<Row> {
     return rows
   }
 
-  /** The rows of the last samples about these events, which may be old. @param name as in `take` */
-  last(looked: Looked, name = ''): Row[][] {
-    const samples = [name, UP_TO].map((name) => this.#kept.last(keyOf(looked, name)))
+  /** The rows of the last samples of these events, which may be old. @param name as in `take` */
+  last(looked: SampledEvents, name = ''): Row[][] {
+    const samples = [name, UP_TO].map((name) => this.#kept.last(toSampleKey(looked, name)))
     return samples.flatMap((sample) => (sample ? [sample.rows] : []))
   }
 
   /** For a large project, counts from before a deletion are good enough to find its events, unless few are left. */
-  async #countsFor({ projectId, event }: Looked, point: ReadPoint): Promise<Counts> {
+  async #countsFor({ projectId, event }: SampledEvents, point: ReadPoint): Promise<Counts> {
     const { counts } = this.#options
     const last = counts.last(projectId)
-    const suffices = last && last.deletions !== point.deletions && last.total > LARGE && countOf(last, event) > 0
+    const suffices = last && last.deletions !== point.deletions && last.total > LARGE && countNamed(last, event) > 0
     return suffices ? last : await counts.at(projectId, point)
   }
 
   async #first(
-    looked: Looked,
+    looked: SampledEvents,
     point: ReadPoint,
     known: Counts,
-    query: (asked: Asked, range: IdRange) => Query,
+    query: (asked: QueryContext, range: IdRange) => Query,
   ): Promise<Sample<Row>> {
     const sample = await this.#read(looked, point, known, FIRST, query)
-    const wanted = Math.min(sampleSize(known, looked.event, FIRST), countOf(known, looked.event))
+    const wanted = Math.min(computeSampleSize(known, looked.event, FIRST), countNamed(known, looked.event))
     const isEnough = this.#options.sampledIn(sample.rows) >= wanted
     if (known.deletions === point.deletions || isEnough) return sample
     return await this.#read(looked, point, await this.#options.counts.at(looked.projectId, point), FIRST, query)
   }
 
   async #read(
-    { projectId, event }: Looked,
+    { projectId, event }: SampledEvents,
     { stored, deletions }: ReadPoint,
     counts: Counts,
     extent: Extent,
-    query: (asked: Asked, range: IdRange) => Query,
+    query: (asked: QueryContext, range: IdRange) => Query,
     settings: ClickHouseSettings = {},
   ): Promise<Sample<Row>> {
     const { clock, questions, sampledIn } = this.#options
     const begunAt = clock()
-    const count = countOf(counts, event)
+    const count = countNamed(counts, event)
     const isAllKnown = counts.names.size <= MAX_NAMES
     if (count === 0 && isAllKnown) return { stored, deletions, begunAt, rows: [], isWhole: true }
     const upTo = lastIdAt(stored)
-    const range = newestRange(counts, event, upTo, extent)
-    const isNear = (sampleSize(counts, event, extent) * counts.total) / Math.max(1, count) <= NEAR_ROWS
+    const range = findNewestRange(counts, event, upTo, extent)
+    const isNear = (computeSampleSize(counts, event, extent) * counts.total) / Math.max(1, count) <= NEAR_ROWS
     const rows = (await questions.read(projectId, (asked) => {
       const asks = query(asked, range)
       return { ...asks, settings: { ...asks.settings, ...UNBUFFERED, ...(isNear && NEAR), ...settings } }
@@ -178,6 +179,6 @@ export class Samples<Row> {
   }
 }
 
-function keyOf({ projectId, event }: Looked, name: string): string {
+function toSampleKey({ projectId, event }: SampledEvents, name: string): string {
   return JSON.stringify([projectId, event, name])
 }

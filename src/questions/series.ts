@@ -7,16 +7,16 @@ import type {
   SeriesPoint,
   SeriesQuestion,
 } from '../contract/questions.js'
-import { matchingEvents } from './events.js'
-import { breakdownText } from './json-sql.js'
+import { selectMatchingEvents } from './events.js'
+import { formatBreakdown } from './json-sql.js'
 import type { Answer, CountingKind, Query } from './kind.js'
-import { type Asked, bucketNumber, Statement } from './statement.js'
-import { type Buckets, bucketsOf, formatInstant, instantOf, rangeOf } from './time.js'
+import { findBucketNumber, type QueryContext, Statement } from './statement.js'
+import { type Buckets, formatInstant, parseInstant, parseRange, splitIntoBuckets } from './time.js'
 
-/** One number of the answer as ClickHouse sends it. */
+/** A number of the answer as ClickHouse sends it. */
 interface Row {
   series: number
-  /** the JSON text of the breakdown; empty for the rest */
+  /** the breakdown as JSON; empty for `$other` */
   label: string
   /** from 1; 0 for the whole range */
   bucket: number
@@ -28,20 +28,20 @@ interface Row {
 const ZERO: readonly Metric[] = ['events', 'users', 'events_per_user', 'sum']
 const OF_USERS: readonly Metric[] = ['users', 'events_per_user']
 
-/** Stands for the values that have no line of their own. */
+/** The breakdown of the line for all values without a line of their own. */
 const REST = '$other'
 
 export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
 /**
- * Without a breakdown, all series are counted in one pass over the events. With one, each series is counted by itself,
- * because different values have lines; a first pass finds these values.
+ * Without a breakdown, all series are counted in one pass over the events. With one, each series is counted separately,
+ * because its lines are for different values, which a first pass finds.
  */
-function query(question: SeriesQuestion, asked: Asked): Query {
+function query(question: SeriesQuestion, asked: QueryContext): Query {
   const statement = new Statement(asked)
   const all = question.series.map((definition, number) => ({ definition, number }))
   const parts = question.breakdown.length === 0 ? [all] : all.map((one) => [one])
-  const sql = parts.map((part) => countsOf(statement, question, part)).join(' UNION ALL ')
+  const sql = parts.map((part) => selectCounts(statement, question, part)).join(' UNION ALL ')
   return { sql, parameters: statement.parameters, settings: { output_format_json_quote_denormals: 1 } }
 }
 
@@ -50,13 +50,13 @@ interface Numbered {
   number: number
 }
 
-function countsOf(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
-  const buckets = bucketsIn(question)
+function selectCounts(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
+  const buckets = buildBuckets(question)
   const measures = part.map(({ definition, number }, bit) =>
-    measureOf(statement, question, definition, { number, bit }),
+    buildMeasure(statement, question, definition, { number, bit }),
   )
-  const label = labelOf(statement, question, part)
-  const bucket = buckets === null ? 'toUInt32(1)' : `${bucketNumber(statement, 'timestamp', buckets)} + 1`
+  const label = buildLabel(statement, question, part)
+  const bucket = buckets === null ? 'toUInt32(1)' : `${findBucketNumber(statement, 'timestamp', buckets)} + 1`
   const states = measures.flatMap(({ states }) => states)
   const values = measures.map(({ number, value }) => `(toUInt8(${number}), CAST(${value} AS Nullable(Float64)))`)
   // The merged states of the buckets are the state of the whole range.
@@ -64,79 +64,79 @@ function countsOf(statement: Statement, question: SeriesQuestion, part: Numbered
       SELECT label, bucket, [${values.join(', ')}] AS lines FROM (
         SELECT label, bucket, ${states.join(', ')} FROM (
           SELECT *, ${label.sql} AS label, toUInt32(${bucket}) AS bucket
-          FROM ${eventsOf(statement, question, part)} AS events
+          FROM ${selectEvents(statement, question, part)} AS events
           ${label.where}
         ) GROUP BY label, bucket
       ) GROUP BY GROUPING SETS ((label, bucket), (label))
     ) ARRAY JOIN lines AS line`
 }
 
-function eventsOf(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
+function selectEvents(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
   const definitions = part.map(({ definition }) => definition)
-  return matchingEvents(statement, {
+  return selectMatchingEvents(statement, {
     definitions,
     where: question.where,
     timezone: question.timezone,
     ...(question.breakdown.length > 0 && { breakdown: question.breakdown }),
-    values: valuesOf(definitions),
-    ...rangeOf(question),
+    values: listValueFields(definitions),
+    ...parseRange(question),
     user: definitions.some(({ metric }) => OF_USERS.includes(metric)) ? 'all' : 'none',
   })
 }
 
 /** The fields whose numbers are measured, each once. */
-function valuesOf(definitions: SeriesDefinition[]): FieldName[] {
+function listValueFields(definitions: SeriesDefinition[]): FieldName[] {
   const byKey = definitions.flatMap(({ property }) =>
     property === undefined ? [] : [[JSON.stringify(property), property] as const],
   )
   return [...new Map(byKey).values()]
 }
 
-/** SQL of the line that an event counts for: that of its value, or the rest. */
-function labelOf(statement: Statement, question: SeriesQuestion, part: Numbered[]): { sql: string; where: string } {
+/** SQL for the line that an event counts in: the one of its value, or `$other`. */
+function buildLabel(statement: Statement, question: SeriesQuestion, part: Numbered[]): { sql: string; where: string } {
   const { breakdown, other } = question
   const [only] = part
   if (breakdown.length === 0 || !only) return { sql: `'[]'`, where: '' }
-  const isTop = `breakdown ${statement.global}IN (${topOf(statement, question, only)})`
+  const isTop = `breakdown ${statement.global}IN (${selectTopValues(statement, question, only)})`
   return other ? { sql: `if(${isTop}, breakdown, '')`, where: '' } : { sql: 'breakdown', where: `WHERE ${isTop}` }
 }
 
 /** SELECT of the values that have a line of their own. */
-function topOf(statement: Statement, question: SeriesQuestion, one: Numbered): string {
-  const { states, value } = measureOf(statement, question, one.definition, { number: one.number, bit: 0 })
+function selectTopValues(statement: Statement, question: SeriesQuestion, one: Numbered): string {
+  const { states, value } = buildMeasure(statement, question, one.definition, { number: one.number, bit: 0 })
   return `SELECT breakdown FROM (
-      SELECT breakdown, ${states.join(', ')} FROM ${eventsOf(statement, question, [one])} AS events GROUP BY breakdown
+      SELECT breakdown, ${states.join(', ')} FROM ${selectEvents(statement, question, [one])} AS events GROUP BY breakdown
     ) GROUP BY breakdown ORDER BY ${value} DESC NULLS LAST, breakdown LIMIT ${statement.count(question.limit)}`
 }
 
-/** The users of all counted events, even if the metric ignores some of them. */
+/** Selects the users of all counted events, even if the metric ignores some of them. */
 function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, statement: Statement): string {
   const definition = question.series[series]
   if (!definition) throw new RangeError(`there is no series ${series}`)
   const { where, timezone } = question
   const isSplit = question.breakdown.length > 0
   const split = isSplit && { breakdown: question.breakdown }
-  const range = { ...rangeOf(question), user: 'known' } as const
-  const events = matchingEvents(statement, { definitions: [definition], where, timezone, ...split, ...range })
-  const conditions = at === undefined ? [] : [inBucket(statement, question, at)]
-  // Without a line for the rest, `$other` is an ordinary value.
+  const range = { ...parseRange(question), user: 'known' } as const
+  const events = selectMatchingEvents(statement, { definitions: [definition], where, timezone, ...split, ...range })
+  const conditions = at === undefined ? [] : [matchBucket(statement, question, at)]
+  // If the question has no line for other values, `$other` is an ordinary value.
   if (isSplit && question.other && breakdown.length === 1 && breakdown[0] === REST) {
     conditions.push(
-      `breakdown ${statement.global}NOT IN (${topOf(statement, question, { definition, number: series })})`,
+      `breakdown ${statement.global}NOT IN (${selectTopValues(statement, question, { definition, number: series })})`,
     )
   } else if (isSplit) {
-    conditions.push(`breakdown = ${statement.text(breakdownText(breakdown))}`)
+    conditions.push(`breakdown = ${statement.text(formatBreakdown(breakdown))}`)
   }
   return `SELECT user FROM ${events} AS events ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''}`
 }
 
 /** @param at of a point of the answer */
-function inBucket(statement: Statement, question: SeriesQuestion, at: string): string {
-  const buckets = bucketsIn(question)
+function matchBucket(statement: Statement, question: SeriesQuestion, at: string): string {
+  const buckets = buildBuckets(question)
   if (!buckets) return '1'
-  const first = instantOf(at, question.timezone)
+  const first = parseInstant(at, question.timezone)
   const number = buckets.buckets.findIndex(({ from }) => from === first)
-  return number < 0 ? '0' : `${bucketNumber(statement, 'timestamp', buckets)} = ${statement.number(number)}`
+  return number < 0 ? '0' : `${findBucketNumber(statement, 'timestamp', buckets)} = ${statement.number(number)}`
 }
 
 /** How a series is measured: an aggregate state, which can be merged, and its final value. */
@@ -146,7 +146,7 @@ interface Measure {
   value: string
 }
 
-function measureOf(
+function buildMeasure(
   statement: Statement,
   { series, approximate, breakdown }: SeriesQuestion,
   { metric, property, p = 95 }: SeriesDefinition,
@@ -154,7 +154,7 @@ function measureOf(
 ): Measure {
   const matches = `bitTest(mask, ${bit})`
   const definitions = breakdown.length > 0 ? series.slice(number, number + 1) : series
-  const position = valuesOf(definitions).findIndex((field) => JSON.stringify(field) === JSON.stringify(property))
+  const position = listValueFields(definitions).findIndex((field) => JSON.stringify(field) === JSON.stringify(property))
   const name = `m${number}`
   const count = approximate ? 'uniqCombined64' : 'uniqExact'
   const quantile = approximate ? 'quantileTDigest' : 'quantileExactInclusive'
@@ -167,12 +167,14 @@ function measureOf(
     }
   }
   const isNumber = `${matches} AND v${position} IS NOT NULL`
-  const ofNumbers = (aggregate: string) => one(aggregate, `assumeNotNull(v${position})`, isNumber, orNull)
+  const measureNumbers = (aggregate: string) => one(aggregate, `assumeNotNull(v${position})`, isNumber, nanToNull)
   const percentile = (level: string) =>
     // Infinite numbers occur only in texts that need repair.
-    statement.asked.repairsTexts && !approximate
-      ? one('groupArray', `assumeNotNull(v${position})`, isNumber, (numbers) => orNull(percentileOf(numbers, level)))
-      : ofNumbers(`${quantile}(${level})`)
+    statement.context.repairsTexts && !approximate
+      ? one('groupArray', `assumeNotNull(v${position})`, isNumber, (numbers) =>
+          nanToNull(computePercentile(numbers, level)),
+        )
+      : measureNumbers(`${quantile}(${level})`)
   switch (metric) {
     case 'events':
       return one('count', '', matches)
@@ -193,7 +195,7 @@ function measureOf(
     case 'sum':
       return one('sum', `assumeNotNull(v${position})`, isNumber)
     case 'avg':
-      return ofNumbers('avg')
+      return measureNumbers('avg')
     case 'min':
     case 'max':
       return one(`${metric}OrNull`, `v${position}`, matches)
@@ -205,10 +207,10 @@ function measureOf(
 }
 
 /**
- * As `quantileExactInclusive`, but also correct next to infinite numbers, which that function multiplies by 0. Between -∞
- * and a finite number the result is -∞, between the two infinite ones there is none. NaN if there are no numbers.
+ * Like `quantileExactInclusive`, but correct next to infinite numbers, which that function multiplies by 0. Between -∞
+ * and a finite number, the result is -∞; between the two infinities, there is none. NaN if there are no numbers.
  */
-function percentileOf(numbers: string, level: string): string {
+function computePercentile(numbers: string, level: string): string {
   const place = `(${level} * (length(sorted) - 1) + 1)`
   const whole = `toUInt64(${place})`
   const [below, above] = [`sorted[${whole}]`, `sorted[${whole} + 1]`]
@@ -218,13 +220,15 @@ function percentileOf(numbers: string, level: string): string {
 }
 
 /** Turns NaN, which these aggregates return if there are no numbers, into null. */
-function orNull(sql: string): string {
+function nanToNull(sql: string): string {
   return `if(isNaN(${sql}), NULL, ${sql})`
 }
 
 /** The buckets of the range; null if the question has no interval. */
-function bucketsIn({ interval, timezone, week_start, ...range }: SeriesQuestion): Buckets | null {
-  return interval === 'none' ? null : bucketsOf(rangeOf({ ...range, timezone }), interval, timezone, week_start)
+function buildBuckets({ interval, timezone, week_start, ...range }: SeriesQuestion): Buckets | null {
+  return interval === 'none'
+    ? null
+    : splitIntoBuckets(parseRange({ ...range, timezone }), interval, timezone, week_start)
 }
 
 interface Line {
@@ -234,11 +238,11 @@ interface Line {
   values: Map<number, number | null>
 }
 
-function answer(question: SeriesQuestion, rows: readonly unknown[], { now }: Pick<Asked, 'now'>): Answer {
-  const lines = linesOf(question, rows as Row[])
-  const spans = spansOf(question)
+function answer(question: SeriesQuestion, rows: readonly unknown[], { now }: Pick<QueryContext, 'now'>): Answer {
+  const lines = toLines(question, rows as Row[])
+  const spans = listSpans(question)
   const results: SeriesLine[] = lines.map(({ series, label, total, values }) => {
-    const empty = emptyOf(question, series)
+    const empty = getEmptyValue(question, series)
     const points: SeriesPoint[] = spans.map(({ at, to }, i) => {
       const value = values.get(i + 1)
       return { at, value: value === undefined ? empty : value, complete: to <= now }
@@ -248,42 +252,44 @@ function answer(question: SeriesQuestion, rows: readonly unknown[], { now }: Pic
   return { results, ...(question.approximate && { approximate: true }) }
 }
 
-function spansOf(question: SeriesQuestion): { at: string; to: number }[] {
-  const buckets = bucketsIn(question)
+function listSpans(question: SeriesQuestion): { at: string; to: number }[] {
+  const buckets = buildBuckets(question)
   if (buckets) return buckets.buckets
-  const { from, to } = rangeOf(question)
+  const { from, to } = parseRange(question)
   return [{ at: formatInstant(from, question.timezone), to }]
 }
 
 /** The lines by series, the largest first, the rest last. */
-function linesOf(question: SeriesQuestion, rows: Row[]): Line[] {
+function toLines(question: SeriesQuestion, rows: Row[]): Line[] {
   const lines = new Map<string, Line>()
   for (const { series, label, bucket, value } of rows) {
     const key = `${series} ${label}`
-    const line = lines.get(key) ?? { series, label, total: emptyOf(question, series), values: new Map() }
+    const line = lines.get(key) ?? { series, label, total: getEmptyValue(question, series), values: new Map() }
     lines.set(key, line)
-    if (bucket === 0) line.total = numberOf(value)
-    else line.values.set(bucket, numberOf(value))
+    if (bucket === 0) line.total = readNumber(value)
+    else line.values.set(bucket, readNumber(value))
   }
   if (question.breakdown.length === 0) {
     return question.series.map((_, series) => {
-      return lines.get(`${series} []`) ?? { series, label: '[]', total: emptyOf(question, series), values: new Map() }
+      return (
+        lines.get(`${series} []`) ?? { series, label: '[]', total: getEmptyValue(question, series), values: new Map() }
+      )
     })
   }
   return [...lines.values()].sort((a, b) => {
     if (a.series !== b.series) return a.series - b.series
     if (a.label === '' || b.label === '') return a.label === '' ? 1 : -1
-    return descending(a.total, b.total) || Buffer.compare(Buffer.from(a.label), Buffer.from(b.label))
+    return compareDescending(a.total, b.total) || Buffer.compare(Buffer.from(a.label), Buffer.from(b.label))
   })
 }
 
-function descending(a: number | null, b: number | null): number {
+function compareDescending(a: number | null, b: number | null): number {
   if (a === b) return 0
   if (a === null) return 1
   return b === null || a > b ? -1 : 1
 }
 
-function emptyOf({ series }: SeriesQuestion, number: number): number | null {
+function getEmptyValue({ series }: SeriesQuestion, number: number): number | null {
   const metric = series[number]?.metric ?? 'events'
   return ZERO.includes(metric) ? 0 : null
 }
@@ -295,6 +301,6 @@ const DENORMALS: Record<string, number | null> = {
   '-nan': null,
 }
 
-function numberOf(value: Row['value']): number | null {
+function readNumber(value: Row['value']): number | null {
   return typeof value === 'string' ? (DENORMALS[value] ?? null) : value
 }

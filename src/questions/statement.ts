@@ -1,10 +1,10 @@
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
-import { bytesOf } from './json-sql.js'
+import { encodeText } from './json-sql.js'
 import type { Buckets } from './time.js'
 
-/** The context of a question: its project, the time, and what the SQL depends on. */
-export interface Asked {
+/** The context of a question that its SQL depends on. */
+export interface QueryContext {
   projectId: string
   /** epoch ms */
   now: number
@@ -12,42 +12,42 @@ export interface Asked {
   /** whether users of the project may have several names */
   hasAliases: boolean
   /**
-   * whether rare texts are repaired: those that ClickHouse's JSON parser refuses, and, in breakdowns, arrays and objects with
-   * numbers that are not written as doubles are. Without repair, a query that needs such a text fails with
-   * FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but ClickHouse plans it in half the time.
+   * whether to repair texts that ClickHouse's JSON parser rejects and, in breakdowns, arrays and objects with unusually
+   * written numbers. Without repair, a query that meets such a text fails with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but
+   * ClickHouse plans it in half the time.
    */
   repairsTexts: boolean
 }
 
-/** The parameters of one statement. The methods return the placeholder of a value: nothing of a question becomes SQL. */
+/** The parameters of one statement. The methods return the placeholder of a value, so no value becomes SQL. */
 export class Statement {
-  readonly asked: Asked
+  readonly context: QueryContext
   readonly project: string
   readonly #fields = new QueryParameters()
   /** placeholders by type and value: a question repeats values, and ClickHouse accepts only 1000 parameters */
   readonly #known = new Map<string, string>()
 
-  constructor(asked: Asked) {
-    this.asked = asked
-    this.project = this.#fields.text(asked.projectId)
+  constructor(context: QueryContext) {
+    this.context = context
+    this.project = this.#fields.text(context.projectId)
   }
 
   get parameters(): Parameters {
     return this.#fields.parameters
   }
 
-  /** A text from the caller; one with half a surrogate pair becomes the bytes that `textOf` yields. */
+  /** A text from the caller; one with an unpaired surrogate becomes the bytes that `decodeText` returns. */
   text(value: string): string {
     const isWhole = value.isWellFormed()
-    const text = isWhole ? value : bytesOf(value).toString('hex')
+    const text = isWhole ? value : encodeText(value).toString('hex')
     const placeholder = this.#once('text', text, () => this.#fields.text(text))
     return isWhole ? placeholder : `unhex(${placeholder})`
   }
 
-  /** An array of texts from the caller, each as by `text`. */
+  /** An array of texts from the caller, which may have unpaired surrogates; see `text`. */
   anyTexts(values: readonly string[]): string {
     if (values.every((value) => value.isWellFormed())) return this.texts(values)
-    return `arrayMap(digits -> unhex(digits), ${this.texts(values.map((value) => bytesOf(value).toString('hex')))})`
+    return `arrayMap(digits -> unhex(digits), ${this.texts(values.map((value) => encodeText(value).toString('hex')))})`
   }
 
   texts(values: readonly string[]): string {
@@ -74,14 +74,14 @@ export class Statement {
     return placeholder
   }
 
-  /** The prefix GLOBAL that JOIN, and IN with a subquery, need over several shards; empty with one. */
+  /** The prefix GLOBAL for JOIN, and for IN with a subquery, over several shards; empty with one. */
   get global(): string {
-    return this.asked.shards.areSeveral ? 'GLOBAL ' : ''
+    return this.context.shards.areSeveral ? 'GLOBAL ' : ''
   }
 }
 
-/** SQL for the number of the bucket that an instant of the range is in. */
-export function bucketNumber(statement: Statement, instant: string, { starts, numbers }: Buckets): string {
+/** SQL for the index of the bucket that contains an instant of the range. */
+export function findBucketNumber(statement: Statement, instant: string, { starts, numbers }: Buckets): string {
   const [first = 0, second] = starts
   if (second === undefined) return 'toUInt32(0)'
   const width = second - first

@@ -9,18 +9,18 @@ import { createNearestFinder } from '../lib/nearest.js'
 import type { Faults } from './faults.js'
 import { findFieldFault } from './field-name.js'
 import { FilterCheck } from './filter-check.js'
-import { durationMs, instantOf, isTimeZone } from './time.js'
+import { isTimeZone, parseDuration, parseInstant } from './time.js'
 
 const MAX_DURATION_MS = 366 * 86_400_000
 
-/** What JSON Schema cannot say of some values, by the kind of their schema. */
+/** Checks that JSON Schema cannot express, by the kind of the schema. */
 const CHECKS: Record<string, (value: unknown) => boolean> = {
   EventNames: (value) =>
     [value].flat().every(isName) && (!Array.isArray(value) || isInside(value.length, 1, MAX_EVENTS)),
   Field: (value) => findFieldFault(value) === undefined,
-  Time: (value) => (typeof value === 'string' || typeof value === 'number') && instantOf(value, 'UTC') !== null,
+  Time: (value) => (typeof value === 'string' || typeof value === 'number') && parseInstant(value, 'UTC') !== null,
   TimeZone: (value) => typeof value === 'string' && isTimeZone(value),
-  Duration: (value) => typeof value === 'string' && isInside(durationMs(value) ?? 0, 1, MAX_DURATION_MS),
+  Duration: (value) => typeof value === 'string' && isInside(parseDuration(value) ?? 0, 1, MAX_DURATION_MS),
   Filter: (value) => {
     let isValid = true
     new FilterCheck(() => {
@@ -31,17 +31,17 @@ const CHECKS: Record<string, (value: unknown) => boolean> = {
 }
 for (const [kind, check] of Object.entries(CHECKS)) TypeRegistry.Set(kind, (_, value) => check(value))
 
-interface Noted {
+interface NotedObject {
   path: string
   object: Record<string, unknown>
   known: readonly string[]
 }
 
-/** Reads one question and collects its faults, and the fields that it has in vain. */
+/** Reads one question, and collects its faults and unknown fields. */
 export class StrictReader implements Reader {
   readonly #faults: Faults
   readonly #filters: FilterCheck
-  readonly #objects: Noted[] = []
+  readonly #objects: NotedObject[] = []
 
   constructor(faults: Faults) {
     this.#faults = faults
@@ -75,7 +75,7 @@ export class StrictReader implements Reader {
     this.#objects.push({ path, object, known })
   }
 
-  /** Warns of the fields that are unknown where they are, except those that are null. */
+  /** Warnings about unknown fields, except those that are null. */
   listWarnings(): Warning[] {
     return this.#objects.flatMap(({ path, object, known }) => {
       const names = Object.keys(object).filter((name) => !known.includes(name) && object[name] !== null)

@@ -23,21 +23,21 @@ interface Bucket extends Range {
 }
 
 /**
- * The buckets of a range, in order. If clocks are set back across midnight, a local day has two pieces. So an instant belongs
- * to the bucket `numbers[i]` of the last `starts[i]` that is not after it.
+ * The buckets of a range, in order. If clocks are set back across midnight, a local day has two pieces, so an instant
+ * belongs to the bucket `numbers[i]` of the last `starts[i]` that is not after it.
  */
 export interface Buckets {
-  /** complete ones: the first may begin before the range, and the last end after it */
+  /** whole units: the first may begin before the range, and the last end after it */
   buckets: Bucket[]
   starts: number[]
   numbers: number[]
 }
 
-/** Whether there is such a time zone. */
+/** Whether a time zone with this name exists. */
 export function isTimeZone(name: string): boolean {
   try {
     Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name)
-    // Temporal accepts offsets, and ISO times for their zone or offset, but this service does not.
+    // Temporal also accepts offsets and ISO times as zones; this service does not.
     return !/^[-+\d]/.test(name)
   } catch {
     return false
@@ -45,11 +45,11 @@ export function isTimeZone(name: string): boolean {
 }
 
 /**
- * Parses a date (the first instant of that local day), an ISO time (local if it has no offset; the offset may have seconds,
- * as in answers), or epoch ms.
+ * Parses a date (the first instant of that local day), an ISO time (local if it has no offset; the offset may have
+ * seconds, as in answers), or epoch ms.
  * @returns epoch ms; null for anything else
  */
-export function instantOf(text: string | number, timezone: string): number | null {
+export function parseInstant(text: string | number, timezone: string): number | null {
   if (typeof text === 'number') return text
   try {
     if (DATE.test(text)) return Temporal.PlainDate.from(text).toZonedDateTime(timezone).epochMilliseconds
@@ -65,29 +65,29 @@ export function instantOf(text: string | number, timezone: string): number | nul
   }
 }
 
-/** Whether it is a date rather than a time. */
+/** Whether a bound is a date instead of a time. */
 export function isDate(text: string | number): text is string {
   return typeof text === 'string' && DATE.test(text)
 }
 
 /** The range of a parsed question. */
-export function rangeOf({ from, to, timezone }: Pick<RangeQuestion, 'from' | 'to' | 'timezone'>): Range {
-  return { from: instantOf(from, timezone) ?? 0, to: instantOf(to, timezone) ?? 0 }
+export function parseRange({ from, to, timezone }: Pick<RangeQuestion, 'from' | 'to' | 'timezone'>): Range {
+  return { from: parseInstant(from, timezone) ?? 0, to: parseInstant(to, timezone) ?? 0 }
 }
 
 /** The local date of an instant, `days` later, as YYYY-MM-DD. */
-export function localDate(ms: number, timezone: string, days = 0): string {
-  return zoned(ms, timezone).toPlainDate().add({ days }).toString()
+export function formatLocalDate(ms: number, timezone: string, days = 0): string {
+  return toZoned(ms, timezone).toPlainDate().add({ days }).toString()
 }
 
 /** A date plus a number of days. */
-export function laterDate(date: string, days: number): string {
+export function addDays(date: string, days: number): string {
   return Temporal.PlainDate.from(date).add({ days }).toString()
 }
 
 /** An instant in local time, with its offset: `2026-04-24T00:00:00+02:00`, with milliseconds only if there are any. */
 export function formatInstant(ms: number, timezone: string): string {
-  return formatLocal(ms, zoned(ms, timezone).offsetNanoseconds / 1e6)
+  return formatLocal(ms, toZoned(ms, timezone).offsetNanoseconds / 1e6)
 }
 
 /** @param offset from UTC, ms */
@@ -102,7 +102,7 @@ function formatLocal(ms: number, offset: number): string {
 const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS, w: 7 * DAY_MS }
 
 /** Parses a duration such as `7d` into ms; null if it is invalid. */
-export function durationMs(text: string): number | null {
+export function parseDuration(text: string): number | null {
   const [, count, unit = ''] = /^(\d{1,12})(ms|s|m|h|d|w)$/.exec(text) ?? []
   return count === undefined ? null : Number(count) * (UNITS[unit] ?? 0)
 }
@@ -128,11 +128,12 @@ export function countBuckets({ from, to }: Range, unit: Unit): number {
 }
 
 /**
- * The local hours, days, weeks or months that overlap a range. Hours are counted within one offset: a change of the offset
- * begins a new one. Every other bucket consists of all instants of its local dates, so a skipped date has no bucket.
+ * The local hours, days, weeks or months that overlap a range. Hours are counted within one offset: a change of the
+ * offset begins a new one. Every other bucket consists of all instants of its local dates, so a skipped date has no
+ * bucket.
  */
-export function bucketsOf({ from, to }: Range, unit: Unit, timezone: string, weekStart: WeekStart): Buckets {
-  const pieces = piecesOf({ from: from - MOST_MS[unit], to: to + MOST_MS[unit] }, unit, timezone, weekStart)
+export function splitIntoBuckets({ from, to }: Range, unit: Unit, timezone: string, weekStart: WeekStart): Buckets {
+  const pieces = splitIntoPieces({ from: from - MOST_MS[unit], to: to + MOST_MS[unit] }, unit, timezone, weekStart)
   const byKey = new Map<number, Piece[]>()
   for (const [i, piece] of pieces.entries()) {
     // An hour has only one piece.
@@ -156,18 +157,18 @@ export function bucketsOf({ from, to }: Range, unit: Unit, timezone: string, wee
   return { buckets, starts: starts.map(({ at }) => at), numbers: starts.map(({ number }) => number) }
 }
 
-/** Stretches of one offset within one unit; `key` counts units from 1970 in local time. */
+/** A range with one offset within one unit; `key` counts units from 1970 in local time. */
 interface Piece extends Range {
   key: number
   offset: number
 }
 
-function piecesOf(range: Range, unit: Unit, timezone: string, weekStart: WeekStart): Piece[] {
+function splitIntoPieces(range: Range, unit: Unit, timezone: string, weekStart: WeekStart): Piece[] {
   const pieces: Piece[] = []
-  for (const { from, to, offset } of offsetsOf(range, timezone)) {
+  for (const { from, to, offset } of findOffsets(range, timezone)) {
     for (let at = from; at < to; ) {
-      const key = unitAt(at + offset, unit, weekStart)
-      const end = Math.min(startOf(key + 1, unit, weekStart) - offset, to)
+      const key = countUnits(at + offset, unit, weekStart)
+      const end = Math.min(findUnitStart(key + 1, unit, weekStart) - offset, to)
       pieces.push({ from: at, to: end, key, offset })
       at = end
     }
@@ -175,15 +176,15 @@ function piecesOf(range: Range, unit: Unit, timezone: string, weekStart: WeekSta
   return pieces
 }
 
-/** Which unit a local time is in, counted from that of 1970-01-01. */
-function unitAt(local: number, unit: Unit, weekStart: WeekStart): number {
+/** The unit of a local time, counted from that of 1970-01-01. */
+function countUnits(local: number, unit: Unit, weekStart: WeekStart): number {
   switch (unit) {
     case 'hour':
       return Math.floor(local / 3_600_000)
     case 'day':
       return Math.floor(local / DAY_MS)
     case 'week':
-      return Math.floor((Math.floor(local / DAY_MS) + weekShift(weekStart)) / 7)
+      return Math.floor((Math.floor(local / DAY_MS) + countWeekShift(weekStart)) / 7)
     case 'month': {
       const date = new Date(local)
       return (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth()
@@ -192,28 +193,28 @@ function unitAt(local: number, unit: Unit, weekStart: WeekStart): number {
 }
 
 /** The local time at which a unit begins. */
-function startOf(key: number, unit: Unit, weekStart: WeekStart): number {
+function findUnitStart(key: number, unit: Unit, weekStart: WeekStart): number {
   switch (unit) {
     case 'hour':
       return key * 3_600_000
     case 'day':
       return key * DAY_MS
     case 'week':
-      return (key * 7 - weekShift(weekStart)) * DAY_MS
+      return (key * 7 - countWeekShift(weekStart)) * DAY_MS
     case 'month':
       return Date.UTC(1970 + Math.floor(key / 12), ((key % 12) + 12) % 12)
   }
 }
 
 /** 1970-01-01 was a Thursday. */
-function weekShift(weekStart: WeekStart): number {
+function countWeekShift(weekStart: WeekStart): number {
   return weekStart === 'monday' ? 3 : 4
 }
 
 /** The offsets from UTC within a range, in ms. */
-function offsetsOf({ from, to }: Range, timezone: string): (Range & { offset: number })[] {
+function findOffsets({ from, to }: Range, timezone: string): (Range & { offset: number })[] {
   const found: (Range & { offset: number })[] = []
-  let start = zoned(from, timezone)
+  let start = toZoned(from, timezone)
   for (let at = from; at < to; ) {
     const next = start.getTimeZoneTransition('next')
     const end = Math.min(next?.epochMilliseconds ?? to, to)
@@ -224,6 +225,6 @@ function offsetsOf({ from, to }: Range, timezone: string): (Range & { offset: nu
   return found
 }
 
-function zoned(ms: number, timezone: string): Temporal.ZonedDateTime {
+function toZoned(ms: number, timezone: string): Temporal.ZonedDateTime {
   return Temporal.Instant.fromEpochMilliseconds(Math.floor(ms)).toZonedDateTimeISO(timezone)
 }

@@ -1,9 +1,9 @@
 import { ARE_LINKS } from '../store/aliases.js'
 import { newestRows } from '../store/newest-rows.js'
-import { isText, repaired, textOf, unmarked } from './json-sql.js'
+import { decodeText, isText, repairText, unmarkToken } from './json-sql.js'
 import type { Query } from './kind.js'
-import { type Asked, Statement } from './statement.js'
-import { aliasEnds } from './users-join.js'
+import { type QueryContext, Statement } from './statement.js'
+import { selectAliasEnds } from './users-join.js'
 
 /** A search for users, and the page of its results. */
 export interface UserSearch {
@@ -20,10 +20,10 @@ export interface FoundUser {
 }
 
 /**
- * Query for FoundUsers: users with a profile who have the text, ignoring case, in their name, in an alias or in a string at
- * the top level of their properties. An exact match of the name comes first, then the others by name.
+ * Query for FoundUsers: users with a profile whose name, alias or top-level string property contains the text, ignoring
+ * case. An exact match of the name comes first, then the others by name.
  */
-export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Query {
+export function queryUserSearch(asked: QueryContext, { text, offset, limit }: UserSearch): Query {
   const statement = new Statement(asked)
   const { shards, hasAliases } = asked
   const sought = statement.text(text)
@@ -32,7 +32,7 @@ export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Q
   const profiles = `SELECT distinct_id, properties FROM ${newestRows(shards, 'profiles', { keys, columns: ['properties'] })}
     WHERE ${keys}`
   const conditions = [holds('p.distinct_id'), hasText('p.properties', holds), ...(hasAliases ? [`a.user != ''`] : [])]
-  const named = `SELECT user, max(alias = ${sought}) AS is_exact FROM (${aliasEnds(statement)})
+  const named = `SELECT user, max(alias = ${sought}) AS is_exact FROM (${selectAliasEnds(statement)})
     WHERE ${holds('alias')} GROUP BY user`
   // Excludes the profiles of names that have become aliases.
   const aliases = `SELECT alias FROM ${newestRows(shards, 'aliases', { keys, columns: ['distinct_id'] })} WHERE ${keys} AND ${ARE_LINKS}`
@@ -46,13 +46,13 @@ export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Q
 }
 
 /**
- * Whether a string at the top level of properties matches. Most properties are excluded without being parsed, and only those
- * that ClickHouse's parser refuses are repaired.
+ * SQL for whether a string at the top level of properties matches. Most properties are excluded without being parsed,
+ * and only those that ClickHouse's parser rejects are repaired.
  */
 function hasText(properties: string, holds: (value: string) => string): string {
-  const member = unmarked('m.2')
-  const found = someMember(properties, `${isText('m.2')} AND ${holds(textOf('m.2', false))}`)
-  const foundRepaired = someMember(repaired(properties), `${isText(member)} AND ${holds(textOf(member, true))}`)
+  const member = unmarkToken('m.2')
+  const found = someMember(properties, `${isText('m.2')} AND ${holds(decodeText('m.2', false))}`)
+  const foundRepaired = someMember(repairText(properties), `${isText(member)} AND ${holds(decodeText(member, true))}`)
   const may = `(${holds(properties)} OR position(${properties}, '\\\\') > 0)`
   return `(${may} AND (${found} OR (NOT isValidJSON(${properties}) AND ${foundRepaired})))`
 }

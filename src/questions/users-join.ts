@@ -5,8 +5,8 @@ import type { Statement } from './statement.js'
 /** The distinct_id that SDKs send for an unknown user. */
 export { ANONYMOUS as NOBODY } from '../model/user-names.js'
 
-/** The user of an event row `e` that usersJoin has joined: the end of its chain of aliases. */
-export function userOf({ asked }: Statement): string {
+/** SQL for the user of an event row `e` after `joinUsers`: the end of its chain of aliases. */
+export function userSql({ context: asked }: Statement): string {
   return asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
 }
 
@@ -21,28 +21,28 @@ export interface ProfileTokens {
  * Joins users to event rows `e`: aliases if the project has any, and profiles if the question uses them.
  * @param events operand of FROM for the rows, if they are few, so that only the profiles of their users are read
  */
-export function usersJoin(statement: Statement, profile: ProfileTokens | null, events: string | null): string {
-  const { asked, global } = statement
+export function joinUsers(statement: Statement, profile: ProfileTokens | null, events: string | null): string {
+  const { context: asked, global } = statement
   const aliases = asked.hasAliases
-    ? `${global}ANY LEFT JOIN (${aliasEnds(statement)}) AS a ON a.alias = e.distinct_id`
+    ? `${global}ANY LEFT JOIN (${selectAliasEnds(statement)}) AS a ON a.alias = e.distinct_id`
     : ''
   if (!profile) return aliases
-  const users = `SELECT ${userOf(statement)} FROM ${events} AS e ${aliases}`
+  const users = `SELECT ${userSql(statement)} FROM ${events} AS e ${aliases}`
   const keys = `project_id = ${statement.project}${events === null ? '' : ` AND distinct_id ${global}IN (${users})`}`
   const newest = newestRows(asked.shards, 'profiles', { keys, columns: ['properties'] })
   const raws = `SELECT distinct_id AS name, properties, ${profile.raws.join(', ')} FROM ${newest} WHERE ${keys}`
   const tokens = `SELECT name, ${profile.tokens.join(', ')} FROM (${raws})`
   const profiles = `SELECT name, ${profile.names.join(', ')} FROM (${tokens})`
-  return `${aliases} ${global}ANY LEFT JOIN (${profiles}) AS u ON u.name = ${userOf(statement)}`
+  return `${aliases} ${global}ANY LEFT JOIN (${profiles}) AS u ON u.name = ${userSql(statement)}`
 }
 
 /**
- * Rows `alias` and `user`: each alias with its user. One step, unless users have become aliases just now. Those are followed to
- * the end of their chain, of which each round of the recursion doubles the part that was followed. Of a cycle, which two calls
- * at once can make until the later one undoes it, the alias that was made last is the user, as `Aliases` has it.
+ * SELECT of `alias` and `user`: each alias with its user. That takes one step, unless a user has just become an alias.
+ * Such chains are followed to their end; each round of the recursion doubles the distance. Two concurrent calls can
+ * create a cycle until the later one undoes it: its latest alias counts as the user, as in `Aliases`.
  */
-export function aliasEnds(statement: Statement): string {
-  const { asked, project, global } = statement
+export function selectAliasEnds(statement: Statement): string {
+  const { context: asked, project, global } = statement
   const { shards } = asked
   const keys = `project_id = ${project}`
   const links = `SELECT alias, distinct_id FROM ${newestRows(shards, 'aliases', { keys, columns: ['distinct_id'] })}

@@ -7,12 +7,12 @@ interface Row {
   page: string[]
 }
 
-/** The users behind a number of another question's answer, in the order of their names' bytes. */
-export function usersKind(kindOf: (question: AnyQuestion) => CountingKind<AnyQuestion, unknown>): Kind<UsersQuestion> {
+/** Lists the users that a number of another question's answer counts, in byte order of their names. */
+export function usersKind(getKind: (question: AnyQuestion) => CountingKind<AnyQuestion, unknown>): Kind<UsersQuestion> {
   return {
     query({ of, cell, limit, page }, asked) {
       const statement = new Statement(asked)
-      const users = kindOf(of).users(of, cell, statement)
+      const users = getKind(of).users(of, cell, statement)
       const first = statement.number((page - 1) * limit + 1)
       const sql = `SELECT count() AS count, arraySlice(arraySort(groupArray(user)), toInt64(${first}), toInt64(${statement.number(limit)})) AS page
         FROM (SELECT DISTINCT user FROM (${users}))`

@@ -10,8 +10,8 @@ import { EventWalks, type WantedPage } from '../store/event-walks.js'
 import { wrapRows } from '../store/page.js'
 import type { Barrier } from './read-barrier.js'
 
-/** The page of a project's events that a client requested. */
-export interface AskedPage {
+/** A client's request for a page of a project's events. */
+export interface EventPageRequest {
   projectId: string
   filter: EventFilter
   limit: number
@@ -41,10 +41,10 @@ export class EventReads {
   }
 
   /**
-   * A page with its envelope, as a JSON text.
+   * A page with its envelope, as JSON.
    * @throws ApiError `invalid_request` for a wrong cursor, `unavailable`
    */
-  async json(asked: AskedPage, signal: AbortSignal): Promise<Readable> {
+  async json(asked: EventPageRequest, signal: AbortSignal): Promise<Readable> {
     const { wanted, pending } = await this.#wanted(asked)
     const { rows, next, isShort, hasNext } = await this.#walks.read('json', wanted, signal)
     const { page, limit, order } = wanted
@@ -58,20 +58,20 @@ export class EventReads {
     })
   }
 
-  /** @throws as `json` */
-  async rows(format: RowFormat, asked: AskedPage, signal: AbortSignal): Promise<RowsPage> {
+  /** A page without an envelope. @throws like `json` */
+  async rows(format: RowFormat, asked: EventPageRequest, signal: AbortSignal): Promise<RowsPage> {
     const { wanted, pending } = await this.#wanted(asked)
     const { rows, next, isShort } = await this.#walks.read(format, wanted, signal)
     this.#walks.remember(wanted, isShort ? null : (next ?? null))
     return { rows, next: next ? formatCursor(next, wanted.order) : null, pending }
   }
 
-  async #wanted({ cursor: text, ...asked }: AskedPage): Promise<{ wanted: WantedPage; pending: number }> {
+  async #wanted({ cursor: text, ...asked }: EventPageRequest): Promise<{ wanted: WantedPage; pending: number }> {
     const { projectId, filter, limit, page } = asked
     const cursor = text === undefined ? null : readCursor(text, asked.order)
     const order = cursor?.order ?? asked.order ?? 'asc'
     const { stored, pending, deletions } = await this.#barrier.waitForProject(projectId)
-    // Without this limit a page could contain half of a block, and the walk would skip the other half.
+    // Without this limit, a page could contain half of a block, and the walk would skip the other half.
     const upTo = lastIdAt(stored)
     return { wanted: { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }, pending }
   }

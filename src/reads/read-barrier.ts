@@ -2,7 +2,7 @@ import { ApiError } from '../contract/errors.js'
 import type { Journal, Progress } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 
-/** How long a read waits until ClickHouse has what was accepted before it, ms. The API reference promises this. */
+/** How long a read waits for everything accepted before it to be stored, ms. The API reference promises this. */
 export const READ_BARRIER_MS = 5_000
 /** Interval at which waiting reads poll the journal, ms: notifications are only hints. */
 export const POLL_MS = 100
@@ -10,22 +10,22 @@ export const POLL_MS = 100
 export interface ReadPoint {
   /** everything up to here is stored */
   stored: Position
-  /** the project's accepted events that are not stored; 0 if everything waited for is */
+  /** the project's accepted events that are not stored yet; 0 if the wait succeeded */
   pending: number
   /** how often the project's events were deleted */
   deletions: number
 }
 
-/** How far acceptance and storing have come. */
+/** Progress of accepting and storing. */
 export interface Reach {
-  /** everything accepted so far has a position up to this one, everything accepted later a greater one */
+  /** the greatest position accepted so far; everything accepted later has a greater one */
   accepted: Position
   /** everything up to here is stored */
   stored: Position
 }
 
-/** @param where if there are several lanes: the names of those that are behind, and of their shards */
-export function notCaughtUp(where = ''): ApiError {
+/** @param where if there are several lanes, the names of those that lag and of their shards */
+export function toNotCaughtUpError(where = ''): ApiError {
   const message = `The store has not caught up${where && ` with ${where}`} yet. Try again in a moment.`
   return new ApiError('unavailable', message)
 }
@@ -38,8 +38,8 @@ export class ReadBarrier {
   readonly #where: string
 
   /**
-   * @param closing ends every wait as a timeout does
-   * @param where named in errors: the lane, if there are several
+   * @param closing ends every wait like a timeout
+   * @param where the lane for error messages, if there are several
    */
   constructor(journal: Journal, closing: AbortSignal, limitMs = READ_BARRIER_MS, where = '') {
     this.#where = where
@@ -63,7 +63,7 @@ export class ReadBarrier {
   }
 
   /**
-   * As `waitFor`, for everything that was accepted before the call.
+   * Like `waitFor`, for everything that was accepted before the call.
    * @returns the position up to which everything is stored
    */
   async waitForAll(): Promise<Position> {
@@ -71,7 +71,7 @@ export class ReadBarrier {
     return await this.#waitFor(now.appended, now)
   }
 
-  /** Returns the current state at once, without waking the writer. */
+  /** Returns the current progress without waiting or waking the writer. */
   async reach(): Promise<Reach> {
     const { appended, stored } = await this.#journal.progress()
     return { accepted: appended, stored }
@@ -80,7 +80,7 @@ export class ReadBarrier {
   async #waitFor(position: Position, now: Progress): Promise<Position> {
     const { stored } = await this.#until(position, now)
     if (stored >= position) return stored
-    throw notCaughtUp(this.#where)
+    throw toNotCaughtUpError(this.#where)
   }
 
   /** @param now the current progress, so that a reader that need not wait does not read it again */

@@ -9,7 +9,7 @@ import type { Journal } from '../journal/journal.js'
 import { formatPosition, isPositionText, parsePosition } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import { listDeadLetters, readDeadLetters } from '../store/dead-letters.js'
-import { offsetOf } from '../store/page.js'
+import { toOffset } from '../store/page.js'
 
 export interface DeadLettersOptions {
   shards: Shards
@@ -32,7 +32,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
   app.get('/dead-letters', { schema: { querystring: DeadLettersQuery } }, async ({ projectId, query }) => {
     const { limit, page } = query
     await barrier.waitForAll()
-    const wanted = { projectId, limit: limit + 1, offset: offsetOf(page, limit), maxCharacters: MAX_CHARACTERS }
+    const wanted = { projectId, limit: limit + 1, offset: toOffset(page, limit), maxCharacters: MAX_CHARACTERS }
     const letters = await listDeadLetters(shards, wanted)
     return {
       status: 1,

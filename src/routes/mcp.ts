@@ -6,7 +6,7 @@ import { countLimit } from '../http/limit-counts.js'
 import { hangUpSignal } from '../http/reply.js'
 import { omitUndefined } from '../lib/given.js'
 import type { ProjectData } from '../mcp/project-data.js'
-import { answerText } from '../questions/answer-text.js'
+import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/field-name.js'
 import type { Questions } from '../questions/run.js'
@@ -95,12 +95,12 @@ function createProjectData(
   }
   return {
     ask: (question, signal) =>
-      answer(async () => answerText(await questions.ask(projectId, question, signal, catalog.review))),
-    eventNames: () => answer(async () => answerText(await catalog.events(projectId))),
-    propertyNames: ({ event }) => answer(async () => answerText(await catalog.properties({ projectId, event }))),
+      answer(async () => formatAnswer(await questions.ask(projectId, question, signal, catalog.review))),
+    eventNames: () => answer(async () => formatAnswer(await catalog.events(projectId))),
+    propertyNames: ({ event }) => answer(async () => formatAnswer(await catalog.properties({ projectId, event }))),
     values: (wanted) => {
       return answer(async () => {
-        return answerText(await catalog.values(projectId, { ...wanted, field: parseFieldText(wanted.field) }))
+        return formatAnswer(await catalog.values(projectId, { ...wanted, field: parseFieldText(wanted.field) }))
       })
     },
     user: (name) => {

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { QuestionBody } from '../contract/schemas.js'
 import { hangUpSignal } from '../http/reply.js'
-import { answerText } from '../questions/answer-text.js'
+import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import type { Questions } from '../questions/run.js'
 
@@ -18,7 +18,7 @@ export const questions: FastifyPluginAsyncTypebox<QuestionsOptions> = async (app
     async ({ projectId, body }, reply) => {
       const answered = await questions.ask(projectId, body, hangUpSignal(reply), catalog.review)
       reply.header('content-type', 'application/json; charset=utf-8')
-      return answerText({ status: 1, error: null, ...answered })
+      return formatAnswer({ status: 1, error: null, ...answered })
     },
   )
 }

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { NoQuery, PropertiesQuery, ValuesQuery } from '../contract/query-schemas.js'
-import { answerText } from '../questions/answer-text.js'
+import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/field-name.js'
 
@@ -16,12 +16,12 @@ export const schema: FastifyPluginAsyncTypebox<SchemaOptions> = async (app, { ca
 
   app.get('/schema/properties', { schema: { querystring: PropertiesQuery } }, async ({ projectId, query }, reply) => {
     reply.header('content-type', 'application/json; charset=utf-8')
-    return answerText({ status: 1, error: null, ...(await catalog.properties({ projectId, event: query.event })) })
+    return formatAnswer({ status: 1, error: null, ...(await catalog.properties({ projectId, event: query.event })) })
   })
 
   app.get('/schema/values', { schema: { querystring: ValuesQuery } }, async ({ projectId, query }, reply) => {
     const wanted = { ...query, field: parseFieldText(query.field) }
     reply.header('content-type', 'application/json; charset=utf-8')
-    return answerText({ status: 1, error: null, ...(await catalog.values(projectId, wanted)) })
+    return formatAnswer({ status: 1, error: null, ...(await catalog.values(projectId, wanted)) })
   })
 }

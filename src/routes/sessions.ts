@@ -13,7 +13,7 @@ import { durationOf, endSession, type Session, startSession, updateSession } fro
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'
 import { tolled } from '../states/toll.js'
-import { offsetOf, wrapRows } from '../store/page.js'
+import { toOffset, wrapRows } from '../store/page.js'
 import { readSessionPage } from '../store/session-pages.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 
@@ -90,7 +90,7 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
     const { limit, page, distinct_id: distinctId, state, from, to } = query
     const filter = omitUndefined({ distinctId, state, from, to })
     await barrier.waitForAll()
-    const range = { projectId, limit, offset: offsetOf(page, limit), ...filter }
+    const range = { projectId, limit, offset: toOffset(page, limit), ...filter }
     const { rows, hasMore } = await readSessionPage(shards, range, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
     return wrapRows(rows, '{"status":1,"error":null,"sessions":[', () => {

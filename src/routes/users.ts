@@ -16,12 +16,12 @@ import { parseOperations } from '../model/profile-operations.js'
 import { readProperties } from '../model/properties.js'
 import { ANONYMOUS } from '../model/user-names.js'
 import type { Questions } from '../questions/run.js'
-import { type FoundUser, userSearch } from '../questions/user-search.js'
+import { type FoundUser, queryUserSearch } from '../questions/user-search.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'
 import { tolledUser } from '../states/toll.js'
-import { offsetOf, wrapRows } from '../store/page.js'
-import { readProfilePage, readProfilesOf } from '../store/profiles.js'
+import { toOffset, wrapRows } from '../store/page.js'
+import { readProfilePage, readProfilesByName } from '../store/profiles.js'
 import type { AliasLinks } from '../users/aliases/alias-links.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 import { deleteProfile } from '../users/delete-profile.js'
@@ -165,7 +165,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query, signal }, reply) => {
     const { limit, page, search } = query
     await barrier.waitForAll()
-    const wanted = { projectId, limit, offset: offsetOf(page, limit) }
+    const wanted = { projectId, limit, offset: toOffset(page, limit) }
     const found = search ? await find(search, wanted, signal) : null
     const rows = found ? found.rows : await readProfilePage(shards, wanted, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
@@ -188,11 +188,14 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   async function find(text: string, { projectId, limit, offset }: Wanted, signal: AbortSignal) {
     const page = { text, offset, limit: limit + 1 }
     const options = { advice: 'Search for the distinct_id, or try again later.', signal }
-    const found = (await questions.read(projectId, (asked) => userSearch(asked, page), options)) as FoundUser[]
+    const found = (await questions.read(projectId, (asked) => queryUserSearch(asked, page), options)) as FoundUser[]
     const users = found.slice(0, limit)
     const first = users.find(({ isExact }) => isExact)?.name ?? ''
     const names = users.map(({ name }) => name)
-    return { rows: await readProfilesOf(shards, { projectId, names, first }, signal), hasMore: found.length > limit }
+    return {
+      rows: await readProfilesByName(shards, { projectId, names, first }, signal),
+      hasMore: found.length > limit,
+    }
   }
 }
 

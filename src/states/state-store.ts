@@ -222,8 +222,8 @@ export class StateStore<Value> {
     const { maxBytes } = this.#limits
     // The properties are a part of the state, and a UTF-16 unit takes at most 3 bytes of UTF-8.
     if (3 * state.length <= maxBytes) return false
-    const bytes = this.#table.sizeOf(value)
-    return bytes > maxBytes && (before === null || bytes > this.#table.sizeOf(before))
+    const bytes = this.#table.countBytes(value)
+    return bytes > maxBytes && (before === null || bytes > this.#table.countBytes(before))
   }
 
   /**

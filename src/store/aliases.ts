@@ -4,9 +4,9 @@ import type { Alias } from '../model/alias.js'
 import { reservedSql } from '../model/user-names.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { allVersions, newestRows } from './newest-rows.js'
-import { BY_KEY, insertOf, storedKeysOf, type VersionedTable } from './versioned.js'
+import { BY_KEY, buildInsert, createStoredKeys, type VersionedTable } from './versioned.js'
 
-const INSERT = insertOf('aliases', {
+const INSERT = buildInsert('aliases', {
   project_id: 'String',
   alias: 'String',
   distinct_id: 'String',
@@ -20,15 +20,15 @@ const INSERT = insertOf('aliases', {
 })
 
 /**
- * SQL: of the rows of aliases, those that make a name another name of a user. A row without a distinct_id is a user's who has
- * other names. Names that no user can have may come from a store that was restored.
+ * SQL condition for rows that link a name to a user. A row without a distinct_id belongs to a user that has aliases.
+ * A restored store may contain names that no user can have.
  */
 export const ARE_LINKS = `distinct_id != '' AND NOT ${reservedSql('alias')} AND NOT ${reservedSql('distinct_id')}`
 
 /** The table of aliases. Its values are small, so `maxBytes` is ignored. */
 export const ALIASES: VersionedTable<Alias> = {
   kind: 'aliases',
-  ...storedKeysOf('aliases'),
+  ...createStoredKeys('aliases'),
 
   row: (projectId, alias, value) =>
     JSON.stringify({
@@ -100,7 +100,7 @@ export interface NamedAlias {
 }
 
 /** The aliases in ClickHouse that point at one of these names. */
-export async function aliasesOf(shards: Shards, projectId: string, distinctIds: string[]): Promise<NamedAlias[]> {
+export async function findAliases(shards: Shards, projectId: string, distinctIds: string[]): Promise<NamedAlias[]> {
   const fields = new QueryParameters()
   const named = `distinct_id IN ${fields.array(distinctIds)}`
   const project = `project_id = ${fields.text(projectId)}`
@@ -113,14 +113,14 @@ export async function aliasesOf(shards: Shards, projectId: string, distinctIds: 
   )
 }
 
-/** An alias that others may lead to. */
+/** An alias that other aliases may point at. */
 export interface Step extends NamedAlias {
   stepAt: number
 }
 
 /**
- * SQL: the project's aliases that others may lead to, with the columns of their table. Hardly ever any, so they are found by
- * any version, which costs next to nothing, and then filtered by the newest one.
+ * SELECT of the project's aliases that other aliases may point at. There are hardly ever any, so finding them by any
+ * version costs next to nothing; the newest version then decides.
  * @param project placeholder of its name
  */
 export function stepsSql(shards: Pick<Shards, 'areSeveral'>, project: string): string {
@@ -130,8 +130,8 @@ export function stepsSql(shards: Pick<Shards, 'areSeveral'>, project: string): s
   return `SELECT alias, distinct_id, created_at, step_at FROM ${newest} WHERE ${keys} AND step_at > 0 AND ${ARE_LINKS}`
 }
 
-/** The aliases of a project in ClickHouse that others may lead to. */
-export async function stepsOf(shards: Shards, projectId: string): Promise<Step[]> {
+/** The aliases of a project in ClickHouse that other aliases may point at. */
+export async function findSteps(shards: Shards, projectId: string): Promise<Step[]> {
   const fields = new QueryParameters()
   const rows = await shards.rows<{ alias: string; distinct_id: string; step_at: string }>(
     stepsSql(shards, fields.text(projectId)),
@@ -140,8 +140,8 @@ export async function stepsOf(shards: Shards, projectId: string): Promise<Step[]
   return rows.map(({ alias, distinct_id, step_at }) => ({ alias, distinctId: distinct_id, stepAt: Number(step_at) }))
 }
 
-/** The projects that have, or had, aliases that others lead to. */
-export async function projectsWithSteps(shards: Shards): Promise<string[]> {
+/** The projects that have, or had, aliases that other aliases point at. */
+export async function findProjectsWithSteps(shards: Shards): Promise<string[]> {
   const rows = await shards.rows<{ project_id: string }>(
     `SELECT DISTINCT project_id FROM ${allVersions(shards, 'aliases')} WHERE step_at > 0`,
   )

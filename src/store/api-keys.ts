@@ -8,7 +8,7 @@ export interface KeyRecord extends Grant {
   id: string
   /** epoch milliseconds */
   createdAt: number
-  /** epoch milliseconds from which it is refused, possibly in the future; null if it was not revoked */
+  /** when it stops working, epoch ms, possibly in the future; null if it was not revoked */
   revokedAt: number | null
 }
 
@@ -23,7 +23,7 @@ interface GrantRow {
   events_only: number
 }
 
-function grantOf({ project_id: projectId, kind, origins, events_only }: GrantRow): Grant {
+function toGrant({ project_id: projectId, kind, origins, events_only }: GrantRow): Grant {
   return { projectId, kind, origins, eventsOnly: events_only === 1 }
 }
 
@@ -31,7 +31,7 @@ function grantOf({ project_id: projectId, kind, origins, events_only }: GrantRow
 const NOW = 'toUnixTimestamp64Milli(now64(3))'
 
 /** The time by the store's clock, epoch ms. */
-export async function storeTime(clickhouse: ClickHouse): Promise<number> {
+export async function readStoreTime(clickhouse: ClickHouse): Promise<number> {
   const [row] = await clickhouse.rows<{ now: string }>(`SELECT ${NOW} AS now`)
   return Number(row?.now)
 }
@@ -41,7 +41,7 @@ export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
   const rows = await clickhouse.rows<GrantRow & { hash: string }>(
     `SELECT id, hash, ${GRANT} FROM api_keys FINAL WHERE revoked_at IS NULL OR revoked_at > ${NOW}`,
   )
-  return rows.map((row) => ({ id: row.id, hash: row.hash, ...grantOf(row) }))
+  return rows.map((row) => ({ id: row.id, hash: row.hash, ...toGrant(row) }))
 }
 
 /** All keys, revoked ones included, by project and age. */
@@ -51,7 +51,7 @@ export async function listKeys(clickhouse: ClickHouse): Promise<KeyRecord[]> {
   )
   return rows.map((row) => ({
     id: row.id,
-    ...grantOf(row),
+    ...toGrant(row),
     createdAt: Number(row.created_at),
     revokedAt: row.revoked_at === null ? null : Number(row.revoked_at),
   }))
@@ -71,7 +71,7 @@ export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now:
   )
 }
 
-/** Revokes keys after `delayMs`. A key that is already to be refused earlier keeps that time. */
+/** Revokes keys after `delayMs`. A key that was revoked for an earlier time keeps that time. */
 export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], delayMs = 0): Promise<void> {
   const fields = new QueryParameters()
   const hashes = fields.array(keys.map(({ hash }) => hash))
@@ -85,7 +85,7 @@ export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], dela
 }
 
 /** The stored keys, for the key ring of a service. */
-export function keyTable(clickhouse: ClickHouse): KeyTable {
+export function openKeyTable(clickhouse: ClickHouse): KeyTable {
   return {
     read: () => readKeys(clickhouse),
     isEmpty: async () => (await listKeys(clickhouse)).length === 0,

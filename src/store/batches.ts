@@ -8,10 +8,10 @@ import { ENTRY_MASK } from './events.js'
 /** Time limit for deleting the events of many batches: a million of them, on a slow disk. */
 const DELETE_LIMIT_MS = 110_000
 
-/** What some batches of a project have stored. */
+/** Stored events of some batches. */
 export interface BatchEvents {
   events: number
-  /** those of them that have an `insert_id` */
+  /** events with an `insert_id` */
   withInsertId: number
 }
 
@@ -24,7 +24,7 @@ export async function countEventsOfBatches(
   const fields = new QueryParameters()
   const [row] = await shards.rows<{ events: string; with_insert_id: string }>(
     `SELECT count() AS events, countIf(insert_id != '') AS with_insert_id FROM ${shards.table('events')}
-     WHERE ${ofBatches(fields, projectId, batches)}`,
+     WHERE ${matchBatches(fields, projectId, batches)}`,
     fields.parameters,
     {},
     { limitMs: DELETE_LIMIT_MS },
@@ -32,7 +32,10 @@ export async function countEventsOfBatches(
   return { events: Number(row?.events ?? 0), withInsertId: Number(row?.with_insert_id ?? 0) }
 }
 
-/** Hides the events of batches, on every shard: a change of the layout may have moved a lane. @param count of the events */
+/**
+ * Deletes the events of batches on every shard, because a change of the layout may have moved their lane.
+ * @param count number of those events, for the ledger
+ */
 export async function deleteEventsOfBatches(
   shards: Shards,
   projectId: string,
@@ -41,12 +44,12 @@ export async function deleteEventsOfBatches(
 ): Promise<void> {
   await countDeleted(shards.first, projectId, count)
   const fields = new QueryParameters()
-  const statement = `DELETE FROM events WHERE ${ofBatches(fields, projectId, batches)}`
+  const statement = `DELETE FROM events WHERE ${matchBatches(fields, projectId, batches)}`
   await shards.each(({ clickhouse }) => clickhouse.command(statement, fields.parameters, {}, DELETE_LIMIT_MS))
 }
 
-/** The first and the last possible id bound what is read of the key. */
-function ofBatches(fields: QueryParameters, projectId: string, batches: readonly BatchPlace[]): string {
+/** SQL condition. The first and the last possible id limit the range of the primary key that is read. */
+function matchBatches(fields: QueryParameters, projectId: string, batches: readonly BatchPlace[]): string {
   const positions = batches.map(({ position }) => position).sort((a, b) => (a < b ? -1 : 1))
   const [first = 0n, last = 0n] = [positions[0], positions.at(-1)]
   const least = fields.array([formatEventId({ position: first, index: 0, journalId: 0 })], 'UUID')

@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { unreadablePart } from '../clickhouse/errors.js'
+import { findUnreadablePart } from '../clickhouse/errors.js'
 
-/** A part that is in use, of any table of ours. */
+/** An active part of any of our tables. */
 export interface CheckedPart {
   table: string
   partition: string
@@ -13,8 +13,8 @@ export interface CheckedPart {
 const LIMIT_MS = 60 * 60_000
 const SIGN_OF_LIFE_MS = 60_000
 
-/** All parts of our tables that are in use, the newest first. */
-export async function partsToCheck(clickhouse: ClickHouse): Promise<CheckedPart[]> {
+/** All active parts of our tables, newest first. */
+export async function listPartsToCheck(clickhouse: ClickHouse): Promise<CheckedPart[]> {
   const rows = await clickhouse.rows<Record<'table' | 'partition' | 'name' | 'bytes', string>>(
     `SELECT table, partition_id AS partition, name, bytes_on_disk AS bytes FROM system.parts
      WHERE database = currentDatabase() AND active ORDER BY modification_time DESC, name`,
@@ -23,8 +23,8 @@ export async function partsToCheck(clickhouse: ClickHouse): Promise<CheckedPart[
 }
 
 /**
- * Has ClickHouse compare the files of a part with their checksums, by one thread.
- * @returns what is wrong with it; null if nothing is, or if it was merged meanwhile
+ * Makes ClickHouse compare the files of a part with their checksums, in one thread.
+ * @returns what is wrong with the part; null if it is intact or no longer active
  */
 export async function checkPart(
   clickhouse: ClickHouse,
@@ -47,7 +47,7 @@ export async function checkPart(
     )
     return rows.find(({ is_passed }) => is_passed === 0)?.message ?? null
   } catch (error) {
-    if (unreadablePart(error)) return (error as Error).message
+    if (findUnreadablePart(error)) return (error as Error).message
     if (!(await isInUse(clickhouse, name))) return null
     throw error
   }

@@ -9,7 +9,7 @@ import { parseRejected } from '../model/rejected.js'
 
 /** An entry that ClickHouse rejected, without its body, which may be as large as a request. */
 export interface DeadLetter {
-  /** the shard that has the letter, its revisions and its replay: that of its lane when it was refused */
+  /** the shard with the dead letter, its revisions and its replay: the shard of its lane when it was rejected */
   shard: Shard
   position: Position
   /** id of the journal that assigned the position */
@@ -54,8 +54,8 @@ export async function insertDeadLetter(
 const STATEMENT_BYTES = 1024 * 1024
 
 /**
- * Stores entries of kind `rejected` as dead letters. Letters that are there already are skipped, because a block may be
- * inserted again under another token.
+ * Stores entries of kind `rejected` as dead letters. Skips those already stored, because a block may be inserted again
+ * under another token.
  */
 export async function insertRejected(
   clickhouse: ClickHouse,
@@ -103,40 +103,40 @@ interface LetterRow {
   received_at: string
 }
 
-/** The current row of a letter. While a user is being erased from it, it has several, with rising revisions. */
+/** Condition for the current row of a dead letter, which has several revisions while a user is being erased from it. */
 const IS_CURRENT = `(journal_id, position, revision) IN (
     SELECT journal_id, position, max(revision) FROM dead_letters GROUP BY journal_id, position)`
 
 const WAITING = `${IS_CURRENT}
   AND (journal_id, position) NOT IN (SELECT journal_id, position FROM dead_letter_replays)`
 
-/** As texts, because positions are larger than the numbers of an array parameter may be. */
+/** Positions are passed as strings, because they exceed the numbers allowed in an array parameter. */
 const IS_AT = 'position IN (SELECT arrayJoin(arrayMap(text -> toUInt64(text), {at:Array(String)})))'
 
-/** What limits a page of letters. */
+/** Limits of a page of dead letters. */
 interface LetterPage {
   limit: number
   after?: DeadLetter
   at?: readonly Position[]
-  /** default: of all projects */
+  /** default: all projects */
   projectId?: string
 }
 
 /**
- * The letters of all shards that were not replayed, oldest first: up to `limit`, optionally only those after a letter or at
- * some positions.
+ * The dead letters of all shards that were not replayed, oldest first: up to `limit`, optionally only those after a
+ * given one or at given positions.
  */
 export async function readDeadLetters(shards: Shards, page: LetterPage): Promise<DeadLetter[]> {
-  const letters = (await shards.each((shard) => readLettersOf(shard, page))).flat()
-  return letters.sort(byPosition).slice(0, page.limit)
+  const letters = (await shards.each((shard) => readShardLetters(shard, page))).flat()
+  return letters.sort(compareByPosition).slice(0, page.limit)
 }
 
-function byPosition(a: DeadLetter, b: DeadLetter): number {
+function compareByPosition(a: DeadLetter, b: DeadLetter): number {
   if (a.position !== b.position) return a.position < b.position ? -1 : 1
   return a.journalId - b.journalId
 }
 
-async function readLettersOf(shard: Shard, { limit, after, at, projectId }: LetterPage): Promise<DeadLetter[]> {
+async function readShardLetters(shard: Shard, { limit, after, at, projectId }: LetterPage): Promise<DeadLetter[]> {
   const rows = await shard.clickhouse.rows<LetterRow>(
     `SELECT position, journal_id, project_id, kind, reason, length(body) AS size, received_at
      FROM dead_letters
@@ -166,8 +166,8 @@ async function readLettersOf(shard: Shard, { limit, after, at, projectId }: Lett
 }
 
 /**
- * The body of a letter may have 17 MB, of which a list shows the beginning. So ClickHouse reads one at a time, and shortens it
- * before it sorts.
+ * A body can have 17 MB, and a list shows only its beginning. So ClickHouse reads one at a time, and truncates it
+ * before sorting.
  */
 const ONE_BODY: ClickHouseSettings = {
   max_threads: 1,
@@ -176,7 +176,7 @@ const ONE_BODY: ClickHouseSettings = {
   query_plan_execute_functions_after_sorting: 0,
 }
 
-/** A letter as it is shown to its project. */
+/** A dead letter as its project sees it. */
 export interface ListedLetter extends Pick<DeadLetter, 'position' | 'kind' | 'reason' | 'receivedAt'> {
   /** epoch milliseconds; null if it was not replayed */
   replayedAt: number | null
@@ -189,9 +189,9 @@ interface ListedRow extends Omit<LetterRow, 'project_id' | 'size'> {
 }
 
 /**
- * Letters of a project, the newest first, replayed ones included. Letters of profiles, sessions and aliases may hold rows of
- * several projects, so they belong to none and are missing.
- * @param maxCharacters how much of each body is returned
+ * Dead letters of a project, newest first, replayed ones included. Not those of profiles, sessions and aliases, which
+ * may contain rows of several projects and therefore belong to none.
+ * @param maxCharacters maximum length of each returned reason and body
  */
 export async function listDeadLetters(
   shards: Shards,
@@ -238,7 +238,7 @@ export async function countDeadLetters(shards: Shards): Promise<number> {
   return counts.reduce((sum, count) => sum + count, 0)
 }
 
-/** The bytes of a letter's body, as they came from the journal. */
+/** The exact body that the journal had. */
 export async function readDeadLetterBody(letter: DeadLetter): Promise<Readable> {
   return await letter.shard.clickhouse.bytes(
     `SELECT body FROM dead_letters
@@ -250,7 +250,7 @@ export async function readDeadLetterBody(letter: DeadLetter): Promise<Readable> 
   )
 }
 
-/** Marks a letter as replayed; it is no longer listed. */
+/** Marks a dead letter as replayed, so that `readDeadLetters` no longer returns it. */
 export async function insertReplay({ shard, journalId, position }: DeadLetter, now: number): Promise<void> {
   await shard.clickhouse.command(
     'INSERT INTO dead_letter_replays SELECT {journal:UInt32}, {position:UInt64}, {now:Int64}',

@@ -1,17 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
 
-/** What this process has deleted on a server, under the name by which it is counted there. */
+/** Events that this process has deleted on a server. */
 interface Deleted {
+  /** id of this process in the table */
   process: string
+  /** by project */
   counts: Map<string, number>
 }
 
 const deletedOn = new WeakMap<ClickHouse, Deleted>()
 
 /**
- * Counts events of a project as deleted, for the ledger. Call it before the DELETE: if that fails, or the process is killed
- * between the two, the ledger has counted too many, which it says, and raises no alarm.
+ * Counts events of a project as deleted, for the ledger. Call it before the DELETE: if that fails, or the process is
+ * killed in between, the ledger has counted too many, which it reports without raising an alarm.
  */
 export async function countDeleted(clickhouse: ClickHouse, projectId: string, count: number): Promise<void> {
   if (count === 0) return

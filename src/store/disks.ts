@@ -14,16 +14,16 @@ export interface ShardDisks {
   shard: Shard
   /** whether it responded before the signal */
   isUp: boolean
-  /** none if it did not respond, or if the user of the connection may not see them */
+  /** empty if it did not respond, or if the user of the connection may not read system.disks */
   disks: Disk[]
 }
 
-/** Asks every shard; one that is down does not hide the others. */
+/** Reads the disks of every shard; a shard that is down does not affect the others. */
 export async function readDisks(shards: Shards, signal: AbortSignal): Promise<ShardDisks[]> {
-  return await Promise.all(shards.all.map((shard) => disksOf(shard, signal)))
+  return await Promise.all(shards.all.map((shard) => readShardDisks(shard, signal)))
 }
 
-async function disksOf(shard: Shard, signal: AbortSignal): Promise<ShardDisks> {
+async function readShardDisks(shard: Shard, signal: AbortSignal): Promise<ShardDisks> {
   try {
     const rows = await shard.clickhouse.rows<{ name: string; free: string; total: string }>(
       'SELECT name, free_space AS free, total_space AS total FROM system.disks',

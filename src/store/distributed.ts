@@ -3,14 +3,14 @@ import { isStoreError, ShardsError, StoreError, StoreUnreachableError } from '..
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import { newestRows, VERSIONED_TABLES, type VersionedName } from './newest-rows.js'
 
-/** Tables for which a table over all shards is created. */
+/** Tables that get a counterpart over all shards. */
 const TABLES = ['events', 'dead_letters', 'dead_letter_replays', 'deletions', 'shard_identity']
 const INSTEAD = 'or set CLICKHOUSE_CLUSTER to a cluster of the servers’ own configuration'
 
 /**
- * Creates, on every shard, the tables over all shards: `events_all` and others, and `profiles_all` and `sessions_all`, which
- * have the newest row of each name. They are replaced at every start, so that they follow changes of addresses, passwords
- * and the schema; running queries keep the old ones.
+ * Creates, on every shard, the tables over all shards: `events_all` and others, and `profiles_all` and `sessions_all`,
+ * which have the newest row for each name. They are replaced at every start, so that they follow changes of addresses,
+ * passwords and the schema; running queries keep the old ones.
  * @throws ShardsError, StoreUnreachableError that say what to do
  */
 export async function createAllTables(shards: Shards): Promise<void> {
@@ -72,7 +72,7 @@ async function nativeAddresses({ number, name, urls = [], clickhouse }: Shard, i
   return urls.map((url) => `${new URL(url).hostname}:${row?.port}`).join('|')
 }
 
-/** The error of a shard that cannot read from all shards, with what to do. */
+/** Turns the error of a shard that cannot read from all shards into one that says what to do. */
 function setupError(shards: Shards, { number, name }: Shard, error: unknown): unknown {
   if (!(error instanceof StoreError)) return error
   const { message } = error

@@ -7,37 +7,37 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { ONE_PIECE } from './insert.js'
 import { allVersions, newestRows } from './newest-rows.js'
-import { shardOfState } from './state-shard.js'
+import { stateShardSql } from './state-shard.js'
 
 /** How a table is exported in chunks: by project, and within a project by a key that never changes in a row. */
 export type DumpTable = {
-  /** whether only the newest version of a row counts */
+  /** whether only the newest version of a row is exported */
   isVersioned: boolean
-  /** the columns that count, in this order; default: all */
+  /** the columns to export, in this order; default: all */
   columns?: readonly string[] | undefined
-  /** SQL of the key, its type, and SQL of the size of a row in bytes */
+  /** the key as SQL, its type, and the size of a row in bytes as SQL */
   key: { expression: string; type: 'UInt64' | 'UInt128' | 'hex'; bytes: string } | null
 } & (
   | {
       name: string
       /**
-       * where rows are imported if there are several shards. `any`: each chunk to any shard, because events are found
-       * wherever they are. `first`: to the first shard, because letters and their replays must be together, and are few.
-       * `once`: to the first shard, because only that one has the table.
+       * which of several shards rows are imported to. `any`: each chunk to any shard, because events are found on all
+       * of them. `first`: the first shard, because dead letters and their replays are few and must be together.
+       * `once`: the first shard, because no other shard has the table.
        */
       place: 'any' | 'first' | 'once'
     }
   | {
       name: StateKind
-      /** each row to the shard of its lane, where states are looked up */
+      /** each row goes to the shard of its lane, where states are looked up */
       place: 'lane'
     }
 )
 
 /**
- * All tables that hold data, in the order in which they are imported: keys last, so that nothing is accepted before that.
- * `journals` is merged by `mergeJournals`. A chunk is a run of the rows of all shards, so the target store may have another
- * number of shards.
+ * All tables with data, in the order of their import: keys last, so that nothing is accepted until everything is there.
+ * `mergeJournals` imports `journals`. A chunk is a range of the rows of all shards, so the target store may have a
+ * different number of shards.
  */
 export const DUMP_TABLES: readonly DumpTable[] = [
   {
@@ -92,14 +92,14 @@ const OTHER_TABLES = [
   'lost_parts',
 ]
 
-/** A run of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */
+/** A range of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */
 export interface Range {
   project: string | null
   after: string | null
   upTo: string | null
 }
 
-/** Tells whether two sets of rows are the same: their number, and the sum of their hashes modulo 2^64. */
+/** Two sets of rows are the same if their number and the sum of their hashes modulo 2^64 are. */
 export interface Digest {
   rows: number
   hash: string
@@ -122,9 +122,9 @@ export interface JournalRow {
   shard: number
 }
 
-/** Memory that one query may use for GROUP BY; more goes to disk. */
+/** Memory that a query may use for GROUP BY before it spills to disk. */
 const MAX_GROUP_BYTES = 2 * 1024 * 1024 * 1024
-/** A scan of a whole table takes long. Progress headers keep proxies from taking the connection for dead. */
+/** Scanning a whole table takes long. Progress headers keep proxies from closing a silent connection. */
 const SCAN_LIMIT_MS = 60 * 60 * 1000
 const SCAN: ClickHouseSettings = {
   send_progress_in_http_headers: 1,
@@ -133,24 +133,24 @@ const SCAN: ClickHouseSettings = {
   max_bytes_before_external_group_by: String(MAX_GROUP_BYTES),
 }
 
-/** Identifies this database whatever its address is. A database that is dropped and created again has another id. */
-export async function storeId(clickhouse: ClickHouse): Promise<string> {
+/** Identifies this database whatever its address. A database that is dropped and created again gets a new id. */
+export async function readStoreId(clickhouse: ClickHouse): Promise<string> {
   const [row] = await clickhouse.rows<{ id: string }>(
     'SELECT toString(uuid) AS id FROM system.databases WHERE name = currentDatabase()',
   )
   return row?.id ?? ''
 }
 
-/** The columns of each table that is exported, in their order. */
-export async function columnsOfTables(clickhouse: ClickHouse): Promise<Record<string, string[]>> {
+/** The columns of each exported table, in their order. */
+export async function readColumns(clickhouse: ClickHouse): Promise<Record<string, string[]>> {
   const columns = await Promise.all(
-    DUMP_TABLES.map(async ({ name }) => [name, (await columnsOf(clickhouse, name)).names] as const),
+    DUMP_TABLES.map(async ({ name }) => [name, (await readTableColumns(clickhouse, name)).names] as const),
   )
   return Object.fromEntries(columns)
 }
 
-/** The tables of the store that this version cannot export. */
-export async function unknownTables(clickhouse: ClickHouse): Promise<string[]> {
+/** Tables of the store that this version cannot export. */
+export async function findUnknownTables(clickhouse: ClickHouse): Promise<string[]> {
   const rows = await clickhouse.rows<{ name: string }>(
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name",
   )
@@ -161,14 +161,14 @@ export async function unknownTables(clickhouse: ClickHouse): Promise<string[]> {
 interface Columns {
   /** in their order */
   names: string[]
-  /** as the function `input` takes them */
+  /** as an argument of the table function `input` */
   structure: string
   /** an expression for the hash of a row */
   hash: string
 }
 
-/** The columns that a table stores. @param only those of them that count, in this order; default: all */
-async function columnsOf(clickhouse: ClickHouse, table: string, only?: readonly string[]): Promise<Columns> {
+/** The columns that a table stores. @param only columns to return, in this order; default: all */
+async function readTableColumns(clickhouse: ClickHouse, table: string, only?: readonly string[]): Promise<Columns> {
   const all = await clickhouse.rows<{ name: string; type: string }>(
     `SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = {table:String}
      AND default_kind NOT IN ('ALIAS', 'MATERIALIZED', 'EPHEMERAL') ORDER BY position`,
@@ -184,8 +184,8 @@ async function columnsOf(clickhouse: ClickHouse, table: string, only?: readonly 
   }
 }
 
-/** The approximate number of rows of a table; deleted ones may be counted. */
-export async function roughCount(shards: Shards, table: string): Promise<number> {
+/** The approximate number of rows of a table, which may include deleted ones. */
+export async function estimateRows(shards: Shards, table: string): Promise<number> {
   const counts = await shards.each(async ({ clickhouse }) => {
     const [row] = await clickhouse.rows<{ rows: string | null }>(
       'SELECT total_rows AS rows FROM system.tables WHERE database = currentDatabase() AND name = {table:String}',
@@ -196,22 +196,22 @@ export async function roughCount(shards: Shards, table: string): Promise<number>
   return counts.reduce((sum, count) => sum + count, 0)
 }
 
-/** The projects that have rows in a table, on whichever shard. */
-export async function projectsOf(shards: Shards, { name }: DumpTable): Promise<string[]> {
+/** The projects with rows in a table on any shard. */
+export async function listProjects(shards: Shards, { name }: DumpTable): Promise<string[]> {
   const found = await shards.each(({ number }) =>
     scan<{ project_id: string }>(shards.only(number), `SELECT DISTINCT project_id FROM ${name}`),
   )
   return [...new Set(found.flat().map(({ project_id }) => project_id))].sort()
 }
 
-/** A chunk is one block of ClickHouse's memory, and one part of a table. */
+/** A chunk becomes one block in ClickHouse's memory, and one part of a table. */
 const MAX_CHUNK_BYTES = 64 * 1024 * 1024
 
 /**
- * Finds the last key of the next run of up to `limit` rows and about 64 MiB.
+ * Finds the last key of the next range of up to `limit` rows and about 64 MiB.
  * @returns null for a table that is exported in one piece, undefined if no rows are left
  */
-export async function nextKey(
+export async function findNextKey(
   shards: Shards,
   table: DumpTable,
   { project, after }: Omit<Range, 'upTo'>,
@@ -219,39 +219,39 @@ export async function nextKey(
 ): Promise<string | null | undefined> {
   const { key } = table
   const range = { project, after, upTo: null }
-  if (!key) return (await digestOf(shards, table, range)).rows > 0 ? null : undefined
+  if (!key) return (await computeDigest(shards, table, range)).rows > 0 ? null : undefined
   const last = key.type === 'hex' ? 'hex(max(k))' : 'toString(max(k))'
   const [row] = await scan<{ count: string; upTo: string }>(
     shards,
     `SELECT count() AS count, ${last} AS upTo FROM (
        SELECT k, sum(b) OVER (ORDER BY k ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - b AS before
-       FROM (SELECT ${key.expression} AS k, ${key.bytes} AS b FROM ${rowsOf(shards, table)} WHERE ${condition(table, range)}
+       FROM (SELECT ${key.expression} AS k, ${key.bytes} AS b FROM ${buildVersionSource(shards, table)} WHERE ${buildCondition(table, range)}
              ORDER BY k LIMIT ${limit}))
      WHERE before < ${MAX_CHUNK_BYTES}`,
-    parameters(range),
+    toParameters(range),
   )
   return row && Number(row.count) > 0 ? row.upTo : undefined
 }
 
-/** The rows of a run in ClickHouse's format Native, compressed and with checksums, as its own client sends them. */
+/** The rows of a range in ClickHouse's Native format, compressed and with checksums, as its own client sends them. */
 export async function readChunk(
   shards: Shards,
   table: DumpTable,
   range: Range,
   signal: AbortSignal,
 ): Promise<Readable> {
-  const { names } = await columnsOf(shards.first, table.name)
+  const { names } = await readTableColumns(shards.first, table.name)
   const order = table.key ? `ORDER BY ${table.key.expression}` : ''
-  const keys = condition(table, range)
-  return await holders(shards, table).bytes(
-    `SELECT ${names.join(', ')} FROM ${source(shards, table, keys)} WHERE ${keys} ${order} FORMAT Native`,
-    parameters(range),
+  const keys = buildCondition(table, range)
+  return await selectHolders(shards, table).bytes(
+    `SELECT ${names.join(', ')} FROM ${buildSource(shards, table, keys)} WHERE ${keys} ${order} FORMAT Native`,
+    toParameters(range),
     { ...SCAN, compress: 1 } as ClickHouseSettings,
     { signal, limitMs: SCAN_LIMIT_MS },
   )
 }
 
-/** Selects the rows of a chunk that belong on one shard: those whose lane stores there. */
+/** Selects the rows of a chunk whose lanes store on one shard. */
 export interface Part {
   lanes: number
   shards: number
@@ -260,8 +260,8 @@ export interface Part {
 }
 
 /**
- * Stores the result of `readChunk` on one shard. Blocks that are there already under this token are not stored again.
- * @param table its `columns` are those of the chunk; the others get their defaults
+ * Stores the result of `readChunk` on one shard. Blocks that were stored under this token before are not stored again.
+ * @param table its `columns` are the columns of the chunk; all others get their defaults
  * @param part null for the whole chunk
  */
 export async function insertChunk(
@@ -272,7 +272,7 @@ export async function insertChunk(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { names, structure } = await columnsOf(clickhouse, table.name, table.columns)
+  const { names, structure } = await readTableColumns(clickhouse, table.name, table.columns)
   const settings = {
     decompress: 1,
     insert_deduplication_token: token,
@@ -282,27 +282,27 @@ export async function insertChunk(
   const columns = names.join(', ')
   const select =
     part && table.place === 'lane'
-      ? `SELECT ${columns} FROM input('${structure}') WHERE ${shardOfState(table.name, part)} = ${part.number}`
+      ? `SELECT ${columns} FROM input('${structure}') WHERE ${stateShardSql(table.name, part)} = ${part.number}`
       : ''
   await clickhouse.insert(`INSERT INTO ${table.name} (${columns}) ${select} FORMAT Native`, values, settings, signal)
 }
 
 /** The digest of a range on all of these shards. */
-export async function digestOf(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
-  const { hash } = await columnsOf(shards.first, table.name, table.columns)
-  const keys = condition(table, range)
+export async function computeDigest(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
+  const { hash } = await readTableColumns(shards.first, table.name, table.columns)
+  const keys = buildCondition(table, range)
   const [row] = await scan<{ count: string; hash: string }>(
-    holders(shards, table),
-    `SELECT count() AS count, toString(sum(${hash})) AS hash FROM ${source(shards, table, keys)} WHERE ${keys}`,
-    parameters(range),
+    selectHolders(shards, table),
+    `SELECT count() AS count, toString(sum(${hash})) AS hash FROM ${buildSource(shards, table, keys)} WHERE ${keys}`,
+    toParameters(range),
   )
   return { rows: Number(row?.count ?? 0), hash: row?.hash ?? '0' }
 }
 
-/** As `digestOf`, for a store in which no row has an older version on another shard: the sum over the shards. */
-export async function sumOfDigests(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
-  const holding = holders(shards, table)
-  const digests = await holding.each(({ number }) => digestOf(holding.only(number), table, range))
+/** Like `computeDigest`, for a store where no row has an older version on another shard: the sum over the shards. */
+export async function sumDigests(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
+  const holding = selectHolders(shards, table)
+  const digests = await holding.each(({ number }) => computeDigest(holding.only(number), table, range))
   return digests.reduce(addDigests, { rows: 0, hash: '0' })
 }
 
@@ -313,7 +313,7 @@ export function addDigests(a: Digest, b: Digest): Digest {
 }
 
 /** The events with an `insert_id` that were received since a time (epoch ms), in pieces and in no particular order. */
-export async function* namedEvents(shards: Shards, since: number): AsyncGenerator<NamedEvent[]> {
+export async function* readNamedEvents(shards: Shards, since: number): AsyncGenerator<NamedEvent[]> {
   const lines = await shards.bytes(
     `SELECT project_id, distinct_id, insert_id, received_at FROM ${shards.table('events')}
      WHERE insert_id != '' AND received_at >= {since:Int64} FORMAT JSONEachRow`,
@@ -330,11 +330,11 @@ export async function* namedEvents(shards: Shards, since: number): AsyncGenerato
 }
 
 /** The journals that wrote to this store, the latest last. */
-export async function journalRows(first: ClickHouse): Promise<JournalRow[]> {
+export async function readJournalRows(first: ClickHouse): Promise<JournalRow[]> {
   return await first.rows<JournalRow>('SELECT id, since, lane, shard FROM journals ORDER BY since, id DESC')
 }
 
-/** Adds another store's journals, with the lanes that they had there. It can be repeated. */
+/** Adds the journals of another store, with the lanes that they had there. Idempotent. */
 export async function mergeJournals(first: ClickHouse, journals: readonly JournalRow[]): Promise<void> {
   for (const { id, since, lane, shard } of journals) {
     await first.command(
@@ -345,31 +345,31 @@ export async function mergeJournals(first: ClickHouse, journals: readonly Journa
   }
 }
 
-/** The shards that have rows of a table. */
-function holders(shards: Shards, { place }: DumpTable): Shards {
+/** The shards that have the table. */
+function selectHolders(shards: Shards, { place }: DumpTable): Shards {
   return place === 'once' ? shards.only(0) : shards
 }
 
 /**
- * The current rows of all shards. FINAL works on each shard separately, which is enough: only states may have versions on
- * several shards.
+ * The current rows of all shards. FINAL works on each shard separately, which is enough: only states may have versions
+ * on several shards.
  * @param keys a condition on the project and the key alone
  */
-function source(shards: Shards, table: DumpTable, keys: string): string {
+function buildSource(shards: Shards, table: DumpTable, keys: string): string {
   if (table.place === 'lane' && shards.areSeveral) {
     return `(SELECT *, toUInt8(0) AS is_deleted FROM ${newestRows(shards, table.name, { keys })})`
   }
-  return rowsOf(shards, table)
+  return buildVersionSource(shards, table)
 }
 
-/** As `source`, but a state that has been on several shards may have more than one row. */
-function rowsOf(shards: Shards, table: DumpTable): string {
-  const name = table.place === 'lane' ? allVersions(shards, table.name) : holders(shards, table).table(table.name)
+/** Like `buildSource`, but a state that has been on several shards may have more than one row. */
+function buildVersionSource(shards: Shards, table: DumpTable): string {
+  const name = table.place === 'lane' ? allVersions(shards, table.name) : selectHolders(shards, table).table(table.name)
   return `${name}${table.isVersioned ? ' FINAL' : ''}`
 }
 
-/** The condition of a range. Not a comparison of tuples, for which ClickHouse does not use the primary key. */
-function condition({ key }: DumpTable, { project, after, upTo }: Range): string {
+/** The condition of a range. It does not compare tuples, because ClickHouse would not use the primary key for that. */
+function buildCondition({ key }: DumpTable, { project, after, upTo }: Range): string {
   const value = (name: string) => (key?.type === 'hex' ? `unhex({${name}:String})` : `{${name}:${key?.type}}`)
   const parts = ['1']
   if (project !== null) parts.push('project_id = {project:String}')
@@ -378,7 +378,7 @@ function condition({ key }: DumpTable, { project, after, upTo }: Range): string 
   return parts.join(' AND ')
 }
 
-function parameters({ project, after, upTo }: Range): Scalars {
+function toParameters({ project, after, upTo }: Range): Scalars {
   return {
     ...(project !== null && { project }),
     ...(after !== null && { after }),
@@ -386,7 +386,7 @@ function parameters({ project, after, upTo }: Range): Scalars {
   }
 }
 
-/** As Shards.rows, for queries that may take long. */
+/** Like `Shards.rows`, for queries that may take long. */
 async function scan<Row>(shards: Shards, query: string, values: Scalars = {}): Promise<Row[]> {
   const settings = { ...SCAN, output_format_json_quote_64bit_integers: 1 } as const
   const lines = await text(

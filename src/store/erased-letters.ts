@@ -10,9 +10,9 @@ import { ERASED_EVENT } from '../model/verbatim.js'
 import { countDeleted } from './deleted-events.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 
-/** Replaces a reason from its first colon on, because the rest may quote what was erased. */
+/** Replaces everything after the first colon of a reason, because that may quote erased data. */
 const ERASED_REASON = ': details were removed when a user was erased'
-/** A new revision is higher by a random number up to this, so that an erasure recognises its own revision. */
+/** A new revision is higher by a random number up to this, so that an erasure recognizes its own revision. */
 const REVISION_STEP = 2 ** 32
 /** Attempts to erase from one letter while other processes erase from it as well. */
 const MAX_TRIES = 100
@@ -26,28 +26,28 @@ interface Letter {
 const ONE_LETTER = 'position = {position:UInt64} AND journal_id = {journal:UInt32}'
 
 export interface ErasedLetters {
-  /** by distinct_id: the number of letters that held data of that user */
+  /** by distinct_id: the number of dead letters with data of that user */
   erased: Map<string, number>
-  /** letters that contain a user's name but are not JSON, so that nothing can be erased from them */
+  /** dead letters that contain a user's name but are not JSON, so that nothing can be erased from them */
   unreadable: number
 }
 
 /** The users whose data is removed. */
 type Erased = ReadonlySet<string> | 'everyone'
 
-/** A state whose row is in a letter. The store may not have it, but the journal keeps such a state until it is deleted. */
+/** A state with a row in a dead letter. Even if the store lacks it, the journal keeps it until it is deleted. */
 interface LetterState {
   kind: StateKind
   name: string
   distinctId: string
 }
 
-/** Called with the states that are about to be removed from a letter, so that a retry finds them if it throws. */
+/** Called with states before they are removed from a dead letter, so that a retry finds them if it throws. */
 type OnStates = (states: readonly LetterState[]) => Promise<void>
 
 /**
- * Removes the data of these users from the dead letters of all shards, replayed ones included. A letter without any other
- * data is deleted.
+ * Removes the data of these users from the dead letters of all shards, replayed ones included. Deletes those without
+ * any other data.
  */
 export async function eraseFromDeadLetters(
   shards: Shards,
@@ -56,32 +56,32 @@ export async function eraseFromDeadLetters(
   onStates?: OnStates,
 ): Promise<ErasedLetters> {
   return await eraseFrom(shards, { projectId, who: distinctIds, onStates }, ({ clickhouse }) => {
-    return lettersThatMayName(clickhouse, [projectId, ''], [...distinctIds])
+    return findLettersNaming(clickhouse, [projectId, ''], [...distinctIds])
   })
 }
 
 /**
- * As `eraseFromDeadLetters`, for all data of a project. Its own letters are deleted; from letters with rows of several
- * projects, its rows are removed.
- * @returns how many letters held data of the project, and how many may but cannot be read
+ * Like `eraseFromDeadLetters`, for all data of a project. Deletes its own dead letters, and removes its rows from those
+ * with rows of several projects.
+ * @returns the number of dead letters with data of the project, and of those that may have some but cannot be read
  */
 export async function eraseProjectFromDeadLetters(
   shards: Shards,
   projectId: string,
   onStates?: OnStates,
 ): Promise<{ erased: number; unreadable: number }> {
-  const own = await shards.each(({ clickhouse }) => deleteLettersOf(clickhouse, projectId))
+  const own = await shards.each(({ clickhouse }) => deleteProjectLetters(clickhouse, projectId))
   let shared = 0
   const { unreadable } = await eraseFrom(
     shards,
     { projectId, who: 'everyone', onStates },
-    ({ clickhouse }) => lettersThatMayName(clickhouse, [''], [projectId]),
+    ({ clickhouse }) => findLettersNaming(clickhouse, [''], [projectId]),
     () => shared++,
   )
   return { erased: own.reduce((sum, count) => sum + count, shared), unreadable }
 }
 
-/** What is erased from letters. */
+/** The data to erase from dead letters. */
 interface LetterErasure {
   projectId: string
   who: Erased
@@ -91,12 +91,12 @@ interface LetterErasure {
 async function eraseFrom(
   shards: Shards,
   erasure: LetterErasure,
-  lettersOf: (shard: Shard) => Promise<Letter[]>,
+  findLetters: (shard: Shard) => Promise<Letter[]>,
   onErased: () => void = () => undefined,
 ): Promise<ErasedLetters> {
   const found: ErasedLetters = { erased: new Map(), unreadable: 0 }
   await shards.each(async (shard) => {
-    for (const letter of await lettersOf(shard)) {
+    for (const letter of await findLetters(shard)) {
       const users = await eraseFromLetter(shard.clickhouse, letter, erasure)
       if (users?.size) onErased()
       if (!users) found.unreadable++
@@ -132,7 +132,7 @@ async function eraseFromLetter(
     const at = { position, journal, revision: BigInt(current.revision) }
     const isNamed = rest.users.size > 0
     for (const user of rest.users) users.add(user)
-    // Of a letter that was replayed, the events themselves are deleted, and counted by that.
+    // The events of a replayed dead letter are in the store, and counted when they are deleted there.
     if (isNamed && kind === 'events' && !current.is_replayed) {
       await countDeleted(clickhouse, erasure.projectId, rest.erasedEvents)
     }
@@ -142,7 +142,7 @@ async function eraseFromLetter(
     }
     const revision = isNamed ? await replaceLetter(clickhouse, at, rest) : at.revision
     if (revision === null) continue
-    // Also deletes revisions that an interrupted erasure left behind.
+    // This also deletes revisions that an interrupted erasure left.
     const isAlone = !isNamed && Number(current.revisions) === 1
     if (!isAlone) await deleteLetter(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
     return users
@@ -151,8 +151,8 @@ async function eraseFromLetter(
 }
 
 /**
- * Gives a letter a new body. The INSERT's token names the revision that it replaces, so ClickHouse accepts only one successor
- * of each revision. Concurrent erasures, in any process, therefore follow one another.
+ * Gives a dead letter a new body. The INSERT's token names the revision that it replaces, so ClickHouse accepts only
+ * one successor of each revision. That serializes concurrent erasures in all processes.
  * @returns the new revision; null if another erasure has already replaced this one
  */
 async function replaceLetter(
@@ -180,7 +180,7 @@ async function replaceLetter(
   return isThere.length > 0 ? next : null
 }
 
-/** Deletes by numbers only: the text of a mutation stays on disk until a later one is done, so it must not name a user. */
+/** Deletes by numbers only: a mutation's text stays on disk until a later one is done, so it must not name a user. */
 async function deleteLetter(clickhouse: ClickHouse, revisions: string, at: Scalars): Promise<void> {
   await clickhouse.command(`ALTER TABLE dead_letters DELETE WHERE ${ONE_LETTER} AND ${revisions}`, at, {
     mutations_sync: '1',
@@ -188,7 +188,7 @@ async function deleteLetter(clickhouse: ClickHouse, revisions: string, at: Scala
 }
 
 /** @returns the number of letters that were deleted */
-async function deleteLettersOf(clickhouse: ClickHouse, projectId: string): Promise<number> {
+async function deleteProjectLetters(clickhouse: ClickHouse, projectId: string): Promise<number> {
   const values = { project: projectId }
   const [row] = await clickhouse.rows<{ count: string; events: string }>(
     `SELECT count() AS count, sumIf(events, NOT is_replayed) AS events FROM (
@@ -204,8 +204,8 @@ async function deleteLettersOf(clickhouse: ClickHouse, projectId: string): Promi
   return count
 }
 
-/** The letters that may contain one of these names. A name can be written with escapes, so all letters with escapes count. */
-async function lettersThatMayName(clickhouse: ClickHouse, projects: string[], names: string[]): Promise<Letter[]> {
+/** Dead letters that may contain one of these names, including all with escapes, because a name can be escaped. */
+async function findLettersNaming(clickhouse: ClickHouse, projects: string[], names: string[]): Promise<Letter[]> {
   const fields = new QueryParameters()
   return await clickhouse.rows<Letter>(
     `SELECT DISTINCT position, journal_id, kind FROM dead_letters
@@ -218,17 +218,17 @@ async function lettersThatMayName(clickhouse: ClickHouse, projects: string[], na
 
 const NO_EVENTS = { events: 0, erasedEvents: 0 }
 
-/** What a letter is without the data of some users. */
+/** A dead letter without the data of some users. */
 interface Rest {
-  /** whose data was in the body */
+  /** users whose data was in the body */
   users: Set<string>
-  /** of these users */
+  /** states of these users */
   states: LetterState[]
   /** null if nothing is left */
   body: string | null
-  /** those that are left, if it is a letter of events */
+  /** number of remaining events */
   events: number
-  /** those that were in the body, and are not any more */
+  /** number of events removed from the body */
   erasedEvents: number
 }
 
@@ -236,11 +236,11 @@ interface Rest {
 function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterErasure): Rest | undefined {
   try {
     if (kind === 'rejected') {
-      // A letter of several projects holds rows only.
+      // `everyone` only applies to dead letters of several projects, which are never of this kind.
       const { users, left } = withoutNamed(parseRejected(body), who === 'everyone' ? new Set() : who)
       return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString(), ...NO_EVENTS }
     }
-    const list = kind === 'events' ? (memberText(checked(body), 'events') ?? '[]') : checked(`[${body}]`)
+    const list = kind === 'events' ? (memberText(checkJson(body), 'events') ?? '[]') : checkJson(`[${body}]`)
     const users = new Set<string>()
     const states: LetterState[] = []
     const all = elementTexts(list).map((text) => {
@@ -265,7 +265,7 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterE
 }
 
 /** @throws SyntaxError if the text is not JSON */
-function checked(text: string): string {
+function checkJson(text: string): string {
   JSON.parse(text)
   return text
 }

@@ -3,7 +3,7 @@ import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { countDeleted } from './deleted-events.js'
 
-/** An event, and the project that the caller says it belongs to. */
+/** An event, and the project that it should belong to. */
 interface Named {
   projectId: string
   eventId: string
@@ -11,7 +11,7 @@ interface Named {
 
 /** A change of one stored event. */
 export interface Edit extends Named {
-  /** the new text of its properties; null deletes the event */
+  /** its new properties as JSON; null deletes the event */
   properties: string | null
 }
 
@@ -27,7 +27,7 @@ interface WaitingEdit extends Edit {
 /** Limits of one statement: number of edits, and bytes of their properties. */
 const MAX_EDITS = 1000
 const MAX_BYTES = 8 * 1024 * 1024
-/** The statements read the same granules at the same time: each is decompressed once, for all of them. */
+/** Concurrent statements read the same granules, which are then decompressed only once. */
 const SHARED_READS = { use_uncompressed_cache: 1 } as const
 /** How long the next statement waits for the callers of the last one, ms; at most as long as that took. */
 const MAX_GATHER_MS = 50
@@ -43,7 +43,7 @@ export class EventEdits {
   }
 
   /**
-   * @param home the number of the shard where the event should be, which is asked first
+   * @param home number of the shard that should have the event, which is searched first
    * @returns false if the project has no such event; resolves when every later read shows the change
    */
   async apply(edit: Edit, home = 0): Promise<boolean> {
@@ -55,18 +55,19 @@ export class EventEdits {
 }
 
 /**
- * Edits and deletes of the events of one shard. Each statement makes one patch part however many events it names, so edits
- * that arrive while one is running share the next. That one waits a moment for new edits of the callers that were just
- * answered: otherwise 64 clients would make statements of 63 and 1 in turn, and both take as long. Edits apply in the order
- * of their calls within this process; the order of two processes that edit an event at the same time is not defined.
+ * Edits and deletes of the events of one shard. Each statement creates one patch part, however many events it names, so
+ * edits that arrive while one is running share the next. The next one waits briefly for new edits of the callers that
+ * were just answered: otherwise 64 clients would alternate between statements with 63 edits and with 1, which take
+ * equally long. Edits apply in the order of their calls within this process; the order of concurrent edits of two
+ * processes is undefined.
  */
 class ShardEdits {
   readonly #clickhouse: ClickHouse
   readonly #waiting: WaitingEdit[] = []
   #isRunning = false
-  /** the last statement: number of its callers and of those that waited at its end, its duration and its end, ms */
+  /** the last statement: its callers plus those waiting when it ended, its duration in ms, and when it ended */
   #last = { callers: 0, ms: 0, endedAt: Number.NEGATIVE_INFINITY }
-  /** ends the wait for further edits; null if there is none */
+  /** ends the wait for further edits; null while not waiting */
   #gathered: (() => void) | null = null
 
   constructor(clickhouse: ClickHouse) {
@@ -101,12 +102,12 @@ class ShardEdits {
     this.#isRunning = false
   }
 
-  /** Whether as many edits wait as there were callers last time. */
+  /** Whether the number of waiting edits has reached that of the last callers. */
   get #areAllBack(): boolean {
     return this.#waiting.length >= Math.min(this.#last.callers, MAX_EDITS)
   }
 
-  /** Resolves when as many edits wait as last time, or after MAX_GATHER_MS. */
+  /** Resolves once all last callers are back, or after MAX_GATHER_MS. */
   async #gather(): Promise<void> {
     const { ms, endedAt } = this.#last
     const leftMs = endedAt + Math.min(ms, MAX_GATHER_MS) - performance.now()
@@ -127,7 +128,7 @@ class ShardEdits {
     for (const { projectId, eventId, properties } of this.#waiting) {
       bytes += properties?.length ?? 0
       if (count > 0 && (count === MAX_EDITS || bytes > MAX_BYTES)) break
-      // Only one of two projects that name the same event has it, and a statement has one text for each.
+      // An event belongs to one project, and a statement has one new value for each event.
       if ((projects.get(eventId) ?? projectId) !== projectId) break
       projects.set(eventId, projectId)
       count++
@@ -136,14 +137,14 @@ class ShardEdits {
   }
 
   /**
-   * Executes edits, and resolves each with whether it found its event; an edit after a delete of the same event finds none.
-   * ClickHouse does not say how many events an update found, so a query looks for them at the same time, and before the
-   * deletes. If the deletes fail, for example on a full disk, the updates are stored nevertheless, and resolve.
-   * @throws the error of the update or of the query; then no edit is resolved
+   * Executes edits, and resolves each with whether it found its event; an edit after a delete of the same event finds
+   * none. ClickHouse does not report how many rows an update matched, so a query looks for the events concurrently, and
+   * before the deletes. If the deletes fail, for example on a full disk, the updates are stored anyway, and resolve.
+   * @throws the error of the update or of the query, before resolving any edit
    */
   async #carryOut(edits: WaitingEdit[]): Promise<void> {
-    const { updates, deletes } = outcomeOf(edits)
-    // Wait for both, or one that is still running could overtake the next statement.
+    const { updates, deletes } = combineEdits(edits)
+    // Wait for both: one that is still running could otherwise overtake the next statement.
     const [look, update] = await Promise.allSettled([this.#present(edits), this.#update(updates)])
     if (look.status === 'rejected') throw look.reason
     if (update.status === 'rejected') throw update.reason
@@ -159,7 +160,7 @@ class ShardEdits {
     }
   }
 
-  /** `transform` has a text for every row of the condition, so the old texts are not read. That saves 40 % for 64 scattered events. */
+  /** `transform` has a value for every matching row, so old properties are not read, which saves 40 %. */
   async #update(updates: Update[]): Promise<void> {
     if (updates.length === 0) return
     const fields = new QueryParameters()
@@ -184,7 +185,7 @@ class ShardEdits {
     await this.#clickhouse.command(statement, fields.parameters, SHARED_READS)
   }
 
-  /** The ids of the events that are there. */
+  /** The ids of the events that exist. */
   async #present(edits: Named[]): Promise<Set<string>> {
     const fields = new QueryParameters()
     const rows = await this.#clickhouse.rows<{ id: string }>(
@@ -196,8 +197,8 @@ class ShardEdits {
   }
 }
 
-/** The combined effect of edits whose events exist: the last text of each event, unless it is deleted. */
-function outcomeOf(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
+/** Combines edits, assuming that their events exist: the last properties of each event, unless it is deleted. */
+function combineEdits(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
   const updates = new Map<string, Update>()
   const deletes = new Map<string, Named>()
   for (const { projectId, eventId, properties } of edits) {
@@ -211,7 +212,7 @@ function outcomeOf(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
   return { updates: [...updates.values()], deletes: [...deletes.values()] }
 }
 
-/** The condition that a row is one of these events, and of the project given for it. */
+/** SQL condition for rows that are one of these events and belong to its project. */
 function isOneOf(fields: QueryParameters, events: Named[]): string {
   const ids = new Map<string, Set<string>>()
   for (const { projectId, eventId } of events) {

@@ -2,10 +2,10 @@ import type { Readable } from 'node:stream'
 import type { ReadOptions } from '../clickhouse/client.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { RowFormat } from '../contract/formats.js'
-import { countEvents, type EventFilter, findPageStart, isFiltered, ordered, ROWS } from './event-pages.js'
+import { countEvents, type EventFilter, findPageStart, isFiltered, ROWS, selectOrdered } from './event-pages.js'
 import { STREAMED } from './page.js'
 
-/** A run of a project's events, all of which are stored. */
+/** A range of a project's events, all of them stored. */
 export interface EventRun extends EventFilter {
   projectId: string
   /** the first id that may be in it; absent: from the oldest event on */
@@ -17,12 +17,12 @@ export interface EventRun extends EventFilter {
 }
 
 /**
- * How long the first bytes, or the end of a run, may take, ms: a filter that finds little may have to read all events.
- * Shorter than the 120 s without data after which clients give up.
+ * Time limit for the first bytes or for finding the end of a range, ms: a filter that finds little may read all events.
+ * Shorter than the 120 s of silence after which clients give up.
  */
 const LIMIT_MS = 100_000
 
-/** The first id behind the first `limit` events of a run; null if it has no more. */
+/** The id of the event after the first `limit` events of a range; null if there is none. */
 export async function findRunEnd(
   shards: Shards,
   run: Omit<EventRun, 'before'>,
@@ -30,12 +30,12 @@ export async function findRunEnd(
   reading: Pick<ReadOptions, 'signal'>,
 ): Promise<string | null> {
   const limits = { ...reading, limitMs: LIMIT_MS }
-  // Counting uses only the index as long as nothing was deleted; finding the end reads all ids.
+  // Counting uses only the index if nothing was deleted; finding the end reads all ids.
   if (!isFiltered(run) && (await countEvents(shards, run, limits)) <= limit) return null
   return await findPageStart(shards, { ...run, offset: limit }, limits)
 }
 
-/** The events of a run as one file of rows in the order of acceptance, in the formats of `GET /public/events`. */
+/** The events of a range as one file of rows in the order of acceptance, in the formats of `GET /public/events`. */
 export async function readEventRun(
   shards: Shards,
   format: RowFormat,
@@ -43,7 +43,7 @@ export async function readEventRun(
   reading: Pick<ReadOptions, 'signal'>,
 ): Promise<Readable> {
   const { columns, format: name, settings } = ROWS[format]
-  const { from, parameters } = ordered(shards, columns, run)
+  const { from, parameters } = selectOrdered(shards, columns, run)
   return await shards.bytes(
     `${from} FORMAT ${name}`,
     parameters,

@@ -6,7 +6,7 @@ import { LARGE_QUERY, literalArray, type Scalars } from '../clickhouse/parameter
 import type { Shards } from '../clickhouse/shards.js'
 import type { Format, RowFormat } from '../contract/formats.js'
 import type { Order } from '../model/cursor.js'
-import { IN_ORDER, ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
+import { buildPageQuery, IN_ORDER, ONE_LINE, PAGE_SETTINGS, STREAMED } from './page.js'
 
 export interface EventFilter {
   event?: string
@@ -25,16 +25,16 @@ export interface Names {
 
 export interface EventPage extends EventFilter {
   projectId: string
-  /** `asc` where absent */
+  /** default: `asc` */
   order?: Order
   /** the greatest id of the page */
   upTo: string
   limit: number
-  /** rows to skip, from `startAt` on */
+  /** rows to skip after `startAt` */
   offset: number
-  /** the first id of the page, as an earlier page gave it */
+  /** the first id of the page, from an earlier page */
   startAt?: string
-  /** an id before which there are more events than the page has; null if none is known */
+  /** an id known to lie beyond the page and the first event after it; null if none is known */
   before?: string | null
 }
 
@@ -45,18 +45,18 @@ export interface PageBounds {
 }
 
 /**
- * Skipping fewer rows than this costs less than a query for the page's start, and is done by one thread, which is faster
- * for 10 000 rows than two (2 cores).
+ * Skipping fewer rows than this costs less than a query for the page's start. One thread does it, which is faster than
+ * two for 10 000 rows (2 cores).
  */
 export const FAR_ROWS = 20_000
 
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
 const LEAST_ID = '00000000-0000-0000-0000-000000000000'
 
-/** A filtered page is sent when it is complete, because until then it may turn out that it must be searched for. */
+/** A filtered page is sent once it is complete: until then, it may time out and be searched in ranges instead. */
 const FILTERED: ClickHouseSettings = { http_response_buffer_size: String(4 * 1024 * 1024) }
 
-/** The JSON text of an event as an expression. @param properties an expression for the text of its properties */
+/** SQL expression for an event as JSON. @param properties SQL expression for its properties as JSON */
 export const eventJson = (properties: string) => `concat(
     '{"eventId":"', toString(event_id),
     '","event":', toJSONString(event),
@@ -65,12 +65,12 @@ export const eventJson = (properties: string) => `concat(
     ',"timestamp":', toString(timestamp),
     if(insert_id = '', '', concat(',"insert_id":', toJSONString(insert_id))), '}')`
 
-/** CSV and Parquet have the fields of the JSON texts as columns, in the same order. */
+/** Columns of CSV and Parquet: the fields of the JSON object, in the same order. */
 const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id'
 
 /**
- * Bytes of rows that are compressed together; of ordinary events, a quarter of a million. For 900 events of 1 MB that do not
- * compress, ClickHouse held 1.1 GB, and 2.3 GB with its default of 512 MiB.
+ * Bytes of rows that are compressed together, about 250 000 ordinary events. For 900 incompressible events of 1 MB,
+ * ClickHouse used 1.1 GB; with its default of 512 MiB, 2.3 GB.
  */
 const ROW_GROUP = String(64 * 1024 * 1024)
 
@@ -82,10 +82,14 @@ export const ROWS: Record<RowFormat, { columns: string; format: string; settings
   parquet: { columns: COLUMNS, format: 'Parquet', settings: { output_format_parquet_row_group_size_bytes: ROW_GROUP } },
 }
 
-/** A page of events as JSON texts, followed by the first id of the next page. */
+/** A page of events as JSON, followed by the first id of the next page. */
 export async function readEventPage(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<Readable> {
-  const { from, parameters } = ordered(shards, 'event_id, event, distinct_id, properties, timestamp, insert_id', page)
-  const query = pageOf({ json: eventJson('properties'), nextId: 'toString(event_id)', from })
+  const { from, parameters } = selectOrdered(
+    shards,
+    'event_id, event, distinct_id, properties, timestamp, insert_id',
+    page,
+  )
+  const query = buildPageQuery({ json: eventJson('properties'), nextId: 'toString(event_id)', from })
   const settings = { ...PAGE_SETTINGS, ...rowSettings(page) }
   return await shards.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, {
     ...reading,
@@ -94,8 +98,8 @@ export async function readEventPage(shards: Shards, page: EventPage, reading: Re
 }
 
 /**
- * One event as a JSON text; null if there is none with this id.
- * @param event `home` is the number of the shard where it should be, which is asked first
+ * An event as JSON; null if there is none with this id.
+ * @param event `home` is the number of the shard that should have it, which is searched first
  */
 export async function readEvent(
   shards: Shards,
@@ -112,19 +116,19 @@ export async function readEvent(
       { signal, project: projectId },
     )
     const line = await buffer(rows)
-    // Without the end of its line.
+    // Strip the newline.
     return line.length === 0 ? null : line.subarray(0, -1)
   })
 }
 
-/** All events with these names of a user, as lines of NDJSON that begin with `{"type":"event",`. */
+/** All events of a user with these names, as lines of NDJSON that begin with `{"type":"event",`. */
 export async function readEventsOfUser(
   shards: Shards,
   { distinctIds, ...user }: { projectId: string; distinctIds: string[]; upTo: string },
   reading: ReadOptions,
 ): Promise<Readable> {
   const line = `concat('{"type":"event",', substring(${eventJson(ONE_LINE)}, 2))`
-  const { from, parameters } = ordered(shards, line, { ...user, distinctIds })
+  const { from, parameters } = selectOrdered(shards, line, { ...user, distinctIds })
   return await shards.bytes(
     `${from} FORMAT TSVRaw`,
     parameters,
@@ -134,8 +138,8 @@ export async function readEventsOfUser(
 }
 
 /**
- * The events of a page as a file of rows. An NDJSON line is the same text as an event of a JSON page, except that line
- * breaks between the tokens of its properties are spaces.
+ * The events of a page as a file of rows. An NDJSON line equals an event of a JSON page, except that line breaks
+ * between the tokens of its properties become spaces.
  * @param bounds the result of findPageBounds for this page
  */
 export async function readEventRows(
@@ -146,7 +150,11 @@ export async function readEventRows(
   reading: ReadOptions = {},
 ): Promise<Readable> {
   const { columns, format, settings } = ROWS[rows]
-  const { from, parameters } = ordered(shards, columns, { ...page, ...(first && { startAt: first }), before: next })
+  const { from, parameters } = selectOrdered(shards, columns, {
+    ...page,
+    ...(first && { startAt: first }),
+    before: next,
+  })
   return await shards.bytes(
     `${from} LIMIT {limit:UInt32} FORMAT ${format}`,
     { ...parameters, limit: first === null ? 0 : page.limit },
@@ -156,7 +164,7 @@ export async function readEventRows(
 }
 
 /**
- * These events in the form of readEventPage or readEventRows; deleted ones are missing.
+ * These events in the form of `readEventPage` or `readEventRows`, without deleted ones.
  * @param ids ids that the store returned
  */
 export async function readEventsById(
@@ -167,8 +175,8 @@ export async function readEventsById(
 ): Promise<Readable> {
   const json = { columns: eventJson('properties'), format: 'CustomSeparated', settings: PAGE_SETTINGS }
   const { columns, format: name, settings } = format === 'json' ? json : ROWS[format]
-  // The ids go into the statement, because a URL has no room for them. The bounds let ClickHouse use the primary key.
-  const list = ids.map((id) => `toUInt128(toUUID('${checkedId(id)}'))`).join(', ')
+  // A URL has no room for the ids, so they go into the statement. The bounds let ClickHouse use the primary key.
+  const list = ids.map((id) => `toUInt128(toUUID('${checkId(id)}'))`).join(', ')
   const sorted = ids.toSorted()
   const range = { upTo: sorted.at(-1) ?? LEAST_ID, first: sorted[0] ?? LEAST_ID }
   const direction = order === 'desc' ? 'DESC' : 'ASC'
@@ -184,13 +192,13 @@ export async function readEventsById(
   )
 }
 
-/** The ids of the first events of a page, in its order, up to the event `before`. */
+/** The ids of the first events of a page in its order, up to but without `before`. */
 export async function findEventIds(
   shards: Shards,
   page: Omit<EventPage, 'offset'>,
   reading: ReadOptions = {},
 ): Promise<string[]> {
-  const { from, parameters } = ordered(shards, 'toString(event_id) AS id', page)
+  const { from, parameters } = selectOrdered(shards, 'toString(event_id) AS id', page)
   const rows = await shards.rows<{ id: string }>(
     `${from} LIMIT {limit:UInt32}`,
     { ...parameters, limit: page.limit },
@@ -200,12 +208,12 @@ export async function findEventIds(
   return rows.map(({ id }) => id)
 }
 
-/** Finds where a page begins and ends before its rows are read. Reads only ids. */
+/** Finds where a page begins and ends, reading only ids. */
 export async function findPageBounds(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<PageBounds> {
   if (page.startAt !== undefined && page.offset === 0) {
     return { first: page.startAt, next: await findPageStart(shards, { ...page, offset: page.limit }, reading) }
   }
-  const { from, parameters } = ordered(shards, 'event_id', page)
+  const { from, parameters } = selectOrdered(shards, 'event_id', page)
   const rows = await shards.rows<{ number: string; id: string }>(
     `SELECT number, toString(event_id) AS id
      FROM (
@@ -217,19 +225,17 @@ export async function findPageBounds(shards: Shards, page: EventPage, reading: R
     idSettings(page),
     { ...reading, project: page.projectId },
   )
-  const idOf = (wanted: number) => rows.find(({ number }) => Number(number) === wanted)?.id ?? null
-  return { first: idOf(0), next: idOf(page.limit) }
+  const findId = (wanted: number) => rows.find(({ number }) => Number(number) === wanted)?.id ?? null
+  return { first: findId(0), next: findId(page.limit) }
 }
 
-/**
- * The first id of a page; null if there is none. Skipping rows is cheap, because only their ids are read.
- */
+/** The first id of a page; null if there is none. Skipping rows is cheap, because only their ids are read. */
 export async function findPageStart(
   shards: Shards,
   page: Omit<EventPage, 'limit'>,
   reading: ReadOptions = {},
 ): Promise<string | null> {
-  const { from, parameters } = ordered(shards, 'toString(event_id) AS id', page)
+  const { from, parameters } = selectOrdered(shards, 'toString(event_id) AS id', page)
   const [row] = await shards.rows<{ id: string }>(
     `${from} LIMIT {offset:UInt64}, 1`,
     { ...parameters, offset: page.offset },
@@ -240,40 +246,40 @@ export async function findPageStart(
 }
 
 /**
- * The number of events. Uses only the index as long as none was deleted. Each shard counts its own; with a count around a
- * subquery, the ids of all shards would be sent to one of them.
+ * The number of events. Uses only the index if none was deleted. Each shard counts its own; a count around a subquery
+ * would send the ids of all shards to one of them.
  */
 export async function countEvents(
   shards: Shards,
   events: Omit<EventPage, 'offset' | 'limit'>,
   reading: ReadOptions,
 ): Promise<number> {
-  const { from, parameters } = matching(shards, 'count() AS events', events)
+  const { from, parameters } = selectMatching(shards, 'count() AS events', events)
   const [row] = await shards.rows<{ events: string }>(from, parameters, {}, { ...reading, project: events.projectId })
   return Number(row?.events)
 }
 
-/** Whether ClickHouse returns nearly every row that it reads, deleted ones aside. */
+/** Whether ClickHouse returns nearly every row that it reads, apart from deleted ones. */
 function isDense(page: EventFilter & { offset?: number }): boolean {
   return (page.offset ?? 0) < FAR_ROWS && !isFiltered(page)
 }
 
-/** For a dense page, a second thread would have little to read, and costs 2 to 3 ms. */
+/** A second thread costs 2 to 3 ms, and would have little to read for a dense page. */
 function rowSettings(page: EventFilter & { offset?: number }): ClickHouseSettings {
   return { ...STREAMED, ...(isDense(page) && { max_threads: 1 }), ...(isFiltered(page) && FILTERED) }
 }
 
-/** Whether the filter may exclude events, so that ClickHouse reads more than it returns. */
+/** Whether the filter may exclude events, which makes ClickHouse read more than it returns. */
 export function isFiltered({ event, distinctId, from, to }: EventFilter): boolean {
   return [event, distinctId, from, to].some((value) => value !== undefined)
 }
 
-function checkedId(id: string): string {
+function checkId(id: string): string {
   if (!UUID.test(id)) throw new Error('not an id of the store')
   return id
 }
 
-/** For queries that look for one id: small blocks, so that few ids are read beyond it. */
+/** Settings of queries for one id: small blocks, so that few ids beyond it are read. */
 function idSettings(page: EventFilter & { offset: number }): ClickHouseSettings {
   return { ...IN_ORDER, ...(isDense(page) && { max_threads: 1, max_block_size: '8192' }) }
 }
@@ -292,8 +298,8 @@ interface Select {
  * A SELECT of these columns of events, in the page's order.
  * @param page may have further conditions: only ids before one, events of some users, or events with one of some names
  */
-export function ordered(shards: Shards, columns: string, page: Matching): Select {
-  const { from, parameters } = matching(shards, columns, page)
+export function selectOrdered(shards: Shards, columns: string, page: Matching): Select {
+  const { from, parameters } = selectMatching(shards, columns, page)
   const direction = page.order === 'desc' ? 'DESC' : 'ASC'
   return {
     from: `${from}
@@ -302,8 +308,8 @@ export function ordered(shards: Shards, columns: string, page: Matching): Select
   }
 }
 
-/** As `ordered`, without an order. */
-function matching(shards: Shards, columns: string, page: Matching): Select {
+/** Like `selectOrdered`, without an order. */
+function selectMatching(shards: Shards, columns: string, page: Matching): Select {
   const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
   const parameters: Scalars = { project: page.projectId, upTo: page.upTo }
   const where = (condition: string, name: string, value: string | number | null | undefined) => {
@@ -326,7 +332,7 @@ function matching(shards: Shards, columns: string, page: Matching): Select {
   return { from: `SELECT ${columns} FROM ${shards.table('events')} WHERE ${conditions.join(' AND ')}`, parameters }
 }
 
-/** In terms of toUInt128(event_id), by which the table is sorted. */
+/** Compares toUInt128(event_id), because the table is sorted by it. */
 function idCondition(operator: '<=' | '<' | '>=' | '>', parameter: string): string {
   return `toUInt128(event_id) ${operator} toUInt128({${parameter}:UUID})`
 }

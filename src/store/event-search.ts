@@ -4,23 +4,23 @@ import { type EventPage, findEventIds, findPageStart } from './event-pages.js'
 
 /** Limits of a filtered search. */
 export interface SearchLimits {
-  /** how long the plain query of a page may take before its events are searched for step by step, ms */
+  /** time limit of the plain query of a page, ms; after that, its events are searched in steps */
   directMs: number
-  /** duration of a search, ms; after that, the page has what was found, and a cursor for the rest */
+  /** duration of a search, ms; after that, the page has the events found, and a cursor for the rest */
   searchMs: number
-  /** events of the project that the first step covers; later steps are sized by how long they take */
+  /** events of the project in the first step; the size of later steps depends on how long they take */
   stepRows: number
 }
 
 export const SEARCH_LIMITS: SearchLimits = { directMs: 5_000, searchMs: 10_000, stepRows: 1_000_000 }
 
-/** Largest page of a search, in events: each is fetched by its id. */
+/** Maximum number of events on a page that is searched for, because each is fetched by its id. */
 const MAX_FOUND = 1000
-/** A step takes at most this part of the time of a search, so that a smaller one can follow. */
+/** A step gets at most this fraction of a search's time, so that a smaller one can follow. */
 const STEPS = 4
 const GROWTH = 4
 const SHRINKING = 8
-/** ClickHouse reads at least this many rows (index_granularity), so a smaller range costs the same. */
+/** ClickHouse reads at least this many rows (index_granularity), so a smaller range costs no less. */
 const MIN_STEP_ROWS = 8192
 const MAX_STEP_ROWS = 2 ** 30
 
@@ -31,11 +31,10 @@ export interface FoundEvents {
 }
 
 /**
- * Searches one range of the project's events after another for the events of a page, so that when the time is up it is known
- * how far the search has come. The end of a range is found by reading only ids, which is fast even if the filter is
- * expensive.
- * @throws StoreUnreachableError, StoreError if not even the smallest range at the start can be searched in time; at a later
- *   range, what was found before is returned
+ * Searches one range of the project's events after another for the events of a page, so that its progress is known when
+ * the time is up. Finding the end of a range reads only ids, which is fast even if the filter is expensive.
+ * @throws StoreUnreachableError, StoreError if not even the smallest range at the start can be searched in time; if a
+ *   later range fails, returns what was found before
  */
 export async function searchEvents(
   shards: Shards,
@@ -69,7 +68,7 @@ export async function searchEvents(
         if (startAt === page.startAt) throw error
         break
       }
-      // The range was too large: try a part of it. Once the time is up, only one more attempt is made, with the smallest
+      // The range was too large: try a part of it. Once the time is up, make only one more attempt, with the smallest
       // part, and only if there is no progress to return.
       rows = performance.now() < deadline ? Math.max(Math.floor(rows / SHRINKING), leastRows) : leastRows
       continue

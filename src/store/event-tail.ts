@@ -4,13 +4,13 @@ import type { ReadOptions } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { idAfter } from '../model/event-id.js'
-import { type EventFilter, eventJson, type Names, ordered } from './event-pages.js'
+import { type EventFilter, eventJson, type Names, selectOrdered } from './event-pages.js'
 import { PAGE_SETTINGS, STREAMED } from './page.js'
 
 /** A stretch of a project's events in the order of acceptance. */
 export interface Stretch extends EventFilter {
   projectId: string
-  /** the id before its first event, whether or not there is such an event */
+  /** exclusive; there need not be an event with this id */
   after: string
   /** the greatest id that may be in it */
   upTo: string
@@ -20,13 +20,13 @@ export interface Stretch extends EventFilter {
   anyOf?: Names | null
 }
 
-/** In a text for one field of a Server-Sent Event, a line break of any kind begins another `data:` line. */
+/** In a Server-Sent Event, each line break of any kind in the data begins another `data:` line. */
 const DATA_LINES = String.raw`replaceAll(replaceAll(replaceAll(properties, '\r\n', '\n'), '\r', '\n'), '\n', '\ndata: ')`
 
 const COLUMNS = String.raw`toString(event_id), event, distinct_id, timestamp,
   concat('id: ', toString(event_id), '\ndata: ', ${eventJson(DATA_LINES)}, '\n\n')`
 
-/** One thread, so that live streams do not take CPU that writes need. */
+/** One thread, so that live streams leave CPU to writes. */
 const SETTINGS: ClickHouseSettings = { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_QUERY, max_threads: 1 }
 
 /**
@@ -35,16 +35,16 @@ const SETTINGS: ClickHouseSettings = { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_Q
  */
 export async function readStretch(shards: Shards, stretch: Stretch, reading: ReadOptions = {}): Promise<Readable> {
   const { after, limit, ...page } = stretch
-  const { from, parameters } = ordered(shards, COLUMNS, { ...page, startAt: idAfter(after) })
+  const { from, parameters } = selectOrdered(shards, COLUMNS, { ...page, startAt: idAfter(after) })
   return await shards.bytes(`${from} LIMIT {limit:UInt32} FORMAT RowBinary`, { ...parameters, limit }, SETTINGS, {
     ...reading,
-    // A share of its own: whoever exports all events goes on seeing new ones.
+    // Its own share of the slots, so that an export of all events does not delay live streams.
     project: `live ${stretch.projectId}`,
   })
 }
 
-/** Which of these projects have events between two ids. */
-export async function projectsWithEvents(
+/** Those of the projects that have events between two ids. */
+export async function findProjectsWithEvents(
   shards: Shards,
   projectIds: string[],
   { after, upTo }: Pick<Stretch, 'after' | 'upTo'>,

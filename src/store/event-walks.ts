@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ReadOptions } from '../clickhouse/client.js'
-import { isTimeout, unreadablePart } from '../clickhouse/errors.js'
+import { findUnreadablePart, isTimeout } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Format } from '../contract/formats.js'
@@ -20,13 +20,13 @@ import { SEARCH_LIMITS, type SearchLimits, searchEvents } from './event-search.j
 import { PageReach } from './page-reach.js'
 import { PageIndex, type PageStart } from './page-starts.js'
 
-/** The page that is requested. */
+/** A requested page. */
 export interface WantedPage {
   projectId: string
   filter: EventFilter
   order: Order
   limit: number
-  /** the first id, from a cursor; null: the page is given by its number */
+  /** the first id, from a cursor; null if the page is requested by number */
   startAt: string | null
   /** number from 1; default 1 */
   page: number | undefined
@@ -37,13 +37,13 @@ export interface WantedPage {
 }
 
 export interface ReadPage {
-  /** in the requested format; JSON objects have commas between them */
+  /** in the requested format; JSON objects are separated by commas */
   rows: Readable
   /** the first id of the next page, null if there is none; undefined if it follows the rows in the stream (JSON) */
   next: string | null | undefined
   /** the page may have fewer events than `limit`, so the next page by number does not begin at `next` */
   isShort: boolean
-  /** whether there was a next page before the rows were read: if none follows them, events were deleted meanwhile */
+  /** whether there was a next page before the rows were read; if none follows them, events were deleted in between */
   hasNext: boolean
 }
 
@@ -61,9 +61,9 @@ export class EventWalks {
   }
 
   /**
-   * Reads a page. If a filter finds too little in time, the page has what was found: fewer events than `limit`, even none,
-   * and a `next` from which the search resumes. That is impossible for a page requested by its number, because the pages
-   * after it would have other events.
+   * Reads a page. If a filter finds too little in time, the page has fewer events than `limit`, perhaps none, and a
+   * `next` from which the search resumes. That is impossible for a page requested by number, because it would change
+   * the pages after it.
    * @throws ApiError `unavailable` if a filtered page by number takes too long
    */
   async read(format: Format, wanted: WantedPage, signal: AbortSignal): Promise<ReadPage> {
@@ -77,8 +77,8 @@ export class EventWalks {
       const found = { ...page, ...start }
       const before = await this.#reach.find(found, { signal })
       return await this.#readRows(format, { ...found, before }, { signal, limitMs }).catch(async (error) => {
-        // The damaged part may be one that the page has nothing of.
-        const nearer = unreadablePart(error) && !before ? await this.#reach.find(found, { signal }, true) : null
+        // The page may have no events in the damaged part.
+        const nearer = findUnreadablePart(error) && !before ? await this.#reach.find(found, { signal }, true) : null
         if (nearer === null) throw error
         return await this.#readRows(format, { ...found, before: nearer }, { signal, limitMs })
       })
@@ -109,37 +109,37 @@ export class EventWalks {
   }
 
   /**
-   * Call it for each page that was read, so that the next page by number is found at once.
+   * Call it for each page that was read, so that finding the next page by number needs no query.
    * @param next null at the end, and after a short page
    */
   remember(wanted: WantedPage, next: string | null): void {
     const { projectId, order, upTo, limit, startAt, page = 1 } = wanted
-    const start = startAt === null ? this.#starts.find(nameOf(wanted), page, limit) : { startAt, offset: 0 }
+    const start = startAt === null ? this.#starts.find(toWalkKey(wanted), page, limit) : { startAt, offset: 0 }
     if (!isFiltered(wanted.filter) && start.offset === 0) {
       this.#reach.note({ projectId, order, upTo, limit, ...start }, next)
     }
     if (startAt !== null) return
-    if (order === 'desc' && page === 1) this.#starts.restart(nameOf(wanted))
-    if (next !== null) this.#starts.remember(nameOf(wanted), page + 1, next)
+    if (order === 'desc' && page === 1) this.#starts.restart(toWalkKey(wanted))
+    if (next !== null) this.#starts.remember(toWalkKey(wanted), page + 1, next)
   }
 
-  /** Where a page begins. Looked up first if it is far from every page that is remembered. */
+  /** Where a page begins. If it is far from all remembered pages, its start is looked up first. */
   async #find(
     wanted: WantedPage,
     number: number,
     page: Omit<EventPage, 'offset'>,
     signal: AbortSignal,
   ): Promise<PageStart> {
-    const start = this.#starts.find(nameOf(wanted), number, page.limit)
+    const start = this.#starts.find(toWalkKey(wanted), number, page.limit)
     if (start.offset < FAR_ROWS) return start
     const startAt = await findPageStart(this.#shards, { ...page, ...start }, { signal })
     if (startAt === null) return start
-    this.#starts.remember(nameOf(wanted), number, startAt)
+    this.#starts.remember(toWalkKey(wanted), number, startAt)
     return { startAt, offset: 0 }
   }
 }
 
-function nameOf({ projectId, deletions, limit, filter, order }: WantedPage): string {
+function toWalkKey({ projectId, deletions, limit, filter, order }: WantedPage): string {
   return JSON.stringify([projectId, deletions, limit, filter, order])
 }
 

@@ -11,10 +11,10 @@ import { insertEntries, isInserting } from './insert.js'
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
 
 /**
- * One line per entry. ClickHouse splits it into events and computes their ids from their indexes. An entry with events to
- * skip has a flag for each event up to the last of those: ClickHouse would copy a list of their indexes to every event.
+ * One line per entry. ClickHouse splits it into events and computes their ids from their indexes. An entry with events
+ * to skip has a flag for each event up to the last skipped one: ClickHouse would copy a list of indexes to every event.
  */
-const insertOf = (hasSkipped: boolean) => `
+const buildInsert = (hasSkipped: boolean) => `
 INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
 SELECT
     project_id,
@@ -32,11 +32,11 @@ FROM input('
 ARRAY JOIN body.events AS e, arrayEnumerate(body.events) AS i${hasSkipped ? SKIPPED : ''}
 FORMAT JSONEachRow`
 
-const INSERT = insertOf(false)
-const INSERT_REST = insertOf(true)
+const INSERT = buildInsert(false)
+const INSERT_REST = buildInsert(true)
 
 /**
- * Stores the events of the entries; a token that was used before stores nothing.
+ * Stores the events of the entries. Does nothing if the token was used before.
  * @throws StoreError if ClickHouse rejected them, StoreUnreachableError if it is unknown whether they were stored
  */
 export async function insertEvents(
@@ -46,14 +46,14 @@ export async function insertEvents(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const lineOf = ({ projectId, position, receivedAt, skip }: Entry) => {
+  const toLine = ({ projectId, position, receivedAt, skip }: Entry) => {
     const { high, low } = idHalves(position, journalId)
     const rest = skip ? `"skipped":[${flagsAt(skip)}],` : ''
     const head = `{"project_id":${JSON.stringify(projectId)},"id_high":${high},"id_low":${low},"received_at":${receivedAt},${rest}"body":`
     return { head, tail: '}\n' }
   }
   const query = entries.some(({ skip }) => skip) ? INSERT_REST : INSERT
-  await insertEntries(clickhouse, query, entries, lineOf, signal, {
+  await insertEntries(clickhouse, query, entries, toLine, signal, {
     insert_deduplication_token: token,
     deduplicate_insert_select: 'force_enable',
   })
@@ -66,16 +66,16 @@ function flagsAt(indexes: readonly number[]): number[] {
   return flags
 }
 
-/** Deleted events count as stored: their rows stay until a purge. */
+/** Deleted events count as stored, because their rows stay until a purge. */
 const DELETED_TOO = { apply_deleted_mask: 0 } as const
-/** All bits of an id except those of the event's index in its entry. */
+/** All bits of an id except the index of the event in its entry. */
 export const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
 
 /**
  * The last position of a journal, from `first` on, whose events are stored; null if there is none.
  * @throws StoreUnreachableError while an INSERT of the journal is running: its events may still appear
  */
-export async function lastStoredPosition(
+export async function findLastStored(
   clickhouse: ClickHouse,
   journalId: number,
   first: Position,
@@ -103,8 +103,11 @@ async function isInsertingAny(clickhouse: ClickHouse, journalId: number): Promis
   }
 }
 
-/** The positions of a journal's entries, from `first` to `last`, whose events are stored. Entries are stored completely or not at all. */
-export async function storedPositions(
+/**
+ * The positions of a journal's entries, from `first` to `last`, whose events are stored. An entry is stored completely
+ * or not at all.
+ */
+export async function findStoredPositions(
   clickhouse: ClickHouse,
   journalId: number,
   { first, last }: { first: Position; last: Position },
@@ -136,25 +139,25 @@ const OF_ENTRY = `project_id = {project:String}
   AND toUInt128(event_id) >= toUInt128({first:UUID}) AND toUInt128(event_id) <= toUInt128({last:UUID})
   AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}`
 
-function valuesOf({ projectId, position, journalId }: EntryPlace): Scalars {
+function toParameters({ projectId, position, journalId }: EntryPlace): Scalars {
   const first = formatEventId({ position, index: 0, journalId: 0 })
   return { project: projectId, first, last: lastIdAt(position), journal: journalId }
 }
 
-/** Whether events of an entry were stored on any shard, even if they were deleted since and not purged. */
+/** Whether events of an entry were stored on any shard, even if they were deleted since but not purged. */
 export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promise<boolean> {
   const rows = await shards.rows(
     `SELECT 1 FROM ${shards.table('events')} WHERE ${OF_ENTRY} LIMIT 1`,
-    valuesOf(entry),
+    toParameters(entry),
     DELETED_TOO,
   )
   return rows.length > 0
 }
 
-/** Ids in one DELETE. Parameters go into the URL, which has room for about 23 000 of them. */
+/** Ids in one DELETE. They are parameters in its URL, which has room for about 23 000. */
 const DELETED_TOGETHER = 10_000
 
-/** Hides the events at these indexes of an entry, on every shard. */
+/** Deletes the events at these indexes of an entry on every shard. */
 export async function deleteEventsOfEntry(
   shards: Shards,
   entry: EntryPlace,
@@ -162,7 +165,7 @@ export async function deleteEventsOfEntry(
 ): Promise<void> {
   const { position, journalId } = entry
   const remove = async (condition: string, parameters: Parameters = {}) => {
-    const values = { ...valuesOf(entry), ...parameters }
+    const values = { ...toParameters(entry), ...parameters }
     await shards.each(({ clickhouse }) =>
       clickhouse.command(`DELETE FROM events WHERE ${OF_ENTRY} ${condition}`, values),
     )
@@ -176,7 +179,7 @@ export async function deleteEventsOfEntry(
   }
 }
 
-/** The number of stored events by user; users without events are missing. */
+/** The number of stored events by user, without users who have none. */
 export async function countEventsOfUsers(
   shards: Shards,
   projectId: string,
@@ -192,7 +195,7 @@ export async function countEventsOfUsers(
   return new Map(rows.map(({ distinct_id, count }) => [distinct_id, Number(count)]))
 }
 
-/** Hides all events of these users on this shard. A purge removes them from the disk. */
+/** Deletes all events of these users on this shard. A purge removes them from the disk later. */
 export async function deleteEventsOfUsers(
   clickhouse: ClickHouse,
   projectId: string,
@@ -207,8 +210,8 @@ export async function deleteEventsOfUsers(
 const MONTH_LIMIT_MS = 110_000
 
 /**
- * As `deleteEventsOfUsers`, for all events of a project, month by month.
- * @returns the number of events
+ * Like `deleteEventsOfUsers`, for all events of a project, month by month.
+ * @returns the number of deleted events
  */
 export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
   const values = { project: projectId }
@@ -225,8 +228,8 @@ export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: s
 }
 
 /**
- * Counts events for the ledger and deletes just those: not what is stored between the two.
- * @returns the number of events
+ * Counts events for the ledger and deletes exactly those, not events stored in between.
+ * @returns the number of deleted events
  */
 async function deleteEvents(
   clickhouse: ClickHouse,

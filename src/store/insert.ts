@@ -3,13 +3,13 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import type { Entry } from '../journal/journal.js'
 
-/** The text before and after the body of an entry, which together are one line of JSONEachRow. */
-export type LineOf = (entry: Entry) => { head: string; tail: string }
+/** Returns the text around the body of an entry that makes it a line of JSONEachRow. */
+export type LineFormat = (entry: Entry) => { head: string; tail: string }
 
 /** One line for the rows of an entry, whose position is their version. */
-export const versionedRows: LineOf = ({ position }) => ({ head: `{"version":${position},"rows":[`, tail: ']}\n' })
+export const versionedRows: LineFormat = ({ position }) => ({ head: `{"version":${position},"rows":[`, tail: ']}\n' })
 
-/** Objects are read as verbatim text; unknown fields are skipped. */
+/** Reads objects as verbatim strings, and skips unknown fields. */
 const READ_VERBATIM: ClickHouseSettings = {
   input_format_json_read_objects_as_strings: 1,
   input_format_json_throw_on_bad_escape_sequence: 0,
@@ -23,8 +23,8 @@ const READ_VERBATIM: ClickHouseSettings = {
 }
 
 /**
- * A block becomes one part per partition, so a refused block leaves nothing behind, and a retried one is split at the same
- * places. Both limits are far above the size of a block.
+ * A block becomes one part per partition, so that a rejected block stores nothing and a retried one is split in the
+ * same places. Both limits are far above the size of a block.
  */
 export const ONE_PIECE: ClickHouseSettings = {
   max_insert_threads: '1',
@@ -33,14 +33,14 @@ export const ONE_PIECE: ClickHouseSettings = {
 }
 
 /**
- * A view of the operator's own gets a block after the block is stored. Its error would be taken for one of the data, and the
- * events be stored again. ClickHouse logs the error, and the view lacks the block.
+ * An operator's materialized view runs after the block is stored. If it threw, we would mistake its error for bad data
+ * and insert the events again. With this, ClickHouse logs the error, and the view lacks the block.
  */
 const VIEWS_APART: ClickHouseSettings = { materialized_views_ignore_errors: 1 }
 
-/** Smaller bodies are joined into pieces of this size; larger ones are sent as they are, without copying. */
+/** Smaller bodies are joined into pieces of this size; larger ones are sent without copying. */
 const PIECE_BYTES = 32 * 1024
-/** How long the event loop is blocked at a time, ms: a block of single events took 8 ms, which delayed every request. */
+/** How long joining may block the event loop, ms: a block of single events took 8 ms, which delayed every request. */
 const SLICE_MS = 1
 
 /** Sends the entries' bodies unchanged; the query has ClickHouse split them into rows. */
@@ -48,19 +48,19 @@ export async function insertEntries(
   clickhouse: ClickHouse,
   query: string,
   entries: Entry[],
-  lineOf: LineOf,
+  toLine: LineFormat,
   signal: AbortSignal,
   settings: ClickHouseSettings = {},
 ): Promise<void> {
-  const values = Readable.from(pieces(entries, lineOf), { objectMode: false })
+  const values = Readable.from(pieces(entries, toLine), { objectMode: false })
   await clickhouse.insert(query, values, { ...READ_VERBATIM, ...ONE_PIECE, ...VIEWS_APART, ...settings }, signal)
 }
 
 /**
- * The lines of the entries, small ones joined, because each piece costs some microseconds. Yields to the event loop, so that
- * requests are served in between.
+ * The lines of the entries, small ones joined, because each piece costs some microseconds. Yields to the event loop, so
+ * that requests are served in between.
  */
-async function* pieces(entries: Entry[], lineOf: LineOf): AsyncGenerator<Buffer> {
+async function* pieces(entries: Entry[], toLine: LineFormat): AsyncGenerator<Buffer> {
   let small: Buffer[] = []
   let bytes = 0
   let sliceEnd = performance.now() + SLICE_MS
@@ -76,7 +76,7 @@ async function* pieces(entries: Entry[], lineOf: LineOf): AsyncGenerator<Buffer>
   }
   let tail = ''
   for (const entry of entries) {
-    const line = lineOf(entry)
+    const line = toLine(entry)
     add(Buffer.from(tail + line.head))
     tail = line.tail
     if (entry.body.length < PIECE_BYTES) add(entry.body)

@@ -13,8 +13,8 @@ export interface LaneJournal {
 }
 
 /**
- * Registers a journal as the one of its lane. If another journal wrote to this store before, for example because REDIS_URL or
- * DATA_DIR was changed, the positions of this one advance past everything that is stored.
+ * Registers a journal as the one of its lane. If another journal wrote to this store before, for example because
+ * REDIS_URL or DATA_DIR was changed, the positions of this one advance past everything that is stored.
  */
 export async function takeOver(shards: Shards, { number, shard, journal }: LaneJournal, now: number): Promise<void> {
   const journals = await readJournals(shards.first)
@@ -23,7 +23,7 @@ export async function takeOver(shards: Shards, { number, shard, journal }: LaneJ
   if (journals.length > 0 && latest?.id !== journal.id) {
     // Detects a shard that drops every packet within 2 s.
     await shards.each(({ clickhouse }) => clickhouse.ping())
-    await journal.advancePast(await lastPositionOfAll(shards))
+    await journal.advancePast(await findLastPosition(shards))
   }
   await recordJournal(shards.first, { id: journal.id, lane: number, shard: shard.number }, now)
 }
@@ -49,16 +49,16 @@ export async function readJournals(first: ClickHouse): Promise<KnownJournal[]> {
 }
 
 /**
- * The greatest position from `from` on in the store, of any journal; START if there is none. Reads a column of every table,
+ * The greatest stored position of any journal, from `from` on; START if there is none. Reads a column of every table,
  * so it is only called when the journal or the Redis master has changed.
  */
-export async function lastPositionOfAll(shards: Shards, from = START): Promise<Position> {
-  const positions = await shards.each(({ clickhouse }) => lastPositionOf(clickhouse, from))
+export async function findLastPosition(shards: Shards, from = START): Promise<Position> {
+  const positions = await shards.each(({ clickhouse }) => findShardLastPosition(clickhouse, from))
   return positions.reduce(laterOf, START)
 }
 
-/** Allows for missing tables: a journal is opened before the tables of a new store are made. */
-async function lastPositionOf(clickhouse: ClickHouse, from: Position): Promise<Position> {
+/** Allows for missing tables, because a journal is opened before the tables of a new store are created. */
+async function findShardLastPosition(clickhouse: ClickHouse, from: Position): Promise<Position> {
   const tables = await clickhouse.rows<{ name: string }>(
     `SELECT name FROM system.tables
      WHERE database = currentDatabase() AND name IN ('events', 'profiles', 'sessions', 'aliases')`,

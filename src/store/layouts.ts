@@ -1,16 +1,16 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import type { Layout } from '../model/layout.js'
 
-/** A layout, and how far the change to it has come. */
+/** A layout and the progress of the change to it. */
 export interface RecordedLayout extends Layout {
   /**
-   * `changing`: intake is being closed and drained, nothing was moved yet. `moving`: every lane is drained, data is being
-   * moved. `active`: the change is complete.
+   * `changing`: intake is being closed and drained, nothing was moved yet. `moving`: every lane is drained, data is
+   * being moved. `active`: the change is complete.
    */
   state: 'changing' | 'moving' | 'active'
 }
 
-/** The layout that was recorded last, and the one that was last active. */
+/** The latest recorded layout, and the latest active one. */
 export interface LayoutHistory {
   /** null if no service has started on this store yet */
   latest: RecordedLayout | null
@@ -29,8 +29,8 @@ export async function readLayouts(first: ClickHouse, signal?: AbortSignal): Prom
     {},
     { signal },
   )
-  // The states of a version follow one another in one direction only. If two services recorded different layouts at the same
-  // time, for example at their first start, the first one counts for both.
+  // The states of a version follow one another in one direction only. If two services recorded different layouts at the
+  // same time, for example at their first start, the first one counts for both.
   const order = ({ version, state }: RecordedLayout) => version * STATES.length + STATES.indexOf(state)
   rows.sort((a, b) => order(b) - order(a))
   const active = rows.find(({ state }) => state === 'active')

@@ -4,23 +4,23 @@ import type { Shards } from '../clickhouse/shards.js'
 import { lastIdAt } from '../model/event-id.js'
 import { millisecondsOf, type Position } from '../model/position.js'
 
-/** Up to which position a journal has acknowledged what it counts. */
+/** The position up to which a journal has acknowledged the entries that it counts. */
 export interface Bound {
   journalId: number
   stored: Position
 }
 
-/** Of counting all events, ms; ClickHouse counts some 500 million a second. */
+/** Time limit for counting all events, ms; ClickHouse counts some 500 million a second. */
 const LIMIT_MS = 10 * 60_000
 
-/** The events of each project that are stored and not deleted, without those after the bounds. */
+/** Counts the stored events of each project, without deleted ones and without those after the bounds. */
 export async function countStored(shards: Shards, bounds: readonly Bound[]): Promise<Map<string, number>> {
   const fields = new QueryParameters()
   const after = bounds.map(({ journalId, stored }) => {
     const last = fields.array([lastIdAt(stored)], 'UUID')
     return `(toUInt128(event_id) > toUInt128(${last}[1]) AND bitAnd(toUInt128(event_id), 0xffffffff) = ${journalId})`
   })
-  // Only the months of the bounds can have later events: the ids of the others need not be read.
+  // Only the months of the bounds can have later events, so the ids of earlier months need not be read.
   const months = bounds.map(({ stored }) => new Date(millisecondsOf(stored)).toISOString().slice(0, 7).replace('-', ''))
   const first = `'${months.sort()[0] ?? '999999'}'`
   return await sumOverShards(
@@ -35,7 +35,7 @@ export async function countStored(shards: Shards, bounds: readonly Bound[]): Pro
   )
 }
 
-/** The events of each project that are in dead letters and were not replayed, without those after the bounds. */
+/** Counts the events of each project in dead letters that were not replayed, without those after the bounds. */
 export async function countRefused(shards: Shards, bounds: readonly Bound[]): Promise<Map<string, number>> {
   const after = bounds.map(({ journalId, stored }) => `(journal_id = ${journalId} AND position > ${stored})`)
   return await sumOverShards(
@@ -49,7 +49,7 @@ export async function countRefused(shards: Shards, bounds: readonly Bound[]): Pr
   )
 }
 
-/** The events of each project that were deleted, or are being deleted. */
+/** The number of events of each project that were deleted or are being deleted. */
 export async function readDeleted(shards: Shards): Promise<Map<string, number>> {
   return await sumOverShards(
     shards,
@@ -70,10 +70,10 @@ async function sumOverShards(
   return sums
 }
 
-/** Events that the journals of a layout do not count, see `ledger_bases`. */
+/** Events that the journals of a layout do not count; see `ledger_bases`. */
 export interface LedgerBase {
   carried: number
-  /** since when the ledger is counted, epoch ms */
+  /** start of the count, epoch ms */
   since: number
 }
 

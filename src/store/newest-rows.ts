@@ -1,6 +1,8 @@
 import type { Shards } from '../clickhouse/shards.js'
 
-/** Tables in which the row with the greatest version counts: the column that names a row in its project, and the others. */
+/**
+ * Tables whose row with the greatest version is current, with the key of a row within its project, and other columns.
+ */
 export const VERSIONED_TABLES = {
   profiles: {
     key: 'distinct_id',
@@ -32,8 +34,8 @@ export function allVersions(shards: Pick<Shards, 'areSeveral'>, name: VersionedN
 }
 
 /**
- * Operand of FROM: the newest rows of all shards, without deleted ones. The newest row is found by its version on any shard:
- * FINAL on each shard could return a row that is deleted on another, which happens after shards were added.
+ * Operand of FROM: the newest rows of all shards, without deleted ones. Versions are compared across shards, because
+ * after shards were added, FINAL on each shard could return a row that was deleted on another.
  */
 export function newestRows(
   shards: Pick<Shards, 'areSeveral'>,

@@ -20,17 +20,17 @@ export interface OpenStore {
   shards: Shards
   /** the first shard */
   clickhouse: ClickHouse
-  /** for messages: the folder, or the server and the database, without the password */
+  /** the folder, or the server and the database without the password, for messages */
   place: string
-  /** Stops what was started for it; the engine of a running service stays. */
+  /** Stops what `openStore` started; the engine of a running service keeps running. */
   close(): Promise<void>
 }
 
 /**
  * Opens the store for a command, with or without a running service, and migrates it. That is the server of
  * CLICKHOUSE_URL; or else the embedded engine of the service that owns DATA_DIR; or else, if nothing owns it, an engine
- * that this process starts, which owns the folder until `close`. Only the service creates a store: a command in the wrong
- * folder must not work on an empty one.
+ * that this process starts, which owns the folder until `close`. Only the service creates a store: a command in the
+ * wrong folder must not work on an empty one.
  *
  * Not promised: when a service stops, its engine stops too, even if a command uses it. While a command owns the folder,
  * no service can start.
@@ -47,7 +47,7 @@ export async function openStore(
   const store =
     config.CLICKHOUSE_URL === undefined
       ? await openEmbedded(config.DATA_DIR, ownerLimitMs)
-      : connect(config.CLICKHOUSE_URL, placeOf(config.CLICKHOUSE_URL), config.CLICKHOUSE_CLUSTER)
+      : connect(config.CLICKHOUSE_URL, describePlace(config.CLICKHOUSE_URL), config.CLICKHOUSE_CLUSTER)
   try {
     if (config.CLICKHOUSE_URL !== undefined) await requireTables(store)
     await (areAllNeeded ? prepareShards : prepareAvailable)(store.shards)
@@ -69,16 +69,16 @@ async function openEmbedded(dataDir: string, ownerLimitMs: number): Promise<Open
       return { shards, clickhouse, place: resolve(dataDir), close }
     } catch (error) {
       if (!(error instanceof FolderInUseError)) throw error
-      const store = error.clickhouse && (await ofOwner(error.clickhouse, dataDir))
+      const store = error.clickhouse && (await connectToOwner(error.clickhouse, dataDir))
       if (store) return store
-      if (performance.now() > giveUpAt) throw ownerWithoutEngine(error)
+      if (performance.now() > giveUpAt) throw toOwnerError(error)
       await wait(PAUSE_MS)
     }
   }
 }
 
-/** The store by the engine of the folder's owner; undefined if it does not respond. */
-async function ofOwner(url: string, dataDir: string): Promise<OpenStore | undefined> {
+/** Opens the store through the engine of the folder's owner; undefined if that does not respond. */
+async function connectToOwner(url: string, dataDir: string): Promise<OpenStore | undefined> {
   const store = connect(url, resolve(dataDir))
   try {
     await store.clickhouse.ping()
@@ -108,7 +108,7 @@ export async function requireTables({ clickhouse, place }: Pick<OpenStore, 'clic
 }
 
 /** The servers of CLICKHOUSE_URL and their database, without passwords. */
-export function placeOf(url: string): string {
+export function describePlace(url: string): string {
   const urls = shardUrls({ CLICKHOUSE_URL: url })
     .flat()
     .map((one) => new URL(one))
@@ -116,7 +116,7 @@ export function placeOf(url: string): string {
   return `database ${database} of ${urls.map(({ origin }) => origin).join(', ')}`
 }
 
-function ownerWithoutEngine({ message, clickhouse }: FolderInUseError): Error {
+function toOwnerError({ message, clickhouse }: FolderInUseError): Error {
   const reason = clickhouse ? 'Its ClickHouse does not respond.' : 'If it uses a ClickHouse server, set CLICKHOUSE_URL.'
   return new Error(`${message} ${reason}`)
 }

@@ -6,35 +6,35 @@ import { millisecondsOf } from '../model/position.js'
 import { countEvents, type EventPage, findPageStart, isFiltered } from './event-pages.js'
 
 /**
- * Pages of a store with more parts than this are bounded: opening a part takes ClickHouse 1.5 to 2.5 ms of CPU, and finding a
- * bound 3 to 4.
+ * Pages are bounded if the store has more parts than this: opening a part takes ClickHouse 1.5 to 2.5 ms of CPU, and
+ * finding a bound 3 to 4.
  */
 const MANY_PARTS = 6
-/** How long the number of parts is remembered, ms. */
+/** How long the number of parts is cached, ms. */
 const PARTS_MEMORY_MS = 10_000
-/** The first bound that is tried if nothing is known of a project: events of this time, ms. */
+/** The first bound to try in an unknown project, as ms after the first event. */
 const FIRST_MS = 60_000
-/** Attempts, and the factor by which each one widens the bound: the last one covers 45 days if nothing is known. */
+/** Attempts, and the factor by which each widens the bound: in an unknown project, the last one covers 45 days. */
 const TRIES = 5
 const WIDENING = 16
-/** The bound is this many times the estimate: events are not evenly spread, and another attempt costs as much as two parts. */
+/** Factor on the estimate, because events are unevenly spread and another attempt costs as much as two parts. */
 const MARGIN = 3
 const MIN_MS = 1000
-/** Projects in the cache: a name of 36 characters and a number each. When it is full, it is cleared. */
+/** Projects in the cache, each with an id of 36 characters and a number. A full cache is cleared. */
 const MAX_PROJECTS = 10_000
 
 type ReachedPage = Omit<EventPage, 'before'>
 
 /**
- * Finds a bound for the end of a page. Without one, ClickHouse reads the beginning of every part after the page's first event
- * before it knows that the page ends within the first few parts, and a store of several years has a hundred.
+ * Finds a bound for the end of a page. Without one, ClickHouse reads the beginning of every part after the page's first
+ * event before it notices that the page ends within the first few; a store of several years has a hundred.
  */
 export class PageReach {
   readonly #shards: Shards
   readonly #manyParts: number
-  /** by project: average ms between two events on the page that was read last; infinite if that page had all events */
+  /** by project: average ms between events on the page read last; infinite if that page had all events */
   readonly #spacing = new Map<string, number>()
-  /** of a project's first event, ms. If that was deleted since, all its events are later. */
+  /** by project: time of its first event, ms; if that was deleted since, a lower bound */
   readonly #first = new Map<string, number>()
   readonly #parts = { count: 0, readAt: Number.NEGATIVE_INFINITY }
 
@@ -45,24 +45,24 @@ export class PageReach {
   }
 
   /**
-   * @param isNeeded to look for one also where it saves nothing
-   * @returns an id before which, in the page's order, there are more events than the page has; null if none is known
+   * @param isNeeded whether to look for a bound even if it saves no time
+   * @returns an id beyond the page and the first event after it, in the page's order; null if none was found
    */
   async find(page: ReachedPage, reading: ReadOptions, isNeeded = false): Promise<string | null> {
     const known = this.#spacing.get(page.projectId)
     const isAll = known === Number.POSITIVE_INFINITY
     if (isFiltered(page) || (!isNeeded && (isAll || !(await this.#hasManyParts(reading))))) return null
     const spacing = isAll ? undefined : known
-    const start = await this.#startOf(page, reading)
+    const start = await this.#findStart(page, reading)
     if (start === null) return null
     const rows = page.offset + page.limit
     let ms = spacing === undefined ? FIRST_MS : Math.max(MIN_MS, Math.ceil(spacing * rows * MARGIN))
     for (let i = 0; i < TRIES; i++, ms *= WIDENING) {
-      const before = idBefore(page, start, ms)
+      const before = computeBound(page, start, ms)
       if (before === null) return null
       const events = await countEvents(this.#shards, { ...page, before }, reading)
       if (events > rows) return before
-      // Not even the first event is there any more, so the next page looks for the one that is the first now.
+      // The first event was deleted, so the next page looks for the new first one.
       if (events === 0 && start === this.#first.get(page.projectId)) this.#first.delete(page.projectId)
     }
     return null
@@ -79,19 +79,19 @@ export class PageReach {
       if (startAt === undefined) remember(this.#spacing, projectId, Number.POSITIVE_INFINITY)
       return
     }
-    const from = start === undefined ? this.#first.get(projectId) : millisecondsOfId(start)
-    const to = millisecondsOfId(next)
+    const from = start === undefined ? this.#first.get(projectId) : parseIdTime(start)
+    const to = parseIdTime(next)
     if (typeof from === 'number' && to !== null) remember(this.#spacing, projectId, Math.abs(to - from) / limit)
     else if (this.#spacing.get(projectId) === Number.POSITIVE_INFINITY) this.#spacing.delete(projectId)
   }
 
-  async #startOf(page: ReachedPage, reading: ReadOptions): Promise<number | null> {
+  async #findStart(page: ReachedPage, reading: ReadOptions): Promise<number | null> {
     const known = page.startAt ?? (page.order === 'desc' ? page.upTo : null)
-    if (known) return millisecondsOfId(known)
-    // To find it takes as long as the page itself would without a bound.
+    if (known) return parseIdTime(known)
+    // Finding it takes as long as reading the page without a bound.
     const first = this.#first.get(page.projectId)
     if (first !== undefined) return first
-    const found = millisecondsOfId(await findPageStart(this.#shards, { ...page, offset: 0 }, reading))
+    const found = parseIdTime(await findPageStart(this.#shards, { ...page, offset: 0 }, reading))
     if (found !== null) remember(this.#first, page.projectId, found)
     return found
   }
@@ -128,13 +128,13 @@ async function countParts({ first }: Shards, reading: ReadOptions): Promise<numb
 }
 
 /** The least id at the time `ms` after (or in descending order before) `startMs`; null if that is beyond all events. */
-function idBefore({ order, upTo }: ReachedPage, startMs: number, ms: number): string | null {
+function computeBound({ order, upTo }: ReachedPage, startMs: number, ms: number): string | null {
   const wantedMs = order === 'desc' ? startMs - ms : startMs + ms
-  if (!(wantedMs > 0 && wantedMs < (millisecondsOfId(upTo) ?? 0))) return null
+  if (!(wantedMs > 0 && wantedMs < (parseIdTime(upTo) ?? 0))) return null
   return formatEventId({ position: BigInt(wantedMs) << 16n, index: 0, journalId: 0 })
 }
 
-function millisecondsOfId(id: string | null | undefined): number | null {
+function parseIdTime(id: string | null | undefined): number | null {
   const place = id ? parseEventId(id) : null
   return place && millisecondsOf(place.position)
 }

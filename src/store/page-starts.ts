@@ -1,6 +1,6 @@
-import { offsetOf } from './page.js'
+import { toOffset } from './page.js'
 
-/** Bytes of all walks. The least recently used one is evicted first. */
+/** Maximum size of all walks in bytes. The least recently used one is evicted first. */
 const MAX_BYTES = 16 * 1024 * 1024
 /** Pages that are remembered per walk. */
 const MAX_PAGES = 2000
@@ -16,9 +16,9 @@ export interface PageStart {
 }
 
 /**
- * Remembers where pages began, so that a walk by page numbers costs the same on every page. The name of a walk contains
- * everything that decides which events are on its pages, including the number of the project's deletions: after a deletion,
- * pages begin elsewhere. Each process has its own; it is only ever a shortcut.
+ * Remembers where pages began, so that a walk by page numbers costs the same on every page. The key of a walk contains
+ * everything that determines the events on its pages, including the number of the project's deletions, because
+ * deletions shift pages. Each process has its own index, which only saves time.
  */
 export class PageIndex {
   readonly #walks = new Map<string, Map<number, string>>()
@@ -40,12 +40,12 @@ export class PageIndex {
     let nearest = 1
     for (const known of starts?.keys() ?? []) if (known <= page && known > nearest) nearest = known
     const startAt = starts?.get(nearest)
-    return { ...(startAt !== undefined && { startAt }), offset: offsetOf(page - nearest + 1, limit) }
+    return { ...(startAt !== undefined && { startAt }), offset: toOffset(page - nearest + 1, limit) }
   }
 
   /** Forgets a walk. Needed for walks from the newest event on: their pages depend on where the first page began. */
   restart(walk: string): void {
-    this.#bytes -= bytesOf(walk, this.#walks.get(walk))
+    this.#bytes -= estimateBytes(walk, this.#walks.get(walk))
     this.#walks.delete(walk)
   }
 
@@ -54,18 +54,18 @@ export class PageIndex {
     this.restart(walk)
     starts.delete(page)
     starts.set(page, startAt)
-    if (starts.size > MAX_PAGES) starts.delete(oldestOf(starts) ?? page)
+    if (starts.size > MAX_PAGES) starts.delete(findOldest(starts) ?? page)
     this.#walks.set(walk, starts)
-    this.#bytes += bytesOf(walk, starts)
-    while (this.#bytes > this.#maxBytes) this.restart(oldestOf(this.#walks) ?? walk)
+    this.#bytes += estimateBytes(walk, starts)
+    while (this.#bytes > this.#maxBytes) this.restart(findOldest(this.#walks) ?? walk)
   }
 }
 
 /** Estimated size of a walk; its name may take two bytes per character. */
-function bytesOf(walk: string, starts: Map<number, string> | undefined): number {
+function estimateBytes(walk: string, starts: Map<number, string> | undefined): number {
   return starts === undefined ? 0 : WALK_BYTES + 2 * walk.length + PAGE_BYTES * starts.size
 }
 
-function oldestOf<Key>(map: Map<Key, unknown>): Key | undefined {
+function findOldest<Key>(map: Map<Key, unknown>): Key | undefined {
   return map.keys().next().value
 }

@@ -1,7 +1,7 @@
 import { pipeline, type Readable, Transform } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
 
-/** The id of the next page has a fixed length, so that it is found at the end of a stream without parsing it. */
+/** The id of the next page has a fixed length, so that it can be cut from the end of a stream without parsing. */
 const MARK_BYTES = 36
 const MARK = /^[0-9a-f-]{36}$/
 
@@ -17,12 +17,12 @@ export const PAGE_SETTINGS: ClickHouseSettings = {
   output_format_json_escape_forward_slashes: 0,
 }
 
-/** Without this, ClickHouse may find all row numbers before it reads the first row, which is slower. */
+/** Otherwise, ClickHouse may find all row numbers before it reads the first row, which is slower. */
 export const IN_ORDER: ClickHouseSettings = { query_plan_optimize_lazy_materialization: 0 }
 
 /**
- * ClickHouse sends rows while it reads the next ones. An error within the first 64 KiB is still an error of the call; a
- * later one breaks the stream.
+ * ClickHouse sends rows while it reads more. An error within the first 64 KiB still fails the call; a later one breaks
+ * the stream.
  */
 export const STREAMED: ClickHouseSettings = {
   ...IN_ORDER,
@@ -31,18 +31,18 @@ export const STREAMED: ClickHouseSettings = {
   output_format_parallel_formatting: 0,
 }
 
-/** Replaces line breaks by spaces. Within JSON strings line breaks are escaped, so raw ones are between tokens. */
+/** Replaces line breaks with spaces. JSON strings have only escaped ones, so this changes nothing within strings. */
 export const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`
 
 /**
- * A query for `{limit:UInt32}` rows from `{offset:UInt64}` on, each as a JSON text. If there is one more row, only its id
- * follows, so at the end of the stream the reader knows whether there is a next page, and where it starts.
+ * Builds a query for `{limit:UInt32}` rows after the first `{offset:UInt64}`, each as JSON. If there is one more row,
+ * only its id follows, so the end of the stream tells whether there is a next page and where it starts.
  *
  * @param json an expression for the JSON text of an object
  * @param nextId an expression for a text of exactly 36 hexadecimal digits and hyphens
  * @param from an ordered SELECT of the columns that the two need
  */
-export function pageOf({ json, nextId, from }: { json: string; nextId: string; from: string }): string {
+export function buildPageQuery({ json, nextId, from }: { json: string; nextId: string; from: string }): string {
   return `
     SELECT if(rowNumberInAllBlocks() < {limit:UInt32}, ${json}, ${nextId})
     FROM (${from} LIMIT {offset:UInt64}, {limit:UInt32} + 1)
@@ -50,14 +50,14 @@ export function pageOf({ json, nextId, from }: { json: string; nextId: string; f
 }
 
 /** The number of rows before a page, at most the greatest exact integer. */
-export function offsetOf(page: number, limit: number): number {
+export function toOffset(page: number, limit: number): number {
   return Math.min((page - 1) * limit, Number.MAX_SAFE_INTEGER)
 }
 
 /**
  * Wraps the rows of a page, which pass through untouched, into the rest of the response.
- * @param tail returns the text after the rows; its argument is the first id of the next page, null on the last page. If it
- *   throws, the transfer breaks off
+ * @param tail returns the text after the rows; its argument is the first id of the next page, null on the last page. If
+ *   it throws, the transfer breaks off
  */
 export function wrapRows(rows: Readable, head: string, tail: (nextId: string | null) => string): Readable {
   let held: Buffer = Buffer.alloc(0)
@@ -65,7 +65,7 @@ export function wrapRows(rows: Readable, head: string, tail: (nextId: string | n
     transform(chunk: Buffer, _encoding, done) {
       const bytes = chunk.length > MARK_BYTES ? chunk : Buffer.concat([held, chunk])
       if (bytes === chunk && held.length > 0) this.push(held)
-      // Holds back only as many bytes as may be the id and the comma before it, so that the client waits for little.
+      // Holds back no more bytes than the id and the comma before it may have.
       const heldFrom = Math.max(bytes.length - MARK_BYTES - 1, 0)
       if (heldFrom > 0) this.push(bytes.subarray(0, heldFrom))
       held = bytes.subarray(heldFrom)

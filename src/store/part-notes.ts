@@ -1,32 +1,32 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import type { Part } from './parts.js'
 
-/** A part with its rows by project; of many projects, those with the most rows. */
+/** A part with its rows by project, limited to the projects with the most rows. */
 export interface KnownPart extends Part {
   projects: Record<string, number>
 }
 
-/** Rows that the store had and has no longer. */
+/** Rows that the store has lost. */
 export interface LostPart {
   table: string
-  /** the name of the part, or of the folder in which ClickHouse has put it aside */
+  /** the name of the part, or of the folder that ClickHouse moved it to when it detached it */
   part: string
-  /** of events, the month of acceptance, such as 202611; '' if it is not known */
+  /** for events, the month of acceptance, such as 202611; '' if unknown */
   partition: string
-  /** `detached`: ClickHouse has put it aside; `missing`: it is not on the disk */
+  /** `detached`: ClickHouse has detached it; `missing`: it is not on the disk */
   state: 'detached' | 'missing'
-  /** ClickHouse's reason, of a part that was put aside */
+  /** ClickHouse's reason for detaching the part */
   reason: string
-  /** those of deleted rows included; null if the part was never noted */
+  /** includes deleted rows; null if the part was never recorded */
   rows: number | null
   projects: Record<string, number>
-  /** whether it is there after all, or an operator has seen to it */
+  /** whether the part was restored, or an operator has accepted the loss */
   isSettled: boolean
 }
 
 const AS_OBJECTS = { output_format_json_named_tuples_as_objects: 1 } as const
 
-/** What was noted of the parts, by any process, and when last: by the server's clock, epoch ms. */
+/** The parts that any process has recorded, and when that was last done, epoch ms by the server's clock. */
 export async function readKnownParts(clickhouse: ClickHouse): Promise<{ known: KnownPart[]; notedAt: number }> {
   const rows = await clickhouse.rows<{
     table: string
@@ -35,26 +35,26 @@ export async function readKnownParts(clickhouse: ClickHouse): Promise<{ known: K
     parts: { name: string; first: string; last: string; rows: string; projects: Record<string, string> }[]
   }>(
     `SELECT table_name AS table, partition_id AS partition, version, parts FROM known_parts FINAL
-     WHERE (table_name, table_uuid) IN (${tableIds(clickhouse)})`,
+     WHERE (table_name, table_uuid) IN (${selectTableIds(clickhouse)})`,
     {},
     AS_OBJECTS,
   )
   const known = rows.flatMap(({ table, partition, parts }) =>
     parts.map(({ name, first, last, rows, projects }) => ({
       ...{ table, partition, name, first: Number(first), last: Number(last), rows: Number(rows) },
-      projects: numbersOf(projects),
+      projects: toNumbers(projects),
     })),
   )
   return { known, notedAt: rows.reduce((latest, { version }) => Math.max(latest, Number(version)), 0) }
 }
 
-/** SQL of the names and ids of our tables. Each replica has an id of its own for the same table. */
-function tableIds({ hasReplicas }: ClickHouse): string {
+/** SELECT of the names and ids of our tables. Replicas have different ids for the same table. */
+function selectTableIds({ hasReplicas }: ClickHouse): string {
   const id = hasReplicas ? "toUUID('00000000-0000-0000-0000-000000000000')" : 'uuid'
   return `SELECT name, ${id} AS id FROM system.tables WHERE database = currentDatabase()`
 }
 
-function numbersOf(texts: Record<string, string>): Record<string, number> {
+function toNumbers(texts: Record<string, string>): Record<string, number> {
   return Object.fromEntries(Object.entries(texts).map(([name, count]) => [name, Number(count)]))
 }
 
@@ -65,14 +65,16 @@ export interface PartitionNote {
   parts: readonly KnownPart[]
 }
 
-/** @param at when the parts were listed, by the server's clock in ms: of two processes, the later one counts */
+/**
+ * @param at when the parts were listed, ms by the server's clock; the latest list of any process replaces the others
+ */
 export async function noteKnownParts(
   clickhouse: ClickHouse,
   notes: readonly PartitionNote[],
   at: number,
 ): Promise<void> {
   if (notes.length === 0) return
-  const rows = await clickhouse.rows<{ name: string; id: string }>(tableIds(clickhouse))
+  const rows = await clickhouse.rows<{ name: string; id: string }>(selectTableIds(clickhouse))
   const ids = new Map(rows.map(({ name, id }) => [name, id]))
   const lines = notes.map(({ table, partition, parts }) => ({
     ...{ table_name: table, table_uuid: ids.get(table), partition_id: partition, version: at },
@@ -81,7 +83,7 @@ export async function noteKnownParts(
   await insertLines(clickhouse, 'known_parts', lines)
 }
 
-/** All parts that were ever found lost. */
+/** All parts that were ever reported as lost. */
 export async function readLostParts(clickhouse: ClickHouse): Promise<LostPart[]> {
   const rows = await clickhouse.rows<
     Omit<LostPart, 'rows' | 'projects' | 'isSettled'> & {
@@ -96,7 +98,7 @@ export async function readLostParts(clickhouse: ClickHouse): Promise<LostPart[]>
   return rows.map(({ rows, projects, settled, ...lost }) => ({
     ...lost,
     rows: rows === null ? null : Number(rows),
-    projects: numbersOf(projects),
+    projects: toNumbers(projects),
     isSettled: settled === 1,
   }))
 }

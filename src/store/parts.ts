@@ -2,7 +2,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 
-/** Blocks of a partition, from `first` to `last`: an INSERT makes one in each partition that it has rows of. */
+/** Blocks of a partition, from `first` to `last`. An INSERT adds a block to each partition that its rows belong to. */
 export interface Blocks {
   table: string
   partition: string
@@ -10,23 +10,23 @@ export interface Blocks {
   last: number
 }
 
-/** A part of a table, which has the rows of its blocks. */
+/** A part of a table, with the rows of its blocks. */
 export interface Part extends Blocks {
   name: string
-  /** those of deleted rows included */
+  /** includes deleted rows */
   rows: number
 }
 
-/** A part that is in use. */
+/** An active part. */
 export interface ActivePart extends Part {
-  /** whether it was made since the server started */
+  /** whether it was created since the server started */
   isRecent: boolean
 }
 
-/** A part that ClickHouse has put aside. */
+/** A part that ClickHouse has detached. */
 export interface DetachedPart {
   table: string
-  /** null if its name cannot be read */
+  /** null if its name cannot be parsed */
   blocks: Blocks | null
   /** the name of its folder */
   name: string
@@ -36,46 +36,46 @@ export interface DetachedPart {
 /** The parts of a server. */
 export interface PartList {
   active: ActivePart[]
-  /** those that were merged into others, and are not removed yet: some seconds or minutes after a merge, all of its sources */
+  /** parts that were merged into others and not removed yet; all sources of a merge stay for seconds or minutes */
   outdated: ActivePart[]
-  /** when the list was made, and when the server started: epoch ms by its own clock */
+  /** when the list was read, epoch ms by the server's clock, like `startedAt` */
   at: number
   startedAt: number
 }
 
-/** The tables whose parts are known by name, and have rows of projects. They keep parts whose rows are all deleted. */
+/** Recorded tables with rows of projects. They keep parts whose rows are all deleted. */
 const PROJECT_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'] as const
-/** Those that are known by name, and whose rows are never deleted. */
+/** Other recorded tables, whose rows are never deleted. */
 const OTHER_TABLES = ['dead_letter_replays', 'journals', 'layouts'] as const
 
 const KNOWN_TABLES = [...PROJECT_TABLES, ...OTHER_TABLES].map((name) => `'${name}'`).join(', ')
 const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES})`
-/** Edits and deletes of events are in patches, which are in partitions of their own until a merge has applied them. */
+/** Patches contain edits and deletes of events, in partitions of their own until a merge applies them. */
 const PATCH = 'patch-'
-/** Why ClickHouse puts parts aside of which others have the same rows, or none were acknowledged. */
+/** Reasons for which ClickHouse detaches parts whose rows are also in others or were never acknowledged. */
 const HARMLESS = [
   ...['attaching', 'deleting', 'tmp-fetch', 'ignored', 'clone', 'cloned', 'noquorum', 'covered-by-broken'],
   ...['merge-not-byte-identical', 'mutate-not-byte-identical'],
 ]
-/** Projects of a part that are kept by name. */
+/** Maximum number of projects recorded per part. */
 const MAX_PROJECTS = 50
-/** Parts whose projects are counted by one query. */
+/** Parts in one query that counts their rows by project. */
 const COUNTED_TOGETHER = 500
-/** Of reading the rows of parts, as they are on the disk, ms. */
+/** Time limit for reading the rows of parts, ms. */
 const LIMIT_MS = 60_000
 const AS_STORED = { max_threads: 1, priority: '10', apply_deleted_mask: 0, apply_patch_parts: 0 } as const
 
-/** Whether it has edits and deletes of events. */
+/** Whether a part has edits and deletes of events. */
 export function isPatch({ partition }: Pick<Blocks, 'partition'>): boolean {
   return partition.startsWith(PATCH)
 }
 
-/** The partition that a patch is for. */
+/** The partition that a patch applies to. */
 export function patchedPartition({ partition }: Pick<Blocks, 'partition'>): string {
   return partition.split('-').at(-1) ?? ''
 }
 
-/** The parts of the known tables. */
+/** The parts of the recorded tables. */
 export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
   const [server] = await clickhouse.rows<{ at: string; started: string }>(
     'SELECT toUnixTimestamp64Milli(now64(3)) AS at, 1000 * toInt64(toUnixTimestamp(now()) - uptime()) AS started',
@@ -90,7 +90,7 @@ export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
     rows
       .filter(({ active }) => active === isActive)
       .map(({ table = '', partition = '', name = '', first, last, rows, made }) => {
-        // The start is known to a second, earlier or later.
+        // The start is only known to the second.
         const isRecent = Number(made) >= startedAt - 1000
         return { table, partition, name, first: Number(first), last: Number(last), rows: Number(rows), isRecent }
       })
@@ -98,10 +98,10 @@ export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
 }
 
 /**
- * What ClickHouse has put aside as broken or unexpected, or as an operator has asked for it, of any of our tables; nothing
- * if the user may not see it: parts that are gone are noticed nevertheless.
+ * The parts of our tables that ClickHouse has detached as broken or unexpected, or for an operator. Empty if the user
+ * lacks the right to see them; missing parts are noticed anyway.
  */
-export async function detachedParts(clickhouse: ClickHouse): Promise<DetachedPart[]> {
+export async function listDetachedParts(clickhouse: ClickHouse): Promise<DetachedPart[]> {
   try {
     return await readDetached(clickhouse)
   } catch (error) {
@@ -127,8 +127,8 @@ async function readDetached(clickhouse: ClickHouse): Promise<DetachedPart[]> {
   })
 }
 
-/** The tables of which this replica has yet to fetch parts, or to merge them; none without replicas. */
-export async function laggingTables(clickhouse: ClickHouse): Promise<Set<string>> {
+/** The tables whose parts this replica still has to fetch or merge; none without replicas. */
+export async function findLaggingTables(clickhouse: ClickHouse): Promise<Set<string>> {
   if (!clickhouse.hasReplicas) return new Set()
   try {
     const rows = await clickhouse.rows<{ table: string }>(
@@ -141,7 +141,7 @@ export async function laggingTables(clickhouse: ClickHouse): Promise<Set<string>
   }
 }
 
-/** The rows of some parts by project; of many projects, those with the most rows. Patches have rows of none. */
+/** Counts rows of parts by project, limited to the projects with the most rows. Patches have no projects. */
 export async function countByProject(
   clickhouse: ClickHouse,
   parts: readonly Part[],
@@ -170,10 +170,10 @@ export async function countByProject(
 }
 
 /**
- * Whether a part has rows of these blocks. Only events remember their blocks.
- * @returns null if the table does not tell
+ * Whether a part has rows of these blocks.
+ * @returns null if it is unknown, because only rows of `events` store their block
  */
-export async function hasRowsOf(clickhouse: ClickHouse, part: Part, blocks: Blocks): Promise<boolean | null> {
+export async function hasBlockRows(clickhouse: ClickHouse, part: Part, blocks: Blocks): Promise<boolean | null> {
   if (part.table !== 'events' || isPatch(part)) return null
   const rows = await clickhouse.rows(
     `SELECT 1 FROM events

@@ -1,12 +1,13 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import { migrate } from '../clickhouse/migrate.js'
-import { checkIdentities, numberedShards } from '../clickhouse/shard-identity.js'
+import { checkIdentities, findNumberedShards } from '../clickhouse/shard-identity.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import { createAllTables } from './distributed.js'
 
 /**
- * Gives every shard the tables of this version, and checks that they are one store. Services may start at the same time.
+ * Gives every shard the tables of this version, and checks that they are one store. Services may start at the same
+ * time.
  * @throws SchemaError, ShardsError if a retry cannot help; ShardUnreachableError, StoreUnreachableError, StoreError
  */
 export async function prepareShards(shards: Shards): Promise<void> {
@@ -15,10 +16,10 @@ export async function prepareShards(shards: Shards): Promise<void> {
 }
 
 /**
- * As `prepareShards`, for those shards that respond: their lanes can be stored while another shard is down.
- * @returns the shards that are ready, and why the others are not; null if all are. A shard that is new to the store waits
- *   for all
- * @throws as `prepareShards`, except for shards that are down; also if the first one is, which has the keys and the layout
+ * Like `prepareShards`, but allows for shards that are down: the lanes of the others can be stored meanwhile.
+ * @returns the shards that are ready, and the error of one that is not; null if all are. A shard that is new to the
+ *   store becomes ready only together with all others
+ * @throws like `prepareShards`, but for a shard that is down only if it is the first, which has the keys and the layout
  */
 export async function prepareAvailable(shards: Shards): Promise<{ ready: readonly Shard[]; failure: Error | null }> {
   const prepare = async ({ clickhouse }: Shard) => {
@@ -35,7 +36,7 @@ export async function prepareAvailable(shards: Shards): Promise<{ ready: readonl
   if (failure) {
     if (results[0]?.status === 'rejected') throw results[0].reason
     const migrated = shards.all.filter(({ number }) => results[number]?.status === 'fulfilled')
-    return { ready: await numberedShards(migrated), failure }
+    return { ready: await findNumberedShards(migrated), failure }
   }
   await checkIdentities(shards)
   if (shards.areSeveral) await createAllTables(shards)
@@ -43,7 +44,7 @@ export async function prepareAvailable(shards: Shards): Promise<{ ready: readonl
 }
 
 /**
- * A shard that drops every packet is known to be down in 2 s, where a statement would take 30.
+ * Detects a shard that drops every packet within 2 s; a statement would take 30.
  * @throws StoreUnreachableError
  */
 async function assertUp(clickhouse: ClickHouse): Promise<void> {

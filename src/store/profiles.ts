@@ -6,8 +6,8 @@ import type { Profile } from '../model/profile.js'
 import { formatTimes, readTimes } from '../model/property-times.js'
 import { ARE_LINKS } from './aliases.js'
 import { newestRows } from './newest-rows.js'
-import { PAGE_SETTINGS, pageOf } from './page.js'
-import { versionedTable } from './versioned.js'
+import { buildPageQuery, PAGE_SETTINGS } from './page.js'
+import { createVersionedTable } from './versioned.js'
 
 interface ProfileRow {
   created_at: string
@@ -18,7 +18,7 @@ interface ProfileRow {
   times: string
 }
 
-export const PROFILES = versionedTable<Profile, ProfileRow>({
+export const PROFILES = createVersionedTable<Profile, ProfileRow>({
   kind: 'profiles',
   columns: {
     created_at: 'Int64',
@@ -54,15 +54,15 @@ const OF_PROJECT = 'project_id = {project:String}'
 const BY_NAME = 'ORDER BY project_id, distinct_id'
 
 /** Excludes the profiles of names that have become aliases. */
-function areUsers(shards: Shards): string {
+function matchUsers(shards: Shards): string {
   const aliases = newestRows(shards, 'aliases', { keys: OF_PROJECT, columns: ['distinct_id'] })
   return `${OF_PROJECT} AND distinct_id GLOBAL NOT IN (SELECT alias FROM ${aliases} WHERE ${OF_PROJECT} AND ${ARE_LINKS})`
 }
 
 /** Finds the names of a page without reading properties: the shards would send those of all profiles of the project. */
-function namesOfPage(shards: Shards): string {
+function matchPageNames(shards: Shards): string {
   const names = newestRows(shards, 'profiles', { keys: OF_PROJECT, columns: ['created_at'] })
-  return `distinct_id GLOBAL IN (SELECT distinct_id FROM ${names} WHERE ${areUsers(shards)} ${BY_NAME} LIMIT {skipped:UInt64}, {limit:UInt32} + 1)`
+  return `distinct_id GLOBAL IN (SELECT distinct_id FROM ${names} WHERE ${matchUsers(shards)} ${BY_NAME} LIMIT {skipped:UInt64}, {limit:UInt32} + 1)`
 }
 
 /** A page of profiles as JSON texts, in the order of their distinct_id. */
@@ -71,13 +71,13 @@ export async function readProfilePage(
   { projectId, limit, offset }: { projectId: string; limit: number; offset: number },
   signal?: AbortSignal,
 ): Promise<Readable> {
-  const query = pageOf({
+  const query = buildPageQuery({
     json: PROFILE_JSON,
     nextId: "repeat('-', 36)",
     from: `
       SELECT distinct_id, properties, created_at, updated_at
-      FROM ${newestRows(shards, 'profiles', { keys: `${OF_PROJECT} AND ${namesOfPage(shards)}` })}
-      WHERE ${shards.areSeveral ? OF_PROJECT : areUsers(shards)}
+      FROM ${newestRows(shards, 'profiles', { keys: `${OF_PROJECT} AND ${matchPageNames(shards)}` })}
+      WHERE ${shards.areSeveral ? OF_PROJECT : matchUsers(shards)}
       ${BY_NAME}`,
   })
   const rows = shards.areSeveral ? { offset: 0, skipped: offset } : { offset }
@@ -88,13 +88,13 @@ export async function readProfilePage(
 }
 
 /** These profiles as JSON texts, `first` first, then in the order of their distinct_id; unknown names are missing. */
-export async function readProfilesOf(
+export async function readProfilesByName(
   shards: Shards,
   { projectId, names, first }: { projectId: string; names: readonly string[]; first: string },
   signal?: AbortSignal,
 ): Promise<Readable> {
   const keys = `${OF_PROJECT} AND distinct_id IN (${literalArray(names)})`
-  const query = pageOf({
+  const query = buildPageQuery({
     json: PROFILE_JSON,
     nextId: "repeat('-', 36)",
     from: `

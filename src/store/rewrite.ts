@@ -6,9 +6,9 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 
-/** How long a mutation is waited for, ms; after that ClickHouse completes it alone. */
+/** How long to wait for a mutation, ms; ClickHouse completes it anyway. */
 const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
-/** How long rewriting a partition may take, ms. ClickHouse keeps its parts under 150 GB. */
+/** Time limit for rewriting a partition, ms. ClickHouse keeps parts under 150 GB. */
 const REWRITE_LIMIT_MS = 60 * 60 * 1000
 const SIGN_OF_LIFE_MS = 60_000
 const MIN_POLL_MS = 20
@@ -25,9 +25,9 @@ export class DiskSpaceError extends Error {
 export interface Leftovers {
   /** the events' partition (a month), or the table */
   id: string
-  /** age of the oldest deletion, as far as is known, ms */
+  /** age of the oldest known deletion, ms */
   deletedForMs: number
-  /** age of the largest part, ms: the last rewriting is at least as long ago */
+  /** age of the largest part, ms; it was not rewritten since */
   writtenForMs: number
 }
 
@@ -35,12 +35,12 @@ export interface Leftovers {
 const age = (time: string) => `1000 * greatest(0, toUnixTimestamp(now()) - toUnixTimestamp(${time}))`
 
 /**
- * The partitions of `events` that hold deleted events. A deletion is a patch part with a lightweight delete, and is done when
- * every part of its partition has a data version that is not older. Replaced properties do not count: the next merge removes
- * them.
+ * The partitions of `events` that still contain deleted events. A deletion is a patch part with a lightweight delete.
+ * It is done when no part of its partition has an older data version. Replaced properties do not count, because the
+ * next merge removes them.
  */
-export async function leftoversOfEvents(clickhouse: ClickHouse): Promise<Leftovers[]> {
-  // The name of a patch's partition ends with that of the partition which it belongs to.
+export async function findEventLeftovers(clickhouse: ClickHouse): Promise<Leftovers[]> {
+  // The name of a patch's partition ends with the name of the partition that it applies to.
   const rows = await clickhouse.rows<{ id: string; deleted: string; written: string }>(
     `SELECT
          splitByChar('-', partition_id)[-1] AS id,
@@ -60,8 +60,8 @@ export async function leftoversOfEvents(clickhouse: ClickHouse): Promise<Leftove
   return rows.map(toLeftovers)
 }
 
-/** The tables in which earlier versions of deleted rows still have to be removed. */
-export async function leftoversOfTables(clickhouse: ClickHouse): Promise<(Leftovers & { id: StateKind })[]> {
+/** The tables that still contain earlier versions of deleted rows. */
+export async function findTableLeftovers(clickhouse: ClickHouse): Promise<(Leftovers & { id: StateKind })[]> {
   const rows = await clickhouse.rows<{ id: StateKind; deleted: string; written: string }>(
     `SELECT id, deleted, written
      FROM (SELECT kind AS id, ${age('min(noted_at)')} AS deleted FROM deletions GROUP BY kind) AS noted
@@ -80,10 +80,11 @@ function toLeftovers({ id, deleted, written }: { id: string; deleted: string; wr
 }
 
 /**
- * Rewrites a partition of `events` without events that were deleted before the call, and with edited properties applied.
+ * Rewrites a partition of `events` without events that were deleted before the call, and with edited properties
+ * applied.
  *
- * By a merge, not by a mutation: ClickHouse 26.7's APPLY PATCHES loses the edits and deletes that are running when it
- * begins (91 of 180 in a trial); a merge lets them stand.
+ * Uses a merge instead of a mutation, because APPLY PATCHES of ClickHouse 26.7 loses edits and deletes that are running
+ * when it begins (91 of 180 in a test); a merge keeps them.
  * @throws DiskSpaceError if there is no room for the copy
  */
 export async function rewriteParts(clickhouse: ClickHouse, partition: string, signal: AbortSignal): Promise<void> {
@@ -104,26 +105,26 @@ export async function rewriteParts(clickhouse: ClickHouse, partition: string, si
       )
       return
     } catch (error) {
-      if (isShortOfDisk(error)) throw await diskSpaceError(clickhouse, partition, error)
+      if (isShortOfDisk(error)) throw await toDiskSpaceError(clickhouse, partition, error)
       const isBusy = isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE')
       if (!isBusy || Date.now() > deadline) throw error
       await wait(MAX_POLL_MS, undefined, { signal })
       // It may have been busy because another process was rewriting it.
-      if (!(await leftoversOfEvents(clickhouse)).some(({ id }) => id === partition)) return
+      if (!(await findEventLeftovers(clickhouse)).some(({ id }) => id === partition)) return
     }
   }
 }
 
 /**
- * CANNOT_ASSIGN_OPTIMIZE says that parts of the partition are being merged already, or that the disk has no room for the
- * merged part; only the text tells which.
+ * CANNOT_ASSIGN_OPTIMIZE says that parts of the partition are being merged already, or that the disk has no room for
+ * the merged part; only the text tells which.
  */
 function isShortOfDisk(error: unknown): error is StoreError {
   if (isStoreError(error, 'NOT_ENOUGH_SPACE')) return true
   return isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE') && /free space|disk space/i.test(error.words)
 }
 
-async function diskSpaceError(clickhouse: ClickHouse, partition: string, error: StoreError): Promise<DiskSpaceError> {
+async function toDiskSpaceError(clickhouse: ClickHouse, partition: string, error: StoreError): Promise<DiskSpaceError> {
   const [sizes] = await clickhouse.rows<{ size: string; free: string }>(
     `SELECT formatReadableSize(sum(bytes_on_disk)) AS size,
        (SELECT formatReadableSize(sum(unreserved_space)) FROM system.disks) AS free
@@ -145,12 +146,12 @@ interface NotedDeletion {
 }
 
 /**
- * Removes the earlier versions of deleted rows. The row that marks the deletion stays, because an older version may still
- * arrive; it has no properties. Processes the table `deletions`, some thousands of rows at a time, so an interrupted run
- * resumes where it was.
+ * Removes the earlier versions of deleted rows. The row that marks the deletion stays, because an older version may
+ * still arrive; it has no properties. Processes the table `deletions`, some thousands of rows at a time, so an
+ * interrupted run resumes where it was.
  *
- * A deletion is noted on the shard that has its row. Earlier versions may be on any shard, because lanes may have had other
- * shards then, so it stays noted until all shards are rewritten. A failure does not stop the other deletions.
+ * A deletion is noted on the shard that has its row. Earlier versions may be on any shard, because lanes may have had
+ * other shards then, so it stays noted until all shards are rewritten. A failure does not stop the other deletions.
  * @param noted the shard whose `deletions` are processed
  * @param shards the shards that may have earlier versions
  */
@@ -163,11 +164,11 @@ export async function purgeOldRows(
   let after = { project: '', name: '' }
   let failure: { error: unknown } | null = null
   for (;;) {
-    const rows = await nextDeletions(noted, table, after)
+    const rows = await readNextDeletions(noted, table, after)
     const last = rows.at(-1)
     if (!last) break
     after = { project: last.project_id, name: last.name }
-    const { isNamed, deleted } = condition(rows, VERSIONED_TABLES[table].key)
+    const { isNamed, deleted } = matchNames(rows, VERSIONED_TABLES[table].key)
     const isOld = `${isNamed} AND version < ${deleted}`
     try {
       await shards.each(async ({ clickhouse }) => {
@@ -179,9 +180,9 @@ export async function purgeOldRows(
       failure ??= { error }
       continue
     }
-    // A later deletion of the same name stays noted. This need not be waited for: a deletion that is still noted is only
+    // A later deletion of the same name stays noted. There is no need to wait: a deletion that is still noted is merely
     // processed again.
-    const done = condition(rows, 'name')
+    const done = matchNames(rows, 'name')
     await noted.command(
       `ALTER TABLE deletions DELETE WHERE kind = '${table}' AND ${done.isNamed} AND version <= ${done.deleted}`,
       {},
@@ -192,7 +193,7 @@ export async function purgeOldRows(
 }
 
 /** Some deletions of one project, by name. */
-async function nextDeletions(
+async function readNextDeletions(
   clickhouse: ClickHouse,
   table: StateKind,
   after: { project: string; name: string },
@@ -208,16 +209,16 @@ async function nextDeletions(
   return noted.filter(({ project_id }) => project_id === noted[0]?.project_id)
 }
 
-/** SQL that a column has one of the names, and SQL of the version of that name's deletion. */
-function condition(rows: NotedDeletion[], column: string): { isNamed: string; deleted: string } {
+/** SQL for whether a column has one of the names, and for the version of that name's deletion. */
+function matchNames(rows: NotedDeletion[], column: string): { isNamed: string; deleted: string } {
   const names = literalArray(rows.map(({ name }) => name))
   const versions = `CAST([${rows.map(({ deleted }) => BigInt(deleted)).join()}], 'Array(UInt64)')`
   const isNamed = `project_id = ${literal(rows[0]?.project_id ?? '')} AND ${column} IN ${names}`
   return { isNamed, deleted: `transform(${column}, ${names}, ${versions}, toUInt64(0))` }
 }
 
-/** Maximum time that a rewritten part stays on disk, ms: until two clean-ups have found that no query reads it. */
-export async function oldPartsLifetime(clickhouse: ClickHouse): Promise<number> {
+/** How long a part stays on disk after it was rewritten, ms: until two clean-ups have found that no query reads it. */
+export async function readOldPartsLifetime(clickhouse: ClickHouse): Promise<number> {
   const [row] = await clickhouse.rows<{ seconds: string }>(
     `SELECT sum(if(name = 'old_parts_lifetime', 1, 2) * toUInt64(value)) AS seconds
      FROM system.merge_tree_settings

@@ -3,9 +3,9 @@ import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
-import { PAGE_SETTINGS, pageOf } from './page.js'
+import { buildPageQuery, PAGE_SETTINGS } from './page.js'
 
-/** What a project saves: questions, and boards of them. They are on the first shard. */
+/** Saved questions, and boards of questions. They are stored on the first shard. */
 export type SavedKind = 'question' | 'board'
 
 /** Identifies a saved question or board. */
@@ -20,7 +20,7 @@ export interface SavedValue {
   name: string
   /** the question, or the list of a board's cards */
   content: string
-  /** how the question is drawn; the text `null` if the client did not say, and for a board */
+  /** how the question is drawn; the string `null` for a board, or if the client did not say */
   display: string
   /** how many cards a board has */
   cards: number
@@ -28,14 +28,14 @@ export interface SavedValue {
 
 /** Maximum number per project and kind. */
 export const MAX_SAVED = 500
-/** Maximum bytes of all that a project has of a kind, which a list has to hold and to sort. */
+/** Maximum bytes of a project's questions or boards, which a list has to hold and sort. */
 export const MAX_SAVED_BYTES = 16 * 1024 * 1024
-/** Attempts of a change while others change the same question or board. */
+/** Attempts to change a question or board while others are changing it. */
 const MAX_TRIES = 100
 
 /**
- * `revision`: the new revision. `conflict`: the stored revision is not the expected one. `full`: the project has `MAX_SAVED`.
- * `large`: it would have more than `MAX_SAVED_BYTES`. `missing`: there is nothing to delete.
+ * `revision`: the new revision. `conflict`: the stored revision is not the expected one. `full`: the project has
+ * `MAX_SAVED`. `large`: it would have more than `MAX_SAVED_BYTES`. `missing`: there is nothing to delete.
  */
 type Changed = { revision: number } | 'conflict' | 'full' | 'large' | 'missing'
 
@@ -45,12 +45,12 @@ const ONE = `${OF_KIND} AND id = {id:String}`
 const HEAD = `'{"id":', toJSONString(id), ',"name":', toJSONString(name)`
 const TAIL = `',"revision":', toString(version), ',"updated_at":', toString(updated_at), '}'`
 /** SQL of the JSON in API responses. */
-const JSON_OF = {
+const RESPONSE_JSON = {
   question: `concat(${HEAD}, ',"question":', content, ',"display":', display, ${TAIL})`,
   board: `concat(${HEAD}, ',"cards":', content, ${TAIL})`,
 }
 /** SQL of the JSON in lists. */
-const LISTED_JSON = { ...JSON_OF, board: `concat(${HEAD}, ',"count":', toString(cards), ${TAIL})` }
+const LISTED_JSON = { ...RESPONSE_JSON, board: `concat(${HEAD}, ',"count":', toString(cards), ${TAIL})` }
 
 /** All saved questions or boards of a project by name, as JSON texts. */
 export async function listSaved(
@@ -58,7 +58,7 @@ export async function listSaved(
   { projectId, kind }: Omit<SavedPlace, 'id'>,
   signal: AbortSignal,
 ): Promise<Readable> {
-  const query = pageOf({
+  const query = buildPageQuery({
     json: LISTED_JSON[kind],
     nextId: "repeat('-', 36)",
     from: `SELECT * FROM saved FINAL WHERE ${OF_KIND} ORDER BY lowerUTF8(name), name, id`,
@@ -73,8 +73,8 @@ export async function listSaved(
 export async function readSaved(shards: Shards, place: SavedPlace): Promise<string | null> {
   const [row] = await onFirst(shards, (clickhouse) =>
     clickhouse.rows<{ json: string }>(
-      `SELECT ${JSON_OF[place.kind]} AS json FROM saved FINAL WHERE ${ONE}`,
-      valuesOf(place),
+      `SELECT ${RESPONSE_JSON[place.kind]} AS json FROM saved FINAL WHERE ${ONE}`,
+      toParameters(place),
       { output_format_json_escape_forward_slashes: 0 },
       { project: place.projectId },
     ),
@@ -119,22 +119,22 @@ type Row = SavedValue & { now: number; isDeleted: boolean }
 const NOTHING = { name: '', content: '', display: '', cards: 0, isDeleted: true }
 
 /**
- * Replaces the newest row. The INSERT's token names that row, so of concurrent changes, by any process, ClickHouse stores
- * one and drops the others. Those find another's row in place of theirs, and try again.
+ * Replaces the newest row. The INSERT's token names that row, so ClickHouse stores only one of several concurrent
+ * changes, whichever process makes them. The others find a foreign row instead of theirs, and try again.
  */
 async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expected?: number): Promise<Changed> {
   let last = { version: 0, staleTokens: 0 }
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const before = await newest(clickhouse, place)
+    const before = await readNewest(clickhouse, place)
     const revision = before.isDeleted ? 0 : before.version
     if (expected !== undefined && expected !== revision) {
-      // A client that repeats a change because its response was lost has made it already.
-      const stored = await revisionOf(clickhouse, place, row)
+      // The client may be retrying a change whose response was lost.
+      const stored = await findSameRevision(clickhouse, place, row)
       return stored === null ? 'conflict' : { revision: stored }
     }
     if (revision === 0 && row.isDeleted) return 'missing'
     if (!row.isDeleted) {
-      const { count, bytes } = await sizeOfSaved(clickhouse, place)
+      const { count, bytes } = await countSaved(clickhouse, place)
       if (revision === 0 && count >= MAX_SAVED) return 'full'
       if (bytes + Buffer.byteLength(row.content) + Buffer.byteLength(row.display) > MAX_SAVED_BYTES) return 'large'
     }
@@ -142,35 +142,35 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
     const version = before.version + 1
     const writeId = randomUUID()
     await insert(clickhouse, place, row, { version, writeId, token: `${before.version}+${last.staleTokens}` })
-    const after = await newest(clickhouse, place, version)
+    const after = await readNewest(clickhouse, place, version)
     if (after.writer === writeId)
       return revision === 0 ? await keepOrTakeBack(clickhouse, place, row, version) : { revision: version }
     // The project was erased since the token was used, so no change is stored.
     if (after.version < version) last.staleTokens++
-    // The row was merged into a later one, so it cannot be told whose it was. A deletion has succeeded either way. A change
-    // is made again, so that no two changes get one revision; one with an expected revision then ends as a conflict.
+    // The row was merged into a later one, so its writer is unknown. A deletion has succeeded either way. A change is
+    // retried, so that no two changes get the same revision; if it expected a revision, it then ends as a conflict.
     else if (after.writer === null && row.isDeleted) return { revision: version }
   }
   return 'conflict'
 }
 
 /**
- * Counts again after adding a new one, because others may have been added since the first count, and deletes it if there are
- * too many now. One that stays has counted all that stayed before it, so no more than `MAX_SAVED` stay.
+ * Counts again after adding a new one, because others may have been added since the first count, and deletes it if
+ * there are too many. Each one that stays has counted all that stayed before it, so no more than `MAX_SAVED` stay.
  */
 async function keepOrTakeBack(clickhouse: ClickHouse, place: SavedPlace, row: Row, version: number): Promise<Changed> {
-  const { count } = await sizeOfSaved(clickhouse, place)
+  const { count } = await countSaved(clickhouse, place)
   if (count <= MAX_SAVED) return { revision: version }
   const taken = await change(clickhouse, place, { ...row, ...NOTHING }, version)
-  // Another client has replaced it meanwhile, so it stays.
+  // Another client has replaced it in the meantime, so it stays.
   return taken === 'conflict' ? { revision: version } : 'full'
 }
 
 /** The stored revision if its content is that of the row, else null. */
-async function revisionOf(clickhouse: ClickHouse, place: SavedPlace, row: Row): Promise<number | null> {
+async function findSameRevision(clickhouse: ClickHouse, place: SavedPlace, row: Row): Promise<number | null> {
   const [stored] = await clickhouse.rows<Pick<Row, 'name' | 'content' | 'display'> & { version: string }>(
     `SELECT name, content, display, version FROM saved FINAL WHERE ${ONE}`,
-    valuesOf(place),
+    toParameters(place),
   )
   const isSame = stored?.name === row.name && stored.content === row.content && stored.display === row.display
   return isSame ? Number(stored.version) : null
@@ -185,12 +185,12 @@ interface Newest {
 }
 
 /** The newest row, deleted or not, and the write id of the row with a version. */
-async function newest(clickhouse: ClickHouse, place: SavedPlace, version = 0): Promise<Newest> {
+async function readNewest(clickhouse: ClickHouse, place: SavedPlace, version = 0): Promise<Newest> {
   const [row] = await clickhouse.rows<{ last: string; is_deleted: number; writers: string[] }>(
     `SELECT max(version) AS last, argMax(is_deleted, version) AS is_deleted,
        groupArrayIf(toString(write_id), version = {version:UInt64}) AS writers
      FROM saved WHERE ${ONE}`,
-    { ...valuesOf(place), version },
+    { ...toParameters(place), version },
   )
   const last = Number(row?.last ?? 0)
   return { version: last, isDeleted: last === 0 || row?.is_deleted === 1, writer: row?.writers[0] ?? null }
@@ -206,7 +206,7 @@ async function insert(
     `INSERT INTO saved (project_id, kind, id, name, content, display, cards, updated_at, write_id, version, is_deleted)
      SELECT {project:String}, {kind:String}, {id:String}, {name:String}, ${literal(content)}, ${literal(display)},
        {cards:UInt16}, {now:Int64}, {writeId:UUID}, {version:UInt64}, {isDeleted:UInt8}`,
-    { ...valuesOf(place), name, cards, now, writeId, version, isDeleted: isDeleted ? 1 : 0 },
+    { ...toParameters(place), name, cards, now, writeId, version, isDeleted: isDeleted ? 1 : 0 },
     {
       insert_deduplication_token: JSON.stringify([place.projectId, place.kind, place.id, token]),
       deduplicate_insert_select: 'force_enable',
@@ -214,21 +214,21 @@ async function insert(
   )
 }
 
-/** How many a project has of a kind, and the bytes of the others. */
-async function sizeOfSaved(clickhouse: ClickHouse, place: SavedPlace): Promise<{ count: number; bytes: number }> {
+/** How many of a kind a project has, and the total size of those other than this one. */
+async function countSaved(clickhouse: ClickHouse, place: SavedPlace): Promise<{ count: number; bytes: number }> {
   const [row] = await clickhouse.rows<{ count: string; bytes: string }>(
     `SELECT count() AS count, sumIf(length(content) + length(display), id != {id:String}) AS bytes
      FROM saved FINAL WHERE ${OF_KIND}`,
-    valuesOf(place),
+    toParameters(place),
   )
   return { count: Number(row?.count ?? 0), bytes: Number(row?.bytes ?? 0) }
 }
 
-function valuesOf({ projectId, kind, id }: SavedPlace): Scalars {
+function toParameters({ projectId, kind, id }: SavedPlace): Scalars {
   return { project: projectId, kind, id }
 }
 
-/** Runs on the first shard, which failures name if there are several. */
+/** Runs on the first shard; if there are several, errors name it. */
 async function onFirst<T>(shards: Shards, run: (clickhouse: ClickHouse) => Promise<T>): Promise<T> {
   return await shards.on(shards.at(0), ({ clickhouse }) => run(clickhouse))
 }

@@ -10,9 +10,9 @@ import { BY_KEY } from './versioned.js'
 export interface SessionFilter {
   distinctId?: string
   state?: Session['state']
-  /** of its start, epoch milliseconds, inclusive */
+  /** start time in epoch milliseconds, inclusive */
   from?: number
-  /** of its start, epoch milliseconds, exclusive */
+  /** start time in epoch milliseconds, exclusive */
   to?: number
 }
 
@@ -25,26 +25,26 @@ interface SessionRange extends SessionFilter {
 
 const NEWEST_FIRST = 'ORDER BY started_at DESC, session_id DESC'
 
-/** Rows that are read first for each session of a page: until ClickHouse merges them, a session has a row for each call. */
+/** Rows to read first per session of a page: until ClickHouse merges them, a session has a row for each call. */
 const ROWS_PER_SESSION = 2
 const MORE_ROWS = 50
-/** Factor by which more rows are read if these were too few. */
+/** Factor by which the next attempt reads more rows. */
 const WIDENING = 8
 /** With more rows than this, reading the newest versions of all sessions is as fast. */
 const MAX_ROWS = 50_000
 /**
- * Characters of the literal with their ids: 50 000 UUIDs have 2.6 million. ClickHouse takes 0.3 s to parse each million, and
- * ids chosen by a stranger may have 2 040 each.
+ * Maximum characters of the literal with the ids: 50 000 UUIDs take 2.6 million. ClickHouse parses a million in 0.3 s,
+ * and ids chosen by a client can have 2 040 each.
  */
 const MAX_LITERAL = 4_000_000
 /** A time before any session. */
 const EVER = Number.MIN_SAFE_INTEGER
 
 /**
- * A page of sessions as JSON texts, the one that started last first.
+ * A page of sessions as JSON, latest start first.
  *
- * Finding the newest version of every session of a project takes ClickHouse 0.16 µs of CPU for each, reading when a row
- * started 0.006. So a first query finds the rows that started last, and a second one the newest versions of these sessions.
+ * Finding the newest version of a session takes ClickHouse 0.16 µs of CPU, reading the start of a row only 0.006. So a
+ * first query finds the rows that started last, and a second one the newest versions of their sessions.
  */
 export async function readSessionPage(
   shards: Shards,
@@ -52,7 +52,7 @@ export async function readSessionPage(
   signal?: AbortSignal,
 ): Promise<{ rows: Readable; hasMore: boolean }> {
   const ids = await findSessions(shards, page, signal)
-  const { where, parameters } = conditionsOf(page)
+  const { where, parameters } = buildConditions(page)
   const literal = literalArray(ids.slice(0, page.limit))
   const isShort = literal.length <= MAX_LITERAL
   const keys = isShort ? `${OF_PROJECT} AND session_id IN ${literal}` : OF_PROJECT
@@ -67,7 +67,7 @@ export async function readSessionPage(
   return { rows, hasMore: ids.length > page.limit }
 }
 
-/** The ids of the sessions of a page, and that of the next one if there is one. */
+/** The ids of the sessions of a page, and of the session after it if there is one. */
 async function findSessions(shards: Shards, page: SessionRange, signal?: AbortSignal): Promise<string[]> {
   const wanted = page.limit + 1
   const first = ROWS_PER_SESSION * (page.offset + wanted) + MORE_ROWS
@@ -89,7 +89,7 @@ interface Latest {
 
 /** The sessions of the rows that started last, among rows that match by any version. */
 async function findLatest(shards: Shards, page: SessionRange, limit: number, signal?: AbortSignal): Promise<Latest> {
-  const { where, parameters } = conditionsOf(page)
+  const { where, parameters } = buildConditions(page)
   const rows = await shards.rows<{ session_id: string; started_at: string }>(
     `SELECT session_id, started_at FROM ${allVersions(shards, 'sessions')} WHERE ${where}
      ORDER BY started_at DESC LIMIT {limit:UInt64}`,
@@ -97,15 +97,15 @@ async function findLatest(shards: Shards, page: SessionRange, limit: number, sig
     {},
     { signal, project: page.projectId },
   )
-  // Further sessions may have started in the same ms as the last one.
+  // More sessions may have started in the same ms as the last one.
   const since = rows.length < limit ? EVER : Number(rows.at(-1)?.started_at) + 1
   const ids = rows.filter(({ started_at }) => Number(started_at) >= since).map(({ session_id }) => session_id)
   return { ids: ids.length > 0 ? literalArray([...new Set(ids)]) : '', since }
 }
 
 /**
- * The first sessions of a page, by their newest versions. A session that belongs on the page matches by its newest version,
- * so `latest` contains it.
+ * The first sessions of a page, by their newest versions. A session that belongs on the page matches by its newest
+ * version, so `latest` contains it.
  * @param latest only these sessions are read; null: all
  */
 async function findNewest(
@@ -115,7 +115,7 @@ async function findNewest(
   signal?: AbortSignal,
 ): Promise<string[]> {
   if (latest?.ids === '') return []
-  const { where, parameters } = conditionsOf(page)
+  const { where, parameters } = buildConditions(page)
   const keys = latest ? `${OF_PROJECT} AND session_id IN ${latest.ids}` : OF_PROJECT
   const columns = ['distinct_id', 'state', 'started_at']
   const rows = await shards.rows<{ session_id: string }>(
@@ -129,7 +129,7 @@ async function findNewest(
   return rows.map(({ session_id }) => session_id)
 }
 
-function conditionsOf({ projectId, distinctId, state, from, to }: SessionFilter & { projectId: string }): {
+function buildConditions({ projectId, distinctId, state, from, to }: SessionFilter & { projectId: string }): {
   where: string
   parameters: Scalars
 } {

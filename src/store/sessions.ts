@@ -5,7 +5,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Session } from '../model/session.js'
 import { allVersions, newestRows } from './newest-rows.js'
 import { ONE_LINE, PAGE_SETTINGS, STREAMED } from './page.js'
-import { versionedTable } from './versioned.js'
+import { createVersionedTable } from './versioned.js'
 
 interface SessionRow {
   distinct_id: string
@@ -16,7 +16,7 @@ interface SessionRow {
   ended_at: string | null
 }
 
-export const SESSIONS = versionedTable<Session, SessionRow>({
+export const SESSIONS = createVersionedTable<Session, SessionRow>({
   kind: 'sessions',
   columns: {
     distinct_id: 'String',
@@ -46,7 +46,7 @@ export const SESSIONS = versionedTable<Session, SessionRow>({
 })
 
 /** All sessions of these users in ClickHouse. */
-export async function sessionsOfUsers(
+export async function findUserSessions(
   shards: Shards,
   projectId: string,
   distinctIds: string[],
@@ -62,7 +62,7 @@ export async function sessionsOfUsers(
   return rows.map(({ session_id, distinct_id }) => ({ sessionId: session_id, distinctId: distinct_id }))
 }
 
-/** As the API gives a session out; `durationOf` says how long it is. */
+/** SQL expression for a session as the API returns it. The duration is that of `durationOf`. */
 export const sessionJson = (properties: string) => `concat(
     '{"session_id":', toJSONString(session_id),
     ',"distinct_id":', toJSONString(distinct_id),
@@ -76,7 +76,7 @@ export const sessionJson = (properties: string) => `concat(
 export const OF_PROJECT = 'project_id = {project:String}'
 
 /**
- * All sessions under these names of a user, the one that started first first, as lines of NDJSON that begin with
+ * All sessions of a user under these names, earliest start first, as lines of NDJSON that begin with
  * `{"type":"session",`.
  */
 export async function readSessionsOfUser(
@@ -87,7 +87,7 @@ export async function readSessionsOfUser(
   const isOne = `distinct_id IN ${literalArray(distinctIds)}`
   const line = `concat('{"type":"session",', substring(${sessionJson(ONE_LINE)}, 2))`
   return await shards.bytes(
-    `SELECT ${line} FROM ${newestRows(shards, 'sessions', { keys: sessionsThatHad(shards, isOne) })}
+    `SELECT ${line} FROM ${newestRows(shards, 'sessions', { keys: matchSessionsThatHad(shards, isOne) })}
      WHERE ${OF_PROJECT} AND ${isOne} ORDER BY started_at, session_id FORMAT TSVRaw`,
     { project: projectId },
     { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_QUERY },
@@ -95,8 +95,8 @@ export async function readSessionsOfUser(
   )
 }
 
-/** Sessions that have a version with this user; the caller checks the newest version. */
-function sessionsThatHad(shards: Shards, user: string): string {
+/** SQL condition for sessions with any version of this user; the caller checks the newest version. */
+function matchSessionsThatHad(shards: Shards, user: string): string {
   const had = `SELECT session_id FROM ${allVersions(shards, 'sessions')} WHERE ${OF_PROJECT} AND ${user}`
   return `${OF_PROJECT} AND session_id GLOBAL IN (${had})`
 }

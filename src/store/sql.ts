@@ -27,7 +27,10 @@ const TABLE = /^ *TableIdentifier (?:\S+\.)?(\S+)/gm
 const FILE_FUNCTION = /^ *Function file\b/m
 const EXPLAIN = 'EXPLAIN AST '
 
-/** Memory of a query, so that it does not starve the INSERTs of the service; GROUP BY and ORDER BY use the disk beyond half. */
+/**
+ * Memory of a query, so that it does not starve the INSERTs of the service; GROUP BY and ORDER BY use the disk beyond
+ * half.
+ */
 const MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
 /** The client gives up this much after ClickHouse's own time limit, ms. */
 const GRACE_MS = 10_000
@@ -41,8 +44,8 @@ const READ_ONLY = {
   max_memory_usage: String(MAX_MEMORY_BYTES),
   max_bytes_before_external_group_by: String(MAX_MEMORY_BYTES / 2),
   max_bytes_before_external_sort: String(MAX_MEMORY_BYTES / 2),
-  // A query that takes long before its first row keeps the connection from being taken for dead. Node reads 16 KiB of
-  // headers, which are more than an hour of these.
+  // These headers keep a connection alive while a query takes long before its first row. Node reads 16 KiB of headers,
+  // enough for more than an hour.
   send_progress_in_http_headers: 1,
   http_headers_progress_interval_ms: '60000',
 } as const
@@ -51,7 +54,7 @@ const READ_ONLY = {
 export interface SqlResult {
   /** in ClickHouse's format; complete if, and only if, the stream ends */
   rows: Readable
-  /** tables in the query of which only the first shard's rows are read; the name with `_all` reads those of all shards */
+  /** tables in the query that are read from the first shard only; with `_all` appended, they cover all shards */
   ofFirstShard: string[]
 }
 
@@ -71,7 +74,7 @@ export async function readSql(
 ): Promise<SqlResult> {
   const { first } = shards
   const tree = await checkReads(first, query, signal)
-  const ofFirstShard = shards.areSeveral ? await withRowsElsewhere(first, tree) : []
+  const ofFirstShard = shards.areSeveral ? await findTablesElsewhere(first, tree) : []
   const settings = { ...READ_ONLY, max_execution_time: limitSeconds, default_format: format as DataFormat }
   const rows = await first.bytes(query, {}, settings, { signal, limitMs: limitSeconds * 1000 + GRACE_MS })
   return { rows, ofFirstShard }
@@ -94,8 +97,8 @@ async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSi
   return lines
 }
 
-/** The tables in a query of which other shards have rows, too. */
-async function withRowsElsewhere(clickhouse: ClickHouse, tree: string): Promise<string[]> {
+/** The tables in a query that have rows on other shards, too. */
+async function findTablesElsewhere(clickhouse: ClickHouse, tree: string): Promise<string[]> {
   const named = [...new Set(Array.from(tree.matchAll(TABLE), ([, name = '']) => name))]
   const fields = new QueryParameters()
   const rows = await clickhouse.rows<{ name: string }>(
@@ -113,7 +116,7 @@ function withoutPrefix(error: StoreError): Error {
   return new StoreError(error.code, new Error(words))
 }
 
-/** What went wrong with a query, as a sentence for its author. */
+/** Explains the failure of a query to its author in one sentence. */
 export function describeSqlError(error: unknown, limitSeconds: number): string {
   const message = error instanceof StoreError ? error.words : error instanceof Error ? error.message : String(error)
   if (error instanceof StoreUnreachableError) return message

@@ -1,7 +1,7 @@
 import type { StateKind } from '../model/state-key.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 
-/** What JSON.stringify writes in another way than as it is, the backslash first. */
+/** The characters that JSON.stringify escapes, the backslash first. */
 const ESCAPES: [string, string][] = [
   ['\\', '\\\\'],
   ['"', '\\"'],
@@ -12,20 +12,22 @@ const ESCAPES: [string, string][] = [
 ]
 
 /**
- * An expression for the shard on which the writer of a row's lane stores it: `chooseLane` of `stateKeyOf`, modulo the number of
- * shards, as ClickHouse computes it.
+ * An expression for the shard on which the writer of a row's lane stores it: `chooseLane` of `stateKeyOf`, modulo the
+ * number of shards, as ClickHouse computes it.
  * @param layout how many lanes and shards the store has
  */
-export function shardOfState(kind: StateKind, { lanes, shards }: { lanes: number; shards: number }): string {
+export function stateShardSql(kind: StateKind, { lanes, shards }: { lanes: number; shards: number }): string {
   return `reinterpretAsUInt32(reverse(substring(${stateKeySql(kind)}, 1, 4))) % ${lanes} % ${shards}`
 }
 
-/** SQL of the 32 bytes that `stateKeyOf` returns as hexadecimal digits. */
+/** SQL for the 32 bytes that `stateKeyOf` returns as hexadecimal digits. */
 export function stateKeySql(kind: StateKind): string {
   return `SHA256(concat('["${kind}",', ${jsonText('project_id')}, ',', ${jsonText(VERSIONED_TABLES[kind].key)}, ']'))`
 }
 
-/** SQL of a text column as JSON.stringify writes it. Texts have no half surrogate pairs, which UTF-8 cannot represent. */
+/**
+ * SQL for a string column as JSON.stringify writes it. UTF-8 has no unpaired surrogates, so there are none to escape.
+ */
 function jsonText(column: string): string {
   const bytes = (text: string) => `unhex('${Buffer.from(text).toString('hex')}')`
   const escaped = ESCAPES.reduce((sql, [from, to]) => `replaceAll(${sql}, ${bytes(from)}, ${bytes(to)})`, column)

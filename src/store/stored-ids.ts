@@ -4,25 +4,25 @@ import { lastIdAt } from '../model/event-id.js'
 import type { NamedEvent } from '../model/identified-events.js'
 import type { Position } from '../model/position.js'
 
-/** Of a project, before a position. */
+/** Events of a project that were accepted before a position. */
 export interface StoredBefore {
   projectId: string
   before: Position
 }
 
 /**
- * How far the time of an event may be from that of its repetition, ms. Both have the time that the client gave, but one of
- * them may have come with a correction of its clock, or in the time zone of a project.
+ * How much the times of an event and its repetition may differ, ms. Both have the client's time, but only one of them
+ * may have been corrected for the client's clock or converted from a project's time zone.
  */
 const SLACK_MS = 24 * 60 * 60 * 1000
-/** More days than a project's events are from by mistake. */
+/** Maximum number of days to remember; with more, any day counts as stored. */
 const MAX_DAYS = 50_000
-/** Reading the times of all events of a project takes some seconds if there are very many. */
+/** Time limit, ms. Reading the times of very many events takes some seconds. */
 const DAYS_LIMIT_MS = 120_000
-/** More ranges of time than this are one. */
+/** If there are more time ranges than this, they are merged into one. */
 const MAX_RANGES = 16
 
-/** The days, of UTC and since 1970, from which a project has events. */
+/** The days on which a project has events, as days since 1970 in UTC. */
 export class StoredDays {
   readonly #days: ReadonlySet<number> | null
 
@@ -35,7 +35,7 @@ export class StoredDays {
     return this.#days?.size === 0
   }
 
-  /** Whether an event that is repeated here may be among them. */
+  /** Whether the project may have stored this event before. */
   mayHave({ timestamp }: Pick<NamedEvent, 'timestamp'>): boolean {
     if (this.#days === null) return true
     if (timestamp === null) return this.#days.size > 0
@@ -44,11 +44,11 @@ export class StoredDays {
   }
 }
 
-/** The days of a project's events that were accepted before a position; none if none of these has an `insert_id`. */
+/** The days of a project's events accepted before a position; none if no such event has an `insert_id`. */
 export async function findStoredDays(shards: Shards, { projectId, before }: StoredBefore): Promise<StoredDays> {
   const fields = new QueryParameters()
   const events = `${shards.table('events')} WHERE project_id = ${fields.text(projectId)} AND ${isBefore(before, fields)}`
-  // Not as a read of the project: whoever exports all its events is not to keep it from sending some.
+  // Not counted as a read of the project, so that an export does not block its writes.
   const reading = { limitMs: DAYS_LIMIT_MS }
   const named = await shards.rows(
     `SELECT 1 FROM ${events} AND insert_id != '' LIMIT 1`,
@@ -67,8 +67,8 @@ export async function findStoredDays(shards: Shards, { projectId, before }: Stor
 }
 
 /**
- * The pairs of user and `insert_id` that are among these and that events have which were accepted before a position, each
- * as `pairOf` writes it. Events are looked for around the times of these, which spares reading the others.
+ * Those pairs of user and `insert_id` that events accepted before a position already have, as keys of `toPairKey`. Only
+ * events around the times of the given ones are searched.
  */
 export async function findStoredIds(
   shards: Shards,
@@ -85,14 +85,14 @@ export async function findStoredIds(
     fields.parameters,
     LARGE_QUERY,
   )
-  return new Set(rows.map(pairOf))
+  return new Set(rows.map(toPairKey))
 }
 
-/** An import is not to slow down what others read. */
+/** One thread, so that an import does not slow down reads. */
 const IN_BACKGROUND = { max_threads: 1 } as const
 
-/** One text of a user and an `insert_id`. */
-export function pairOf({ distinctId, insertId }: Pick<NamedEvent, 'distinctId' | 'insertId'>): string {
+/** A string that identifies a pair of user and `insert_id`. */
+export function toPairKey({ distinctId, insertId }: Pick<NamedEvent, 'distinctId' | 'insertId'>): string {
   return `${distinctId.length}:${distinctId}${insertId}`
 }
 
@@ -100,7 +100,7 @@ function isBefore(position: Position, fields: QueryParameters): string {
   return `toUInt128(event_id) <= toUInt128(toUUID(${fields.text(lastIdAt(position))}))`
 }
 
-/** A condition on the times of the events that are looked for; empty if they may have any. */
+/** SQL condition on the times of the events to find; empty if they may have any time. */
 function timesAround(events: readonly NamedEvent[], fields: QueryParameters): string {
   const times = events.map(({ timestamp }) => timestamp)
   if (times.includes(null)) return ''

@@ -9,7 +9,7 @@ import { formatSession, parseSession, type Session } from '../model/session.js'
 import { type StateKind, stateKeyOf } from '../model/state-key.js'
 import { ALIASES } from './aliases.js'
 import { insertDeadLetter, insertRejected } from './dead-letters.js'
-import { insertEvents, lastStoredPosition, storedPositions } from './events.js'
+import { findLastStored, findStoredPositions, insertEvents } from './events.js'
 import { isInserting } from './insert.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 import { PROFILES } from './profiles.js'
@@ -33,7 +33,7 @@ export interface Tables {
   statesIn(entries: Entry[]): StoredState[]
 }
 
-/** How values of one kind are stored: as an opaque text in the journal, as a row in ClickHouse. */
+/** How values of one kind are stored: as an opaque string in the journal, as a row in ClickHouse. */
 export interface StateTable<Value> {
   kind: StateKind
   format(value: Value): string
@@ -43,11 +43,11 @@ export interface StateTable<Value> {
    * @param value null for a deleted one
    */
   row(projectId: string, name: string, value: Value | null): string
-  /** bytes of its properties, which are limited */
-  sizeOf(value: Value): number
+  /** Bytes of its properties, which are limited. */
+  countBytes(value: Value): number
   /**
-   * The stored values by name, those with more than `maxBytes` of properties as null; unknown names are missing.
-   * @param isFresh whether what was read before is not enough
+   * The stored values by name, without unknown names; null for a value with more than `maxBytes` of properties.
+   * @param isFresh whether to ignore cached results
    */
   read(
     projectId: string,
@@ -57,7 +57,7 @@ export interface StateTable<Value> {
   ): Promise<Map<string, StoredValue<Value>>>
 }
 
-/** The state keys of all rows of one kind, see VersionedTable. */
+/** The state keys of all rows of one kind; see `VersionedTable`. */
 export interface StoredKeys {
   count(): Promise<number>
   stateKeys(after: Position, signal: AbortSignal): Promise<AsyncIterable<Buffer>>
@@ -76,7 +76,8 @@ export interface StoreTables extends Tables {
  * The tables as the writer and the state stores of a lane see them.
  * @param clickhouse the lane's shard, which its writer stores in
  * @param journal its id is read at each call, because that of a lane that is down may not be known yet
- * @param places the shards that may have states, and entries that the lane stored earlier; default: only the lane's shard
+ * @param places the shards that may have states, and entries that the lane stored earlier; default: only the lane's
+ *   shard
  */
 export function openTables(
   clickhouse: ClickHouse,
@@ -101,12 +102,12 @@ export function openTables(
       }
     },
     lastStored: async (first) => {
-      const found = await places.each(({ clickhouse }) => lastStoredPosition(clickhouse, journal.id, first))
+      const found = await places.each(({ clickhouse }) => findLastStored(clickhouse, journal.id, first))
       return found.reduce((last, one) => (last === null || (one !== null && one > last) ? one : last), null)
     },
     isInserting: (token) => isInserting(clickhouse, token),
     storedPositions: async (block) => {
-      const found = await places.each(({ clickhouse }) => storedPositions(clickhouse, journal.id, block))
+      const found = await places.each(({ clickhouse }) => findStoredPositions(clickhouse, journal.id, block))
       return new Set(found.flatMap((positions) => [...positions]))
     },
     insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, journal.id, entry, reason, token),
@@ -114,21 +115,25 @@ export function openTables(
     profiles: stateTable<Profile>(places, PROFILES, {
       format: formatProfile,
       parse: parseProfile,
-      sizeOf: sizeOfProfile,
+      countBytes: sizeOfProfile,
     }),
-    sessions: stateTable<Session>(places, SESSIONS, { format: formatSession, parse: parseSession, sizeOf }),
-    aliases: stateTable(places, ALIASES, { format: formatAlias, parse: parseAlias, sizeOf: () => 0 }),
+    sessions: stateTable<Session>(places, SESSIONS, {
+      format: formatSession,
+      parse: parseSession,
+      countBytes: countPropertyBytes,
+    }),
+    aliases: stateTable(places, ALIASES, { format: formatAlias, parse: parseAlias, countBytes: () => 0 }),
   }
 }
 
-function sizeOf({ properties }: { properties: Properties }): number {
+function countPropertyBytes({ properties }: { properties: Properties }): number {
   return sizeOfProperties(properties)
 }
 
 function stateTable<Value>(
   shards: Shards,
   { kind, row, read, count, stateKeys }: VersionedTable<Value>,
-  text: Pick<StateTable<Value>, 'format' | 'parse' | 'sizeOf'>,
+  text: Pick<StateTable<Value>, 'format' | 'parse' | 'countBytes'>,
 ): StoredTable<Value> {
   return {
     kind,

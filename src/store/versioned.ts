@@ -14,15 +14,15 @@ import { stateKeySql } from './state-shard.js'
 /** A stored value. */
 export interface StoredValue<Value> {
   version: Position
-  /** of its properties */
+  /** size of its properties */
   bytes: number
   /** null for a value that was not read because it is too large */
   value: Value | null
 }
 
 /**
- * A table in which the row with the greatest version is the value. A version is a journal position, so inserting a row again
- * changes nothing.
+ * A table whose row with the greatest version has the current value. A version is a journal position, so inserting a
+ * row again changes nothing.
  */
 export interface VersionedTable<Value> {
   kind: StateKind
@@ -33,7 +33,7 @@ export interface VersionedTable<Value> {
   row(projectId: string, name: string, value: Value | null): string
   /** Stores rows. Idempotent. */
   insert(clickhouse: ClickHouse, entries: Entry[], signal: AbortSignal): Promise<void>
-  /** The stored values by name, those with more than `maxBytes` of properties as null; unknown names are missing. */
+  /** The stored values by name, without unknown names; null for a value with more than `maxBytes` of properties. */
   read(shards: Shards, projectId: string, names: string[], maxBytes: number): Promise<Map<string, StoredValue<Value>>>
   /** The number of rows of all projects, including deleted ones and versions that ClickHouse has not merged yet. */
   count(shards: Shards): Promise<number>
@@ -44,14 +44,14 @@ export interface VersionedTable<Value> {
   stateKeys(shards: Shards, after: Position, signal: AbortSignal): Promise<Readable>
 }
 
-/** The last bytes of a state key identify it. The first ones decide on its lane, so they are similar within a lane. */
+/** The last bytes of a state key identify it. The first bytes determine its lane, so they are similar within a lane. */
 export const KEY_END_BYTES = 16
 /**
- * Reads the key before the other columns, with one thread: reading 32 of 100 000 profiles takes half the time (chdb 26.7, 2
- * cores).
+ * Reads the key before the other columns, in one thread, which takes half the time for 32 of 100 000 profiles (chdb
+ * 26.7, 2 cores).
  */
 export const BY_KEY: ClickHouseSettings = { max_threads: 1, optimize_move_to_prewhere_if_final: 1 }
-/** For a read that nobody waits for: one thread. An error in the middle breaks the stream. */
+/** One thread, because nobody waits for the read. An error in the middle breaks the stream. */
 const IN_BACKGROUND: ClickHouseSettings = { max_threads: 1, wait_end_of_query: 0 }
 
 /** How a value and its properties map to the columns of its table. */
@@ -61,18 +61,18 @@ export interface TableMapping<Value, Row> {
   columns: { [Column in keyof Row]: string }
   /** @param value null for a deleted one */
   toColumns(value: Value | null): object
-  /** @param row as ClickHouse sends it, where 64-bit integers are texts */
+  /** @param row from ClickHouse, with 64-bit integers as strings */
   toValue(row: Row, properties: Properties): Value
 }
 
-export function versionedTable<Value extends { properties: Properties }, Row>({
+export function createVersionedTable<Value extends { properties: Properties }, Row>({
   kind,
   columns,
   toColumns,
   toValue,
 }: TableMapping<Value, Row>): VersionedTable<Value> {
   const nameColumn = VERSIONED_TABLES[kind].key
-  const insertQuery = insertOf(kind, {
+  const insertQuery = buildInsert(kind, {
     ...{ project_id: 'String', [nameColumn]: 'String', properties: 'String' },
     ...columns,
     is_deleted: 'UInt8',
@@ -80,7 +80,7 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
   const selected = [`${nameColumn} AS name`, ...Object.keys(columns), 'version'].join(', ')
   return {
     kind,
-    ...storedKeysOf(kind),
+    ...createStoredKeys(kind),
 
     row: (projectId, name, value) =>
       JSON.stringify({
@@ -114,8 +114,8 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
   }
 }
 
-/** The methods of a versioned table that tell which states it has. */
-export function storedKeysOf(kind: StateKind): Pick<VersionedTable<never>, 'count' | 'stateKeys'> {
+/** The methods of a versioned table that list its states. */
+export function createStoredKeys(kind: StateKind): Pick<VersionedTable<never>, 'count' | 'stateKeys'> {
   return {
     async count(shards) {
       const [row] = await shards.rows<{ count: string }>(`SELECT count() AS count FROM ${allVersions(shards, kind)}`)
@@ -133,8 +133,8 @@ export function storedKeysOf(kind: StateKind): Pick<VersionedTable<never>, 'coun
   }
 }
 
-/** Up to `limit` sorted names of a project's rows, after `after`; '' means from the first. */
-export async function namesOfProject(
+/** Up to `limit` sorted names of a project's rows after `after`; '' starts at the first. */
+export async function listProjectNames(
   shards: Shards,
   kind: StateKind,
   { projectId, after, limit }: { projectId: string; after: string; limit: number },
@@ -150,8 +150,8 @@ export async function namesOfProject(
   return rows.map((row) => row.name)
 }
 
-/** An INSERT whose lines are a version and the rows that have it. */
-export function insertOf(table: string, columns: Record<string, string>): string {
+/** An INSERT whose lines have a version and the rows with that version. */
+export function buildInsert(table: string, columns: Record<string, string>): string {
   const names = Object.keys(columns)
   const types = Object.entries(columns).map(([name, type]) => `${name} ${type}`)
   return `

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { unknownTables } from '../../src/store/dump.js'
+import { findUnknownTables } from '../../src/store/dump.js'
 import { openStore } from '../../src/store/open.js'
 import { SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
 import { runCommand } from './command-line.js'
@@ -21,7 +21,7 @@ t.test('export --all and import --all explain what they refuse', async (t) => {
   const app = await startApp(t, { ...env, LOG_LEVEL: 'silent', SECRET_KEY })
   await app.app.close()
   const { clickhouse, close } = await openStore(app.config)
-  t.strictSame(await unknownTables(clickhouse), [], 'every table of the schema is known to export --all')
+  t.strictSame(await findUnknownTables(clickhouse), [], 'every table of the schema is known to export --all')
   await close()
   t.match(await all('export', folder, env), { code: 0, stderr: /0 events/ }, 'a store that is empty')
   t.match(await all('export', data, env), { code: 1, stderr: /is not empty/ })

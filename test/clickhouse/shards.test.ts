@@ -5,12 +5,12 @@ import { openShards } from '../../src/clickhouse/open-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
 import { type Alias, HAS_NAMES } from '../../src/model/alias.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
-import { kindOf } from '../../src/questions/kinds.js'
-import { eventNames, fieldValues, type IdRange, propertyNames } from '../../src/questions/names.js'
+import { getKind } from '../../src/questions/kinds.js'
+import { type IdRange, queryEventNames, queryFieldValues, queryPropertyNames } from '../../src/questions/names.js'
 import { parseQuestion } from '../../src/questions/parse.js'
 import { Questions } from '../../src/questions/run.js'
-import { type Asked, Statement } from '../../src/questions/statement.js'
-import { aliasEnds } from '../../src/questions/users-join.js'
+import { type QueryContext, Statement } from '../../src/questions/statement.js'
+import { selectAliasEnds } from '../../src/questions/users-join.js'
 import { ALIASES } from '../../src/store/aliases.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { countEvents, type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
@@ -19,7 +19,7 @@ import { newestRows } from '../../src/store/newest-rows.js'
 import { prepareShards } from '../../src/store/prepare-shards.js'
 import { PROFILES, readProfilePage } from '../../src/store/profiles.js'
 import { readSessionPage } from '../../src/store/session-pages.js'
-import { readSessionsOfUser, SESSIONS, sessionsOfUsers } from '../../src/store/sessions.js'
+import { findUserSessions, readSessionsOfUser, SESSIONS } from '../../src/store/sessions.js'
 import { openTables } from '../../src/store/tables.js'
 import { shardsUrl, startNode, startNodes } from '../nodes.js'
 
@@ -123,7 +123,11 @@ t.test('names, properties and values are those of all shards', async (t) => {
   ]
   for (const range of ranges) {
     const asked = both.map((shards) => ({ projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: true }))
-    const builds = [eventNames, propertyNames, (a: Asked, r: IdRange) => fieldValues(a, r, 'distinct_id')]
+    const builds = [
+      queryEventNames,
+      queryPropertyNames,
+      (a: QueryContext, r: IdRange) => queryFieldValues(a, r, 'distinct_id'),
+    ]
     for (const build of builds) {
       const [found, expected] = await Promise.all(
         asked.map(async (one) => {
@@ -251,7 +255,7 @@ t.test('profiles and sessions are the newest of all shards, deletions included',
     async (shards) => [...(await PROFILES.read(shards, 'p', names, 1000))].sort(),
     async (shards) => [...(await PROFILES.read(shards, 'p', names, 1))].sort(),
     async (shards) => [...(await SESSIONS.read(shards, 'p', ['s3', 's4', 's5', 's6'], 1000))].sort(),
-    async (shards) => (await sessionsOfUsers(shards, 'p', ['u1'])).map(({ sessionId }) => sessionId).sort(),
+    async (shards) => (await findUserSessions(shards, 'p', ['u1'])).map(({ sessionId }) => sessionId).sort(),
     async (shards) => await text(await readSessionsOfUser(shards, { projectId: 'p', distinctIds: ['u1'] }, {})),
     ...[0, 4, 10].flatMap((offset) => [
       async (shards: Shards) => await text(await readProfilePage(shards, { projectId: 'p', limit: 4, offset })),
@@ -359,7 +363,7 @@ t.test('an alias leads to its user, however many steps it takes, and of a cycle 
   ])
   for (const shards of both) {
     const statement = new Statement({ projectId: 'chains', now: 0, shards, hasAliases: true, repairsTexts: false })
-    const sql = `SELECT alias, user FROM (${aliasEnds(statement)})`
+    const sql = `SELECT alias, user FROM (${selectAliasEnds(statement)})`
     const rows = await shards.rows<{ alias: string; user: string }>(sql, statement.parameters)
     t.equal(rows.length, expected.size)
     t.same(new Map(rows.map(({ alias, user }) => [alias, user])), expected)
@@ -393,8 +397,8 @@ t.test('questions have the answers over all shards that they have over one', asy
     const [many, alone] = await Promise.all(
       both.map(async (shards) => {
         const asked = { projectId: 'p', now: 2000, shards, hasAliases: true, repairsTexts: true }
-        const { sql, parameters, settings } = kindOf(parsed).query(parsed, asked)
-        return kindOf(parsed).answer(parsed, await shards.rows(sql, parameters, settings), asked)
+        const { sql, parameters, settings } = getKind(parsed).query(parsed, asked)
+        return getKind(parsed).answer(parsed, await shards.rows(sql, parameters, settings), asked)
       }),
     )
     t.strictSame(many, alone, JSON.stringify(question))
@@ -403,7 +407,7 @@ t.test('questions have the answers over all shards that they have over one', asy
   const [first] = questions
   const parsed = parseQuestion({ ...common, ...first }, 2000)
   const asked = { projectId: 'p', now: 2000, shards: several, hasAliases: true, repairsTexts: false }
-  const { sql, parameters } = kindOf(parsed).query(parsed, asked)
+  const { sql, parameters } = getKind(parsed).query(parsed, asked)
   const failure = await several.rows(sql, parameters).catch((error: unknown) => error)
   t.ok(isStoreError(failure, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'), 'a shard says that a text has to be repaired')
 })

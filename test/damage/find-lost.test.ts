@@ -1,5 +1,5 @@
 import t from 'tap'
-import { findLost, type Seen } from '../../src/damage/find-lost.js'
+import { findLost, type ShardParts } from '../../src/damage/find-lost.js'
 import type { KnownPart, LostPart } from '../../src/store/part-notes.js'
 import type { ActivePart, DetachedPart } from '../../src/store/parts.js'
 
@@ -19,10 +19,13 @@ function detached(first: number, last: number, reason = 'broken-on-start'): Deta
 }
 
 /** @param inParts the blocks that have rows in a merged part; default: all */
-async function lost(seen: Partial<Seen>, inParts?: number[]): Promise<[part: string, rows: number | null, boolean][]> {
+async function lost(
+  seen: Partial<ShardParts>,
+  inParts?: number[],
+): Promise<[part: string, rows: number | null, boolean][]> {
   const found = await findLost({
     ...{ active: [], outdated: [], known: [], detached: [], noted: [], lagging: new Set<string>(), isRestarted: false },
-    hasRowsOf: async (_, { first, last }) => inParts?.some((block) => first <= block && block <= last) ?? true,
+    hasBlockRows: async (_, { first, last }) => inParts?.some((block) => first <= block && block <= last) ?? true,
     ...seen,
   })
   return found.map(({ part, rows, isSettled }) => [part, rows, isSettled])

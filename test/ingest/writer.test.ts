@@ -15,7 +15,7 @@ import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { describeError } from '../../src/lib/log.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { millisecondsOf, nextPosition, START } from '../../src/model/position.js'
-import { lastPositionOfAll } from '../../src/store/journals.js'
+import { findLastPosition } from '../../src/store/journals.js'
 import { openTables, type Tables } from '../../src/store/tables.js'
 import { fromServer, silent, startClickHouse, temporaryFolder, until } from '../helper.js'
 import { RedisPair } from '../redis-pair.js'
@@ -582,7 +582,7 @@ async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>
     openRedisJournal({
       url: pair.url,
       maxBytes: 1e9,
-      lastStored: (from) => lastPositionOfAll(Shards.of(clickhouse), from),
+      lastStored: (from) => findLastPosition(Shards.of(clickhouse), from),
       log: silent,
     })
   const writing = startOn(t, await open(), change, options)

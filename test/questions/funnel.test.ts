@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import type { FunnelLine } from '../../src/contract/questions.js'
-import { type Course, furthestEntries } from '../../src/questions/funnel-entries.js'
+import { type Course, selectFurthestEntries } from '../../src/questions/funnel-entries.js'
 import { type Client, settingsFor, startApp } from '../helper.js'
 
 const DAY = 86_400_000
@@ -234,7 +234,7 @@ t.test('a user with 100 000 events takes no longer than a question may, nor more
     hasBreakdown: false,
   }
   for (const order of ['ordered', 'strict', 'any'] as const) {
-    const sql = `SELECT * FROM ${furthestEntries({ ...course, order })}`
+    const sql = `SELECT * FROM ${selectFurthestEntries({ ...course, order })}`
     const [row] = await clickhouse.rows<{ since: number[] }>(sql, {}, limits)
     t.equal(row?.since.length, order === 'strict' ? 1 : 8, order)
   }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Backlog } from '../../src/questions/backlog.js'
-import { Kept, type KeptOptions, type Wanted } from '../../src/questions/kept.js'
+import { type CacheRequest, Kept, type KeptOptions } from '../../src/questions/kept.js'
 import { until } from '../helper.js'
 
 const always = () => true
@@ -13,7 +13,7 @@ function open({ weigh = () => 1, isOutdated = never }: Partial<KeptOptions<numbe
   const failures: unknown[] = []
   const backlog = new Backlog({ info: (details: unknown) => failures.push(details) })
   const kept = new Kept<number>({ room: 10, weigh, isOutdated, backlog })
-  const get = (key: string, wanted: Partial<Wanted<number>> & Pick<Wanted<number>, 'make'>) =>
+  const get = (key: string, wanted: Partial<CacheRequest<number>> & Pick<CacheRequest<number>, 'make'>) =>
     kept.get(key, { isCurrent: never, suffices: never, renew: wanted.make, ...wanted })
   return { kept, backlog, failures, get }
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { isStoreError } from '../../src/clickhouse/errors.js'
-import { joinPatterns, patternSettings } from '../../src/questions/patterns.js'
+import { choosePatternSettings, joinPatterns } from '../../src/questions/patterns.js'
 import { startClickHouse } from '../helper.js'
 
 const { url } = await startClickHouse(t)
@@ -126,15 +126,15 @@ t.test('valid patterns are one', async (t) => {
 
 t.test('what is large with its repetitions written out is read in small blocks, or refused', async (t) => {
   const of = (...patterns: string[]) => patterns.map((pattern) => ({ path: '', pattern }))
-  t.strictSame(patternSettings(of('^/shop/(cart|order)/\\d+$', '(?i)sale.*')), {})
-  t.match(patternSettings(of('[a-z]{1,1000}x', '([a-c]d){500}')), { max_block_size: /^\d{4}$/ })
+  t.strictSame(choosePatternSettings(of('^/shop/(cart|order)/\\d+$', '(?i)sale.*')), {})
+  t.match(choosePatternSettings(of('[a-z]{1,1000}x', '([a-c]d){500}')), { max_block_size: /^\d{4}$/ })
   for (const large of [
     '(.?){1000}(.?){1000}(.?){1000}(.?){1000}(.?){1000}',
     '\\pL{100}',
     '(([a-z]{1,50}x){10}){100}',
   ]) {
-    t.throws(() => patternSettings(of(large)), { code: 'query_too_large', message: /repetitions/ })
+    t.throws(() => choosePatternSettings(of(large)), { code: 'query_too_large', message: /repetitions/ })
   }
   const some = Array.from({ length: 20 }, (_, i) => `([^"]?x){900}${i}`)
-  t.throws(() => patternSettings(of(...some)), { code: 'query_too_large' })
+  t.throws(() => choosePatternSettings(of(...some)), { code: 'query_too_large' })
 })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { lastIdAt } from '../../src/model/event-id.js'
 import type { Counts } from '../../src/questions/name-counts.js'
-import { countOf, FIRST, newestRange, sampleSize, WHOLE } from '../../src/questions/sample-range.js'
+import { computeSampleSize, countNamed, FIRST, findNewestRange, WHOLE } from '../../src/questions/sample-range.js'
 
 const at = (day: string) => BigInt(Date.parse(day)) << 16n
 const before = (day: string) => lastIdAt(at(day) - 1n)
@@ -33,16 +33,16 @@ const YEAR = counted({
 })
 
 t.test('of a rare name fewer events are looked at, but some', async (t) => {
-  t.equal(countOf(YEAR, undefined), 12_001_694)
-  t.equal(countOf(YEAR, 'none'), 0)
-  t.equal(sampleSize(YEAR, undefined, FIRST), 1_000)
-  t.equal(sampleSize(YEAR, 'often', WHOLE), 20_000)
-  t.equal(sampleSize(YEAR, 'rare', FIRST), 10)
-  t.equal(sampleSize(YEAR, 'rare', WHOLE), 200)
+  t.equal(countNamed(YEAR, undefined), 12_001_694)
+  t.equal(countNamed(YEAR, 'none'), 0)
+  t.equal(computeSampleSize(YEAR, undefined, FIRST), 1_000)
+  t.equal(computeSampleSize(YEAR, 'often', WHOLE), 20_000)
+  t.equal(computeSampleSize(YEAR, 'rare', FIRST), 10)
+  t.equal(computeSampleSize(YEAR, 'rare', WHOLE), 200)
 })
 
 t.test('the newest events are looked for in as many months as are needed', async (t) => {
-  const range = (event: string | undefined, extent = FIRST) => newestRange(YEAR, event, NOW, extent)
+  const range = (event: string | undefined, extent = FIRST) => findNewestRange(YEAR, event, NOW, extent)
   t.strictSame(range(undefined), { after: before('2026-05-01'), upTo: NOW, event: undefined, newest: 1_000 })
   t.match(range(undefined, WHOLE), { after: before('2026-02-01'), upTo: NOW, newest: 20_000 })
   t.strictSame(range('rare'), { after: before('2026-01-01'), upTo: NOW, event: 'rare', newest: 10 })
@@ -61,19 +61,19 @@ t.test('for who waits, the search ends once it has found something in many event
     '202602': { often: 8_000_000, rare: 1 },
     '202603': { often: 8_000_000 },
   })
-  t.match(newestRange(scattered, 'rare', NOW, FIRST), { after: before('2026-02-01'), upTo: before('2026-03-01') })
-  t.match(newestRange(scattered, 'rare', NOW, WHOLE), { after: before('2026-01-01'), upTo: before('2026-03-01') })
+  t.match(findNewestRange(scattered, 'rare', NOW, FIRST), { after: before('2026-02-01'), upTo: before('2026-03-01') })
+  t.match(findNewestRange(scattered, 'rare', NOW, WHOLE), { after: before('2026-01-01'), upTo: before('2026-03-01') })
 })
 
 t.test('what has come since the months were counted is looked at first', async (t) => {
   const some = counted({ '202604': { a: 300_000, b: 50 } }, { a: 5_000, b: 2, c: 3 })
   const since = lastIdAt(at('2026-05-10'))
-  t.match(newestRange(some, 'a', NOW, FIRST), { after: since, upTo: NOW, newest: 1_000 })
-  t.match(newestRange(some, 'c', NOW, FIRST), { after: since, upTo: NOW, newest: undefined })
-  t.match(newestRange(some, 'b', NOW, FIRST), { after: before('2026-04-01'), upTo: NOW, newest: 10 })
+  t.match(findNewestRange(some, 'a', NOW, FIRST), { after: since, upTo: NOW, newest: 1_000 })
+  t.match(findNewestRange(some, 'c', NOW, FIRST), { after: since, upTo: NOW, newest: undefined })
+  t.match(findNewestRange(some, 'b', NOW, FIRST), { after: before('2026-04-01'), upTo: NOW, newest: 10 })
 })
 
 t.test('where months are not known, all ids are meant', async (t) => {
   const some = { ...YEAR, months: null }
-  t.strictSame(newestRange(some, 'rare', NOW, FIRST), { after: null, upTo: NOW, event: 'rare', newest: 10 })
+  t.strictSame(findNewestRange(some, 'rare', NOW, FIRST), { after: null, upTo: NOW, event: 'rare', newest: 10 })
 })

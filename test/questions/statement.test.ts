@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Shards } from '../../src/clickhouse/shards.js'
-import { kindOf } from '../../src/questions/kinds.js'
+import { getKind } from '../../src/questions/kinds.js'
 import { parseQuestion } from '../../src/questions/parse.js'
 
 const NOW = Date.parse('2026-05-01T00:00:00Z')
@@ -69,7 +69,7 @@ const QUESTIONS = [
 /** The SQL; equal values share a parameter, so their numbers are left out. */
 function sqlOf(question: unknown, isFull: boolean): string {
   const parsed = parseQuestion(question, NOW)
-  return kindOf(parsed)
+  return getKind(parsed)
     .query(parsed, { projectId: 'p', now: NOW, shards, hasAliases: isFull, repairsTexts: isFull })
     .sql.replace(/\{v\d+:/g, '{v:')
 }

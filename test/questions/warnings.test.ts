@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Warning } from '../../src/contract/warning.js'
-import { namesIn } from '../../src/questions/names-used.js'
+import { findNames } from '../../src/questions/names-used.js'
 import { parseQuestion } from '../../src/questions/parse.js'
 import { settingsFor, startApp, until } from '../helper.js'
 
@@ -162,7 +162,7 @@ t.test('where the names of a question are', (t) => {
     breakdown: ['properties.p.q', 'user.plan'],
   }
   const body = { kind: 'users', of, cell: { step: 1, breakdown: ['x', 'y'] } }
-  t.strictSame(namesIn(parseQuestion(body, START), body), {
+  t.strictSame(findNames(parseQuestion(body, START), body), {
     events: [
       { path: '/of/steps/0/event', name: 'e' },
       { path: '/of/steps/1/event/0', name: 'f' },

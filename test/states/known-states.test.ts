@@ -34,7 +34,7 @@ async function setUp(t: Test, other?: Journal) {
     kind: 'profiles',
     format: String,
     parse: Number,
-    sizeOf: () => 1,
+    countBytes: () => 1,
     row: (_project, name, value) => JSON.stringify({ name, value }),
     read: async (_project, names) => {
       seen.reads++

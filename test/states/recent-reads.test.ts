@@ -15,7 +15,7 @@ function setUp(maxNames = 100) {
     format: String,
     parse: String,
     row: () => '',
-    sizeOf: () => 0,
+    countBytes: () => 0,
     read: async (_project, names) => {
       reads.push(names)
       return new Map(

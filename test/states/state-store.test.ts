@@ -23,7 +23,7 @@ function tableOf(stored: Map<string, { version: Position; value: number }>, read
     kind: 'profiles',
     format: (value) => String(value).padStart(value, '0'),
     parse: Number,
-    sizeOf: (value) => value,
+    countBytes: (value) => value,
     row: (projectId, name, value) => JSON.stringify({ project_id: projectId, distinct_id: name, value }),
     read: async (projectId, names, maxBytes) => {
       reads.push(names)

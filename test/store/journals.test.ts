@@ -4,7 +4,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { START } from '../../src/model/position.js'
-import { lastPositionOfAll } from '../../src/store/journals.js'
+import { findLastPosition } from '../../src/store/journals.js'
 import { startClickHouse } from '../helper.js'
 
 const engine = await startClickHouse(t)
@@ -13,15 +13,15 @@ t.test('the last position of a store is known before its tables are made', async
   const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'unmade') })
   t.teardown(() => clickhouse.close())
   await clickhouse.commandWithoutDatabase('CREATE DATABASE unmade')
-  t.equal(await lastPositionOfAll(Shards.of(clickhouse)), START, 'of a store without tables')
+  t.equal(await findLastPosition(Shards.of(clickhouse)), START, 'of a store without tables')
 
   await migrate(clickhouse)
-  t.equal(await lastPositionOfAll(Shards.of(clickhouse)), START, 'of an empty one')
+  t.equal(await findLastPosition(Shards.of(clickhouse)), START, 'of an empty one')
 
   const position = (1_700_000_000_000n << 16n) + 7n
   await clickhouse.command('INSERT INTO events (project_id, event_id) SELECT {project:String}, {id:UUID}', {
     project: 'p',
     id: formatEventId({ position, index: 0, journalId: 1 }),
   })
-  t.equal(await lastPositionOfAll(Shards.of(clickhouse)), position, 'of one that has an event')
+  t.equal(await findLastPosition(Shards.of(clickhouse)), position, 'of one that has an event')
 })

@@ -6,7 +6,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
-import { leftoversOfEvents, leftoversOfTables, purgeOldRows, rewriteParts } from '../../src/store/rewrite.js'
+import { findEventLeftovers, findTableLeftovers, purgeOldRows, rewriteParts } from '../../src/store/rewrite.js'
 import { Purge } from '../../src/users/erasure/purge.js'
 import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
 
@@ -28,7 +28,7 @@ async function openDatabase(t: Test): Promise<ClickHouse> {
 const signal = AbortSignal.timeout(120_000)
 
 async function purgeAllEvents(clickhouse: ClickHouse): Promise<void> {
-  for (const { id } of await leftoversOfEvents(clickhouse)) await rewriteParts(clickhouse, id, signal)
+  for (const { id } of await findEventLeftovers(clickhouse)) await rewriteParts(clickhouse, id, signal)
 }
 
 t.test('edits and deletes that come while a purge begins, runs and ends are all there after it', async (t) => {
@@ -161,7 +161,7 @@ t.test('what was deleted before a restart is found in the store, and waits for n
   await insertProfiles(clickhouse, "VALUES ('p', 'ada', '', 0, 0, 2, 1)")
   await clickhouse.command("INSERT INTO sessions (project_id, session_id, version) VALUES ('p', 's', 1)")
   await clickhouse.command("INSERT INTO sessions (project_id, session_id, version, is_deleted) VALUES ('p', 's', 2, 1)")
-  const left = async () => [...(await leftoversOfTables(clickhouse)), ...(await leftoversOfEvents(clickhouse))]
+  const left = async () => [...(await findTableLeftovers(clickhouse)), ...(await findEventLeftovers(clickhouse))]
   const ids = async () => (await left()).map(({ id }) => id)
 
   await purgeOf(t, clickhouse, HOUR_MS).due()

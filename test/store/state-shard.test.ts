@@ -4,7 +4,7 @@ import { literal } from '../../src/clickhouse/parameters.js'
 import { chooseLane } from '../../src/lanes/lane-of.js'
 import { type StateKind, stateKeyOf } from '../../src/model/state-key.js'
 import { VERSIONED_TABLES } from '../../src/store/newest-rows.js'
-import { shardOfState } from '../../src/store/state-shard.js'
+import { stateShardSql } from '../../src/store/state-shard.js'
 import { startClickHouse } from '../helper.js'
 
 const engine = await startClickHouse(t)
@@ -35,7 +35,7 @@ t.test('ClickHouse finds the shard of a state as the service does', async (t) =>
   for (const kind of ['profiles', 'sessions'] satisfies StateKind[]) {
     for (const project of ['default', 'a "quoted" \\ project']) {
       const rows = await clickhouse.rows<{ shard: number }>(
-        `SELECT ${shardOfState(kind, layout)} AS shard
+        `SELECT ${stateShardSql(kind, layout)} AS shard
          FROM (SELECT toLowCardinality(${literal(project)}) AS project_id, arrayJoin([${NAMES.map(literal).join()}]) AS ${VERSIONED_TABLES[kind].key})`,
         {},
         { max_query_size: '10000000' },

@@ -1,5 +1,5 @@
 import { makeKey, storedKey } from '../../keys/keys.js'
-import { insertKeys, type KeyRecord, listKeys, storeTime } from '../../store/api-keys.js'
+import { insertKeys, type KeyRecord, listKeys, readStoreTime } from '../../store/api-keys.js'
 import type { CommandIo } from '../command.js'
 import { withStore } from '../store.js'
 
@@ -17,7 +17,7 @@ export async function openProject(io: CommandIo): Promise<{ secretKey: string; b
     storedKey(readKey, { projectId: PROJECT, kind: 'read' }),
   ]
   const begun = await withStore(io, async ({ first }) => {
-    const now = await storeTime(first)
+    const now = await readStoreTime(first)
     const earlier = (await listKeys(first)).filter(({ projectId }) => projectId === PROJECT)
     await insertKeys(first, keys, now)
     return begunAt(earlier, now)

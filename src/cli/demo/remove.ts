@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { Connection } from '../../client/connection.js'
 import type { ProjectErased } from '../../contract/responses.js'
 import { makeKey, storedKey } from '../../keys/keys.js'
-import { insertKeys, readKeys, revokeKeys, storeTime } from '../../store/api-keys.js'
+import { insertKeys, readKeys, readStoreTime, revokeKeys } from '../../store/api-keys.js'
 import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
 import { counted } from '../progress.js'
@@ -26,7 +26,7 @@ export async function removeDemo(url: string, io: CommandIo): Promise<number> {
     // Revoke the old keys first, so that nothing sends with them any more.
     const earlier = (await readKeys(first)).filter(isOfDemo)
     await revokeKeys(first, earlier)
-    await insertKeys(first, [key], await storeTime(first))
+    await insertKeys(first, [key], await readStoreTime(first))
     try {
       if (earlier.length > 0) await wait(REVOKED_MS, undefined, { signal: io.signal })
       return await erase(new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS }), url, io)

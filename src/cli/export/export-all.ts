@@ -6,19 +6,19 @@ import type { StateFile } from '../../lib/checkpoint-file.js'
 import { withPath } from '../../lib/failure-text.js'
 import {
   addDigests,
-  columnsOfTables,
+  computeDigest,
   DUMP_TABLES,
   type DumpTable,
-  digestOf,
   EVERYTHING,
-  journalRows,
-  nextKey,
-  projectsOf,
+  estimateRows,
+  findNextKey,
+  findUnknownTables,
+  listProjects,
   type Range,
   readChunk,
-  roughCount,
-  storeId,
-  unknownTables,
+  readColumns,
+  readJournalRows,
+  readStoreId,
 } from '../../store/dump.js'
 import type { CommandIo } from '../command.js'
 import { drain } from '../drain.js'
@@ -66,17 +66,17 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
 }
 
 async function begin({ shards, lanes }: WholeStore, earlier: Manifest | null, folder: string): Promise<Manifest> {
-  const unknown = new Set((await shards.each(({ clickhouse }) => unknownTables(clickhouse))).flat())
+  const unknown = new Set((await shards.each(({ clickhouse }) => findUnknownTables(clickhouse))).flat())
   if (unknown.size > 0)
     throw new Error(`The store has tables that this version cannot export: ${[...unknown].join(', ')}.`)
   const manifest: Manifest = {
     version: MANIFEST_VERSION,
-    columns: await columnsOfTables(shards.first),
+    columns: await readColumns(shards.first),
     source: {
-      ids: await shards.each(({ clickhouse }) => storeId(clickhouse)),
+      ids: await shards.each(({ clickhouse }) => readStoreId(clickhouse)),
       appended: await lastPositions(lanes),
     },
-    journals: await journalRows(shards.first),
+    journals: await readJournalRows(shards.first),
     chunks: [],
     totals: {},
     finishedAt: null,
@@ -101,7 +101,7 @@ async function writeTables(
   file: StateFile<Manifest>,
   io: CommandIo,
 ): Promise<boolean> {
-  const all = await roughCount(store.shards, 'events')
+  const all = await estimateRows(store.shards, 'events')
   const line = new ProgressLine(io.stderr, 'exported', () => {
     const events = rowsIn(manifest, 'events')
     return { events, part: Math.min(events / Math.max(all, 1), 1) }
@@ -128,14 +128,14 @@ async function* walk({ shards }: WholeStore, table: DumpTable, manifest: Manifes
   const written = (project: string | null) => {
     return manifest.chunks.findLast((chunk) => chunk.table === table.name && chunk.project === project)
   }
-  for (const project of table.key ? await projectsOf(shards, table) : [null]) {
+  for (const project of table.key ? await listProjects(shards, table) : [null]) {
     let limit = FIRST_ROWS
     if (!table.key && written(project)) continue
     for (;;) {
       const last = written(project)
       const after = last?.upTo ?? null
       if (last) limit = Math.min(MAX_ROWS, Math.max(MIN_ROWS, 2 * last.rows))
-      const upTo = await nextKey(shards, table, { project, after }, limit)
+      const upTo = await findNextKey(shards, table, { project, after }, limit)
       if (upTo === undefined) break
       yield { project, after, upTo }
       if (upTo === null) break
@@ -157,7 +157,7 @@ async function writeChunk(
 ): Promise<Chunk> {
   const name = `${table.name}-${String(index + 1).padStart(6, '0')}.native`
   const path = join(folder, name)
-  const digest = await digestOf(shards, table, range)
+  const digest = await computeDigest(shards, table, range)
   const handle = await open(`${path}.new`, 'w', 0o600)
   const hash = createHash('sha256')
   let bytes = 0
@@ -180,7 +180,7 @@ async function writeChunk(
 async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
   const isIdle = JSON.stringify(await lastPositions(lanes)) === JSON.stringify(manifest.source.appended)
   for (const table of DUMP_TABLES) {
-    const total = await digestOf(shards, table, EVERYTHING)
+    const total = await computeDigest(shards, table, EVERYTHING)
     const written = manifest.chunks
       .filter((chunk) => chunk.table === table.name)
       .reduce<{ rows: number; hash: string }>(addDigests, { rows: 0, hash: '0' })

@@ -8,16 +8,16 @@ import { countAnew, readLedger } from '../../damage/ledger.js'
 import { type Backoff, backoffMs } from '../../lib/backoff.js'
 import { StateFile } from '../../lib/checkpoint-file.js'
 import {
-  columnsOfTables,
   DUMP_TABLES,
   type DumpTable,
   EVERYTHING,
   insertChunk,
   mergeJournals,
-  storeId,
-  sumOfDigests,
+  readColumns,
+  readStoreId,
+  sumDigests,
 } from '../../store/dump.js'
-import { lastPositionOfAll, takeOver } from '../../store/journals.js'
+import { findLastPosition, takeOver } from '../../store/journals.js'
 import { readLayouts } from '../../store/layouts.js'
 import type { CommandIo } from '../command.js'
 import { describe } from '../export/export-all.js'
@@ -78,7 +78,7 @@ export async function importAll(folder: string, config: Config, io: CommandIo): 
 }
 
 async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, folder: string) {
-  const here = await columnsOfTables(shards.first)
+  const here = await readColumns(shards.first)
   for (const [table, columns] of Object.entries(manifest.columns ?? {})) {
     const unknown = columns.filter((column) => !here[table]?.includes(column))
     if (unknown.length === 0) continue
@@ -86,7 +86,7 @@ async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, f
       `${folder} has columns of ${table} that this version does not know: ${unknown.join(', ')}. Import it with the version that exported it.`,
     )
   }
-  const targets = await shards.each(({ clickhouse }) => storeId(clickhouse))
+  const targets = await shards.each(({ clickhouse }) => readStoreId(clickhouse))
   const file = new StateFile<ImportAllState>(join(folder, `imported-${targets[0]?.slice(0, 8)}.json`))
   const earlier = await file.read()
   if (earlier && String(earlier.targets) === String(targets) && earlier.lanes === lanes.length) {
@@ -97,7 +97,7 @@ async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, f
     throw new Error(`${number(entries)} requests are in the journal, but an import needs an empty store and journal.`)
   }
   for (const table of DUMP_TABLES.filter(({ name }) => EMPTY_TABLES.includes(name))) {
-    const { rows } = await sumOfDigests(shards, table, EVERYTHING)
+    const { rows } = await sumDigests(shards, table, EVERYTHING)
     if (rows === 0) continue
     const what = table.name.replace('_', ' ')
     throw new Error(
@@ -192,7 +192,7 @@ async function storeChunk(
       await insertChunk(clickhouse, table, part, createReadStream(join(folder, chunk.file)), token, signal)
     })
   }
-  const isThere = async () => isSame(table, chunk, await sumOfDigests(shards, table, chunk))
+  const isThere = async () => isSame(table, chunk, await sumDigests(shards, table, chunk))
   for (let attempt = 1; ; attempt++) {
     try {
       // Versioned rows can be stored twice without harm, and may be mixed with other rows, so only others are
@@ -200,8 +200,8 @@ async function storeChunk(
       if (!table.isVersioned && (await isThere())) return
       await insert(token)
       if (await isThere()) return
-      // ClickHouse dropped it as a duplicate of an earlier attempt that stored nothing.
-      if ((await sumOfDigests(shards, table, chunk)).rows === 0) await insert(`${token}:again`)
+      // ClickHouse dropped it as a duplicate of an earlier attempt, of which nothing was stored.
+      if ((await sumDigests(shards, table, chunk)).rows === 0) await insert(`${token}:again`)
       if (await isThere()) return
       throw new Error(
         `The store does not match ${chunk.file}. Was it in use in the meantime? Drop the database and start over.`,
@@ -219,7 +219,7 @@ async function storeChunk(
 async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
   for (const table of tablesIn(manifest)) {
     const wanted = manifest.totals[table.name] ?? { rows: 0, hash: '0' }
-    const found = await sumOfDigests(shards, table, EVERYTHING)
+    const found = await sumDigests(shards, table, EVERYTHING)
     if (!isSame(table, wanted, found)) {
       throw new Error(
         `${table.name} has ${number(found.rows)} rows, but ${number(wanted.rows)} were exported. Was the store in use in the meantime? Drop the database and start over.`,
@@ -232,8 +232,8 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
   const { active } = await readLayouts(shards.first)
   const layout = active?.version ?? 1
   await countAnew(shards, layout, await readLedger(shards, tallies, layout), Date.now())
-  // Every journal must assign positions after all imported ones.
-  const last = await lastPositionOfAll(shards)
+  // From now on every journal assigns positions after all imported ones.
+  const last = await findLastPosition(shards)
   for (const lane of lanes) {
     await lane.journal.advancePast(last)
     await takeOver(shards, lane, Date.now())

@@ -2,7 +2,7 @@ import { KEY_CLASSES } from '../../contract/key-class.js'
 import { INSERT_ID_BUCKET_MS, idBucketAt, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
 import type { Relocation } from '../../journal/relocation.js'
 import { INSERT_ID_BYTES, insertIdsOfLane, writeInsertId } from '../../model/insert-id.js'
-import { namedEvents } from '../../store/dump.js'
+import { readNamedEvents } from '../../store/dump.js'
 import type { WholeStore } from '../whole-store.js'
 
 /** Ids passed to the journals in one call. */
@@ -28,7 +28,7 @@ export async function rememberInsertIds(store: WholeStore, now = Date.now()): Pr
     const since = (idBucketAt(now) - OLD_ID_BUCKETS) * INSERT_ID_BUCKET_MS
     const waiting = new Map<string, Some>()
     let count = 0
-    for await (const events of namedEvents(store.shards, since)) {
+    for await (const events of readNamedEvents(store.shards, since)) {
       for (const event of events) {
         const { project_id: projectId, received_at: receivedAt } = event
         const bucket = idBucketAt(receivedAt)

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { openOwnStore } from '../../clickhouse/own-store.js'
 import type { Config } from '../../config.js'
 import { CloseStack } from '../../lib/close-stack.js'
-import { type OpenStore, openStore, placeOf, requireTables } from '../../store/open.js'
+import { describePlace, type OpenStore, openStore, requireTables } from '../../store/open.js'
 import { prepareShards } from '../../store/prepare-shards.js'
 
 /**
@@ -16,7 +16,7 @@ export async function openLaneStore(config: Config): Promise<OpenStore> {
   const parts = new CloseStack()
   try {
     const { shards, clickhouse } = parts.add(await openOwnStore(config, { mustExist: true, isShared: false }))
-    const place = CLICKHOUSE_URL === undefined ? resolve(DATA_DIR) : placeOf(CLICKHOUSE_URL)
+    const place = CLICKHOUSE_URL === undefined ? resolve(DATA_DIR) : describePlace(CLICKHOUSE_URL)
     await requireTables({ clickhouse, place })
     await prepareShards(shards)
     return { shards, clickhouse, place, close: () => parts.close() }

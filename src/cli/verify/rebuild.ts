@@ -3,7 +3,7 @@ import { openOwnStore } from '../../clickhouse/own-store.js'
 import type { Config } from '../../config.js'
 import { lanePlace } from '../../lanes/open-journal.js'
 import { layoutNumber } from '../../model/layout.js'
-import { lastPositionOfAll, readJournals } from '../../store/journals.js'
+import { findLastPosition, readJournals } from '../../store/journals.js'
 import { readLayouts } from '../../store/layouts.js'
 import type { CommandIo } from '../command.js'
 import { drain } from '../drain.js'
@@ -19,7 +19,7 @@ export async function rebuildJournals(config: Config, { stderr, signal }: Comman
     const { rebuildLmdbJournal } = await import('../../journal/lmdb/rebuild.js')
     const journals = await readJournals(store.shards.first)
     const { active } = await readLayouts(store.shards.first)
-    const last = await lastPositionOfAll(store.shards)
+    const last = await findLastPosition(store.shards)
     for (let lane = 0; lane < config.LANES; lane++) {
       const folder = lanePlace(config, lane)
       const known = journals.find((journal) => journal.lane === lane)

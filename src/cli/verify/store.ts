@@ -2,13 +2,13 @@ import type { Shard, Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
 import { countAnew, describeLedger, readLedger } from '../../damage/ledger.js'
 import { lookForLost } from '../../damage/look.js'
-import { describeLoss, monthText } from '../../damage/loss.js'
+import { describeLoss, formatMonth } from '../../damage/loss.js'
 import { noteParts } from '../../damage/note-parts.js'
 import type { Tally } from '../../journal/journal.js'
 import { lanePlace, openRelocation } from '../../lanes/open-journal.js'
 import { failureText } from '../../lib/failure-text.js'
 import { openTerminalLog } from '../../lib/log.js'
-import { checkPart, partsToCheck } from '../../store/check-parts.js'
+import { checkPart, listPartsToCheck } from '../../store/check-parts.js'
 import { readLayouts } from '../../store/layouts.js'
 import { openStore } from '../../store/open.js'
 import { type KnownPart, type LostPart, noteLostParts } from '../../store/part-notes.js'
@@ -133,8 +133,8 @@ async function checkLedger(
 
 /** Compares the recorded row counts of each part with its actual rows. */
 async function compareCounts({ clickhouse }: Shard, where: string, known: KnownPart[], report: Report): Promise<void> {
-  const inUse = new Set((await partsToCheck(clickhouse)).map(({ table, name }) => `${table}/${name}`))
-  // For a part with many projects, not all were recorded.
+  const inUse = new Set((await listPartsToCheck(clickhouse)).map(({ table, name }) => `${table}/${name}`))
+  // Of a part with many projects, not all were noted.
   const isWhole = ({ projects, rows }: KnownPart) => Object.values(projects).reduce((sum, n) => sum + n, 0) === rows
   const noted = known.filter((part) => inUse.has(`${part.table}/${part.name}`) && isWhole(part))
   const months = new Map<string, { noted: number; found: number }>()
@@ -146,7 +146,7 @@ async function compareCounts({ clickhouse }: Shard, where: string, known: KnownP
   for (const part of noted) {
     const found = counts.get(part) ?? {}
     for (const project of new Set([...Object.keys(part.projects), ...Object.keys(found)])) {
-      const place = part.table === 'events' ? `events of ${monthText(part.partition)}` : part.table
+      const place = part.table === 'events' ? `events of ${formatMonth(part.partition)}` : part.table
       const key = `${project}: ${place}`
       const sum = months.get(key) ?? { noted: 0, found: 0 }
       sum.noted += part.projects[project] ?? 0
@@ -161,7 +161,7 @@ async function compareCounts({ clickhouse }: Shard, where: string, known: KnownP
 }
 
 async function checkFiles({ clickhouse }: Shard, where: string, report: Report, io: CommandIo): Promise<void> {
-  const parts = await partsToCheck(clickhouse)
+  const parts = await listPartsToCheck(clickhouse)
   let [damaged, bytes] = [0, 0]
   for (const { table, partition, name, bytes: size } of parts) {
     io.signal.throwIfAborted()
@@ -170,7 +170,7 @@ async function checkFiles({ clickhouse }: Shard, where: string, report: Report, 
     if (io.stderr.isTTY) io.stderr.write(`\r\x1b[KChecking the files${where}: ${Math.round(bytes / 1e6)} MB`)
     if (fault === null) continue
     damaged++
-    const month = table === 'events' ? `, with events of ${monthText(partition)}` : ''
+    const month = table === 'events' ? `, with events of ${formatMonth(partition)}` : ''
     report.fault(`The part ${name} of ${table}${where} is damaged${month}: ${fault.split('\n')[0]} See ${MANUAL}.`)
   }
   if (io.stderr.isTTY) io.stderr.write('\r\x1b[K')

@@ -7,28 +7,28 @@ import { NoLocksError, openLocked } from '../../lib/file-lock.js'
 
 /** Locked by the kernel for as long as the folder has an owner; empty, and never removed. */
 const LOCK = 'folder.lock'
-/** JSON of an `Owner`, complete from the moment it has this name. It says who the owner is, not that there is one. */
+/** JSON of an `Owner`, renamed here when complete. It says who the owner is, not whether there is one. */
 const OWNER = 'owner.lock'
-/** What OWNER is to be. Only who has the lock writes it, so one that a crash has left is written over. */
+/** Temporary file that is renamed to OWNER. It is written only under the lock, so a stale one is simply overwritten. */
 const DRAFT = 'owner.lock.new'
 
 interface Owner {
   pid: number
-  /** where `pid` means something: the name of a container, or of a machine */
+  /** name of the container or machine that `pid` belongs to */
   host: string
-  /** URL of the owner's embedded engine, password included, once it answers */
+  /** URL of the owner's embedded engine, password included, once it responds */
   clickhouse?: string
 }
 
 /** A live process owns the folder; the message names the folder and the process, and says what to do. */
 export class FolderInUseError extends Error {
   override readonly name = 'FolderInUseError'
-  /** where the owner's embedded ClickHouse is reached, password included; undefined as long as it has none */
+  /** URL of the owner's embedded ClickHouse, password included; undefined until it has one */
   readonly clickhouse: string | undefined
 
   constructor(folder: string, owner: Owner | undefined) {
     super(
-      `The data folder ${folder} is in use by ${described(owner)}. Stop that process, or set another DATA_DIR for this one.`,
+      `The data folder ${folder} is in use by ${describeOwner(owner)}. Stop that process, or set another DATA_DIR for this one.`,
     )
     this.clickhouse = owner?.clickhouse
   }
@@ -44,18 +44,17 @@ export interface FolderLock {
 /**
  * Makes this process the only owner of `dir`, which is created (mode 0700) if missing: the embedded engines allow one
  * process each, and LMDB's own lock does not keep out a process of another pid namespace, as containers have them.
+ * The kernel holds the lock (fcntl's open file description locks; flock on macOS), so every container of this machine
+ * sees it, and it is released the moment its owner dies. Not promised: on a file system that does not share locks
+ * between machines, owners on other machines go unnoticed.
  *
- * The kernel holds the lock (fcntl's open file description locks; flock on macOS), so it is seen from every container of
- * this machine, and is free the moment its owner is gone. Not promised: on a file system that does not pass locks on to
- * its other machines, an owner there is not seen.
- *
- * @throws FolderInUseError when a live process owns the folder (also this one); an error that names the folder if it cannot
- * be written
+ * @throws FolderInUseError when a live process owns the folder (also this one); an error that names the folder if it
+ *   cannot be written
  */
 export async function lockDataFolder(dir: string): Promise<FolderLock> {
   const folder = resolve(dir)
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const lock = await locked(folder)
+  const lock = await lockFolder(folder)
   const path = join(folder, OWNER)
   const owner: Owner = { pid: process.pid, host: hostname() }
   const write = async (text: string) => {
@@ -64,7 +63,7 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
       await writeFile(draft, text, { mode: 0o600 }).catch(withPath(folder))
       await rename(draft, path)
     } catch (error) {
-      // Else each start on a full disk would leave a file.
+      // Otherwise, each start on a full disk would leave a file.
       await rm(draft, { force: true }).catch(() => undefined)
       throw error
     }
@@ -97,28 +96,28 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
  * @returns the descriptor that holds the lock
  * @throws FolderInUseError, or an Error that says why nothing can be locked there
  */
-async function locked(folder: string): Promise<number> {
+async function lockFolder(folder: string): Promise<number> {
   const lock = await openLocked(join(folder, LOCK)).catch((error) => {
-    throw error instanceof NoLocksError ? new Error(whyUnlocked(folder, error), { cause: error.cause }) : error
+    throw error instanceof NoLocksError ? new Error(describeLockFailure(folder, error), { cause: error.cause }) : error
   })
   if (lock !== null) return lock
   throw new FolderInUseError(folder, parseOwner((await readIfThere(join(folder, OWNER))) ?? ''))
 }
 
-function whyUnlocked(folder: string, { lacking, cause }: NoLocksError): string {
+function describeLockFailure(folder: string, { lacking, cause }: NoLocksError): string {
   return lacking === 'package'
     ? `The data folder cannot be locked on ${process.platform}-${process.arch} (${cause.message.split('\n')[0]}). Install the optional packages, or set CLICKHOUSE_URL and REDIS_URL.`
-    : `The data folder ${folder} cannot be locked (${codeOf(cause)}): set DATA_DIR to a folder on a file system that has locks.`
+    : `The data folder ${folder} cannot be locked (${getErrorCode(cause)}): set DATA_DIR to a folder on a file system that has locks.`
 }
 
-/** A pid of another container means nothing here, so its host is named. */
-function described(owner: Owner | undefined): string {
+/** Names the host of a process in another container, because its pid means nothing here. */
+function describeOwner(owner: Owner | undefined): string {
   if (!owner) return 'another process'
   const { pid, host } = owner
   return host === hostname() ? `process ${pid}` : `process ${pid} on ${host}`
 }
 
-/** Undefined for what no owner has written, such as the empty file that a power cut can leave. */
+/** Undefined if the text is incomplete, for example because a power cut left an empty file. */
 function parseOwner(text: string): Owner | undefined {
   try {
     const { pid, host, clickhouse }: Partial<Owner> = JSON.parse(text)
@@ -133,11 +132,11 @@ async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8')
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
+    if (getErrorCode(error) === 'ENOENT') return undefined
     throw error
   }
 }
 
-function codeOf(error: unknown): string | undefined {
+function getErrorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined
 }

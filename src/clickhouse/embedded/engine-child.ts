@@ -1,12 +1,14 @@
 /**
- * The entry of the child process that is the embedded ClickHouse. Only `engine-process.ts` starts it, with `fork(…, [path, port, configFile])`
- * and, in the environment, the secrets that the configuration file names.
+ * The entry of the child process that is the embedded ClickHouse. Only `engine-process.ts` starts it, with `fork(…,
+ * [path, port, configFile])` and, in the environment, the secrets that the configuration file names.
  *
  * The engine runs in a thread of its own, so this main thread stays free for the three things that end it:
- * - the IPC channel closes (the parent is gone, however it went): SIGKILL to itself at once. What ClickHouse acknowledged survives that.
- * - SIGTERM, or the message `stop`: the query that keeps the engine running is killed, which shuts the engine down; SIGKILL at the limit.
- * - the engine exits by itself: its messages are on stderr already.
- * SIGINT and SIGHUP are ignored: the terminal sends them to the whole process group, and the parent decides what they mean.
+ * - the IPC channel closes because the parent is gone: immediate SIGKILL to itself. Acknowledged data survives that.
+ * - SIGTERM, or the message `stop`: the query that keeps the engine running is killed, which shuts the engine down;
+ * SIGKILL at the limit.
+ * - the engine exits on its own: its messages are already on stderr.
+ * SIGINT and SIGHUP are ignored: the terminal sends them to the whole process group, and the parent decides what they
+ * mean.
  */
 
 import { request } from 'node:http'
@@ -16,10 +18,10 @@ export interface LoadFailure {
   loadFailure: string
 }
 
-/** Limit of a clean stop, in ms; it takes about 100 to 700, but as long as a client keeps a connection open it does not come to an end. */
+/** Limit of a clean stop, in ms. It takes about 100 to 700, but never ends while a client keeps a connection open. */
 const STOP_LIMIT = 1500
 
-/** Keeps the engine running, and a stop is noticed within the 0.1 s of its sleep. */
+/** Keeps the engine running. A stop takes effect within the 0.1 s of its sleep. */
 const KEEP_RUNNING =
   'SELECT sleepEachRow(0.1) FROM system.numbers SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null'
 
@@ -37,8 +39,8 @@ function stop(): void {
   stopping = true
   setTimeout(end, STOP_LIMIT)
   const sql = `KILL QUERY WHERE query = '${KEEP_RUNNING}' ASYNC`
-  // `connection: close`, as the shutdown waits for connections that are kept alive. If nothing listens yet, nothing needs a clean stop.
-  // Not `fetch`: its first call in a process compiles for 0.15 s.
+  // `connection: close`, because the shutdown waits for kept-alive connections. If nothing listens yet, there is
+  // nothing to stop cleanly. Not `fetch`: its first call in a process compiles for 0.15 s.
   const options = { host: '127.0.0.1', port, method: 'POST', headers: { authorization, connection: 'close' } }
   const call = request(options, (response) => response.resume())
   call.on('error', end).end(sql)
@@ -49,7 +51,7 @@ async function run(): Promise<void> {
   const { libchdbPath } = await import('chdb/libchdb')
   // ClickHouse takes its time zone from here: run as a library, it does not read `timezone` from its configuration.
   process.env.TZ = 'UTC'
-  // A `config.xml` in the working directory would be read, and its files be tables of the database `default`.
+  // ClickHouse would read a `config.xml` in the working directory, and expose its files as tables of `default`.
   process.chdir(path)
   open({ library: 'chdb', path: libchdbPath() })
   const argv = [
@@ -60,7 +62,7 @@ async function run(): Promise<void> {
     '--listen_host=127.0.0.1',
     `--query=CREATE DATABASE IF NOT EXISTS analytics ENGINE=Atomic; SYSTEM START LISTEN HTTP; ${KEEP_RUNNING}`,
   ]
-  // The result is not read: after an error it is a null pointer, and the error's text went to stderr.
+  // The result is ignored: after an error it is a null pointer, and the message went to stderr.
   const ended = load({
     library: 'chdb',
     funcName: 'chdb_query_cmdline',
@@ -80,7 +82,7 @@ process.on('message', (message) => {
   if (message === 'stop') stop()
 })
 
-// The parent may have gone before the handler above was there.
+// The parent may have exited before the handler above was installed.
 if (!process.connected) end()
 
 run().catch((error: unknown) => {

@@ -1,20 +1,21 @@
 import { availableParallelism } from 'node:os'
 
-/** The name of the configuration file, in the folder of the data. */
+/** The name of the configuration file in the data folder. */
 export const CONFIG_FILE = 'embedded-clickhouse.xml'
 /** The user of the HTTP interface. The engine's own session is `default`, always without a password. */
 export const USER = 'tallyhouse'
 
 /**
- * The engine's configuration as XML. It sets what must differ from the defaults of ClickHouse as a library, or from those
- * of a large server. The `system.*_log` tables exist only if a configuration names them, so none of them fills the disk.
+ * The engine's configuration as XML. It sets what must differ from the defaults of ClickHouse as a library, or from
+ * those of a large server. The `system.*_log` tables exist only if a configuration names them, so none of them fills
+ * the disk.
  *
- * The engine's own session logs in as `default` without a password, from 127.0.0.1, whatever is set: neither a password nor
- * a network can keep HTTP clients from being `default`. So the HTTP rules admit only requests with the exact authorization
- * header of USER, and `default` has no more rights than the query of the child process needs. The header's value must not be
- * empty: an empty one in a rule would match a request without the header.
+ * The engine's own session logs in as `default` without a password, from 127.0.0.1, whatever is set: neither a password
+ * nor a network can keep HTTP clients from being `default`. So the HTTP rules admit only requests with the exact
+ * authorization header of USER, and `default` has no more rights than the query of the child process needs. The
+ * header's value must not be empty: an empty one in a rule would match a request without the header.
  */
-export function configuration(): string {
+export function buildConfiguration(): string {
   // As a library, ClickHouse merges with 2 threads. Half of the slots (2 per thread) stay reserved for small merges.
   const threads = Math.min(8, Math.max(2, availableParallelism()))
   return `<clickhouse>

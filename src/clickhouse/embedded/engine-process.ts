@@ -11,9 +11,9 @@ import { USER } from './engine-config.js'
 
 /** Limit of one start, from the fork to the first response, in ms; it takes 200 to 500. */
 const START_LIMIT = 30_000
-/** Between two looks whether the engine responds yet, in ms. */
+/** Poll interval while the engine starts, in ms. */
 const POLL_MS = 20
-/** Characters of the child's stderr that are kept for the error message. */
+/** Maximum characters of the child's stderr in the error message. */
 const STDERR_KEPT = 4000
 
 // The same extension as this file: tests run the .ts, users the .js.
@@ -36,19 +36,19 @@ export interface EngineAddress {
   /** the folder of its data */
   path: string
   configFile: string
-  /** of the HTTP interface, on 127.0.0.1 */
+  /** port of the HTTP interface on 127.0.0.1 */
   port: number
   secret: Secret
 }
 
-/** Opens the HTTP interface. The engine gets it through its environment: unlike arguments, other users cannot read that. */
+/** Credentials of the HTTP interface. The engine gets them in its environment, which other users cannot read. */
 export interface Secret {
   password: string
-  /** the value of the header, as every client of USER sends it */
+  /** value of the authorization header of USER */
   authorization: string
 }
 
-export function secretOf(password: string): Secret {
+export function createSecret(password: string): Secret {
   return { password, authorization: `Basic ${Buffer.from(`${USER}:${password}`).toString('base64')}` }
 }
 
@@ -62,8 +62,8 @@ export interface EngineProcess {
  * Waits until an engine that was just forked responds.
  * @throws StartError if it does not; then its process is gone
  */
-export async function untilUp(engine: EngineProcess, address: EngineAddress): Promise<void> {
-  const failed = await Promise.race([engine.ended, firstResponse(engine, address)])
+export async function waitUntilUp(engine: EngineProcess, address: EngineAddress): Promise<void> {
+  const failed = await Promise.race([engine.ended, waitForResponse(engine, address)])
   if (failed === undefined) return
   engine.process.kill('SIGKILL')
   await engine.ended
@@ -96,15 +96,15 @@ export function forkEngine({ path, configFile, port, secret }: EngineAddress): E
     child.once('close', (code, signal) => {
       done(
         loadFailure === undefined
-          ? exitReason(stderr.trim(), path, port, signal ?? `exit code ${code}`)
-          : notLoaded(loadFailure),
+          ? toExitError(stderr.trim(), path, port, signal ?? `exit code ${code}`)
+          : toLoadError(loadFailure),
       )
     })
   })
   return { process: child, ended }
 }
 
-function notLoaded(reason: string): StartError {
+function toLoadError(reason: string): StartError {
   return new StartError(
     'load',
     `The embedded ClickHouse cannot be loaded on ${process.platform}-${process.arch}: ${reason}. ` +
@@ -112,8 +112,8 @@ function notLoaded(reason: string): StartError {
   )
 }
 
-/** The engine exits with the same code whatever happened, so the two cases that can be helped are told by its stderr. */
-function exitReason(stderr: string, path: string, port: number, exit: string): StartError {
+/** The engine always exits with the same code, so stderr tells the two cases that can be solved. */
+function toExitError(stderr: string, path: string, port: number, exit: string): StartError {
   if (stderr.includes('Another server instance in same directory')) {
     return new StartError('locked', `another ClickHouse owns the folder ${path}`)
   }
@@ -124,7 +124,7 @@ function exitReason(stderr: string, path: string, port: number, exit: string): S
 }
 
 /** The error for a folder that another engine owns and does not release. */
-export async function ownedByAnother(path: string): Promise<Error> {
+export async function toOwnedError(path: string): Promise<Error> {
   const status = await readFile(join(path, 'status'), 'utf8').catch(() => '')
   const pid = /^PID: (\d+)/m.exec(status)?.[1]
   return new Error(
@@ -137,12 +137,12 @@ export async function ownedByAnother(path: string): Promise<Error> {
  * Returns undefined once this very engine responds, and an error at the limit. Another engine that listens on the port
  * owns another folder, so the folder is compared.
  */
-async function firstResponse(
+async function waitForResponse(
   { process: child }: EngineProcess,
   { path, port, secret: { authorization } }: EngineAddress,
 ): Promise<StartError | undefined> {
   const sql = `SELECT value FROM system.server_settings WHERE name = 'path' FORMAT TSVRaw`
-  // Not `fetch`, which compiles for 0.15 s at its first call, on the cores that the engine starts on.
+  // Not `fetch`: its first call compiles for 0.15 s, on the cores that the engine needs for its start.
   const get = async (target: string, headers = {}) => {
     const call = request(`http://127.0.0.1:${port}${target}`, {
       headers: { ...headers, connection: 'close' }, // a kept-alive connection would delay a clean stop

@@ -6,25 +6,25 @@ import { type Backoff, retry } from '../../lib/backoff.js'
 import { withPath } from '../../lib/failure-text.js'
 import { freePort } from '../../lib/free-port.js'
 import type { Log } from '../../lib/log.js'
-import { CONFIG_FILE, configuration, USER } from './engine-config.js'
+import { buildConfiguration, CONFIG_FILE, USER } from './engine-config.js'
 import {
+  createSecret,
   type EngineAddress,
   type EngineProcess,
   forkEngine,
   isAlive,
-  ownedByAnother,
   StartError,
-  secretOf,
-  untilUp,
+  toOwnedError,
+  waitUntilUp,
 } from './engine-process.js'
 
 /** How long close() waits for a clean stop before it kills, in ms; the child itself gives up after 1500. */
 const CLOSE_LIMIT = 2000
 /** Pauses between restarts. */
 const BACKOFF: Backoff = { firstMs: 100, maxMs: 5_000 }
-/** If an engine ran for this long, in ms, the backoff begins with the first pause again. */
+/** After an engine ran for this long, in ms, the backoff restarts with the first pause. */
 const STEADY = 30_000
-/** Between attempts on a folder that another engine owns, in ms. */
+/** Pause between attempts on a folder that another engine owns, in ms. */
 const OWNER_PAUSE = 100
 /** Free ports that the first start tries: another process may take one before the engine listens on it. */
 const MAX_PORTS = 5
@@ -38,13 +38,13 @@ export interface EmbeddedClickHouseOptions {
   /** The password of the HTTP interface, of letters, digits, `-` and `_`; by default, a random one. */
   password?: string
   /**
-   * How long to wait for another engine to release the folder, in ms (default 5000). After a `kill -9` of the service its
-   * engine exits within milliseconds, but a new service may start even faster.
+   * How long to wait for another engine to release the folder, in ms (default 5000). After a `kill -9` of the service
+   * its engine exits within milliseconds, but a new service may start even faster.
    */
   ownerWait?: number
 }
 
-/** `up`: it responds. `restarting`: it exited and is being restarted; requests fail meanwhile. `closed`: for good. */
+/** `up`: it responds. `restarting`: it exited and is being restarted, and requests fail. `closed`: for good. */
 export type EmbeddedState = 'up' | 'restarting' | 'closed'
 
 export interface EmbeddedClickHouse {
@@ -61,43 +61,43 @@ export interface EmbeddedClickHouse {
 }
 
 /**
- * Starts a ClickHouse in a child process, so that the service needs nothing but Node. If it exits, it is restarted: after
- * 100 ms, then with pauses that double up to 5 s, without limit. Resolves once it responds.
+ * Starts a ClickHouse in a child process, so that the service needs nothing but Node. If it exits, it is restarted:
+ * after 100 ms, then with pauses that double up to 5 s, without limit. Resolves once it responds.
  *
  * A restart uses the same port, so that a client's URL stays valid. If another process has taken the port, the engine
  * stays down, each attempt is logged as a warning, and it comes back when the port is free.
  *
- * Other users of this machine, and pages in its browsers, can reach the port too. Without the password they get a 403, for
- * everything but `/ping`.
+ * Other users of this machine, and pages in its browsers, can reach the port too. Without the password they get a 403,
+ * for everything but `/ping`.
  *
- * Not promised: an engine that runs but no longer responds is not noticed here, and a process that takes the port while the
- * engine is down receives the password from clients that take it for the engine.
+ * Not promised: an engine that runs but no longer responds is not noticed here, and a process that takes the port while
+ * the engine is down receives the password from clients that take it for the engine.
  *
  * @throws Error that says what to do, if the engine cannot be loaded or another one owns the folder (after `ownerWait`)
  */
 export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions): Promise<EmbeddedClickHouse> {
   const path = resolve(options.path)
-  // It exits without a word there.
+  // ClickHouse exits silently if the path contains a backslash.
   if (path.includes('\\'))
     throw new Error(`ClickHouse cannot use ${path}, because it has a backslash. Set another DATA_DIR.`)
   const configFile = join(path, CONFIG_FILE)
   await mkdir(path, { recursive: true, mode: 0o700 })
-  await writeFile(configFile, configuration(), { mode: 0o600 }).catch(withPath(path))
+  await writeFile(configFile, buildConfiguration(), { mode: 0o600 }).catch(withPath(path))
   const address = {
     path,
     configFile,
     port: options.port ?? (await freePort()),
-    secret: secretOf(options.password ?? randomBytes(32).toString('base64url')),
+    secret: createSecret(options.password ?? randomBytes(32).toString('base64url')),
   }
-  const engine = await firstLaunch(address, options)
+  const engine = await launchFirst(address, options)
   return new SupervisedEngine(engine, address, options.log)
 }
 
 /**
- * Unlike a restart, the first start fails where a retry cannot help.
+ * Unlike a restart, the first start fails if a retry cannot help.
  * @param address its port is replaced if another process has taken it
  */
-async function firstLaunch(
+async function launchFirst(
   address: EngineAddress,
   { port, ownerWait = 5000 }: EmbeddedClickHouseOptions,
 ): Promise<EngineProcess> {
@@ -105,13 +105,13 @@ async function firstLaunch(
   for (let attempts = 1; ; attempts++) {
     try {
       const engine = forkEngine(address)
-      await untilUp(engine, address)
+      await waitUntilUp(engine, address)
       return engine
     } catch (error) {
       const failure = error instanceof StartError ? error.failure : 'other'
       if (failure === 'port' && port === undefined && attempts < MAX_PORTS) address.port = await freePort()
       else if (failure === 'locked' && performance.now() < giveUpAt) await sleep(OWNER_PAUSE)
-      else if (failure === 'locked') throw await ownedByAnother(address.path)
+      else if (failure === 'locked') throw await toOwnedError(address.path)
       else throw error
     }
   }
@@ -137,7 +137,7 @@ class SupervisedEngine implements EmbeddedClickHouse {
     this.#supervised = this.#supervise()
   }
 
-  /** Bound, so that it can be registered as a closer by itself. */
+  /** An arrow function, so that it can be passed as a callback. */
   readonly close = (): Promise<void> => {
     this.#stopped ??= this.#stop()
     return this.#stopped
@@ -196,9 +196,9 @@ class SupervisedEngine implements EmbeddedClickHouse {
   }
 
   async #restart(): Promise<void> {
-    // Set before it is up, so that a close in between stops it.
+    // Set before it is up, so that `close` can stop it during the start.
     this.#engine = forkEngine(this.#address)
-    await untilUp(this.#engine, this.#address)
+    await waitUntilUp(this.#engine, this.#address)
     this.#upSince = performance.now()
   }
 

@@ -4,8 +4,8 @@ import { readFile } from 'node:fs/promises'
 const SYS_NICE = 23n
 
 /**
- * Whether a process may give its threads back the priority that it took from them, without which ClickHouse changes none.
- * @returns null where that is not known
+ * Whether a process may raise the priority of its threads again after lowering it; otherwise, ClickHouse changes none.
+ * @returns null if unknown
  */
 export async function canSetPriorities(pid: number | undefined): Promise<boolean | null> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')

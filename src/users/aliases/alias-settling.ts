@@ -7,7 +7,7 @@ import type { Log } from '../../lib/log.js'
 import { type Alias, isLink } from '../../model/alias.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { States } from '../../states/state-store.js'
-import { projectsWithSteps, type Step } from '../../store/aliases.js'
+import { findProjectsWithSteps, type Step } from '../../store/aliases.js'
 import type { Aliases } from './aliases.js'
 
 /** How long it waits for more users of the project to become aliases, ms: one pass handles all of them. */
@@ -125,7 +125,7 @@ export class AliasSettling {
   async #sweep(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       try {
-        for (const project of await projectsWithSteps(this.#options.shards)) this.note(project)
+        for (const project of await findProjectsWithSteps(this.#options.shards)) this.note(project)
       } catch (err) {
         this.#warn(err, {})
       }

@@ -4,7 +4,7 @@ import { type Alias, isLink } from '../../model/alias.js'
 import { isReserved } from '../../model/user-names.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { States } from '../../states/state-store.js'
-import { aliasesOf, type NamedAlias, type Step, stepsOf } from '../../store/aliases.js'
+import { findAliases, findSteps, type NamedAlias, type Step } from '../../store/aliases.js'
 import type { AliasProjects } from './alias-projects.js'
 
 /** Names in one query. */
@@ -175,14 +175,14 @@ export class Aliases {
 
   /** The aliases in ClickHouse that others may lead to. */
   listSteps(projectId: string): Promise<Step[]> {
-    return stepsOf(this.#shards, projectId)
+    return findSteps(this.#shards, projectId)
   }
 
   /** The aliases in ClickHouse that point at one of these names. */
   async findAliases(projectId: string, names: readonly string[]): Promise<NamedAlias[]> {
     const found: NamedAlias[][] = []
     for (let start = 0; start < names.length; start += MAX_NAMES) {
-      found.push(await aliasesOf(this.#shards, projectId, names.slice(start, start + MAX_NAMES)))
+      found.push(await findAliases(this.#shards, projectId, names.slice(start, start + MAX_NAMES)))
     }
     return found.flat()
   }

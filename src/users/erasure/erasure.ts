@@ -7,7 +7,7 @@ import type { ReadBarrier } from '../../reads/read-barrier.js'
 import type { StateStore } from '../../states/state-store.js'
 import { eraseFromDeadLetters } from '../../store/erased-letters.js'
 import { countEventsOfUsers, deleteEventsOfUsers } from '../../store/events.js'
-import { sessionsOfUsers } from '../../store/sessions.js'
+import { findUserSessions } from '../../store/sessions.js'
 import type { Aliases } from '../aliases/aliases.js'
 
 export interface ErasureOptions {
@@ -71,7 +71,7 @@ export class Erasure {
         if (kind === 'sessions') await this.#deleteSession(projectId, { sessionId: name, distinctId }, sessions)
       }
     })
-    const stored = await sessionsOfUsers(shards, projectId, names)
+    const stored = await findUserSessions(shards, projectId, names)
     await forEachInBatches(stored, (session) => this.#deleteSession(projectId, session, sessions))
     const events = await this.#deleteEvents(shards, projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)

@@ -4,7 +4,7 @@ import type { StateKind } from '../../model/state-key.js'
 import { eraseProjectFromDeadLetters } from '../../store/erased-letters.js'
 import { deleteEventsOfProject } from '../../store/events.js'
 import { eraseSaved } from '../../store/saved.js'
-import { namesOfProject } from '../../store/versioned.js'
+import { listProjectNames } from '../../store/versioned.js'
 import { type ErasureOptions, shardsOfErasure } from './erasure.js'
 
 /** What one call has removed from a project. */
@@ -82,7 +82,7 @@ export class ProjectErasure {
 
   async *#pages(shards: Shards, kind: StateKind, projectId: string): AsyncGenerator<string[], void, undefined> {
     for (let after = ''; ; ) {
-      const names = await namesOfProject(shards, kind, { projectId, after, limit: PAGE })
+      const names = await listProjectNames(shards, kind, { projectId, after, limit: PAGE })
       const last = names.at(-1)
       if (last === undefined) return
       yield names

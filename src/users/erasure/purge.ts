@@ -5,11 +5,11 @@ import type { Log } from '../../lib/log.js'
 import type { ReadBarrier } from '../../reads/read-barrier.js'
 import {
   DiskSpaceError,
+  findEventLeftovers,
+  findTableLeftovers,
   type Leftovers,
-  leftoversOfEvents,
-  leftoversOfTables,
-  oldPartsLifetime,
   purgeOldRows,
+  readOldPartsLifetime,
   rewriteParts,
 } from '../../store/rewrite.js'
 
@@ -163,7 +163,7 @@ export class Purge {
       // The rows that say what was deleted must be stored first.
       await barrier.waitForAll()
       await this.#run(() => true)
-      const lifetimes = await shards.each(({ clickhouse }) => oldPartsLifetime(clickhouse))
+      const lifetimes = await shards.each(({ clickhouse }) => readOldPartsLifetime(clickhouse))
       return Date.now() + Math.max(...lifetimes)
     } finally {
       if (this.#running === next) this.#running = null
@@ -196,8 +196,8 @@ export class Purge {
     }
     await attempt(async () => {
       const { clickhouse } = shard
-      const tables = await leftoversOfTables(clickhouse)
-      const months = await leftoversOfEvents(clickhouse)
+      const tables = await findTableLeftovers(clickhouse)
+      const months = await findEventLeftovers(clickhouse)
       this.#forgetAllBut(shard, [...tables, ...months])
       const wanted = (leftovers: Leftovers) => isWanted(toKey(shard, leftovers.id), leftovers)
       await Promise.all(
