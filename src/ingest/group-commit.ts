@@ -7,7 +7,7 @@ import { given } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { InsertIds } from '../model/identified-events.js'
 import type { SentIds } from '../model/insert-id.js'
-import { laterOf, type Position, START } from '../model/position.js'
+import { maxPosition, type Position, START } from '../model/position.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { Gathering } from './gathering.js'
 import { LaneBudget, QueueBudget } from './queue-budget.js'
@@ -446,8 +446,8 @@ function isMovable(write: Write): write is Append {
 function lastOf(outcomes: Outcome[]): Position {
   let last = START
   for (const outcome of outcomes) {
-    if ('position' in outcome) last = laterOf(last, outcome.position)
-    if ('refused' in outcome && outcome.refused) last = laterOf(last, lastOf(outcome.refused))
+    if ('position' in outcome) last = maxPosition(last, outcome.position)
+    if ('refused' in outcome && outcome.refused) last = maxPosition(last, lastOf(outcome.refused))
   }
   return last
 }

@@ -79,7 +79,7 @@ export interface Commit {
   projectId: string
   /** of the key that it came with: whose share of the journal it takes */
   keyClass: KeyClass
-  /** see `stateKeyOf` */
+  /** see `toStateKey` */
   stateKey: string
   /** the version that the new value was computed from; START if there was none */
   expected: Position

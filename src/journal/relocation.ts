@@ -13,7 +13,7 @@ import type { RequestValue } from './idempotency-memory.js'
 import type { Depth, Tally } from './journal.js'
 
 /** The current state of a journal. */
-export interface JournalLook {
+export interface JournalStatus {
   /** part of the event ids that it assigned */
   id: number
   /** number of the layout whose processes may use it */
@@ -36,7 +36,7 @@ export interface RememberedRequest extends RequestValue {
   key: Buffer
 }
 
-/** Ids of events and changes, which are remembered in the lane that `laneOfInsertId` returns. */
+/** Ids of events and changes, which are remembered in the lane that `findInsertIdLane` returns. */
 export interface RememberedIds {
   sender: Sender
   /** bucket of time, see `idBucketAt` */
@@ -54,7 +54,7 @@ export interface KeptState {
 
 export interface Relocation {
   /** Null if there is no journal yet. */
-  look(): Promise<JournalLook | null>
+  readStatus(): Promise<JournalStatus | null>
 
   /** As that of a journal. Null if there is no journal yet. */
   tally(): Promise<Tally | null>

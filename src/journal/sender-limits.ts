@@ -19,11 +19,11 @@ const PAGE_SHARE_OF_KEYS = 1 / 10
  * once: whoever sends too many shortens only the time for which their own ids are known.
  * @param max of a secret key
  */
-export function maxIdsOf(max: number): PerClass {
+export function limitIds(max: number): PerClass {
   return { secret: max, page: Math.ceil(max * PAGE_SHARE_OF_IDS) }
 }
 
 /** How many idempotency keys of one sender a journal remembers; a new one beyond them is refused. @param max 0: any number */
-export function maxKeysOf(max: number): PerClass {
+export function limitKeys(max: number): PerClass {
   return max === 0 ? ANY_NUMBER : { secret: max, page: Math.ceil(max * PAGE_SHARE_OF_KEYS) }
 }

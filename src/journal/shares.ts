@@ -53,21 +53,21 @@ export class Shares {
 
   /** The largest of those that hold more than this. */
   above(bytes: number): Share[] {
-    return largestOf([...this.#held].flatMap(([holder, held]) => (held > bytes ? { holder, bytes: held } : [])))
+    return pickLargest([...this.#held].flatMap(([holder, held]) => (held > bytes ? { holder, bytes: held } : [])))
   }
 }
 
 /** The first of these by their size: no more than a list of them is meant to have. */
-export function largestOf(shares: Share[]): Share[] {
+export function pickLargest(shares: Share[]): Share[] {
   return shares.sort((a, b) => b.bytes - a.bytes).slice(0, MAX_LARGE)
 }
 
 /** What the sender of a write holds by it until it is stored: an entry's body, or a row and the state. */
-export function shareOf(write: Append | Commit): Share {
-  return { holder: senderName(write), bytes: write.type === 'append' ? write.body.length : sizeOfCommit(write) }
+export function toShare(write: Append | Commit): Share {
+  return { holder: senderName(write), bytes: write.type === 'append' ? write.body.length : measureCommit(write) }
 }
 
-function sizeOfCommit({ row, state }: Commit): number {
+function measureCommit({ row, state }: Commit): number {
   return Buffer.byteLength(row) + Buffer.byteLength(state)
 }
 
@@ -91,7 +91,7 @@ export function parseShares(text: string): Share[] {
 }
 
 /** Bytes of the states that the rows of an entry set. */
-export function stateBytesOf({ kind, count, body, shares }: WaitingEntry): number {
+export function countStateBytes({ kind, count, body, shares }: WaitingEntry): number {
   if (!areRows(kind)) return 0
   // The rows are joined by commas.
   return shares.reduce((sum, { bytes }) => sum + bytes, 0) - (body.length - count + 1)

@@ -86,24 +86,24 @@ function plus(integer: string, summand: number): string {
   let tail = Number(digits.slice(cut)) + (isNegative ? -summand : summand)
   if (tail >= EXACT_LIMIT) {
     tail -= EXACT_LIMIT
-    head = incremented(head)
+    head = increment(head)
   } else if (tail < 0) {
     tail += EXACT_LIMIT
-    head = decremented(head)
+    head = decrement(head)
   }
   const magnitude = withoutZeros(head + String(tail).padStart(MAX_EXACT_DIGITS, '0'))
   return isNegative ? `-${magnitude}` : magnitude
 }
 
 /** A positive integer of any length, plus one. */
-function incremented(digits: string): string {
+function increment(digits: string): string {
   const kept = digits.length - countAtEnd(digits, NINE)
   const rest = '0'.repeat(digits.length - kept)
   return kept === 0 ? `1${rest}` : `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) + 1}${rest}`
 }
 
 /** A positive integer of any length, minus one; the result may begin with a zero. */
-function decremented(digits: string): string {
+function decrement(digits: string): string {
   const kept = digits.length - countAtEnd(digits, ZERO)
   return `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) - 1}${'9'.repeat(digits.length - kept)}`
 }

@@ -123,7 +123,7 @@ export class JsonValue {
   get value(): unknown {
     switch (this.#first) {
       case QUOTE:
-        return decoded(this.#in, this.start, this.end)
+        return decodeString(this.#in, this.start, this.end)
       case TRUE:
         return true
       case FALSE:
@@ -209,7 +209,7 @@ export class JsonValue {
 
   #nameAt(at: number): string {
     const start = this.#in.places[at] as number
-    return decoded(this.#in, start, string(this.#in.raw, start + 1))
+    return decodeString(this.#in, start, string(this.#in.raw, start + 1))
   }
 }
 
@@ -218,7 +218,7 @@ function slice({ text, raw }: Scanned, start: number, end: number): string {
 }
 
 /** The value of a string. */
-function decoded(scanned: Scanned, start: number, end: number): string {
+function decodeString(scanned: Scanned, start: number, end: number): string {
   const inner = slice(scanned, start + 1, end - 1)
   return inner.includes('\\') ? JSON.parse(slice(scanned, start, end)) : inner
 }

@@ -61,7 +61,7 @@ export function parseAlias(state: string): Alias {
  * What is known of a name once other names lead to it.
  * @param now epoch ms
  */
-export function ledTo(current: Alias | null, now: number): Alias {
+export function addOtherName(current: Alias | null, now: number): Alias {
   if (current === null) return HAS_NAMES
   if (current.distinctId !== '') return { ...current, stepAt: Math.max(now, current.stepAt + 1) }
   return current.isPending ? HAS_NAMES : current

@@ -28,12 +28,12 @@ export function writeInsertId(
   const at = index * INSERT_ID_BYTES
   // Lengths keep the parts apart, as any character may be in any of them.
   const user = `${projectId.length}:${projectId}${distinctId.length}:${distinctId}`
-  to.writeUInt32BE(routeOf(user), at)
+  to.writeUInt32BE(hashUser(user), at)
   to.write(hash('sha256', user + insertId, 'binary'), at + ROUTE_BYTES, ID_BYTES, 'latin1')
 }
 
 /** FNV-1a with the finalizer of MurmurHash3: spreads users over lanes at a tenth of the cost of a cryptographic digest. */
-function routeOf(user: string): number {
+function hashUser(user: string): number {
   let bits = 0x811c9dc5
   for (let i = 0; i < user.length; i++) bits = Math.imul(bits ^ user.charCodeAt(i), 0x01000193)
   bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b)
@@ -42,14 +42,14 @@ function routeOf(user: string): number {
 }
 
 /** The id of a change of a profile, which is remembered in the lane of the profile. @param text what the client calls it */
-export function changeId(sender: Sender, stateKey: string, text: string): SentIds {
+export function toChangeId(sender: Sender, stateKey: string, text: string): SentIds {
   const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
   const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)
   return { sender, digests: Buffer.from(hex, 'hex') }
 }
 
 /** The id of rejected messages that all have ids, by which a repetition of their request is recognised. */
-export function rejectionId(sender: Sender, messages: Buffer): SentIds {
+export function toRejectionId(sender: Sender, messages: Buffer): SentIds {
   const { projectId } = sender
   const digest = hash(
     'sha256',
@@ -60,15 +60,15 @@ export function rejectionId(sender: Sender, messages: Buffer): SentIds {
 }
 
 /** The lane in which the id at an index is remembered. */
-export function laneOfInsertId(insertIds: Buffer, index: number, lanes: number): number {
+export function findInsertIdLane(insertIds: Buffer, index: number, lanes: number): number {
   return lanes === 1 ? 0 : insertIds.readUInt32BE(index * INSERT_ID_BYTES) % lanes
 }
 
 /** The ids among these that are remembered in one lane. */
-export function insertIdsOfLane(insertIds: Buffer, lane: number, lanes: number): Buffer {
+export function selectInsertIds(insertIds: Buffer, lane: number, lanes: number): Buffer {
   const own: Buffer[] = []
   for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {
-    const isOwn = laneOfInsertId(insertIds, at / INSERT_ID_BYTES, lanes) === lane
+    const isOwn = findInsertIdLane(insertIds, at / INSERT_ID_BYTES, lanes) === lane
     if (isOwn) own.push(insertIds.subarray(at, at + INSERT_ID_BYTES))
   }
   return Buffer.concat(own)

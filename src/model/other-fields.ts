@@ -19,7 +19,7 @@ export interface LookLimits {
  * The fields of a batch that are none of `known`, without those that are null. What lies beyond the limits is left out.
  * @param raw a body that `scanBatch` or `scanLines` has found to be valid: its names have no escapes
  */
-export function otherFieldsOf(raw: Buffer, known: (field: OtherField) => boolean, limits: LookLimits): OtherField[] {
+export function findOtherFields(raw: Buffer, known: (field: OtherField) => boolean, limits: LookLimits): OtherField[] {
   const found: OtherField[] = []
   const isOver = (at: number) => at > limits.bytes || found.length === limits.fields
   /** @returns the offset after the object, or where the look ended */

@@ -77,7 +77,7 @@ export function parseOperations(text: string): Operation[] {
  * property's present value is none; `not_numeric` also where the sum is beyond what a double holds; `payload_too_large`
  * for `$union` and `$remove` of more values than can be compared at once
  */
-export function applyTo(properties: Properties | undefined, operations: readonly Operation[]): Properties {
+export function changeProperties(properties: Properties | undefined, operations: readonly Operation[]): Properties {
   const result: Properties = new Map(properties)
   for (let i = 0; i < operations.length; ) {
     const { operator, name, operand } = operations[i] as Operation

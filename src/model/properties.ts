@@ -8,7 +8,7 @@ import type { JsonValue } from '../json/value.js'
 export type Properties = Map<string, string>
 
 /** The length in bytes of the result of `formatProperties`. */
-export function sizeOfProperties(properties: Properties): number {
+export function measureProperties(properties: Properties): number {
   // Two braces, a colon for each property, and a comma for all but one.
   let bytes = properties.size === 0 ? 2 : 1
   for (const [name, value] of properties) {
@@ -17,8 +17,8 @@ export function sizeOfProperties(properties: Properties): number {
   return bytes
 }
 
-/** About as many bytes as `sizeOfProperties`, in UTF-16 units, at a fraction of its cost. */
-export function lengthOfProperties(properties: Properties): number {
+/** About as many bytes as `measureProperties`, in UTF-16 units, at a fraction of its cost. */
+export function estimateProperties(properties: Properties): number {
   let length = 0
   for (const [name, value] of properties) length += name.length + value.length
   return length

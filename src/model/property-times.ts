@@ -24,19 +24,19 @@ const MAX_REMOVED = 100
 const MAX_REMOVED_NAME = 255
 
 /** The times of properties that were all set at once. */
-export function setAt(base: number): PropertyTimes {
+export function createTimes(base: number): PropertyTimes {
   return { base, own: new Map() }
 }
 
 /** The operations that are not older than what they change. @param at epoch ms */
-export function operationsInTime(
+export function dropOutdated(
   operations: readonly Operation[],
   properties: Properties,
   times: PropertyTimes,
   at: number,
 ): readonly Operation[] {
   const isLate = ({ name, operator }: Operation) => {
-    const last = timeOf(name, properties, times)
+    const last = findTime(name, properties, times)
     return last < 0 && ADDING.has(operator) ? false : at < Math.abs(last)
   }
   return operations.some(isLate) ? operations.filter((operation) => !isLate(operation)) : operations
@@ -45,12 +45,12 @@ export function operationsInTime(
 /**
  * When a property was last changed, as `own` has it; 0 if it was never there.
  */
-export function timeOf(name: string, properties: Properties, { base, own }: PropertyTimes): number {
+export function findTime(name: string, properties: Properties, { base, own }: PropertyTimes): number {
   return own.get(name) ?? (properties.has(name) ? base : 0)
 }
 
 /** The times after operations that were made at `at`, which turned the properties `before` into `after`. */
-export function timesAfter(
+export function updateTimes(
   times: PropertyTimes,
   operations: readonly Operation[],
   { before, after, at }: { before: Properties; after: Properties; at: number },
@@ -70,45 +70,45 @@ export function timesAfter(
   }
   // What is set again and again as a whole, as most programs do, needs no times of its own.
   if (set >= after.size && [...after.keys()].every((name) => own.get(name) === at)) {
-    return settled(at, own, after)
+    return compactTimes(at, own, after)
   }
-  return settled(times.base, own, after)
+  return compactTimes(times.base, own, after)
 }
 
 /** The times of properties that replaced all others at `at`. */
-export function timesOfReplacement(
+export function replaceTimes(
   times: PropertyTimes,
   { before, after, at }: { before: Properties; after: Properties; at: number },
 ): PropertyTimes {
   const own = new Map(times.own)
   for (const name of before.keys()) own.set(name, at)
   for (const name of after.keys()) own.delete(name)
-  return settled(at, own, after)
+  return compactTimes(at, own, after)
 }
 
 /**
  * The times of properties of which some are those of another profile.
  * @param times null if all are
  */
-export function timesWith(
+export function addTimes(
   times: PropertyTimes | null,
   others: PropertyTimes,
   { names, after }: { names: readonly string[]; after: Properties },
 ): PropertyTimes {
   const own = new Map(times?.own)
   for (const name of names) own.set(name, others.own.get(name) ?? others.base)
-  return settled(times?.base ?? others.base, own, after)
+  return compactTimes(times?.base ?? others.base, own, after)
 }
 
 /** The times as if some properties had never been there. */
-export function timesWithout({ base, own }: PropertyTimes, names: readonly string[]): PropertyTimes {
+export function removeTimes({ base, own }: PropertyTimes, names: readonly string[]): PropertyTimes {
   const left = new Map(own)
   for (const name of names) left.delete(name)
   return { base, own: left }
 }
 
 /** Drops the times that `base` says as well, and those of properties that were removed long ago. */
-function settled(base: number, own: Map<string, number>, properties: Properties): PropertyTimes {
+function compactTimes(base: number, own: Map<string, number>, properties: Properties): PropertyTimes {
   const removed: [name: string, at: number][] = []
   for (const [name, at] of own) {
     if (!properties.has(name)) removed.push([name, at])
@@ -139,7 +139,7 @@ export function readTimes(times: JsonValue): PropertyTimes {
 }
 
 /** The length in bytes of what `formatTimes` has for properties that are there. */
-export function sizeOfTimes({ own }: PropertyTimes, properties: Properties): number {
+export function measureTimes({ own }: PropertyTimes, properties: Properties): number {
   let bytes = 0
   for (const [name, at] of own) {
     if (properties.has(name)) bytes += Buffer.byteLength(JSON.stringify(name)) + String(at).length + 2

@@ -21,7 +21,7 @@ import {
 } from '../json/bytes.js'
 import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
 import { anyName, digits, isAt, scalar, space, string, UNKNOWN } from '../json/tokens.js'
-import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
+import { BATCH_HEAD, BATCH_TAIL, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
 
 const MAX_NAME_BYTES = 255
 /** Digits of the greatest timestamp, 9 999 999 999 999. */
@@ -97,7 +97,7 @@ const stack = new Uint8Array(MAX_SCAN_DEPTH)
  * The places of the events in the last scan, see `ScannedBody.places`; shared like the stack. Recorded for each event, but
  * only copied if one has an id, so that a body without ids costs no allocation.
  */
-const places = new Uint32Array(MAX_BATCH * PLACE_FIELDS)
+const places = new Uint32Array(MAX_BATCH * OFFSETS_PER_EVENT)
 
 /** The line ends of the last scan; shared, too. */
 const lineEnds = new Uint32Array(MAX_BATCH)
@@ -211,7 +211,7 @@ class Scan {
     const hasOthers = (this.#seen & OTHER) !== 0
     // Only a body with unknown fields may have to be parsed; any other one is stored unchanged.
     if (hasOthers && this.#weight > this.#maxWeight) return null
-    const found = (this.#seen & INSERT_ID) === 0 ? null : places.slice(0, count * PLACE_FIELDS)
+    const found = (this.#seen & INSERT_ID) === 0 ? null : places.slice(0, count * OFFSETS_PER_EVENT)
     return new ScannedBody(count, this.#apiKey, this.#keyStart, hasOthers, found)
   }
 
@@ -271,7 +271,7 @@ class Scan {
       at = space(raw, at + 1)
     }
     this.fields = fields
-    const place = index * PLACE_FIELDS
+    const place = index * OFFSETS_PER_EVENT
     places[place] = start
     places[place + 1] = at + 1
     places[place + 2] = user
@@ -414,7 +414,7 @@ export class EventScan {
   }
 
   /** The offset after the event that begins at `at`, or -1 if the scan cannot tell that it is valid. */
-  endOf(at: number): number {
+  findEnd(at: number): number {
     return this.#scan.next(at)
   }
 

@@ -3,7 +3,7 @@ export const BATCH_HEAD: Buffer = Buffer.from('{"events":[')
 export const BATCH_TAIL: Buffer = Buffer.from(']}')
 
 /** How many numbers `ScannedBody.places` has for each event. */
-export const PLACE_FIELDS = 4
+export const OFFSETS_PER_EVENT = 4
 
 /** A tracking body that a scan has found to be valid; it stands in for the parsed body. */
 export class ScannedBody {
@@ -17,7 +17,7 @@ export class ScannedBody {
    * for each event the offsets of its start and end, and of the JSON strings of its distinct_id and its insert_id (0 if it
    * has none). Null if no event has an insert_id.
    */
-  readonly places: Uint32Array | null
+  readonly offsets: Uint32Array | null
   readonly #keyStart: number
 
   constructor(
@@ -30,7 +30,7 @@ export class ScannedBody {
     this.count = count
     this.apiKey = apiKey
     this.hasOthers = hasOthers
-    this.places = places
+    this.offsets = places
     this.#keyStart = keyStart
   }
 

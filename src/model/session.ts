@@ -53,7 +53,7 @@ export function updateSession(
   now: number,
   duration: number | null = null,
 ): Session {
-  return merge(known(session), distinctId, properties, now, duration)
+  return merge(requireSession(session), distinctId, properties, now, duration)
 }
 
 /**
@@ -61,14 +61,14 @@ export function updateSession(
  * @throws ApiError `not_found`, `session_owner_mismatch`
  */
 export function endSession(session: Session | null, distinctId: string, now: number): Session {
-  const current = owned(known(session), distinctId)
+  const current = requireOwner(requireSession(session), distinctId)
   if (current.state === 'completed') return current
   const endedAt = Math.max(current.updatedAt, now)
   return { ...current, state: 'completed', updatedAt: endedAt, endedAt }
 }
 
 /** The client's duration in its own unit, or the seconds from the start to the last call; never negative. */
-export function durationOf({ duration, startedAt, updatedAt }: Session): number {
+export function measureDuration({ duration, startedAt, updatedAt }: Session): number {
   return duration ?? (updatedAt - startedAt) / 1000
 }
 
@@ -90,7 +90,7 @@ function merge(
   now: number,
   besides: number | null,
 ): Session {
-  const current = owned(session, distinctId)
+  const current = requireOwner(session, distinctId)
   if (current.state === 'completed') {
     throw new ApiError('session_ended', 'The session has ended. Start a new one under another session_id.')
   }
@@ -109,12 +109,12 @@ function durationIn(properties: Properties | null): number | null {
   return Number.isFinite(duration) ? duration : null
 }
 
-function known(session: Session | null): Session {
+function requireSession(session: Session | null): Session {
   if (session) return session
   throw new ApiError('not_found', 'There is no session with this session_id. Start it first.')
 }
 
-function owned(session: Session, distinctId: string): Session {
+function requireOwner(session: Session, distinctId: string): Session {
   if (session.distinctId === distinctId) return session
   throw new ApiError('session_owner_mismatch', 'The session was started under another distinct_id.')
 }

@@ -7,6 +7,6 @@ export type StateKind = 'profiles' | 'sessions' | 'aliases'
  * The key of a profile, session or alias in the journal: SHA-256 of kind, project and name, hexadecimal. A digest, because
  * names are free-form and up to 255 characters long.
  */
-export function stateKeyOf(kind: StateKind, projectId: string, name: string): string {
+export function toStateKey(kind: StateKind, projectId: string, name: string): string {
   return hash('sha256', JSON.stringify([kind, projectId, name]), 'hex')
 }

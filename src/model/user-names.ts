@@ -73,8 +73,8 @@ const LONGEST = 255 * 2
 /** Whether a name is what clients send when they have no id: the whole text, in any case. */
 export function isPlaceholder(name: string): boolean {
   if (name.length > LONGEST) return false
-  const text = withoutQuotes(name)
-  const id = text.startsWith(DEVICE_PREFIX) ? withoutQuotes(text.slice(DEVICE_PREFIX.length)) : text
+  const text = stripQuotes(name)
+  const id = text.startsWith(DEVICE_PREFIX) ? stripQuotes(text.slice(DEVICE_PREFIX.length)) : text
   return PLACEHOLDERS.has(id) || ZEROS.test(id) || ZERO.test(id)
 }
 
@@ -93,14 +93,14 @@ export function groupName(...parts: readonly string[]): string {
   return `${GROUP_PREFIX}${parts.join(':')}`
 }
 
-/** As `withoutBlanks`, and without quotes around it. */
-function withoutQuotes(name: string): string {
-  let text = withoutBlanks(name)
-  for (let quoted = QUOTED.exec(text); quoted; quoted = QUOTED.exec(text)) text = withoutBlanks(quoted[2] ?? '')
+/** As `stripBlanks`, and without quotes around it. */
+function stripQuotes(name: string): string {
+  let text = stripBlanks(name)
+  for (let quoted = QUOTED.exec(text); quoted; quoted = QUOTED.exec(text)) text = stripBlanks(quoted[2] ?? '')
   return text
 }
 
 /** In lower case, without blanks at its ends, each run of others as one space. */
-function withoutBlanks(name: string): string {
+function stripBlanks(name: string): string {
   return name.replace(BLANKS, ' ').trim().toLowerCase()
 }

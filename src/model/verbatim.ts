@@ -78,15 +78,15 @@ export const ERASED_EVENT = '{"event":"","distinct_id":""}'
  * The places of an entry at which events were erased.
  * @param body JSON, valid or not; nothing can have been erased from one that is not an entry
  */
-export function erasedIndexes(body: Buffer): number[] {
+export function findErasedIndexes(body: Buffer): number[] {
   // Few entries have any, so most need not be parsed.
   if (!body.includes(ERASED_EVENT)) return []
-  return eventsIn(body).flatMap(({ text }, index) => (text === ERASED_EVENT ? [index] : []))
+  return readEvents(body).flatMap(({ text }, index) => (text === ERASED_EVENT ? [index] : []))
 }
 
 /** Replaces the skipped events of an entry, so that it can be stored as a dead letter without their indexes. */
-export function withoutSkipped(body: Buffer, skip: readonly number[]): Buffer {
-  const events = eventsIn(body)
+export function eraseSkipped(body: Buffer, skip: readonly number[]): Buffer {
+  const events = readEvents(body)
   if (events.length === 0) return body
   const skipped = new Set(skip)
   const texts = events.map(({ text }, i) => (skipped.has(i) ? ERASED_EVENT : text))
@@ -94,12 +94,12 @@ export function withoutSkipped(body: Buffer, skip: readonly number[]): Buffer {
 }
 
 /** The events of an entry; none if the body is no entry. */
-function eventsIn(body: Buffer): JsonValue[] {
+function readEvents(body: Buffer): JsonValue[] {
   return readJson(body)?.member('events')?.elements() ?? []
 }
 
 function rewriteBatch(raw: Buffer, events: readonly ParsedEvent[]): string {
-  const texts = eventsIn(raw)
+  const texts = readEvents(raw)
   return `{"events":[${events.map((event, i) => rewriteEvent(texts[i], event))}]}`
 }
 

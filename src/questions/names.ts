@@ -3,7 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
 import { lastIdAt, parseEventId } from '../model/event-id.js'
-import { millisecondsOf, START } from '../model/position.js'
+import { START, toMilliseconds } from '../model/position.js'
 import { failureIf, repaired, unmarked, unmarkedName } from './json-sql.js'
 import type { Query } from './kind.js'
 import { EventRows, fieldJson } from './rows.js'
@@ -147,7 +147,7 @@ function timedEventsOf(statement: Statement, range: IdRange): string {
 
 /** The partition that an event is in by its id, such as 202604. */
 export function monthOf(id: string): string {
-  const ms = millisecondsOf(parseEventId(id)?.position ?? START)
+  const ms = toMilliseconds(parseEventId(id)?.position ?? START)
   return new Date(ms).toISOString().slice(0, 7).replace('-', '')
 }
 

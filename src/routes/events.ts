@@ -10,7 +10,7 @@ import type { Lanes } from '../lanes/lanes.js'
 import { given } from '../lib/given.js'
 import { type BatchPlace, parseBatchId } from '../model/batch-id.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
-import { laterOf, START } from '../model/position.js'
+import { maxPosition, START } from '../model/position.js'
 import { scanEdit } from '../model/scan.js'
 import type { EventReads } from '../reads/event-reads.js'
 import { countEventsOfBatches, deleteEventsOfBatches } from '../store/batches.js'
@@ -128,7 +128,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
       if (!lane) continue
       const { appended } = await lane.journal.progress()
       const own = places.filter((place) => place.journalId === journalId && place.position <= appended)
-      const position = own.reduce((last, place) => laterOf(last, place.position), START)
+      const position = own.reduce((last, place) => maxPosition(last, place.position), START)
       await isStored({ position, journalId })
     }
   }

@@ -62,7 +62,7 @@ export async function sessionsOfUsers(
   return rows.map(({ session_id, distinct_id }) => ({ sessionId: session_id, distinctId: distinct_id }))
 }
 
-/** As the API gives a session out; `durationOf` says how long it is. */
+/** As the API gives a session out; `measureDuration` says how long it is. */
 export const sessionJson = (properties: string) => `concat(
     '{"session_id":', toJSONString(session_id),
     ',"distinct_id":', toJSONString(distinct_id),

@@ -3,10 +3,10 @@ import { Shards } from '../clickhouse/shards.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from '../journal/journal.js'
 import { type Alias, formatAlias, parseAlias } from '../model/alias.js'
 import type { Position } from '../model/position.js'
-import { formatProfile, type Profile, parseProfile, sizeOfProfile } from '../model/profile.js'
-import { type Properties, sizeOfProperties } from '../model/properties.js'
+import { formatProfile, measureProfile, type Profile, parseProfile } from '../model/profile.js'
+import { measureProperties, type Properties } from '../model/properties.js'
 import { formatSession, parseSession, type Session } from '../model/session.js'
-import { type StateKind, stateKeyOf } from '../model/state-key.js'
+import { type StateKind, toStateKey } from '../model/state-key.js'
 import { ALIASES } from './aliases.js'
 import { insertDeadLetter, insertRejected } from './dead-letters.js'
 import { insertEvents, lastStoredPosition, storedPositions } from './events.js'
@@ -114,7 +114,7 @@ export function openTables(
     profiles: stateTable<Profile>(places, PROFILES, {
       format: formatProfile,
       parse: parseProfile,
-      sizeOf: sizeOfProfile,
+      sizeOf: measureProfile,
     }),
     sessions: stateTable<Session>(places, SESSIONS, { format: formatSession, parse: parseSession, sizeOf }),
     aliases: stateTable(places, ALIASES, { format: formatAlias, parse: parseAlias, sizeOf: () => 0 }),
@@ -122,7 +122,7 @@ export function openTables(
 }
 
 function sizeOf({ properties }: { properties: Properties }): number {
-  return sizeOfProperties(properties)
+  return measureProperties(properties)
 }
 
 function stateTable<Value>(
@@ -145,7 +145,7 @@ function statesIn(entries: Entry[]): StoredState[] {
     if (kind === 'events' || kind === 'rejected') return []
     const rows = JSON.parse(`[${body}]`) as Record<string, string>[]
     return rows.map(({ project_id = '', [VERSIONED_TABLES[kind].key]: name = '' }) => {
-      return { stateKey: stateKeyOf(kind, project_id, name), version }
+      return { stateKey: toStateKey(kind, project_id, name), version }
     })
   })
 }

@@ -5,7 +5,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import type { PerClass } from '../../src/journal/sender-limits.js'
 import { NO_INSERT_ID } from '../../src/model/insert-id.js'
-import { millisecondsOf, nextPosition, type Position, START } from '../../src/model/position.js'
+import { nextPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 import { ALL, append, commit, idOf, key, positions, request, sent } from './writes.js'
 
@@ -169,7 +169,7 @@ for (const [name, open] of Object.entries(opened)) {
       const [first = START, second = START] = positions(
         await journal.write([append('', { body, count: 3, projectId: 'é' }), append('second', { count: 2 })]),
       )
-      const receivedAt = millisecondsOf(first)
+      const receivedAt = toMilliseconds(first)
       const block = await journal.claim(ALL)
       const held = (holder: string, bytes: number) => [{ holder, bytes }]
       t.strictSame(block?.entries, [
@@ -479,7 +479,7 @@ for (const [name, open] of Object.entries(opened)) {
       await journal.acknowledge({ ...block, last: first, entries: block.entries.slice(0, 1) }, [])
       const { entries, oldestMs } = await journal.depth()
       t.equal(entries, 1)
-      t.ok(oldestMs <= Date.now() - millisecondsOf(second), `${oldestMs} ms is the second one's age`)
+      t.ok(oldestMs <= Date.now() - toMilliseconds(second), `${oldestMs} ms is the second one's age`)
     })
 
     t.test('an entry has the time of its acceptance, though its position is ahead of the clock', async (t) => {

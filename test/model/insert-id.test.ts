@@ -1,5 +1,5 @@
 import t from 'tap'
-import { INSERT_ID_BYTES, laneOfInsertId, writeInsertId } from '../../src/model/insert-id.js'
+import { findInsertIdLane, INSERT_ID_BYTES, writeInsertId } from '../../src/model/insert-id.js'
 
 const digestOf = (projectId: string, distinctId: string, insertId: string) => {
   const digest = Buffer.alloc(INSERT_ID_BYTES)
@@ -11,8 +11,8 @@ t.test('the ids of a user have one lane, and users spread over the lanes', async
   for (const lanes of [2, 3, 8]) {
     const counts = Array<number>(lanes).fill(0)
     for (let user = 0; user < 10_000; user++) {
-      const lane = laneOfInsertId(digestOf('p', `user-${user}`, 'a'), 0, lanes)
-      if (user < 100) t.equal(laneOfInsertId(digestOf('p', `user-${user}`, 'b'), 0, lanes), lane)
+      const lane = findInsertIdLane(digestOf('p', `user-${user}`, 'a'), 0, lanes)
+      if (user < 100) t.equal(findInsertIdLane(digestOf('p', `user-${user}`, 'b'), 0, lanes), lane)
       counts[lane] = (counts[lane] ?? 0) + 1
     }
     for (const count of counts) t.ok(Math.abs(count - 10_000 / lanes) < 500 / Math.sqrt(lanes), `${counts}`)

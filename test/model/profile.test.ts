@@ -3,13 +3,13 @@ import t from 'tap'
 import type { ApiError, ErrorCode } from '../../src/contract/errors.js'
 import {
   applyOperations,
-  ensure,
+  ensureProfile,
   formatProfile,
-  give,
+  giveProperties,
   identify,
   type Profile,
   parseProfile,
-  takeAway,
+  takeAwayProperties,
 } from '../../src/model/profile.js'
 import { parseOperations } from '../../src/model/profile-operations.js'
 import { formatProperties, parseProperties } from '../../src/model/properties.js'
@@ -61,7 +61,7 @@ t.test('a profile says whether its user was identified', async (t) => {
   t.notOk(changed.isIdentified, 'a change says nothing of it')
   const marked = identify(changed, null, 6)
   t.same(marked, { ...changed, isIdentified: true })
-  t.equal(ensure(marked, 7), marked)
+  t.equal(ensureProfile(marked, 7), marked)
   for (const later of [
     applyOperations(marked, parseOperations('{"$unset":["a"]}'), 8),
     identify(marked, new Map(), 8),
@@ -75,20 +75,20 @@ t.test('what a profile got from another name is taken away again, but not what w
   const others = parseProperties('{"a":1,"b":2.0,"c":"x"}')
   const other = { properties: others, updatedAt: 1000 }
   const own = profileOf('{"a":9}')
-  const given = give(own, other, 3000)
+  const given = giveProperties(own, other, 3000)
   t.equal(formatProperties(given.properties), '{"a":9,"b":2.0,"c":"x"}')
   t.notOk(given.isDerived)
-  t.equal(give(given, other, 4000), given, 'once')
+  t.equal(giveProperties(given, other, 4000), given, 'once')
   const changed = applyOperations(given, parseOperations('{"$set":{"c":"y"}}'), 5000)
-  t.equal(formatProperties(takeAway(changed, other, 6000).properties), '{"a":9,"c":"y"}')
+  t.equal(formatProperties(takeAwayProperties(changed, other, 6000).properties), '{"a":9,"c":"y"}')
   const again = applyOperations(given, parseOperations('{"$set":{"c":"x"}}'), 5000)
-  t.equal(formatProperties(takeAway(again, other, 6000).properties), '{"a":9,"c":"x"}', 'its own now')
+  t.equal(formatProperties(takeAwayProperties(again, other, 6000).properties), '{"a":9,"c":"x"}', 'its own now')
 
-  const derived = give(null, other, 1)
+  const derived = giveProperties(null, other, 1)
   t.ok(parseProfile(formatProfile(derived)).isDerived, 'all of it is the other name’s')
-  t.ok(takeAway(derived, other, 2).isDerived)
+  t.ok(takeAwayProperties(derived, other, 2).isDerived)
   for (const one of [
-    ensure(derived, 3),
+    ensureProfile(derived, 3),
     identify(derived, null, 3),
     applyOperations(derived, parseOperations('{"$set":{}}'), 3),
   ])

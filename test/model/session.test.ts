@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parseProperties } from '../../src/model/properties.js'
 import {
-  durationOf,
   endSession,
   formatSession,
+  measureDuration,
   parseSession,
   type Session,
   startSession,
@@ -99,18 +99,18 @@ t.test("the client's duration", async (t) => {
   t.equal(startSession(null, 'ann', p('{"duration":7}'), 5000).duration, 7)
   t.equal(startSession(active, 'ann', p('{"duration":7}'), 5000).duration, 7)
   t.equal(updateSession({ ...active, duration: 90 }, 'ann', null, 5000).duration, 90)
-  t.equal(durationOf({ ...active, duration: 90 }), 90)
-  t.equal(durationOf({ ...active, duration: 0 }), 0)
+  t.equal(measureDuration({ ...active, duration: 90 }), 90)
+  t.equal(measureDuration({ ...active, duration: 0 }), 0)
 })
 
 t.test('without one it is the seconds between start and last call', async (t) => {
   const started = startSession(null, 'ann', null, 10_000)
-  t.equal(durationOf(started), 0)
+  t.equal(measureDuration(started), 0)
   const updated = updateSession(started, 'ann', null, 11_234)
-  t.equal(durationOf(updated), 1.234)
+  t.equal(measureDuration(updated), 1.234)
   const ended = endSession(updated, 'ann', 12_500)
-  t.equal(durationOf(ended), 2.5, 'the end is a call too')
-  t.equal(durationOf(endSession(ended, 'ann', 99_000)), 2.5, 'a repeated end is none')
+  t.equal(measureDuration(ended), 2.5, 'the end is a call too')
+  t.equal(measureDuration(endSession(ended, 'ann', 99_000)), 2.5, 'a repeated end is none')
 })
 
 t.test('whatever the calls and the clock, durations and times never decrease', async () => {
@@ -132,7 +132,7 @@ t.test('whatever the calls and the clock, durations and times never decrease', a
         if (session.startedAt !== startedAt || session.updatedAt < before.updatedAt) return false
         if (session.updatedAt < now && before.state === 'active') return false
         if (before.duration !== null && (session.duration ?? -1) < before.duration) return false
-        if (durationOf(session) < 0) return false
+        if (measureDuration(session) < 0) return false
         if (session.endedAt !== null && session.endedAt !== session.updatedAt) return false
       }
       return true

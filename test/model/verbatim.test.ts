@@ -5,7 +5,7 @@ import { elementTexts, memberText } from '../../src/json/texts.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
 import {
   ERASED_EVENT,
-  erasedIndexes,
+  findErasedIndexes,
   type ParsedEvent,
   rewriteEntry,
   verbatimBatch,
@@ -313,7 +313,7 @@ function sameEvent(a: ReturnType<typeof seen>, b: ReturnType<typeof seen>): bool
 
 t.test('the places of erased events', async (t) => {
   const own = '{"event":"e","distinct_id":"u","properties":{"like":{"event":"","distinct_id":""}}}'
-  const at = (body: string) => erasedIndexes(Buffer.from(body))
+  const at = (body: string) => findErasedIndexes(Buffer.from(body))
   t.strictSame(at(`{"events":[${[ERASED_EVENT, own, own, ERASED_EVENT].join(',')}]}`), [0, 3])
   t.strictSame(at(`{"events":[${own}]}`), [])
   for (const other of [

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { open, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { millisecondsOf, type Position } from '../../model/position.js'
+import { type Position, toMilliseconds } from '../../model/position.js'
 import { readEntryLog } from './entry-log.js'
 
 /** LMDB's stamp, and the version of its files, in the first two pages. */
@@ -42,30 +42,30 @@ const sound = new Map<string, string>()
  */
 export async function checkDatabase(folder: string, isOwn: boolean): Promise<void> {
   const path = join(folder, 'data.mdb')
-  const state = await stateOf(path)
+  const state = await readFileState(path)
   if (state === null || sound.get(folder) === state) return
-  const fault = (await faultOfMetaPages(path)) ?? (await faultOfReading(folder, isOwn))
+  const fault = (await checkMetaPages(path)) ?? (await checkByReading(folder, isOwn))
   if (fault !== null) throw new DamagedJournalError(await describe(folder, fault))
-  if (isOwn) sound.set(folder, (await stateOf(path)) ?? '')
+  if (isOwn) sound.set(folder, (await readFileState(path)) ?? '')
 }
 
 /** @returns null if there is no file, or an empty one, as LMDB leaves it when it is killed at the very beginning */
-async function stateOf(path: string): Promise<string | null> {
+async function readFileState(path: string): Promise<string | null> {
   const found = await stat(path).catch(() => null)
   return found && found.size > 0 ? `${found.size} ${found.mtimeMs}` : null
 }
 
-async function faultOfMetaPages(path: string): Promise<string | null> {
+async function checkMetaPages(path: string): Promise<string | null> {
   const file = await open(path, 'r')
   try {
     const { size } = await file.stat()
     const first = await readAt(file, 0)
     const pageSize = first.length > PAGE_SIZE_AT + 4 ? first.readUInt32LE(PAGE_SIZE_AT) : 0
     const isSize = pageSize >= LEAST_PAGE && pageSize <= LARGEST_PAGE && (pageSize & (pageSize - 1)) === 0
-    if (faultOfMetaPage(first) || !isSize) return 'its first page is not one of LMDB'
+    if (isDamagedMetaPage(first) || !isSize) return 'its first page is not one of LMDB'
     if (size < 2 * pageSize) return 'it ends within its first two pages'
     const second = await readAt(file, pageSize)
-    if (faultOfMetaPage(second) || second.readUInt32LE(PAGE_SIZE_AT) !== pageSize)
+    if (isDamagedMetaPage(second) || second.readUInt32LE(PAGE_SIZE_AT) !== pageSize)
       return 'its second page is not one of LMDB'
     return null
   } finally {
@@ -79,7 +79,7 @@ async function readAt(file: Awaited<ReturnType<typeof open>>, at: number): Promi
   return bytes.subarray(0, bytesRead)
 }
 
-function faultOfMetaPage(page: Buffer): boolean {
+function isDamagedMetaPage(page: Buffer): boolean {
   if (page.length < 128) return true
   return (
     page.readUInt32LE(MAGIC_AT) !== MAGIC ||
@@ -89,7 +89,7 @@ function faultOfMetaPage(page: Buffer): boolean {
 }
 
 /** @returns how a process ended that has read the database; null if it could */
-async function faultOfReading(folder: string, isOwn: boolean): Promise<string | null> {
+async function checkByReading(folder: string, isOwn: boolean): Promise<string | null> {
   const child = fork(CHILD, [folder, isOwn ? 'write' : 'read'], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
   let stderr = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
@@ -140,7 +140,7 @@ async function describeLog(folder: string): Promise<string> {
     return `The log of entries next to it cannot be read either (${(error as Error).message}).`
   }
   if (at.first === null || at.last === null) return 'The log next to it has no entries, so nothing waits to be stored.'
-  const time = (position: Position) => new Date(millisecondsOf(position)).toISOString()
+  const time = (position: Position) => new Date(toMilliseconds(position)).toISOString()
   return (
     `The log of entries next to it can be read: ${entries} entries with ${events} events of ` +
     `${projects.size === 1 ? `the project ${[...projects].join()}` : `${projects.size} projects`}, accepted from ` +

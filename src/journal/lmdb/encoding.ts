@@ -1,4 +1,4 @@
-import { millisecondsOf, type Position } from '../../model/position.js'
+import { type Position, toMilliseconds } from '../../model/position.js'
 import type { EntryKind, WaitingEntry } from '../journal.js'
 import { FIRST_LAYOUT, type LayoutGuard } from '../layout.js'
 import { formatShares, parseShares, projectIn } from '../shares.js'
@@ -29,12 +29,12 @@ export interface Meta {
   closedFor?: number
 }
 
-export function guardOf({ layout = FIRST_LAYOUT, closedFor }: Meta): LayoutGuard {
+export function toGuard({ layout = FIRST_LAYOUT, closedFor }: Meta): LayoutGuard {
   return { version: layout, closedFor: closedFor ?? null }
 }
 
-/** The fields that `guardOf` reads; empty for a journal of the first layout. */
-export function metaOf({ version, closedFor }: LayoutGuard): Pick<Meta, 'layout' | 'closedFor'> {
+/** The fields that `toGuard` reads; empty for a journal of the first layout. */
+export function toMeta({ version, closedFor }: LayoutGuard): Pick<Meta, 'layout' | 'closedFor'> {
   return { ...(version !== FIRST_LAYOUT && { layout: version }), ...(closedFor !== null && { closedFor }) }
 }
 
@@ -66,7 +66,7 @@ export function nameIn(expiry: Buffer): Buffer {
  * HAS_SKIP), the shares, which name the project. Without a time, the position's applies.
  */
 export function encodeEntryHead({ position, kind, count, receivedAt, skip, shares }: WaitingEntry): Buffer {
-  const hasTime = receivedAt !== millisecondsOf(position)
+  const hasTime = receivedAt !== toMilliseconds(position)
   const held = Buffer.from(formatShares(shares))
   const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES)
   header.writeUInt8(KINDS.indexOf(kind) + (hasTime ? HAS_TIME : 0) + (skip ? HAS_SKIP : 0), 0)
@@ -92,7 +92,7 @@ export function decodeEntry(position: Position, value: Buffer): WaitingEntry {
     kind,
     projectId: projectIn(kind, shares),
     count: value.readUInt32BE(1),
-    receivedAt: hasTime ? Number(value.readBigUInt64BE(ENTRY_HEADER_BYTES)) : millisecondsOf(position),
+    receivedAt: hasTime ? Number(value.readBigUInt64BE(ENTRY_HEADER_BYTES)) : toMilliseconds(position),
     body: value.subarray(bodyStart),
     ...(skip && { skip }),
     shares,

@@ -1,7 +1,7 @@
 import type { Log } from '../../lib/log.js'
-import { laterOf, type Position, START } from '../../model/position.js'
+import { maxPosition, type Position, START } from '../../model/position.js'
 import type { WaitingEntry } from '../journal.js'
-import { Shares, stateBytesOf } from '../shares.js'
+import { countStateBytes, Shares } from '../shares.js'
 import { UnstoredEntries } from '../unstored-entries.js'
 import { EntryLog, UnknownOutcome } from './entry-log.js'
 import { assertRoom } from './room.js'
@@ -61,7 +61,7 @@ export class LmdbEntries {
       assertRoom: (bytes) => assertRoom(options.path, tables, bytes),
     })
     try {
-      if (laterOf(applied, frozen) > laterOf(stored, log.last)) {
+      if (maxPosition(applied, frozen) > maxPosition(stored, log.last)) {
         throw new Error('the last entries of the journal are missing: the files have less than LMDB knows of')
       }
       const entries = new LmdbEntries(tables, log, options)
@@ -107,7 +107,7 @@ export class LmdbEntries {
     return this.#pending
   }
 
-  pendingOf(projectId: string): number {
+  countPending(projectId: string): number {
     return this.#pending.get(projectId) ?? 0
   }
 
@@ -232,10 +232,10 @@ export class LmdbEntries {
   #count(entry: WaitingEntry, sign: 1 | -1): void {
     const { kind, projectId, count, body } = entry
     this.#bytes += sign * body.length
-    this.#stateBytes += sign * stateBytesOf(entry)
+    this.#stateBytes += sign * countStateBytes(entry)
     for (const share of entry.shares) this.shares.add(share, sign)
     if (kind !== 'events') return
-    const pending = this.pendingOf(projectId) + sign * count
+    const pending = this.countPending(projectId) + sign * count
     if (pending === 0) this.#pending.delete(projectId)
     else this.#pending.set(projectId, pending)
   }

@@ -4,7 +4,7 @@ import { open, rm } from 'node:fs/promises'
 import type { Log } from '../../lib/log.js'
 import { type Position, START } from '../../model/position.js'
 import type { WaitingEntry } from '../journal.js'
-import { decodeRecords, encodeHeader, encodeRecord, lengthOf } from './segment.js'
+import { decodeRecords, encodeHeader, encodeRecord, sumLengths } from './segment.js'
 import {
   fileNumber,
   findSegments,
@@ -156,7 +156,7 @@ export class EntryLog {
   }
 
   async #write(segment: Segment, parts: Buffer[]): Promise<void> {
-    const length = lengthOf(parts)
+    const length = sumLengths(parts)
     const end = segment.end + length
     const missing = end > segment.size ? Math.ceil(end / STEP_BYTES) * STEP_BYTES - end : 0
     const padded = missing > 0 ? [...parts, ZEROS.subarray(0, missing)] : parts

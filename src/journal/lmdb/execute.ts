@@ -11,7 +11,7 @@ import type {
   WaitingEntry,
   Write,
 } from '../journal.js'
-import { addShare, fullnessFor, Shares, shareOf } from '../shares.js'
+import { addShare, fullnessFor, Shares, toShare } from '../shares.js'
 import type { Draft } from './draft.js'
 import type { LmdbInsertIds } from './insert-ids.js'
 import type { MemoryClock } from './memory-clock.js'
@@ -158,7 +158,7 @@ export class NewEntries {
 
   /** Why there is no room for a write; null if there is. */
   fullnessFor(write: Append | Commit): Fullness | null {
-    const { holder, bytes } = shareOf(write)
+    const { holder, bytes } = toShare(write)
     const held = this.#waiting.of(holder) + this.#added.of(holder)
     const used = this.#waiting.total + this.#added.total
     return fullnessFor(write.keyClass, bytes, { held, used, limit: this.#maxBytes })
@@ -175,7 +175,7 @@ export class NewEntries {
    */
   append(append: Append, position: Position, known: number[]): void {
     const { kind = 'events', projectId, count, body } = append
-    const share = shareOf(append)
+    const share = toShare(append)
     this.#added.add(share)
     const of = { projectId, count: count - known.length, receivedAt: this.#now, body, shares: [share] }
     const entry = { position, kind, ...of }
@@ -190,7 +190,7 @@ export class NewEntries {
       this.#rows.set(kind, entry)
     }
     entry.rows.push(row)
-    const share = shareOf(commit)
+    const share = toShare(commit)
     this.#added.add(share)
     addShare(entry.shares, share)
     return entry.position

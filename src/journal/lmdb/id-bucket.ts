@@ -146,12 +146,12 @@ export class IdBucket {
     if (this.#merging?.table.has(ids, at)) return true
     const { bits, merge } = this.#layout
     const word = ids.readUInt32BE(at + PAGE_AT)
-    const isDone = merge !== null && numberOf(word, bits) < merge.done
+    const isDone = merge !== null && findPageNumber(word, bits) < merge.done
     const pageBits = isDone ? merge.bits : bits
     const filter = (isDone && this.#merging?.filter) || this.#filter
-    const number = numberOf(word, pageBits)
+    const number = findPageNumber(word, pageBits)
     if (!filter.mayHave(number, ids, at)) return false
-    const page = this.#table.get(this.#key(PAGE, firstOf(number, pageBits))) ?? NO_IDS
+    const page = this.#table.get(this.#key(PAGE, firstWordOfPage(number, pageBits))) ?? NO_IDS
     if (!filter.isNoted(number)) filter.note(number, page)
     return isIn(page, ids, at)
   }
@@ -203,12 +203,12 @@ export class IdBucket {
     const { table, filter } = this.#merging
     const number = merge.done
     const ids = table.withPrefix(number, bits)
-    const before = this.#table.get(this.#key(PAGE, firstOf(number, bits)))
+    const before = this.#table.get(this.#key(PAGE, firstWordOfPage(number, bits)))
     if (merge.bits > bits || ids.length > 0) {
       const parts = splitPage(before ? Buffer.concat([before, ids]) : ids, merge.bits, 2 ** (merge.bits - bits))
       parts.forEach((part, i) => {
         const page = number * parts.length + i
-        const key = this.#key(PAGE, firstOf(page, merge.bits))
+        const key = this.#key(PAGE, firstWordOfPage(page, merge.bits))
         filter.note(page, part)
         if (part.length > 0) draft.put(this.#table, key, part)
         else if (i === 0 && before) draft.remove(this.#table, key)
@@ -239,11 +239,11 @@ export class IdBucket {
 }
 
 /** Of the page for ids that begin so. @param bits at least 1 */
-function numberOf(word: number, bits: number): number {
+function findPageNumber(word: number, bits: number): number {
   return word >>> (32 - bits)
 }
 
-function firstOf(number: number, bits: number): number {
+function firstWordOfPage(number: number, bits: number): number {
   return number * 2 ** (32 - bits)
 }
 
@@ -261,7 +261,7 @@ function splitPage(ids: Buffer, bits: number, pages: number): Buffer[] {
   if (pages === 1) return [ids]
   const parts: Buffer[][] = Array.from({ length: pages }, () => [])
   for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) {
-    const number = numberOf(ids.readUInt32BE(at + PAGE_AT), bits)
+    const number = findPageNumber(ids.readUInt32BE(at + PAGE_AT), bits)
     parts[number % pages]?.push(ids.subarray(at, at + INSERT_ID_BYTES))
   }
   return parts.map((part) => Buffer.concat(part))

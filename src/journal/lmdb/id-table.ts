@@ -73,7 +73,7 @@ export class IdTable {
     const prefix = ids.readInt32BE(at + WORD_BYTES)
     const third = ids.readInt32BE(at + 2 * WORD_BYTES)
     const fourth = ids.readInt32BE(at + 3 * WORD_BYTES)
-    for (let place = this.#slotOf(prefix); ; place = this.#after(place)) {
+    for (let place = this.#findSlot(prefix); ; place = this.#after(place)) {
       const isSame =
         words[place + PREFIX] === prefix &&
         words[place] === first &&
@@ -83,7 +83,7 @@ export class IdTable {
     }
   }
 
-  #slotOf(prefix: number): number {
+  #findSlot(prefix: number): number {
     return (prefix >>> (32 - this.#bits)) * WORDS
   }
 
@@ -102,7 +102,7 @@ export class IdTable {
     this.#words = new Int32Array(2 * old.length)
     for (let from = 0; from < old.length; from += WORDS) {
       if (old[from] === 0 && old[from + 1] === 0 && old[from + 2] === 0 && old[from + 3] === 0) continue
-      let place = this.#slotOf(old[from + PREFIX] ?? 0)
+      let place = this.#findSlot(old[from + PREFIX] ?? 0)
       while (!this.#isFree(place)) place = this.#after(place)
       for (let i = 0; i < WORDS; i++) this.#words[place + i] = old[from + i] ?? 0
     }

@@ -1,6 +1,6 @@
 import type { Database } from 'lmdb'
 import { oneAtATime } from '../../lib/one-at-a-time.js'
-import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
+import { maxPosition, nextPosition, type Position, START } from '../../model/position.js'
 import {
   type Block,
   bodiesToRelease,
@@ -24,7 +24,7 @@ import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { journalFull } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
-import { FORMAT, guardOf, type Meta, metaOf, positionKey } from './encoding.js'
+import { FORMAT, type Meta, positionKey, toGuard, toMeta } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
 import { execute, NewEntries, type Remembered } from './execute.js'
 import { LmdbIdMemory } from './id-memory.js'
@@ -140,14 +140,14 @@ class LmdbJournal implements Journal {
     this.#layout = layout
     this.#now = now
     this.id = meta.id
-    this.#guard = guardOf(meta)
+    this.#guard = toGuard(meta)
     this.#stored = BigInt(meta.stored)
     this.#frozen = meta.frozen && { first: BigInt(meta.frozen[0]), last: BigInt(meta.frozen[1]) }
     this.#appended = entries.last
     this.#cache = new StateCache(this.#remembered, tables.meta, maxBytes)
     this.#advancedPast = BigInt(meta.outranked ?? START)
     this.#recordedLift = this.#advancedPast
-    this.#allocated = laterOf(this.#appended, this.#advancedPast)
+    this.#allocated = maxPosition(this.#appended, this.#advancedPast)
   }
 
   write(writes: Write[]): Promise<Outcome[]> {
@@ -161,7 +161,7 @@ class LmdbJournal implements Journal {
     const now = this.#now()
     const floor = limitedBy(this.#foreignFloor, now)
     const advance = () => {
-      this.#allocated = nextPosition(laterOf(this.#allocated, floor), now)
+      this.#allocated = nextPosition(maxPosition(this.#allocated, floor), now)
       this.#inFlight ??= this.#allocated
       return this.#allocated
     }
@@ -175,7 +175,7 @@ class LmdbJournal implements Journal {
       if (added.length > 0) await this.#entries.prepare(added, !draft.isEmpty)
       if (!draft.isEmpty) await this.#apply(draft, added.at(-1)?.position)
       isKept = added.length > 0 && this.#entries.add(added)
-      this.#appended = laterOf(this.#appended, this.#entries.last)
+      this.#appended = maxPosition(this.#appended, this.#entries.last)
     } catch (error) {
       // Expired data may be all that can be freed, and while writes fail nothing else removes it.
       await this.#removeExpired().catch(() => undefined)
@@ -227,7 +227,7 @@ class LmdbJournal implements Journal {
     return {
       appended: this.#appended,
       stored: this.#stored,
-      pending: this.#entries.pendingOf(projectId),
+      pending: this.#entries.countPending(projectId),
       deletions: this.#deletions.get(projectId) ?? 0,
     }
   }
@@ -243,17 +243,17 @@ class LmdbJournal implements Journal {
         const meta = this.#meta.get('meta')
         if (meta) putMeta(this.#tables, { ...meta, outranked: String(this.#advancedPast) })
       }
-      this.#allocated = laterOf(this.#allocated, lifted)
+      this.#allocated = maxPosition(this.#allocated, lifted)
       appended = this.#allocated
     })
     this.#recordedLift = this.#advancedPast
-    this.#appended = laterOf(this.#appended, appended)
+    this.#appended = maxPosition(this.#appended, appended)
     // Before the wait: a write that is in flight now may be done after it, and its entries are not stored.
     const inFlight = this.#inFlight
     const first = (await this.#entries.oldest())?.position ?? inFlight
     // If the first entry was assigned after the lift, everything up to the lift is stored.
     const stored = first === null || first > appended ? appended : first - 1n
-    if (this.#isEmpty) this.#stored = laterOf(this.#stored, appended)
+    if (this.#isEmpty) this.#stored = maxPosition(this.#stored, appended)
     return { ...(await this.progress(projectId)), appended, stored }
   }
 
@@ -263,7 +263,7 @@ class LmdbJournal implements Journal {
   }
 
   raiseFloor(position: Position): void {
-    this.#foreignFloor = laterOf(this.#foreignFloor, position)
+    this.#foreignFloor = maxPosition(this.#foreignFloor, position)
   }
 
   async claim(maxBytes: number): Promise<Block | null> {
@@ -303,12 +303,12 @@ class LmdbJournal implements Journal {
       done = this.#cache.settle(states, now)
       // If no entry is left, everything assigned counts as stored. After a lift, that is beyond the last entry.
       const isLast = this.#entries.length === block.entries.length && this.#inFlight === null
-      if (isLast) stored = laterOf(stored, this.#allocated)
+      if (isLast) stored = maxPosition(stored, this.#allocated)
       putMeta(this.#tables, this.#metaWith(stored, null))
     })
     done?.()
     this.#stored = stored
-    this.#appended = laterOf(this.#appended, stored)
+    this.#appended = maxPosition(this.#appended, stored)
     this.#frozen = null
     this.#listeners.release(await this.#entries.remove(block))
     this.#listeners.noteStored(stored)
@@ -331,7 +331,7 @@ class LmdbJournal implements Journal {
   }
 
   async advancePast(position: Position): Promise<void> {
-    this.#advancedPast = laterOf(this.#allocated, position)
+    this.#advancedPast = maxPosition(this.#allocated, position)
     this.#allocated = this.#advancedPast
     const isEmpty = this.#isEmpty
     const stored = isEmpty ? this.#advancedPast : this.#stored
@@ -401,7 +401,7 @@ class LmdbJournal implements Journal {
       stored: String(stored),
       frozen: frozen && [String(frozen.first), String(frozen.last)],
       ...(this.#advancedPast !== START && { outranked: String(this.#advancedPast) }),
-      ...metaOf(this.#guard),
+      ...toMeta(this.#guard),
     }
   }
 }

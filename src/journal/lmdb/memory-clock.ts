@@ -1,4 +1,4 @@
-import { millisecondsOf } from '../../model/position.js'
+import { toMilliseconds } from '../../model/position.js'
 import { positionKey } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
@@ -36,7 +36,7 @@ export class MemoryClock {
     this.#elapsed = elapsed
     const noted = log.get(REMEMBERED)?.readBigUInt64BE()
     // A version that had no such clock has stored something last at that time.
-    const known = noted === undefined ? millisecondsOf(BigInt(meta.get('meta')?.stored ?? 0)) : Number(noted)
+    const known = noted === undefined ? toMilliseconds(BigInt(meta.get('meta')?.stored ?? 0)) : Number(noted)
     this.#time = Math.min(known, now())
     this.#at = this.#elapsed()
   }

@@ -32,7 +32,7 @@ export class PageFilter {
   mayHave(page: number, ids: Buffer, at: number): boolean {
     if (this.#noted[page] !== 1) return true
     for (const from of BITS_AT) {
-      const bit = this.#bitOf(ids, at + from)
+      const bit = this.#findBit(ids, at + from)
       if (((this.#bits[page * this.#partBytes + (bit >>> 3)] ?? 0) & (1 << (bit & 7))) === 0) return false
     }
     return true
@@ -44,7 +44,7 @@ export class PageFilter {
     this.#bits.fill(0, start, start + this.#partBytes)
     for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) {
       for (const from of BITS_AT) {
-        const bit = this.#bitOf(ids, at + from)
+        const bit = this.#findBit(ids, at + from)
         const byte = start + (bit >>> 3)
         this.#bits[byte] = (this.#bits[byte] ?? 0) | (1 << (bit & 7))
       }
@@ -52,7 +52,7 @@ export class PageFilter {
     this.#noted[page] = 1
   }
 
-  #bitOf(ids: Buffer, at: number): number {
+  #findBit(ids: Buffer, at: number): number {
     return ((ids[at] ?? 0) | ((ids[at + 1] ?? 0) << 8)) & (this.#partBytes * 8 - 1)
   }
 }

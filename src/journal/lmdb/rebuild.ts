@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { laterOf, type Position, START } from '../../model/position.js'
+import { maxPosition, type Position, START } from '../../model/position.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { checkDatabase, DamagedJournalError } from './check.js'
 import { FORMAT, type Meta, positionKey } from './encoding.js'
@@ -32,9 +32,9 @@ export async function rebuildLmdbJournal(
   if (damaged) throw new Error(`${damaged.path} is damaged, too: restore the folder from a backup.`)
   const kept = isThere ? join(folder, `data.mdb.damaged-${Date.now()}`) : null
   if (kept !== null) await rename(path, kept)
-  const { stored, last } = rangeOf(segments)
+  const { stored, last } = findRange(segments)
   const { id, layout } = known
-  const outranked = String(laterOf(laterOf(last, stored), known.last))
+  const outranked = String(maxPosition(maxPosition(last, stored), known.last))
   const meta: Meta = { format: FORMAT, id, stored: String(stored), frozen: null, outranked }
   const tables = openTables(folder)
   try {
@@ -59,7 +59,7 @@ async function isSound(folder: string): Promise<boolean> {
 }
 
 /** The last files that follow one another; those before are no longer needed, as some between were removed. */
-function rangeOf(segments: readonly FoundSegment[]): { stored: Position; last: Position } {
+function findRange(segments: readonly FoundSegment[]): { stored: Position; last: Position } {
   const used = segments.filter(({ last }) => last !== START)
   let stored = used.at(-1)?.after ?? START
   for (const { after, last } of used.toReversed().slice(1)) {

@@ -24,7 +24,7 @@ import type { LmdbTables } from './tables.js'
  */
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts'>
-  readonly #maxOfSender: PerClass
+  readonly #maxPerSender: PerClass
   readonly #clock: MemoryClock | null
   readonly #ownId: number
   /** those that may have requests, the latest first: most of the time, all but one or two are empty */
@@ -39,25 +39,25 @@ export class LmdbRequests {
   constructor(
     tables: Pick<LmdbTables, 'requests' | 'counts'>,
     ownId: number,
-    maxOfSender: PerClass,
+    maxPerSender: PerClass,
     clock: MemoryClock | null = null,
   ) {
     this.#clock = clock
     this.#tables = tables
     this.#ownId = ownId
-    this.#maxOfSender = maxOfSender
+    this.#maxPerSender = maxPerSender
     this.#buckets = [...bucketsIn(tables.requests)].reverse()
   }
 
   /** See `Journal.findRequest`. */
   find(request: IdempotencyKey, now: number): Refused | null {
-    return refusalOf(request, [...this.#found(request, now, new Draft())], this.#ownId)
+    return findRefusal(request, [...this.#found(request, now, new Draft())], this.#ownId)
   }
 
   /** Why a request is not executed: it is known, or its sender has reached its maximum. Null if it is executed. */
   refusal(request: IdempotencyKey, now: number, draft: Draft): Refused | null {
     const found = [...this.#found(request, now, draft)]
-    const known = refusalOf(request, found, this.#ownId)
+    const known = findRefusal(request, found, this.#ownId)
     if (known) return known
     // A reserved key is counted already.
     return found.length === 0 && this.#isLimited(request, now, draft) ? { status: 'limited' } : null
@@ -74,7 +74,7 @@ export class LmdbRequests {
   #isLimited({ sender }: IdempotencyKey, now: number, draft: Draft): boolean {
     let count = 0
     for (const bucket of this.#living(now)) count += this.#count(bucket, sender, draft)
-    return count >= this.#maxOfSender[sender.keyClass]
+    return count >= this.#maxPerSender[sender.keyClass]
   }
 
   /**
@@ -164,7 +164,7 @@ function keyAt(bucket: number, rest: Buffer): Buffer {
 }
 
 /** What a request is answered with if it has been remembered as these; null if at most reserved. */
-function refusalOf(request: IdempotencyKey, found: RequestValue[], ownId: number): Refused | null {
+function findRefusal(request: IdempotencyKey, found: RequestValue[], ownId: number): Refused | null {
   const own = fingerprintBytes(request)
   for (const { fingerprint, position, index, journalId } of found) {
     if (!fingerprint.equals(own)) return { status: 'mismatch' }

@@ -37,8 +37,8 @@ export async function assertRoom(folder: string, tables: LmdbTables, bytes = 0):
 
 /** Bytes that LMDB has freed within its file, which never shrinks. */
 function unusedBytes(tables: LmdbTables): number {
-  const pagesOf = (stats: TableStats) => stats.treeBranchPageCount + stats.treeLeafPageCount + stats.overflowPages
+  const countPages = (stats: TableStats) => stats.treeBranchPageCount + stats.treeLeafPageCount + stats.overflowPages
   const { lastPageNumber, pageSize } = tables.root.getStats() as TableStats & { lastPageNumber: number }
-  const used = Object.values(tables).reduce((sum, table) => sum + pagesOf(table.getStats() as TableStats), 0)
+  const used = Object.values(tables).reduce((sum, table) => sum + countPages(table.getStats() as TableStats), 0)
   return Math.max(0, lastPageNumber - used) * pageSize
 }

@@ -64,7 +64,7 @@ export function encodeRecord(entries: WaitingEntry[], isConditional: boolean, sa
     start.writeUInt32BE(rest.length + entry.body.length, 8)
     parts.push(Buffer.concat([start, rest]), entry.body)
   }
-  head.writeUInt32BE(lengthOf(parts) - 8)
+  head.writeUInt32BE(sumLengths(parts) - 8)
   head.writeUInt32BE(
     parts.reduce((crc, part, i) => crc32(i === 0 ? part.subarray(8) : part, crc), salt),
     4,
@@ -131,6 +131,6 @@ function decodeEntries(bytes: Buffer): WaitingEntry[] {
   return entries
 }
 
-export function lengthOf(parts: Buffer[]): number {
+export function sumLengths(parts: Buffer[]): number {
   return parts.reduce((sum, { length }) => sum + length, 0)
 }

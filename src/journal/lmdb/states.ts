@@ -64,7 +64,7 @@ export class LmdbStates {
       const value = this.#tables.states.get(Buffer.from(stateKey, 'hex'))
       bytes += value?.length ?? 0
       if (bytes > maxBytes && states.length > 0) break
-      states.push(value ? { version: value.readBigUInt64BE(), state: isCut(value) ? null : textOf(value) } : null)
+      states.push(value ? { version: value.readBigUInt64BE(), state: isCut(value) ? null : decodeState(value) } : null)
     }
     return states
   }
@@ -133,7 +133,7 @@ export class LmdbStates {
     for (const { key, value } of this.#tables.states.getRange()) {
       const stateKey = key.toString('hex')
       const version = value.readBigUInt64BE()
-      if (!expiring.has(`${stateKey} ${version}`)) yield { stateKey, version, state: textOf(value) }
+      if (!expiring.has(`${stateKey} ${version}`)) yield { stateKey, version, state: decodeState(value) }
     }
   }
 
@@ -192,6 +192,6 @@ function isCut(value: Buffer): boolean {
   return value.length === CUT_BYTES && value[8] === CUT[0]
 }
 
-function textOf(value: Buffer): string {
+function decodeState(value: Buffer): string {
   return value.toString('utf8', 8)
 }

@@ -16,7 +16,7 @@ export function countAcknowledged(tallies: Tallies, entries: readonly Entry[]): 
     if (kind === 'events') counts.set(projectId, (counts.get(projectId) ?? 0) + count)
   }
   for (const [project, count] of counts) {
-    const key = keyOf('a', project)
+    const key = toKey('a', project)
     tallies.put(key, encode(decode(tallies.get(key)) + count))
   }
 }
@@ -26,7 +26,7 @@ export function countRepeated(tallies: Tallies, write: Write, outcome: Outcome, 
   if (write.type !== 'append' || write.kind === 'rejected') return
   const count = outcome.status === 'repeated' ? write.count : repeatedIn(outcome)
   if (count === 0) return
-  const key = keyOf('r', write.projectId)
+  const key = toKey('r', write.projectId)
   draft.put(tallies, key, encode(decode(draft.get(tallies, key)) + count))
 }
 
@@ -53,7 +53,7 @@ export function addWaiting(projects: Map<string, ProjectTally>, project: string,
   projects.set(project, { ...tally, waiting: tally.waiting + count })
 }
 
-function keyOf(field: Field, project: string): Buffer {
+function toKey(field: Field, project: string): Buffer {
   return Buffer.from(field + project)
 }
 

@@ -47,7 +47,7 @@ export function clusterConnector(seeds: readonly string[], key: string): NonNull
       for (const seed of asked) {
         if (!this.connecting) break
         try {
-          const known = await withSeed(seed, this.#options, (redis) => slotsOf(redis, key))
+          const known = await withSeed(seed, this.#options, (redis) => fetchMasters(redis, key))
           nodes = known.nodes
           return known.master
         } catch (error) {
@@ -102,14 +102,14 @@ async function withSeed<T>(
 }
 
 /** The master of a key's slot, and all masters. */
-async function slotsOf(redis: Redis, key: string): Promise<{ master: Address; nodes: Address[] }> {
+async function fetchMasters(redis: Redis, key: string): Promise<{ master: Address; nodes: Address[] }> {
   const slot = Number(await redis.call('CLUSTER', 'KEYSLOT', key))
   const ranges = (await redis.call('CLUSTER', 'SLOTS')) as [number, number, [string | null, number]][]
-  const addressOf = ([host, port]: [string | null, number]): Address => {
+  const toAddress = ([host, port]: [string | null, number]): Address => {
     // A node that does not know its own address is the one that was asked.
     return { host: host && host !== '?' ? host : (redis.options.host ?? '127.0.0.1'), port: Number(port) }
   }
   const range = ranges.find(([from, to]) => slot >= from && slot <= to)
   if (!range) throw new Error(`no node of the cluster has slot ${slot} of ${key}`)
-  return { master: addressOf(range[2]), nodes: ranges.map(([, , master]) => addressOf(master)) }
+  return { master: toAddress(range[2]), nodes: ranges.map(([, , master]) => toAddress(master)) }
 }

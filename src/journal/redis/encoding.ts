@@ -1,4 +1,4 @@
-import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
+import { formatPosition, type Position, parsePosition, START, toMilliseconds } from '../../model/position.js'
 import { senderName } from '../../model/sender.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
 import {
@@ -18,7 +18,7 @@ import {
   type WaitingEntry,
   type Write,
 } from '../journal.js'
-import { addShare, largestOf, parseShares, projectIn, shareOf, stateBytesOf } from '../shares.js'
+import { addShare, countStateBytes, parseShares, pickLargest, projectIn, toShare } from '../shares.js'
 import { type Argument, recordArguments } from './script.js'
 import { APPEND, BODY, COMMIT, COUNT, REQUEST, RESERVE, SHARD_BYTES, STORED_STATE } from './scripts.js'
 
@@ -103,7 +103,7 @@ export function acknowledgeArguments(block: Block, names: string[], states: Stor
     if (kind === 'events') events.set(projectId, (events.get(projectId) ?? 0) + count)
     for (const { holder, bytes } of shares) held.set(holder, (held.get(holder) ?? 0) + bytes)
     bodyBytes += body.length
-    stateBytes += stateBytesOf(entry)
+    stateBytes += countStateBytes(entry)
   }
   const counts = [...events, ...held].map(([name, amount]) => ({ name, amount: String(amount) }))
   return {
@@ -203,7 +203,7 @@ export function parseState(value: Buffer): State {
 export function parseDepth(reply: unknown): Omit<Depth, 'limitBytes'> {
   const [entries = 0, bytes = 0, oldestMs = 0, stateBytes = 0, cachedBytes = 0, ...held] = reply as number[]
   const large = held.flatMap((holder, i) => (i % 2 === 0 ? { holder: String(holder), bytes: Number(held[i + 1]) } : []))
-  return { entries, bytes, oldestMs, stateBytes, cachedBytes, large: largestOf(large) }
+  return { entries, bytes, oldestMs, stateBytes, cachedBytes, large: pickLargest(large) }
 }
 
 /** A reply of CLAIM. */
@@ -251,7 +251,7 @@ export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
     kind: kindName,
     projectId: projectIn(kindName, shares),
     count: Number(count),
-    receivedAt: time ? Number(time) : millisecondsOf(position),
+    receivedAt: time ? Number(time) : toMilliseconds(position),
     body: isHere ? value : NOTHING,
     ...(skip && { skip: parseIndexes(skip.toString()) }),
     shares,
@@ -264,7 +264,7 @@ export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
  * @param receivedAt epoch ms by the journal's clock
  * @param names of the keys that hold the bodies of the writes; null where the entry does
  */
-export function entriesOf(
+export function toEntries(
   writes: Write[],
   outcomes: Outcome[],
   receivedAt: number,
@@ -280,7 +280,7 @@ export function entriesOf(
     if (write.type === 'append') {
       const { kind = 'events', projectId, count, body } = write
       const { known } = outcome
-      const shares = [shareOf(write)]
+      const shares = [toShare(write)]
       const entry = { position, kind, projectId, count: count - (known?.length ?? 0), receivedAt, body, shares }
       entries.push({ entry: known ? { ...entry, skip: known } : entry, at: names[i] ?? null })
       return
@@ -293,7 +293,7 @@ export function entriesOf(
       entries.push({ entry: group.entry, at: null })
     }
     group.rows.push(write.row)
-    addShare(group.entry.shares, shareOf(write))
+    addShare(group.entry.shares, toShare(write))
   })
   for (const { entry, rows: texts } of rows.values()) {
     entry.count = texts.length
@@ -304,7 +304,7 @@ export function entriesOf(
 
 const NOTHING = Buffer.alloc(0)
 
-export function limitsOf(entries: WaitingEntry[]): { first: Position; last: Position } {
+export function toLimits(entries: WaitingEntry[]): { first: Position; last: Position } {
   return { first: entries[0]?.position ?? START, last: entries.at(-1)?.position ?? START }
 }
 

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { OtherVersionError } from '../../contract/other-version.js'
-import { laterOf, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
+import { maxPosition, type Position, parsePosition, START, toMilliseconds } from '../../model/position.js'
 import type { RedisConnection } from './connection.js'
 import { positionFields } from './encoding.js'
 import { unavailable } from './errors.js'
@@ -66,12 +66,12 @@ export class RedisHistory {
   }
 
   note(position: Position): void {
-    this.floor = laterOf(this.floor, position)
+    this.floor = maxPosition(this.floor, position)
   }
 
   /** See `Journal.raiseFloor`. */
   raiseFloor(position: Position): void {
-    this.foreignFloor = laterOf(this.foreignFloor, position)
+    this.foreignFloor = maxPosition(this.foreignFloor, position)
   }
 
   /** @param name master_replid of INFO */
@@ -130,7 +130,7 @@ export class RedisHistory {
   #reportLoss(kept: string, seen: Position): void {
     if (kept === '' || parsePosition(kept) >= seen) return
     const { log } = this.#options
-    const until = timeOf(seen)
+    const until = formatTime(seen)
     if (parsePosition(kept) === START) {
       log.error(
         { until },
@@ -139,7 +139,7 @@ export class RedisHistory {
       return
     }
     log.error(
-      { after: timeOf(parsePosition(kept)), until },
+      { after: formatTime(parsePosition(kept)), until },
       'Redis has lost the end of the journal: what was accepted then and is not in ClickHouse is lost',
     )
   }
@@ -165,8 +165,8 @@ export class RedisHistory {
   }
 }
 
-function timeOf(position: Position): string {
-  return new Date(millisecondsOf(position)).toISOString()
+function formatTime(position: Position): string {
+  return new Date(toMilliseconds(position)).toISOString()
 }
 
 function anotherJournal(): Error {

@@ -75,17 +75,17 @@ export class RedisInsertIds implements IdMemory {
   }
 
   async use(projectId?: string): Promise<IdUse[]> {
-    const uses = projectId === undefined ? await this.#useOfAll() : await this.#useOf(projectId)
+    const uses = projectId === undefined ? await this.#countAllUse() : await this.#countUse(projectId)
     return uses.filter(({ ids }) => ids > 0)
   }
 
-  async #useOf(projectId: string): Promise<IdUse[]> {
+  async #countUse(projectId: string): Promise<IdUse[]> {
     const names = KEY_CLASSES.map((keyClass) => senderName({ projectId, keyClass }))
     const { prefix, run } = this.#options
     return usesIn((await run(COUNT_INSERT_IDS, { prefix }, names)) as Buffer[])
   }
 
-  async #useOfAll(): Promise<IdUse[]> {
+  async #countAllUse(): Promise<IdUse[]> {
     const found = new Map<string, IdUse>()
     let cursor = '0'
     do {

@@ -28,9 +28,7 @@ import { CONNECTION_WAIT_MS, OPTIONS, RedisConnection } from './connection.js'
 import {
   acknowledgeArguments,
   type Claimed,
-  entriesOf,
   formatLimits,
-  limitsOf,
   type Placed,
   parseClaimed,
   parseDepth,
@@ -39,6 +37,8 @@ import {
   positionFields,
   requestFields,
   type StreamEntry,
+  toEntries,
+  toLimits,
 } from './encoding.js'
 import { asRefusal, isGone, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
@@ -207,7 +207,7 @@ class RedisJournal implements Journal {
     this.ids.warn(shortened)
     for (const outcome of outcomes) if (outcome.status === 'done') this.#history.note(outcome.position)
     const unstored = era === this.#unstoredEra ? this.#unstored : null
-    const isKept = unstored?.add(before, this.#entriesIn(entriesOf(writes, outcomes, receivedAt, names))) ?? false
+    const isKept = unstored?.add(before, this.#entriesIn(toEntries(writes, outcomes, receivedAt, names))) ?? false
     this.#listeners.release(bodiesToRelease(writes, outcomes, isKept))
     return outcomes
   }
@@ -299,7 +299,7 @@ class RedisJournal implements Journal {
       leaseMs: this.#lease.ms,
       ...this.#identity,
       place: this.#place,
-      run: run ? formatLimits(limitsOf(run.entries)) : '',
+      run: run ? formatLimits(toLimits(run.entries)) : '',
       addedBefore: run ? String(run.before) : '',
     }
     return parseClaimed(await this.#run(CLAIM, args, { replicas: this.#replicas }))

@@ -126,7 +126,7 @@ export class Producer {
       } catch (failure) {
         const fault = isGone(failure) ? await history.adopt().catch((error) => error) : failure
         if (!fault) continue
-        const error = causeOf(fault, bodyError, replyLostAt !== null)
+        const error = chooseCause(fault, bodyError, replyLostAt !== null)
         if (isFinal(error, replyLostAt !== null)) throw asRefusal(error) ?? error
         if (!asRefusal(error)) replyLostAt ??= Date.now()
         if (replyLostAt !== null && Date.now() - replyLostAt > LOST_REPLY_WAIT_MS) throw unknownOutcome(error)
@@ -165,7 +165,7 @@ function sendersIn(names: string): Sender[] {
  * Why a write failed: often a body was refused first. A replica that refuses a body also closes the connection, and the
  * WRITE after the body did nothing then.
  */
-function causeOf(fault: unknown, bodyError: unknown, isReplyLost: boolean): unknown {
+function chooseCause(fault: unknown, bodyError: unknown, isReplyLost: boolean): unknown {
   const isClosed = !isReplyLost && !isReply(fault) && asRefusal(bodyError) !== null
   return isClosed || (isLost(fault) && isReply(bodyError)) ? bodyError : fault
 }

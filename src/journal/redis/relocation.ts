@@ -7,7 +7,7 @@ import { formatRequest, parseRequest } from '../idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import type { Tally } from '../journal.js'
 import { parseGuard } from '../layout.js'
-import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
+import type { JournalStatus, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { CONNECTION_WAIT_MS, RedisConnection } from './connection.js'
 import { parseState, parseTally, positionFields } from './encoding.js'
 import { asRefusal, unavailable } from './errors.js'
@@ -81,7 +81,7 @@ class RedisRelocation implements Relocation {
     await this.#connection.connected(CONNECTION_WAIT_MS)
   }
 
-  async look(): Promise<JournalLook | null> {
+  async readStatus(): Promise<JournalStatus | null> {
     const reply = await this.#run(LOOK_AT_LAYOUT, {})
     const [id, layout, last, format] = (reply as (Buffer | null)[]).map((text) => text && String(text))
     if (!id) return null
@@ -116,7 +116,7 @@ class RedisRelocation implements Relocation {
   }
 
   async *requests(): AsyncGenerator<RememberedRequest[]> {
-    const ownId = (await this.look())?.id ?? 0
+    const ownId = (await this.readStatus())?.id ?? 0
     for await (const keys of this.#scan('requests:')) {
       const read = (hash: string) => this.#connection.run(READ_HASH, { hash }, {})
       const hashes = (await this.#call(() => Promise.all(keys.map(read)))) as Buffer[][]
@@ -126,7 +126,7 @@ class RedisRelocation implements Relocation {
   }
 
   async addRequests(requests: RememberedRequest[]): Promise<void> {
-    const ownId = (await this.look())?.id ?? 0
+    const ownId = (await this.readStatus())?.id ?? 0
     for (const piece of pieces(requests)) {
       const args = piece.flatMap((request) => {
         const { bucket, key } = request

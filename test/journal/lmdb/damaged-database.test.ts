@@ -58,7 +58,7 @@ for (const [place, happen] of ACCIDENTS) {
     const damaged = await readFile(file)
     const said = /data\.mdb is damaged: .*80 entries with 60 events of the project shop.*Restore.*--rebuild-journal/s
     await t.rejects(openLmdbJournal({ path, maxBytes: 1e9 }), said)
-    await t.rejects(openLmdbRelocation({ path }).look(), /data\.mdb is damaged/)
+    await t.rejects(openLmdbRelocation({ path }).readStatus(), /data\.mdb is damaged/)
     t.ok((await readFile(file)).equals(damaged), 'it is left as it was')
     t.ok((await readdir(path)).includes('entries-1'))
   })

@@ -5,7 +5,7 @@ import type { Append, Block, Journal } from '../../../src/journal/journal.js'
 import { openRedisJournal } from '../../../src/journal/redis/journal.js'
 import type { RedisJournalOptions } from '../../../src/journal/redis/options.js'
 import { WRITE } from '../../../src/journal/redis/scripts.js'
-import { formatPosition, millisecondsOf, type Position, START } from '../../../src/model/position.js'
+import { formatPosition, type Position, START, toMilliseconds } from '../../../src/model/position.js'
 import { silent } from '../../helper.js'
 import { RedisPair } from '../../redis-pair.js'
 import { SENDER } from '../writes.js'
@@ -89,7 +89,7 @@ t.test('nor if nobody has seen them, as long as the clocks are at most 10 s apar
   await pair.failOver()
   const next = await write(other, 'next')
   t.ok(next > lost)
-  t.ok(millisecondsOf(next) <= Date.now() + 10_000)
+  t.ok(toMilliseconds(next) <= Date.now() + 10_000)
 })
 
 t.test('what a Redis has lost is in the log', async (t) => {
@@ -106,7 +106,7 @@ t.test('what a Redis has lost is in the log', async (t) => {
   const lost = await write(journal, 'lost')
   await pair.failOver()
   await write(journal, 'next')
-  const [after, until] = [kept, lost].map((position) => new Date(millisecondsOf(position)).toISOString())
+  const [after, until] = [kept, lost].map((position) => new Date(toMilliseconds(position)).toISOString())
   t.match(errors, [[{ after: String, until }, /the end of the journal/]])
   t.ok(String(Reflect.get(errors[0]?.[0] ?? {}, 'after')) >= String(after))
 
