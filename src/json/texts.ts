@@ -1,4 +1,4 @@
-/** Parts of JSON texts, each exactly as it is spelled. For several parts of one text, `readText` once is faster. */
+/** Reads parts of JSON texts, each exactly as it was sent. For several parts of one text, a single `readText` is faster. */
 
 import { type JsonValue, readText } from './value.js'
 
@@ -33,19 +33,19 @@ export function elementTexts(text: string): string[] {
 }
 
 /**
- * As `JsonValue.textWithout`.
+ * The text of an object without some members, see `JsonValue.textWithout`.
  * @throws TypeError if the text is not a JSON object
  */
 export function withoutMembers(text: string, isCut: (name: string, value: string) => boolean): string {
   return readObject(text).textWithout(isCut)
 }
 
-/** Whether the text of a value is that of a number. */
+/** Whether the text of a value is a number. */
 export function isNumber(text: string): boolean {
   return /^[-\d]/.test(text)
 }
 
-/** Whether the text of a value is that of an array. */
+/** Whether the text of a value is an array. */
 export function isArray(text: string): boolean {
   return text.startsWith('[')
 }

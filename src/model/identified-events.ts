@@ -29,17 +29,17 @@ export function readInsertIds(
   const digests = Buffer.alloc(count * INSERT_ID_BYTES)
   const spans = new Uint32Array(2 * count)
   for (let i = 0; i < count; i++) {
-    const place = i * OFFSETS_PER_EVENT
-    spans[2 * i] = offsets[place] ?? 0
-    spans[2 * i + 1] = offsets[place + 1] ?? 0
-    const user = offsets[place + 2] ?? 0
-    const id = offsets[place + 3] ?? 0
+    const slot = i * OFFSETS_PER_EVENT
+    spans[2 * i] = offsets[slot] ?? 0
+    spans[2 * i + 1] = offsets[slot + 1] ?? 0
+    const user = offsets[slot + 2] ?? 0
+    const id = offsets[slot + 3] ?? 0
     if (id !== 0) writeInsertId(digests, i, { projectId, distinctId: textAt(raw, user), insertId: textAt(raw, id) })
   }
   return { sender, digests, spans }
 }
 
-/** As `readInsertIds`. */
+/** Does what `readInsertIds` does, for a parsed body. */
 export function readParsedInsertIds(
   sender: Sender,
   events: readonly Pick<ParsedEvent, 'distinct_id' | 'insert_id'>[],
@@ -127,9 +127,9 @@ export function listNamedEvents(body: Buffer, { digests, spans }: InsertIds): Na
 }
 
 /**
- * A batch without some of its events, of which at least one is left.
+ * A batch without some of its events. At least one has to remain.
  * @param body JSON `{"events":[…]}`
- * @param left indexes
+ * @param left indexes of the events to leave out
  */
 export function withoutEvents(
   body: Buffer,

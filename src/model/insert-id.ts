@@ -2,31 +2,31 @@ import { hash } from 'node:crypto'
 import type { Sender } from './sender.js'
 
 /**
- * What is remembered of an id: 4 bytes that choose its lane, then 12 that identify it. Two ids of a project with the same
- * bytes do not occur by chance. Finding a collision takes about 2^48 hashes, and harms only the project whose keys were used.
+ * Bytes remembered per id: 4 that choose its lane, then 12 that identify it. Two ids of a project never share them by chance.
+ * Finding a collision takes about 2^48 hashes and harms only the project whose keys were used.
  */
 export const INSERT_ID_BYTES = 16
 const ROUTE_BYTES = 4
 const ID_BYTES = INSERT_ID_BYTES - ROUTE_BYTES
 
-/** Ids, and who sent them: only ids of the same sender make one known. */
+/** Ids and their sender. An id is known only if the same sender has sent it before. */
 export interface SentIds {
   sender: Sender
   /** INSERT_ID_BYTES each */
   digests: Buffer
 }
 
-/** Stands for an event without an id. */
+/** Takes the place of the digest of an event without an id. */
 export const NO_INSERT_ID: Buffer = Buffer.alloc(INSERT_ID_BYTES)
 
-/** Writes the digest of an event's id. Ids are unique per user: the same id with another user is that of another event. */
+/** Writes the digest of an event's id. Ids are unique per user: with another user, the same id belongs to another event. */
 export function writeInsertId(
   to: Buffer,
   index: number,
   { projectId, distinctId, insertId }: { projectId: string; distinctId: string; insertId: string },
 ): void {
   const at = index * INSERT_ID_BYTES
-  // Lengths keep the parts apart, as any character may be in any of them.
+  // The lengths separate the parts, because any part may contain any character.
   const user = `${projectId.length}:${projectId}${distinctId.length}:${distinctId}`
   to.writeUInt32BE(hashUser(user), at)
   to.write(hash('sha256', user + insertId, 'binary'), at + ROUTE_BYTES, ID_BYTES, 'latin1')
@@ -41,14 +41,14 @@ function hashUser(user: string): number {
   return (bits ^ (bits >>> 16)) >>> 0
 }
 
-/** The id of a change of a profile, which is remembered in the lane of the profile. @param text what the client calls it */
+/** The id of a change of a profile, which is remembered in the lane of the profile. @param text the client's id of it */
 export function toChangeId(sender: Sender, stateKey: string, text: string): SentIds {
   const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
   const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)
   return { sender, digests: Buffer.from(hex, 'hex') }
 }
 
-/** The id of rejected messages that all have ids, by which a repetition of their request is recognised. */
+/** An id for rejected messages that all have ids, to recognise a repetition of their request. */
 export function toRejectionId(sender: Sender, messages: Buffer): SentIds {
   const { projectId } = sender
   const digest = hash(
@@ -64,7 +64,7 @@ export function findInsertIdLane(insertIds: Buffer, index: number, lanes: number
   return lanes === 1 ? 0 : insertIds.readUInt32BE(index * INSERT_ID_BYTES) % lanes
 }
 
-/** The ids among these that are remembered in one lane. */
+/** Selects the ids that are remembered in one lane. */
 export function selectInsertIds(insertIds: Buffer, lane: number, lanes: number): Buffer {
   const own: Buffer[] = []
   for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {

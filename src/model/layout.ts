@@ -18,7 +18,7 @@ export function layoutNumber({ version, lanes, shards }: Layout): number {
   return version + VERSIONS * (lanes - 1 + COUNTS * (shards - 1))
 }
 
-/** The reverse of `layoutNumber`. */
+/** Parses the result of `layoutNumber`. */
 export function parseLayoutNumber(number: number): Layout {
   const counts = Math.floor(number / VERSIONS)
   return { version: number % VERSIONS, lanes: 1 + (counts % COUNTS), shards: 1 + Math.floor(counts / COUNTS) }

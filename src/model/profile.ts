@@ -24,41 +24,41 @@ export interface Profile {
   updatedAt: number
   /** whether somebody was identified by this name; kept until the profile is deleted */
   isIdentified?: boolean
-  /** whether all of it came from other names of the user: it goes when they are taken back */
+  /** whether all of it came from other names of the user; it is removed when they are unlinked */
   isDerived?: boolean
 }
 
-/** What a profile gives to that of another name of its user. */
+/** What the profile of another name contributes to the user's profile. */
 export type GivenProperties = Pick<Profile, 'properties' | 'times' | 'updatedAt'>
 
 /**
- * Creates the profile, or replaces its properties, and marks its user as identified. With `properties` null it only ensures
- * that the profile exists and is marked; one that is marked already is returned as the same object.
+ * Creates the profile, or replaces its properties, and marks its user as identified. If `properties` is null, only ensures
+ * that the profile exists and is marked; a profile that is marked already is returned as the same object.
  */
 export function identify(profile: Profile | null, properties: Properties | null, now: number): Profile {
   if (profile && !properties) return profile.isIdentified && !profile.isDerived ? profile : markIdentified(profile)
   return markIdentified(replaceProperties(profile, new Map(properties), now))
 }
 
-/** The profile without properties, created where it is missing. @param at as in `applyOperations` */
+/** Removes all properties, or creates the profile if it is missing. @param at see `applyOperations` */
 export function clearProperties(profile: Profile | null, now: number, at?: number): Profile {
   if (!profile || at === undefined) return replaceProperties(profile, new Map(), now)
   const operations = [...profile.properties.keys()].map((name) => ({ operator: '$unset', name, operand: '' }) as const)
   return applyOperations(profile, operations, now, at)
 }
 
-/** Makes sure that the profile exists, without saying who it is. */
+/** Makes sure that the profile exists, without marking its user as identified. */
 export function ensureProfile(profile: Profile | null, now: number): Profile {
   if (profile && !profile.isDerived) return profile
   return revise(profile, profile?.properties ?? new Map(), profile ? toTimes(profile) : createTimes(now), now)
 }
 
 /**
- * The profile after all operations, created where it is missing. Where an operation fails, none is applied: the given
+ * Returns the profile after all operations; creates it if it is missing. If an operation fails, none is applied. The given
  * profile is never modified.
- * @param at when the change was made, epoch ms: of properties that were changed later, it changes nothing. Undefined for
- *   one that is made now. A profile that needs no change is returned as the same object.
- * @throws ApiError as `changeProperties` does
+ * @param at when the change was made, epoch ms; default: now. Properties that were changed later keep their values, and a
+ *   profile that needs no change is returned as the same object.
+ * @throws ApiError see `changeProperties`
  */
 export function applyOperations(
   profile: Profile | null,
@@ -75,12 +75,12 @@ export function applyOperations(
   return revise(profile, after, updateTimes(times, current, { before, after, at: time }), now)
 }
 
-/** The length in bytes of what is limited of a profile. */
+/** The bytes of a profile that count towards its limit: properties and their times. */
 export function measureProfile({ properties, times }: Profile): number {
   return measureProperties(properties) + (times ? measureTimes(times, properties) : 0)
 }
 
-/** The profile as one JSON text, which the journal treats as opaque; contains the properties verbatim. */
+/** The profile as a JSON string, which the journal treats as opaque; contains the properties verbatim. */
 export function formatProfile({ properties, times, createdAt, updatedAt, isIdentified, isDerived }: Profile): string {
   const marks = `${isIdentified ? '"isIdentified":true,' : ''}${isDerived ? '"isDerived":true,' : ''}`
   const own = times ? `"times":${formatTimes(times)},` : ''
@@ -102,8 +102,8 @@ export function parseProfile(state: string): Profile {
 }
 
 /**
- * The profile of a user with those properties of another name's profile that it does not have. A profile that is made of
- * them is derived.
+ * Adds the properties of another name's profile that the user's profile does not have. A profile that has only such
+ * properties is derived.
  */
 export function giveProperties(profile: Profile | null, other: GivenProperties, now: number): Profile {
   const missing = [...other.properties].filter(([name]) => !profile?.properties.has(name))
@@ -115,7 +115,7 @@ export function giveProperties(profile: Profile | null, other: GivenProperties, 
   return profile && !profile.isDerived ? given : { ...given, isDerived: true }
 }
 
-/** The profile without those of these properties that are as the other name gave them: nobody has set them since. */
+/** Removes the properties that still have the value and the time that the other name gave them: nobody has set them since. */
 export function takeAwayProperties(profile: Profile, { properties, ...other }: GivenProperties, now: number): Profile {
   const [times, given] = [toTimes(profile), toTimes(other)]
   const isGiven = (name: string, value: string) =>

@@ -2,8 +2,8 @@ import { memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 
 /**
- * A property's name → the JSON text of its value, in the order in which the names were first set. A Map, so that
- * `__proto__` is a name like any other; texts, so that a value is returned exactly as it was sent.
+ * A property's name → the JSON text of its value, in the order in which the names were first set. It is a Map, so that
+ * `__proto__` is a name like any other, and has JSON texts, so that a value is returned exactly as it was sent.
  */
 export type Properties = Map<string, string>
 
@@ -17,7 +17,7 @@ export function measureProperties(properties: Properties): number {
   return bytes
 }
 
-/** About as many bytes as `measureProperties`, in UTF-16 units, at a fraction of its cost. */
+/** Roughly the result of `measureProperties`, in UTF-16 units, at a fraction of its cost. */
 export function estimateProperties(properties: Properties): number {
   let length = 0
   for (const [name, value] of properties) length += name.length + value.length
@@ -30,7 +30,7 @@ export function parseProperties(text: string): Properties {
 }
 
 /**
- * As `parseProperties`.
+ * Does what `parseProperties` does, for a value that is already read.
  * @throws TypeError if the value is not an object
  */
 export function readProperties(value: JsonValue | undefined): Properties {

@@ -72,7 +72,7 @@ export function measureDuration({ duration, startedAt, updatedAt }: Session): nu
   return duration ?? (updatedAt - startedAt) / 1000
 }
 
-/** The session as one JSON text, which the journal treats as opaque; contains the properties verbatim. */
+/** The session as a JSON string, which the journal treats as opaque; contains the properties verbatim. */
 export function formatSession({ properties, ...rest }: Session): string {
   return `${JSON.stringify(rest).slice(0, -1)},"properties":${formatProperties(properties)}}`
 }

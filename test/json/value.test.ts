@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { weigh } from '../../src/json/complexity.js'
 import { type JsonValue, readJson } from '../../src/json/value.js'
-import { depthOf, members } from './spans.js'
+import { measureDepth, members } from './spans.js'
 import { spaces, spell, value } from './spell.js'
 
 const read = (text: string) => readJson(Buffer.from(text))
@@ -32,7 +32,7 @@ t.test('the values that JSON.parse finds, at any depth, however they are spelled
         isDeepStrictEqual(json.value, JSON.parse(text)) &&
         isDeepStrictEqual(taken(json), JSON.parse(text)) &&
         json.textWeight === weigh(Buffer.from(text), Number.POSITIVE_INFINITY) &&
-        json.textDepth === depthOf(text) &&
+        json.textDepth === measureDepth(text) &&
         Buffer.from(text).toString('utf8', json.start, json.end) === json.text
       )
     }),
