@@ -9,35 +9,35 @@ import { readEntryLog } from './entry-log.js'
 /** LMDB's stamp, and the version of its files, in the first two pages. */
 const MAGIC = 0xbeefc0de
 const VERSION = 2
-/** Where they are in a page of lmdb's LMDB: behind number, transaction, flags and bounds of the page. */
+/** Their offset in a page of lmdb's LMDB: after the page's number, transaction, flags and bounds. */
 const MAGIC_AT = 24
 const FLAGS_AT = 18
 const IS_META = 8
-/** The size of a page is in the record of the free pages, behind the stamp, an address and the size of the map. */
+/** The page size is in the record of the free pages, after the stamp, an address and the size of the map. */
 const PAGE_SIZE_AT = MAGIC_AT + 24
 const LEAST_PAGE = 256
 const LARGEST_PAGE = 65_536
-/** A check takes a quarter of a second, and some more for a large database. */
+/** A check takes a quarter of a second, and a few seconds for a large database. */
 const LIMIT_MS = 120_000
-/** After every position: all records of the log count. */
+/** Greater than every position, so that all records of the log count. */
 const END = (1n << 64n) - 1n
 const STDERR_KEPT = 1000
 
 // The same extension as this file: tests run the .ts, users the .js.
 const CHILD = fileURLToPath(new URL(`./check-child${extname(import.meta.url)}`, import.meta.url))
 
-/** The embedded journal's database cannot be read; the message says what is left, and what to do. */
+/** The embedded journal's database cannot be read. The message says what is still intact and what to do. */
 export class DamagedJournalError extends Error {
   override readonly name = 'DamagedJournalError'
 }
 
-/** Folder → size and time of a database that was found to be sound. */
+/** Folder → size and modification time of a database that passed the check. */
 const sound = new Map<string, string>()
 
 /**
- * Makes sure that LMDB can open the database of a folder, if there is one: LMDB ends the process where a page is damaged.
- * Its first pages are read here, and all others by a process that may end.
- * @param isOwn whether no other process has it open, so that a transaction may be tried
+ * Makes sure that LMDB can open the database of a folder, if there is one: a damaged page makes LMDB kill the process. So its
+ * first pages are read here, and all others by a child process.
+ * @param isOwn whether no other process has it open, so that the check may begin a transaction
  * @throws DamagedJournalError
  */
 export async function checkDatabase(folder: string, isOwn: boolean): Promise<void> {
@@ -49,7 +49,7 @@ export async function checkDatabase(folder: string, isOwn: boolean): Promise<voi
   if (isOwn) sound.set(folder, (await readFileState(path)) ?? '')
 }
 
-/** @returns null if there is no file, or an empty one, as LMDB leaves it when it is killed at the very beginning */
+/** @returns null if there is no file or an empty one, which LMDB leaves if it is killed while creating it */
 async function readFileState(path: string): Promise<string | null> {
   const found = await stat(path).catch(() => null)
   return found && found.size > 0 ? `${found.size} ${found.mtimeMs}` : null
@@ -88,7 +88,7 @@ function isDamagedMetaPage(page: Buffer): boolean {
   )
 }
 
-/** @returns how a process ended that has read the database; null if it could */
+/** Reads the database in a child process. @returns how that failed; null if it did not */
 async function checkByReading(folder: string, isOwn: boolean): Promise<string | null> {
   const child = fork(CHILD, [folder, isOwn ? 'write' : 'read'], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
   let stderr = ''
@@ -119,7 +119,7 @@ async function describe(folder: string, fault: string): Promise<string> {
   )
 }
 
-/** What the files of entries have, which LMDB is not needed for. */
+/** Describes the entries in the log, which can be read without LMDB. */
 async function describeLog(folder: string): Promise<string> {
   let [entries, events] = [0, 0]
   const at: { first: Position | null; last: Position | null } = { first: null, last: null }

@@ -3,16 +3,16 @@ import type { EntryKind, WaitingEntry } from '../journal.js'
 import { FIRST_LAYOUT, type LayoutGuard } from '../layout.js'
 import { formatShares, parseShares, projectIn } from '../shares.js'
 
-/** An entry is stored with the index of its kind here, so new kinds must be added at the end. */
+/** Entries are stored with the index of their kind in this list, so new kinds must be added at the end. */
 const KINDS: EntryKind[] = ['events', 'profiles', 'sessions', 'aliases', 'rejected']
 /** Kind, count and length of the shares. */
 const ENTRY_HEADER_BYTES = 9
 /** Added to the kind of an entry whose position is ahead of the clock; the clock's time follows its header. */
 const HAS_TIME = 0x80
-/** Added to the kind of an entry with skipped events; their number and indexes follow. */
+/** Added to the kind of an entry with skipped events; their count and indexes follow. */
 const HAS_SKIP = 0x40
 
-/** The version of all formats of the embedded journal. A journal of another one is refused, so change it with any of them. */
+/** The version of all formats of the embedded journal. Raise it with any change of them: other versions are refused. */
 export const FORMAT = 1
 
 /** The state of the journal itself, stored as JSON. */
@@ -33,7 +33,7 @@ export function toGuard({ layout = FIRST_LAYOUT, closedFor }: Meta): LayoutGuard
   return { version: layout, closedFor: closedFor ?? null }
 }
 
-/** The fields that `toGuard` reads; empty for a journal of the first layout. */
+/** The fields that `toGuard` reads; none for a journal of the first layout. */
 export function toMeta({ version, closedFor }: LayoutGuard): Pick<Meta, 'layout' | 'closedFor'> {
   return { ...(version !== FIRST_LAYOUT && { layout: version }), ...(closedFor !== null && { closedFor }) }
 }
@@ -55,7 +55,7 @@ export function expiryKey(atMs: number, name: Buffer): Buffer {
   return withPosition(BigInt(atMs), name)
 }
 
-/** The state's key in that of its expiry. */
+/** The state's key within the key of its expiry. */
 export function nameIn(expiry: Buffer): Buffer {
   return expiry.subarray(8)
 }

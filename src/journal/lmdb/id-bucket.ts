@@ -7,21 +7,21 @@ import type { LmdbTables } from './tables.js'
 
 /** Sizes that decide when ids are merged. */
 export interface IdLimits {
-  /** ids in memory from which on they are merged into pages: an eighth of those in pages, but within these bounds */
+  /** ids are merged into pages when memory has an eighth of the ids in pages, but within these bounds */
   recent: { min: number; max: number }
-  /** ids of a page, on average, from which on pages are split */
+  /** pages are split when they have this many ids on average */
   page: number
 }
 
 /**
- * A page of 160 ids fills most of one of LMDB's. The most recent ids, and those of the write that brings them past that
- * number, are fewer than 2^19: beyond it, an `IdTable` doubles to 32 MiB, which takes the main thread 50 ms.
+ * A page of 160 ids fills most of an LMDB page. The recent ids, including those of the write that exceeds the maximum, are
+ * fewer than 2^19: an `IdTable` of more doubles to 32 MiB, which takes the main thread 50 ms.
  */
 export const ID_LIMITS: IdLimits = { recent: { min: 60_000, max: 480_000 }, page: 160 }
 const RECENT_SHARE = 1 / 8
-/** A merge is done when this share of as many ids as it merges have come. */
+/** A merge finishes by the time that this fraction of the number of ids that it merges have arrived. */
 const MERGE_SHARE = 2 / 3
-/** Records of merged ids that a write removes, or twice as many as it has ids if that is more. */
+/** How many records of merged ids a write removes, or twice the number of its ids if that is more. */
 const MIN_REMOVED = 64
 
 /** The kinds of keys, after the bucket. */
@@ -30,7 +30,7 @@ const LOG = 1
 const PAGE = 2
 /** bucket, kind, and a number of 48 bits */
 const KEY_BYTES = BUCKET_BYTES + 1 + 6
-/** Bytes of an id that choose its page, and those after them, which tell most ids of a page apart. */
+/** Offsets in an id of the bytes that choose its page, and of the next ones, which distinguish most ids of a page. */
 const PAGE_AT = 4
 const REST_AT = 8
 
@@ -41,7 +41,7 @@ interface Layout {
   merged: number
   /** ids in pages, without those that are being merged */
   count: number
-  /** the merge that is under way: how many pages it has rewritten, and the bits that they have then */
+  /** the current merge: how many pages it has rewritten, and the `bits` after it */
   merge: { done: number; bits: number } | null
 }
 
@@ -57,9 +57,9 @@ interface Merging {
 }
 
 /**
- * Ids of one sender that came in one bucket of time. New ids are appended to a log, one record for each write, and kept in memory. When
- * there are many they are merged into pages, some pages with each write: a write of 1000 random ids into a tree would rewrite
- * 1000 of its pages. After a write that took ids, `keep` has to be called before the next one, if it was committed; otherwise the bucket has to be opened anew.
+ * Ids of one sender that arrived in one bucket of time. New ids are appended to a log, one record for each write, and kept in
+ * memory. When there are many, they are merged into pages, some pages with each write: a write of 1000 random ids into a tree
+ * would rewrite 1000 of its pages. After a write that took ids, call `keep` if it was committed; otherwise reopen the bucket.
  *
  * Keys are its number, then
  *   LAYOUT                          → `Layout` as JSON
@@ -73,17 +73,17 @@ export class IdBucket {
   #layout: Layout
   /** the ids that are not in pages, except those of `#merging` */
   #recent = new IdTable()
-  /** taken by the write that is being made */
+  /** ids that the current write has taken */
   #taken = new IdTable()
   #merging: Merging | null = null
   #filter: PageFilter
   #nextRecord: number
-  /** whether the log may have records that are merged */
+  /** whether the log may have records whose ids are merged */
   #hasMerged = true
-  /** pages that the ids which have come should have rewritten, and did not yet */
+  /** how many pages the merge is behind schedule */
   #due = 0
 
-  /** Reads what the table has of a bucket. */
+  /** Reads a bucket from the table. */
   constructor(table: LmdbTables['insertIds'], number: number, limits = () => ID_LIMITS) {
     this.#table = table
     this.#number = number
@@ -118,17 +118,17 @@ export class IdBucket {
   }
 
   /**
-   * Records the ids that were taken. Called once for a write, after its last `take`: with a record for each request, more
-   * would come than are removed.
+   * Records the ids that were taken. Call it once for a write, after its last `take`: a record for each request would add more
+   * records than are removed.
    */
   record(draft: Draft): void {
-    // Before the record: the ids of all that are in the log are in #recent then.
+    // Before the new record, because now #recent has the ids of all records in the log.
     if (this.#hasMerged && !this.#merging) this.#removeMerged(draft)
     else this.#merge(draft)
     draft.put(this.#table, this.#key(LOG, this.#nextRecord++), this.#taken.all())
   }
 
-  /** The write was committed. */
+  /** Call it when the write is committed. */
   keep(): void {
     this.#addRecent(this.#taken.all())
     this.#taken = new IdTable()
@@ -238,7 +238,7 @@ export class IdBucket {
   }
 }
 
-/** Of the page for ids that begin so. @param bits at least 1 */
+/** The number of the page for ids that begin with `word`. @param bits at least 1 */
 function findPageNumber(word: number, bits: number): number {
   return word >>> (32 - bits)
 }
@@ -256,7 +256,7 @@ function isIn(page: Buffer, ids: Buffer, at: number): boolean {
   return false
 }
 
-/** Splits the ids of a page into those of as many pages, a power of two, which are chosen by so many bits. */
+/** Splits a page. @param bits the bits that choose a page afterwards @param pages into how many, a power of two */
 function splitPage(ids: Buffer, bits: number, pages: number): Buffer[] {
   if (pages === 1) return [ids]
   const parts: Buffer[][] = Array.from({ length: pages }, () => [])

@@ -44,9 +44,9 @@ export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmen
   path: string
   /** above this many bytes of entries and their states, writes are refused */
   maxBytes: number
-  /** idempotency keys that a sender may have remembered; default: any number */
+  /** how many idempotency keys of a sender are remembered; default: any number */
   maxRequestKeys?: PerClass
-  /** default: any number */
+  /** how many ids of a sender are remembered; default: any number */
   maxIds?: PerClass
   /** the version of the layout that this process was started for; default FIRST_LAYOUT */
   layout?: number
@@ -82,9 +82,9 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
 /**
  * The journal of a single process. Entries are in a log of files; states, remembered requests and ids, and the stored
  * position are in LMDB. A write that changes nothing in LMDB is durable once its record is in the log. Otherwise the record
- * is written first and is conditional: it counts once the transaction that follows is committed, which notes the record's
- * last position. The size of the entries, the last position and the pending events are computed from the log at the start
- * and kept in memory, so they always agree with it after a crash.
+ * is written first and is conditional: it counts once the following transaction, which notes the record's last position, is
+ * committed. The size of the entries, the last position and the pending events are computed from the log at the start and
+ * kept in memory, so they always agree with it after a crash.
  */
 class LmdbJournal implements Journal {
   readonly id: number
@@ -203,7 +203,7 @@ class LmdbJournal implements Journal {
     done()
   }
 
-  /** Refuses further writes, because one may be on disk or not. The next start finds out. */
+  /** Refuses further writes, because one may or may not be on disk. The next start finds out. */
   #stop(error: unknown): never {
     this.isUp = false
     throw error
@@ -239,7 +239,7 @@ class LmdbJournal implements Journal {
       const lifted = limitedBy(position, this.#now())
       if (lifted > this.#allocated && lifted > this.#recordedLift) {
         this.#advancedPast = lifted + (BigInt(LIFT_STEP_MS) << 16n)
-        // Not from memory: a block that is being frozen is not in #frozen yet.
+        // Not #frozen, which does not have a block that is being frozen.
         const meta = this.#meta.get('meta')
         if (meta) putMeta(this.#tables, { ...meta, outranked: String(this.#advancedPast) })
       }
@@ -248,7 +248,7 @@ class LmdbJournal implements Journal {
     })
     this.#recordedLift = this.#advancedPast
     this.#appended = maxPosition(this.#appended, appended)
-    // Before the wait: a write that is in flight now may be done after it, and its entries are not stored.
+    // Read before the wait: a write that is in flight now may finish during it, and its entries are not stored yet.
     const inFlight = this.#inFlight
     const first = (await this.#entries.oldest())?.position ?? inFlight
     // If the first entry was assigned after the lift, everything up to the lift is stored.
@@ -257,7 +257,7 @@ class LmdbJournal implements Journal {
     return { ...(await this.progress(projectId)), appended, stored }
   }
 
-  /** Whether nothing waits, and nothing is being written. */
+  /** Whether nothing waits and nothing is being written. */
   get #isEmpty(): boolean {
     return this.#entries.length === 0 && this.#inFlight === null
   }
@@ -319,9 +319,9 @@ class LmdbJournal implements Journal {
     if (version !== this.#layout || (isWrite && closedFor !== null)) throw new LayoutError(this.#guard)
   }
 
-  /** While writes fail, no block is acknowledged, which would remove what has expired. */
+  /** Removes expired data while writes fail, when no acknowledgement does it. */
   async #removeExpired(): Promise<void> {
-    // After a transaction that failed, LMDB may never answer another one, so none is begun for nothing.
+    // After a failed transaction, LMDB may never finish another one, so none is begun without need.
     if (!this.#remembered.states.hasExpired(this.#now())) return
     let done: (() => void) | undefined
     await transact(this.#tables.root, () => {
@@ -363,7 +363,7 @@ class LmdbJournal implements Journal {
   }
 
   async tally(): Promise<Tally> {
-    // Not from memory: that follows the transaction of an acknowledgement.
+    // Not #stored, which is advanced only after the transaction of an acknowledgement.
     const stored = BigInt(this.#meta.get('meta')?.stored ?? this.#stored)
     const projects = readTallies(this.#tables.tallies)
     for (const [project, count] of this.#entries.pending) addWaiting(projects, project, count)

@@ -17,7 +17,7 @@ import { appliedIn, type LmdbTables, openTables } from './tables.js'
 import { addWaiting, readTallies } from './tallies.js'
 import { transact } from './transact.js'
 
-/** Requests or states in one piece. */
+/** How many requests or states a piece has. */
 const PIECE = 1000
 
 /**
@@ -45,7 +45,7 @@ class LmdbRelocation implements Relocation {
     // Opens the tables.
     if (!(await this.readStatus())) return null
     const { meta, log, tallies } = this.#open()
-    // Within one turn of the event loop, LMDB reads one snapshot: a service beside this command may acknowledge blocks.
+    // A running service may acknowledge blocks. Within one turn of the event loop, LMDB reads a single snapshot.
     const found = meta.get('meta')
     const projects = readTallies(tallies)
     if (!found) return null
@@ -157,7 +157,7 @@ class LmdbRelocation implements Relocation {
     return new LmdbRequests(this.#open(), this.#meta.id, ANY_NUMBER, this.#clock)
   }
 
-  /** By which the journal forgets, whatever the clock of this machine says now. */
+  /** The clock by which the journal forgets, which may differ from this machine's. */
   get #clock(): MemoryClock | null {
     return MemoryClock.of(this.#open(), this.#clocks)
   }

@@ -27,14 +27,14 @@ export class LmdbRequests {
   readonly #maxPerSender: PerClass
   readonly #clock: MemoryClock | null
   readonly #ownId: number
-  /** those that may have requests, the latest first: most of the time, all but one or two are empty */
+  /** the buckets that may have requests, the latest first; usually one or two */
   #buckets: number[]
   /** since the last removal */
   #added = 0
 
   /**
    * @param ownId id of this journal
-   * @param clock by which requests expire; default: the time that each call has
+   * @param clock by which requests expire; default: the time of each call
    */
   constructor(
     tables: Pick<LmdbTables, 'requests' | 'counts'>,
@@ -59,7 +59,7 @@ export class LmdbRequests {
     const found = [...this.#found(request, now, draft)]
     const known = findRefusal(request, found, this.#ownId)
     if (known) return known
-    // A reserved key is counted already.
+    // A reserved key has been counted.
     return found.length === 0 && this.#isLimited(request, now, draft) ? { status: 'limited' } : null
   }
 
@@ -78,8 +78,8 @@ export class LmdbRequests {
   }
 
   /**
-   * The buckets that have not expired, and the next one: the clock may have been ahead when a request arrived. Where it is not
-   * relied upon, by any time.
+   * The buckets that have not expired, and future ones, because the clock may have been ahead when a request arrived: the next
+   * one if the clock is relied upon, otherwise all.
    */
   #living(now: number): number[] {
     const oldest = bucketAt(this.#time(now)) - OLD_BUCKETS
@@ -163,7 +163,7 @@ function keyAt(bucket: number, rest: Buffer): Buffer {
   return Buffer.concat([bucketStart(bucket), rest])
 }
 
-/** What a request is answered with if it has been remembered as these; null if at most reserved. */
+/** The refusal of a remembered request; null if it is unknown or only reserved. */
 function findRefusal(request: IdempotencyKey, found: RequestValue[], ownId: number): Refused | null {
   const own = fingerprintBytes(request)
   for (const { fingerprint, position, index, journalId } of found) {

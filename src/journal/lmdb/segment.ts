@@ -11,7 +11,7 @@ import { decodeEntry, encodeEntryHead } from './encoding.js'
  *     entry   position (8), length of the rest (4), the head (see `encodeEntryHead`), the body
  *
  * All integers are big-endian. A segment ends where no record follows. The CRC of a record is seeded with the salt, which is
- * drawn at random each time that a file is reused. So old bytes in the file are never taken for records, whatever clients sent.
+ * drawn at random whenever a file is reused. So old bytes in the file are never taken for records, whatever clients sent.
  */
 export interface SegmentHeader {
   /** rises from segment to segment */
@@ -23,7 +23,7 @@ export interface SegmentHeader {
 /** What one write appended. */
 export interface LogRecord {
   entries: WaitingEntry[]
-  /** whether it counts only if LMDB has the rest of its write */
+  /** whether it counts only if LMDB has the other changes of its write */
   isConditional: boolean
   /** where it begins and ends */
   start: number
@@ -99,8 +99,8 @@ function isWhole(bytes: Buffer, at: number, salt: number): boolean {
 }
 
 /**
- * Whether a complete record with entries after a position is anywhere beyond the end of a segment. Because only one write is
- * in flight at a time, a crash does not leave one there, so the segment is damaged.
+ * Whether a complete record with entries after a position is anywhere after the end of a segment. Because only one write is
+ * in flight at a time, a crash cannot leave one there, so the segment is damaged.
  */
 export function hasRecordBehind(segment: Buffer, end: number, salt: number, after: Position): boolean {
   for (let at = end; at + RECORD_HEAD_BYTES + ENTRY_HEAD_BYTES <= segment.length; at++) {
