@@ -11,8 +11,8 @@ interface Address {
 }
 
 /**
- * Connects to the current master of a key's slot in a Redis Cluster. Each connection asks the next seed first, because one
- * may be cut off from the others. If no seed responds, nodes that a seed named earlier are asked.
+ * Connects to the current master of a key's slot in a Redis Cluster. Each connection asks the next seed first, because a seed
+ * may be cut off from the others. If no seed responds, it asks nodes that a seed named earlier.
  * @param seeds redis:// or rediss:// URLs of some nodes; user, password and TLS of the first one apply to all
  */
 export function clusterConnector(seeds: readonly string[], key: string): NonNullable<RedisOptions['Connector']> {
@@ -61,7 +61,7 @@ export function clusterConnector(seeds: readonly string[], key: string): NonNull
 
 /**
  * Whether the servers are nodes of a Redis Cluster, according to the first one that responds.
- * @throws Error of the last one if none answers
+ * @throws the error of the last server if none responds
  */
 export async function isRedisCluster(urls: readonly string[]): Promise<boolean> {
   let lastError: unknown = new Error('no URL was given')
@@ -75,7 +75,7 @@ export async function isRedisCluster(urls: readonly string[]): Promise<boolean> 
   throw lastError
 }
 
-/** @param options their user, password and TLS apply to nodes that a seed named */
+/** @param options user, password and TLS for nodes that a seed named */
 async function withSeed<T>(
   seed: string | Address,
   { username, password, tls }: RedisOptions,
@@ -106,7 +106,7 @@ async function fetchMasters(redis: Redis, key: string): Promise<{ master: Addres
   const slot = Number(await redis.call('CLUSTER', 'KEYSLOT', key))
   const ranges = (await redis.call('CLUSTER', 'SLOTS')) as [number, number, [string | null, number]][]
   const toAddress = ([host, port]: [string | null, number]): Address => {
-    // A node that does not know its own address is the one that was asked.
+    // A node that does not know its own address is the node that we asked.
     return { host: host && host !== '?' ? host : (redis.options.host ?? '127.0.0.1'), port: Number(port) }
   }
   const range = ranges.find(([from, to]) => slot >= from && slot <= to)

@@ -24,10 +24,10 @@ import { APPEND, BODY, COMMIT, COUNT, REQUEST, RESERVE, SHARD_BYTES, STORED_STAT
 
 /**
  * The arguments of WRITE for one write.
- * @param at name of the key that holds the body of an append; null if its entry does
+ * @param at name of the key that holds the body of an append; null if the entry holds it
  */
 export function writeArguments(write: Write, at: string | null): Argument[] {
-  // No object is spread into another one here, which takes 2 µs.
+  // Without spreading objects, which would take 2 µs.
   const { shard, digest, sender } = requestFields(write.idempotencyKey)
   if (write.type === 'reserve') return recordArguments(RESERVE, { type: 'reserve', shard, digest, sender })
   const holder = senderName(write)
@@ -71,7 +71,7 @@ export function writeArguments(write: Write, at: string | null): Argument[] {
   })
 }
 
-/** A position as scripts get it: they compare its parts as numbers. */
+/** Formats a position for scripts, which compare its parts as numbers. */
 export function positionFields(position: Position): { ms: string; seq: string } {
   const [ms = '', seq = ''] = formatPosition(position).split('-')
   return { ms, seq }
@@ -192,7 +192,7 @@ export function parseIndexes(text: string): number[] {
   return text === '' ? [] : text.split('.').map(Number)
 }
 
-/** Parses a stored state: its version, a space, its text; or only its version. */
+/** Parses a stored state: its version, then a space and the state unless that was cut. */
 export function parseState(value: Buffer): State {
   const space = value.indexOf(' ')
   if (space === -1) return { version: parsePosition(value.toString('latin1')), state: null }
@@ -211,11 +211,11 @@ export interface Claimed {
   /** "<first> <last>" */
   frozen: string
   isRepeated: boolean
-  /** if no block is frozen: after which position the next one begins, and how many entries there ever were before it */
+  /** if no block is frozen: the position after which the next one begins, and how many entries were ever added before it */
   next: { stored: string; before: number } | null
 }
 
-/** @returns null where another writer holds the lease or may take it, or nothing waits */
+/** @returns null if another writer holds the lease or may take it, or nothing waits */
 export function parseClaimed(reply: unknown): Claimed | null {
   if (reply === null) return null
   const [frozen, isRepeated, stored, before] = reply as [Buffer, number, Buffer?, Buffer?]
@@ -226,7 +226,7 @@ export function parseClaimed(reply: unknown): Claimed | null {
   }
 }
 
-/** An entry of the stream; its body may be in a key of its own. */
+/** An entry of the stream, whose body may be in a key of its own. */
 export interface Placed {
   entry: WaitingEntry
   /** name of the key that holds the body; null if the entry itself does */
@@ -260,9 +260,9 @@ export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
 }
 
 /**
- * The entries that successful writes became: one for each append, one for all rows of a kind.
+ * Builds the entries of successful writes: one for each append, one for all rows of a kind.
  * @param receivedAt epoch ms by the journal's clock
- * @param names of the keys that hold the bodies of the writes; null where the entry does
+ * @param names of the keys that hold the bodies of the writes; null if the entry holds it
  */
 export function toEntries(
   writes: Write[],

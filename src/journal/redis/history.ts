@@ -16,9 +16,9 @@ export interface RedisJournalLog {
 export interface RedisHistoryOptions {
   keys: Pick<JournalKeys, 'meta' | 'stream'>
   connection: Pick<RedisConnection, 'run'>
-  /** meta keys of other lanes' journals; if one exists in a Redis where this journal would be created, that is an error */
+  /** meta keys of other lanes' journals; a Redis with one of them is refused instead of creating this journal there */
   others: string[]
-  /** number of the layout, which a new journal gets */
+  /** number of the layout for a new journal */
   layout: string
   /** see RedisJournalOptions */
   lastStored: ((from: Position) => Promise<Position>) | undefined
@@ -26,9 +26,9 @@ export interface RedisHistoryOptions {
 }
 
 /**
- * How far ahead of its clock a Redis begins to assign positions if another Redis assigned the last ones, ms: the clock of a
- * replica may be this far behind its master's. The default of min-replicas-max-lag, for which a master that lost its
- * replicas keeps accepting writes.
+ * How far ahead of its clock a Redis starts to assign positions if another Redis assigned the last ones, ms: a replica's clock
+ * may lag its master's by this much. It is the default of min-replicas-max-lag, for which a master that lost its replicas
+ * keeps accepting writes.
  */
 const CLOCK_TOLERANCE_MS = 10_000
 /** How long the store may take to return the last position, ms. */
@@ -45,13 +45,13 @@ export class LaneOrderError extends Error {
 }
 
 /**
- * What this process knows of the journal's past. It prevents a Redis that lost the end of the journal, such as a replica
- * that lagged behind its master, from assigning a position twice.
+ * What this process knows about the journal's past. It prevents a Redis that lost the end of the journal, such as a lagging
+ * replica that became the master, from assigning a position twice.
  */
 export class RedisHistory {
   /** id of the journal; 0 before it is known */
   id = 0
-  /** incremented each time that the past may have changed */
+  /** incremented whenever the past may have changed */
   era = 0
   /** replication id of Redis: changes when a replica becomes the master, and after a restart */
   name = ''
@@ -80,20 +80,20 @@ export class RedisHistory {
   }
 
   /**
-   * Creates the journal if there is none; a Redis that did not assign the last positions continues after the greatest one
-   * that is known. Until then WRITE refuses the writes of every process there.
+   * Creates the journal if there is none. A Redis that did not assign the last positions continues after the greatest known
+   * position; until then, its WRITE refuses the writes of every process.
    * @throws ApiError `unavailable` if Redis holds another journal
    * @throws OtherVersionError
    */
   async adopt(): Promise<void> {
     const { keys, others, layout, connection } = this.#options
-    // In a new era, the writer does not rely on what it knew of the journal.
+    // In a new era, the writer does not rely on what it knew about the journal.
     this.era++
     const seen = this.floor
     const reply = (await connection.run(LOOK, keys, {})) as Buffer[]
     const [known = '', written, name = '', stored = '', keptBefore = '', format] = reply.map(String)
     if (known !== '' && format !== FORMAT) throw new OtherVersionError('The journal in Redis')
-    // The event ids assigned so far contain the number of the journal that this process started with.
+    // Event ids contain the number of the journal, so this process cannot continue with another one.
     if (this.id !== 0 && known !== '' && Number(known) !== this.id) throw anotherJournal()
     const isFirst = known === '' && this.id === 0
     let [id, kept] = [Number(known), keptBefore]
@@ -122,10 +122,10 @@ export class RedisHistory {
   }
 
   /**
-   * Not promised: nothing is reported if the first process to adopt the journal has seen none of the lost positions.
-   *
-   * @param kept the last position that this Redis had, or "" if that is unknown
-   * @param seen the last one that this process had seen
+   * Logs that positions were lost. Not promised: if the first process to adopt the journal has seen none of the lost
+   * positions, nothing is reported.
+   * @param kept the last position in this Redis, or "" if that is unknown
+   * @param seen the last position that this process has seen
    */
   #reportLoss(kept: string, seen: Position): void {
     if (kept === '' || parsePosition(kept) >= seen) return

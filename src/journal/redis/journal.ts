@@ -67,16 +67,16 @@ import { RedisStates } from './states.js'
 
 /**
  * A body up to this size is a part of its entry. A larger one gets a key of its own, so that no script copies it. A key costs
- * Redis about as much as copying 2 KB, and the service as much again; at 8 KB, Redis took 40 % more to copy it.
+ * Redis about as much as copying 2 KB, and the service the same again; at 8 KB, copying took Redis 40 % longer than a key.
  */
 const MAX_BODY_IN_ENTRY = 4 * 1024
-/** Acknowledging a block removes its entries while Redis does nothing else: some 5 ms for this many. */
+/** Acknowledging a block removes its entries and blocks Redis meanwhile: about 5 ms for this number. */
 const MAX_BLOCK_ENTRIES = 20_000
 
 /**
  * Opens the journal in Redis (7.0 or later), creating it if there is none. Waits up to 2 s for the connection. With `late`,
- * a Redis that cannot be reached by then is no error: the journal is down, with `id` 0, until it can be.
- * @throws Error that says what to do if Redis cannot be reached or must not be used
+ * an unreachable Redis is not an error: the journal is down, with `id` 0, until Redis can be reached.
+ * @throws Error that says what to do, if Redis cannot be reached or must not be used
  */
 export async function openRedisJournal(options: RedisJournalOptions): Promise<Journal> {
   const journal = new RedisJournal(options)
@@ -102,7 +102,7 @@ class RedisJournal implements Journal {
   readonly #subscriber: Redis
   readonly #prefix: string
   readonly #keys: JournalKeys
-  /** names this process as producer and as writer */
+  /** identifies this process as producer and writer */
   readonly #name = randomUUID()
   readonly #listeners = new JournalListeners()
   readonly #history: RedisHistory
@@ -113,15 +113,15 @@ class RedisJournal implements Journal {
   readonly #states: RedisStates
   readonly #reader: BlockReader
   readonly #late = new LateCheck(() => this.watchMemory())
-  /** names of the keys that hold the bodies of entries, of those that have one */
+  /** names of the keys that hold bodies, for entries that have one */
   readonly #bodyNames = new WeakMap<WaitingEntry, string>()
   readonly #replicas: number
   readonly #layout: string
   /** see CLAIM */
   readonly #place: '' | 'home' | 'guest'
-  /** kept while this process is the writer, which saves it from reading them back */
+  /** kept while this process is the writer, so that it need not read them back */
   #unstored: UnstoredEntries | null = null
-  /** the era in which the unstored entries were written; those of another era may be lost */
+  /** the era in which the unstored entries were written; entries of another era may be lost */
   #unstoredEra = 0
 
   constructor(options: RedisJournalOptions) {
@@ -195,7 +195,7 @@ class RedisJournal implements Journal {
     this.ids.start()
   }
 
-  /** Leaves the checks of a start to the connection, once it is established. */
+  /** Defers the checks of a start until the connection is established. */
   async openLate(late: LateStart): Promise<void> {
     await this.#late.begin(late, this.isUp)
   }
@@ -292,7 +292,7 @@ class RedisJournal implements Journal {
     }
   }
 
-  /** See CLAIM. @param run what the block is to be */
+  /** See CLAIM. @param run the entries for the block */
   async #freeze(run: Run | null): Promise<Claimed | null> {
     const args = {
       writer: this.#name,
@@ -316,7 +316,7 @@ class RedisJournal implements Journal {
     return this.#unstored
   }
 
-  /** The entries, of whose bodies it is known from then on which keys they have. */
+  /** Returns the entries and remembers the keys of their bodies. */
   #entriesIn(found: Placed[]): WaitingEntry[] {
     for (const { entry, at } of found) if (at !== null) this.#bodyNames.set(entry, at)
     return found.map(({ entry }) => entry)
@@ -374,7 +374,7 @@ class RedisJournal implements Journal {
     await this.progress()
     if (this.#limit.bytes < 0)
       throw new ApiError('unavailable', 'The journal cannot be written: Redis has no memory left.')
-    // Redis refuses it if it refuses writes, as when its disk or its memory is full; it changes nothing.
+    // Changes nothing, but fails if Redis refuses writes, for example because its disk or memory is full.
     await this.#call(() => this.#redis.xadd(`${this.#prefix}:none`, 'NOMKSTREAM', '*', '', ''))
   }
 
@@ -417,7 +417,7 @@ class RedisJournal implements Journal {
     return this.#connection.run(script, this.#keys, args, options)
   }
 
-  /** What a script compares with what the journal has: it refuses a process of another journal or layout. */
+  /** The arguments by which scripts refuse a process of another journal or layout. */
   get #identity() {
     return { journalId: String(this.id), layout: this.#layout }
   }

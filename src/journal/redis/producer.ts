@@ -30,7 +30,7 @@ export interface ProducerOptions {
 export interface WriteLimits {
   /** size of the journal above which writes are refused */
   bytes: number
-  /** ids and idempotency keys that one sender may have remembered */
+  /** how many ids and idempotency keys of one sender are remembered */
   ids: PerClass
   keys: PerClass
 }
@@ -38,14 +38,14 @@ export interface WriteLimits {
 export interface Written {
   /** era of the history when the write was sent */
   era: number
-  /** entries that the journal ever had before these */
+  /** how many entries were ever added to the journal before these */
   before: number
   outcomes: Outcome[]
   /** epoch ms by the clock of Redis */
   receivedAt: number
   /** for each write, the name of the key that holds its body; null if its entry does, or if it has none */
   names: (string | null)[]
-  /** those whose ids are known for a shorter time from now on */
+  /** senders whose ids are known for a shorter time from now on */
   shortened: Sender[]
 }
 
@@ -145,7 +145,7 @@ export class Producer {
     const { connection, replicas } = this.#options
     return connection.cork(() => {
       for (const { key, body } of bodies) {
-        // If there is one yet, it is kept: a resent body must not touch one that an entry already refers to.
+        // NX: a resent body must not change one that an entry already refers to.
         const set = new BinaryCommand('SET', [key, body, 'NX', 'PX', String(UNUSED_BODY_MS)])
         set.promise.catch(onBodyError)
         connection.redis.sendCommand(set)

@@ -31,7 +31,7 @@ import {
   TALLY,
 } from './scripts.js'
 
-/** Keys of one SCAN step, and requests or states of one script call. */
+/** How many keys a SCAN step has, and how many requests or states a script call has. */
 const PIECE = 500
 
 /**
@@ -141,7 +141,7 @@ class RedisRelocation implements Relocation {
   }
 
   async *insertIds(): AsyncGenerator<RememberedIds> {
-    // By the clock by which the journal forgets, see REMEMBERED.
+    // The clock by which the journal forgets, see remembered.lua.
     const remembered = await this.#call(() => this.#redis.hget(this.#key('meta'), 'remembered'))
     const first = idBucketAt(Number(remembered ?? Date.now())) - OLD_ID_BUCKETS
     const index = await this.#call(() => this.#redis.hgetall(this.#key('ids')))
@@ -220,7 +220,7 @@ class RedisRelocation implements Relocation {
     }
   }
 
-  /** The keys that begin with a name. A key that exists during the whole scan is found, possibly twice. */
+  /** Lists the keys that begin with a name. A key that exists during the whole scan is found, possibly twice. */
   async *#scan(name: string): AsyncGenerator<string[]> {
     let cursor = '0'
     do {
