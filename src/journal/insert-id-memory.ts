@@ -2,7 +2,9 @@ import type { Sender } from '../model/sender.js'
 
 /** An insert_id is recognised for this long, and for up to INSERT_ID_BUCKET_MS longer. */
 export const INSERT_ID_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
-/** Ids expire together, by the bucket of time in which they arrived. Few buckets, because an id is looked up in each. */
+/**
+ * Ids expire together, by the bucket of time in which they arrived. Few buckets, because an id is looked up in each.
+ */
 export const INSERT_ID_BUCKET_MS = INSERT_ID_MEMORY_MS / 2
 /** Buckets before the current one that may hold an id that has not expired. */
 export const OLD_ID_BUCKETS = INSERT_ID_MEMORY_MS / INSERT_ID_BUCKET_MS
@@ -19,7 +21,10 @@ export interface IdUse {
   since: number | null
 }
 
-/** Computes `IdUse.since`. @param since epoch ms: all ids that came before were forgotten early; null if none ever was */
+/**
+ * Computes `IdUse.since`.
+ * @param since epoch ms: all ids that came before were forgotten early; null if none ever was
+ */
 export function shortenedSince(since: number | null, now: number): number | null {
   return since === null || now - since >= INSERT_ID_MEMORY_MS ? null : since
 }

@@ -13,8 +13,8 @@
  *                                              ▼
  *                                         dead letter ──────▶ acknowledged, without its states
  *
- * Each step is durable before the next one begins. A block that exceeds ClickHouse's memory is also shrunk, unless a part of
- * it is stored or may still be. After a crash, or a takeover by another writer, the next claim finds:
+ * Each step is durable before the next one begins. A block that exceeds ClickHouse's memory is also shrunk, unless a
+ * part of it is stored or may still be. After a crash, or a takeover by another writer, the next claim finds:
  *
  * - waiting: nothing was sent to the store. The next block may have other limits.
  * - frozen or stored: the same block again, with `isRepeated`. Its INSERT sends the same bytes with the same token, and
@@ -24,9 +24,9 @@
  * - dead letter: the block of that one entry; its token keeps the dead letter from being stored twice.
  * - acknowledged: the next block.
  *
- * A Redis that lost its last writes (after a power failure, or because a replica lagged) may offer a block that is stored
- * already, or other entries at its positions. `era` changes then, and the writer asks the store what it has before it
- * inserts anything.
+ * A Redis that lost its last writes (after a power failure, or because a replica lagged) may offer a block that is
+ * stored already, or other entries at its positions. `era` changes then, and the writer asks the store what it has
+ * before it inserts anything.
  */
 
 import type { KeyClass } from '../contract/key-class.js'
@@ -66,8 +66,8 @@ export interface Append {
   /** one for each event, instead of `idempotencyKey` and `insertIds`; an event whose key is known is skipped */
   eventKeys?: IdempotencyKey[]
   /**
-   * One for each event, NO_INSERT_ID for an event without an id. An event whose id is known is skipped, so only the first
-   * event with an id is stored.
+   * One for each event, NO_INSERT_ID for an event without an id. An event whose id is known is skipped, so only the
+   * first event with an id is stored.
    */
   insertIds?: SentIds
 }
@@ -95,9 +95,9 @@ export interface Commit {
 }
 
 /**
- * Remembers an idempotency key without an entry, for a request whose data goes to another journal. Its outcome has the last
- * position that was assigned. From then on, a request with another fingerprint is a `mismatch`. A request with the same
- * fingerprint is still executed, because the process may have died before it wrote to the other journal.
+ * Remembers an idempotency key without an entry, for a request whose data goes to another journal. Its outcome has the
+ * last position that was assigned. From then on, a request with another fingerprint is a `mismatch`. A request with the
+ * same fingerprint is still executed, because the process may have died before it wrote to the other journal.
  */
 export interface Reserve {
   type: 'reserve'
@@ -108,8 +108,8 @@ export type Write = Append | Commit | Reserve
 
 export type Outcome =
   /**
-   * `known`: indexes of the events that were skipped because their ids or keys are known; absent if none was. If the events
-   * have keys, `refused` gives the reason for each skipped one.
+   * `known`: indexes of the events that were skipped because their ids or keys are known; absent if none was. If the
+   * events have keys, `refused` gives the reason for each skipped one.
    */
   | { status: 'done'; position: Position; known?: number[]; refused?: Refused[] }
   /** the ids at these indexes are known (for an append, the ids or keys of all events): nothing was written */
@@ -127,7 +127,8 @@ export type Fullness = 'all' | 'own'
 export type Refused =
   /**
    * The key is known; position and index are those of the first request's event. `index` is present if it is not 0.
-   * `journalId` is present with an index, or if another journal assigned the position, for example before a layout change.
+   * `journalId` is present with an index, or if another journal assigned the position, for example before a layout
+   * change.
    */
   | { status: 'repeated'; position: Position; index?: number; journalId?: number }
   /** The key is known with another fingerprint. */
@@ -151,16 +152,18 @@ export interface StateReading {
 }
 
 /**
- * A random string that is kept with the states. It disappears together with any state that is removed before it expires,
- * whether by this service or by a Redis that loses its keys. So if two readings find the same mark, every state that was
- * written between them is still in the journal, or has been in the store for STATE_MEMORY_MS.
+ * A random string that is kept with the states. It disappears together with any state that is removed before it
+ * expires, whether by this service or by a Redis that loses its keys. So if two readings find the same mark, every
+ * state that was written between them is still in the journal, or has been in the store for STATE_MEMORY_MS.
  */
 export interface StatesMark {
   /** by the journal's clock, epoch ms */
   readAt: number
   /** null while states are being removed */
   mark: string | null
-  /** the last entry when the mark was made: states written up to it may have been removed before, later ones were not */
+  /**
+   * the last entry when the mark was made: states written up to it may have been removed before, later ones were not
+   */
   madeAt: Position
 }
 
@@ -281,8 +284,8 @@ export interface IdMemory {
   use(projectId?: string): Promise<IdUse[]>
 
   /**
-   * Forgets all ids of a sender, and resolves once their memory is freed. Works while the journal is full. Ids of writes that
-   * run at the same time may be remembered.
+   * Forgets all ids of a sender, and resolves once their memory is freed. Works while the journal is full. Ids of
+   * writes that run at the same time may be remembered.
    */
   forget(sender: Sender): Promise<void>
 }
@@ -298,8 +301,8 @@ export interface Journal {
   readonly id: number
 
   /**
-   * Changes whenever the journal may have lost its last writes, for example because a lagging replica became the master. The
-   * last append, claim or acknowledgement may then be undone.
+   * Changes whenever the journal may have lost its last writes, for example because a lagging replica became the
+   * master. The last append, claim or acknowledgement may then be undone.
    */
   readonly era: number
 
@@ -311,8 +314,8 @@ export interface Journal {
 
   /**
    * Executes all writes in one atomic step and resolves when they are durable. If the reply is lost, the call is resent
-   * and never written twice. One call at a time, which GroupCommit ensures. A write whose sender has used up its share of the
-   * journal is `full` and does not affect the other writes of the call.
+   * and never written twice. One call at a time, which GroupCommit ensures. A write whose sender has used up its share
+   * of the journal is `full` and does not affect the other writes of the call.
    * @throws ApiError `internal` if the journal became unavailable and the outcome is unknown
    */
   write(writes: Write[]): Promise<Outcome[]>
@@ -329,9 +332,10 @@ export interface Journal {
   progress(projectId?: string): Promise<Progress>
 
   /**
-   * Lifts the journal to a position of another one, at most MAX_LIFT_MS ahead of its own clock: from now on it assigns only
-   * greater positions. A reader of several journals lifts all of them to the greatest `appended`. Once the smallest `stored`
-   * has reached it, the reader sees everything up to there, even if a journal is idle or clocks differ.
+   * Lifts the journal to a position of another one, at most MAX_LIFT_MS ahead of its own clock: from now on it assigns
+   * only greater positions. A reader of several journals lifts all of them to the greatest `appended`. Once the
+   * smallest `stored` has reached it, the reader sees everything up to there, even if a journal is idle or clocks
+   * differ.
    * @returns the progress after the lift; `stored` is just before the first waiting entry, or `appended` if none waits
    */
   level(position: Position, projectId?: string): Promise<Progress>
@@ -343,8 +347,8 @@ export interface Journal {
   raiseFloor(position: Position): void
 
   /**
-   * Returns the block to store next: the frozen one if there is one, otherwise a new one of up to `maxBytes` (at least one
-   * entry), which is frozen before it is returned. Null if nothing waits or another writer holds the lease.
+   * Returns the block to store next: the frozen one if there is one, otherwise a new one of up to `maxBytes` (at least
+   * one entry), which is frozen before it is returned. Null if nothing waits or another writer holds the lease.
    */
   claim(maxBytes: number): Promise<Block | null>
 
@@ -352,15 +356,15 @@ export interface Journal {
   shrink(block: Block, last: Position): Promise<void>
 
   /**
-   * Call it when the block is stored: advances `stored`, removes the entries, and lets the states expire. While the cached
-   * states take more than CACHE_PART of the limit, the oldest of them lose their text and keep their version.
+   * Call it when the block is stored: advances `stored`, removes the entries, and lets the states expire. While the
+   * cached states take more than CACHE_PART of the limit, the oldest of them lose their text and keep their version.
    * @param block as it was claimed, or with only its first entries if it was shrunk to them
    */
   acknowledge(block: Block, states: StoredState[]): Promise<void>
 
   /**
-   * Assigns only positions after `position` from now on, because the store has that one. If no entry waits, everything up
-   * to it counts as stored, and the states are removed, because the store may have newer ones.
+   * Assigns only positions after `position` from now on, because the store has that one. If no entry waits, everything
+   * up to it counts as stored, and the states are removed, because the store may have newer ones.
    */
   advancePast(position: Position): Promise<void>
 
@@ -389,21 +393,23 @@ export interface Journal {
 }
 
 /**
- * How far ahead of its own clock another journal's position may lift a journal, ms. Without a limit, one wrong clock would
- * determine the positions of all journals.
+ * How far ahead of its own clock another journal's position may lift a journal, ms. Without a limit, one wrong clock
+ * would determine the positions of all journals.
  */
 export const MAX_LIFT_MS = 60_000
 
 /**
- * How long a state, or at least its version, is kept after it is stored, ms. Longer than any read of the store may take: a
- * change whose read began before another commit must still find that commit's state here, or it would overwrite it.
+ * How long a state, or at least its version, is kept after it is stored, ms. Longer than any read of the store may
+ * take: a change whose read began before another commit must still find that commit's state here, or it would overwrite
+ * it.
  */
 export const STATE_MEMORY_MS = 10 * 60 * 1000
 
 /**
- * A commit of a state that the journal does not have is a conflict if its reading is older than this, ms: since then, another
- * commit may have written the state and the state may have expired, for example while the process was suspended. Longer than
- * a read of the store and a write take together; the difference from STATE_MEMORY_MS allows for a clock that is set back.
+ * A commit of a state that the journal does not have is a conflict if its reading is older than this, ms: since then,
+ * another commit may have written the state and the state may have expired, for example while the process was
+ * suspended. Longer than a read of the store and a write take together; the difference from STATE_MEMORY_MS allows for
+ * a clock that is set back.
  */
 export const READING_MEMORY_MS = 2 * 60 * 1000
 
@@ -432,8 +438,8 @@ export class JournalListeners {
 }
 
 /**
- * Selects the writes whose bodies nobody needs after the call. A write that was refused because the journal is full still
- * belongs to the caller, which may send it to another lane.
+ * Selects the writes whose bodies nobody needs after the call. A write that was refused because the journal is full
+ * still belongs to the caller, which may send it to another lane.
  * @param isKept whether the appended bodies stay in memory for the writer
  */
 export function bodiesToRelease(writes: Write[], outcomes: Outcome[], isKept: boolean): Append[] {

@@ -11,7 +11,10 @@ export interface LayoutGuard {
   closedFor: number | null
 }
 
-/** The journal belongs to another version of the layout than this process, or takes no writes while the layout is changed. */
+/**
+ * The journal belongs to another version of the layout than this process, or takes no writes while the layout is
+ * changed.
+ */
 export class LayoutError extends ApiError {
   constructor({ closedFor }: LayoutGuard) {
     super(

@@ -1,6 +1,6 @@
 /**
- * What `tallyhouse lanes set` does to the journals to change the layout, one lane at a time. It may open a journal regardless
- * of its guard:
+ * What `tallyhouse lanes set` does to the journals to change the layout, one lane at a time. It may open a journal
+ * regardless of its guard:
  *
  *   closeIntake ──▶ drained by writers of the old version ──▶ raise, import ──▶ keepStates ──▶ open
  *
@@ -26,8 +26,8 @@ export interface JournalStatus {
 }
 
 /**
- * A remembered request, without its project. After a change of the layout, every lane has the requests of all lanes, because
- * a profile change is looked up in the lane of the profile, and events in the lane of the key.
+ * A remembered request, without its project. After a change of the layout, every lane has the requests of all lanes,
+ * because a profile change is looked up in the lane of the profile, and events in the lane of the key.
  */
 export interface RememberedRequest extends RequestValue {
   /** bucket of time in which it arrived, see `bucketAt` */
@@ -65,15 +65,18 @@ export interface Relocation {
   /** Refuses every write from now on. Writers of the journal's current layout can still claim what waits. */
   closeIntake(version: number): Promise<void>
 
-  /** Makes the journal assign only later positions, however far ahead of the clock. Leaves states and requests unchanged. */
+  /**
+   * Makes the journal assign only later positions, however far ahead of the clock. Leaves states and requests
+   * unchanged.
+   */
   raise(position: Position): Promise<void>
 
   /** All requests that have not expired, in pieces. */
   requests(): AsyncIterable<RememberedRequest[]>
 
   /**
-   * Adds requests of another lane, which keep their expiry. A request that is known here, and not only reserved, is left
-   * unchanged. Added requests do not count towards the keys that a project may have.
+   * Adds requests of another lane, which keep their expiry. A request that is known here, and not only reserved, is
+   * left unchanged. Added requests do not count towards the keys that a project may have.
    */
   addRequests(requests: RememberedRequest[]): Promise<void>
 
@@ -90,8 +93,8 @@ export interface Relocation {
   addStates(states: KeptState[]): Promise<void>
 
   /**
-   * Removes the states that expire, because the store has them, and those that now belong to another lane. Otherwise a later
-   * change of the layout that returns them to this lane would find outdated states.
+   * Removes the states that expire, because the store has them, and those that now belong to another lane. Otherwise a
+   * later change of the layout that returns them to this lane would find outdated states.
    */
   keepStates(isOwn: (stateKey: string) => boolean): Promise<void>
 

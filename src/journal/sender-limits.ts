@@ -15,15 +15,18 @@ const PAGE_SHARE_OF_IDS = 1 / 2
 const PAGE_SHARE_OF_KEYS = 1 / 10
 
 /**
- * How many ids of one sender a journal remembers. If there are more, the older half is forgotten early, so a sender of too
- * many ids shortens only the memory of its own.
+ * How many ids of one sender a journal remembers. If there are more, the older half is forgotten early, so a sender of
+ * too many ids shortens only the memory of its own.
  * @param max limit of a secret key
  */
 export function limitIds(max: number): PerClass {
   return { secret: max, page: Math.ceil(max * PAGE_SHARE_OF_IDS) }
 }
 
-/** How many idempotency keys of one sender a journal remembers; more are refused. @param max of a secret key; 0: any number */
+/**
+ * How many idempotency keys of one sender a journal remembers; more are refused.
+ * @param max of a secret key; 0: any number
+ */
 export function limitKeys(max: number): PerClass {
   return max === 0 ? ANY_NUMBER : { secret: max, page: Math.ceil(max * PAGE_SHARE_OF_KEYS) }
 }

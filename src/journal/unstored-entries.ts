@@ -11,8 +11,8 @@ export interface Run {
 }
 
 /**
- * A run of the oldest unstored entries that this process wrote. It is kept in memory so that a writer in the same process
- * need not read them back from the journal. Only ever a shortcut: the journal checks that the run is next.
+ * A run of the oldest unstored entries that this process wrote. It is kept in memory so that a writer in the same
+ * process need not read them back from the journal. Only ever a shortcut: the journal checks that the run is next.
  */
 export class UnstoredEntries {
   readonly #maxBytes: number

@@ -6,10 +6,10 @@ import type { JsonValue } from './value.js'
 const MAX_DEPTH = 500
 
 /**
- * The canonical JSON of a value, for comparisons and as a Set key: no white space, sorted names, the last of duplicate names,
- * strings as JSON.stringify writes them, numbers as their exact decimal value (`1.0` is `1`, `100` is `1e2`, `-0` is `0`). No
- * number becomes a double, so different 64-bit ids never compare as equal; for the same reason `0.1` and
- * `0.1000000000000000055` differ, although JSON.parse returns the same double for both.
+ * The canonical JSON of a value, for comparisons and as a Set key: no white space, sorted names, the last of duplicate
+ * names, strings as JSON.stringify writes them, numbers as their exact decimal value (`1.0` is `1`, `100` is `1e2`,
+ * `-0` is `0`). No number becomes a double, so different 64-bit ids never compare as equal; for the same reason `0.1`
+ * and `0.1000000000000000055` differ, although JSON.parse returns the same double for both.
  *
  * Equal values nested more than 500 deep may get different texts. Different values never get the same one.
  */
@@ -73,8 +73,8 @@ const MAX_EXACT_DIGITS = 15
 const EXACT_LIMIT = 10 ** MAX_EXACT_DIGITS
 
 /**
- * The sum of an integer of any length, as decimal text, and one of at most 15 digits. BigInt would take time quadratic in
- * the length: 0.9 s for a million digits.
+ * The sum of an integer of any length, as decimal text, and one of at most 15 digits. BigInt would take time quadratic
+ * in the length: 0.9 s for a million digits.
  */
 function plus(integer: string, summand: number): string {
   const isNegative = integer.startsWith('-')

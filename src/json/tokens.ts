@@ -1,7 +1,7 @@
 /**
- * Primitives for scanning JSON in a buffer. Each takes an offset and returns the offset after the token, or UNKNOWN. Every
- * reader of JSON uses them: the scanner of tracking bodies (model/scan.ts), the reader of values (value.ts), and searches
- * for a single field in bytes that may be incomplete.
+ * Primitives for scanning JSON in a buffer. Each takes an offset and returns the offset after the token, or UNKNOWN.
+ * Every reader of JSON uses them: the scanner of tracking bodies (model/scan.ts), the reader of values (value.ts), and
+ * searches for a single field in bytes that may be incomplete.
  */
 
 // Not from bytes.ts, which says why.
@@ -123,8 +123,8 @@ export function space(raw: Buffer, at: number): number {
 }
 
 /**
- * The offset after the value that begins at `start`, found by its brackets and strings alone: the bytes need not be valid
- * JSON. If the value does not end in these bytes, it is their length.
+ * The offset after the value that begins at `start`, found by its brackets and strings alone: the bytes need not be
+ * valid JSON. If the value does not end in these bytes, it is their length.
  */
 export function valueEnd(raw: Buffer, start: number): number {
   let depth = 0

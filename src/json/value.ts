@@ -16,8 +16,8 @@ const QUOTE = 0x22
 const TRUE = 0x74
 
 /**
- * Numbers in the slot of a value: the offset of its name, 0 if it has none; its start and end; and the slot of the value after it. The
- * slots of the values in a container lie between its own and that one.
+ * Numbers in the slot of a value: the offset of its name, 0 if it has none; its start and end; and the slot of the
+ * value after it. The slots of the values in a container lie between its own and that one.
  */
 const SLOT_SIZE = 4
 const START = 1
@@ -43,8 +43,8 @@ interface Scanned {
 }
 
 /**
- * Validates a JSON text and locates all its values in one pass. JSON.parse would lose the spelling of a value (`1.0`, `1e400`,
- * integers beyond 2^53, escapes) and the order of the names, but properties are stored as they were sent.
+ * Validates a JSON text and locates all its values in one pass. JSON.parse would lose the spelling of a value (`1.0`,
+ * `1e400`, integers beyond 2^53, escapes) and the order of the names, but properties are stored as they were sent.
  * @param raw valid UTF-8
  * @param maxWeight of the text, as `weigh` counts it
  * @returns null if it is not valid JSON, or heavier
@@ -153,7 +153,8 @@ export class JsonValue {
   }
 
   /**
-   * The text of an object without some of its members. The others stay the same byte for byte, except the space between them.
+   * The text of an object without some of its members. The others stay the same byte for byte, except the space between
+   * them.
    * @param isCut gets a member's name and the text of its value
    */
   textWithout(isCut: (name: string, text: string) => boolean): string {

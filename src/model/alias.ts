@@ -1,14 +1,16 @@
 /**
- * What we know about a name in addition to its profile: it is another name of a user or, if `distinctId` is empty, a user
- * that has other names.
+ * What we know about a name in addition to its profile: it is another name of a user or, if `distinctId` is empty, a
+ * user that has other names.
  */
 export interface Alias {
   /**
-   * the user, or a name that has become an alias since (see `stepAt`). Empty for a user that has other names, so that one
-   * look-up tells that it cannot simply become an alias itself
+   * the user, or a name that has become an alias since (see `stepAt`). Empty for a user that has other names, so that
+   * one look-up tells that it cannot simply become an alias itself
    */
   distinctId: string
-  /** the name that the client linked it to; if another alias is removed, this tells which user the name then belongs to */
+  /**
+   * the name that the client linked it to; if another alias is removed, this tells which user the name then belongs to
+   */
   said: string
   /** epoch ms */
   createdAt: number
@@ -17,14 +19,14 @@ export interface Alias {
   /** the names of these properties */
   given: string[]
   /**
-   * whether these properties may not have arrived yet, because the call that made the alias may have been interrupted. For a
-   * user: whether that is so for its first other name
+   * whether these properties may not have arrived yet, because the call that made the alias may have been interrupted.
+   * For a user: whether that is so for its first other name
    */
   isPending: boolean
   /**
-   * epoch ms: when other names were last known to lead to this alias. The names of a user that became an alias do, until they
-   * have been made to lead to the user of both (`AliasSettling`). 0 if none can, and then resolving a name takes only one
-   * step
+   * epoch ms: when other names were last known to lead to this alias. The names of a user that became an alias do,
+   * until they have been made to lead to the user of both (`AliasSettling`). 0 if none can, and then resolving a name
+   * takes only one step
    */
   stepAt: number
 }
@@ -41,9 +43,9 @@ export const HAS_NAMES: Alias = {
 }
 
 /**
- * How sure a call that links two names is. `inferred`: the other name is only an earlier id of the user, so it must not be
- * an identified user, have other names, or belong to another user. `said`: the same, but either of the two may be the user.
- * `merge`: two users become one.
+ * How sure a call that links two names is. `inferred`: the other name is only an earlier id of the user, so it must not
+ * be an identified user, have other names, or belong to another user. `said`: the same, but either of the two may be
+ * the user. `merge`: two users become one.
  */
 export type LinkStrength = 'inferred' | 'said' | 'merge'
 

@@ -1,8 +1,9 @@
 import type { Place } from './event-id.js'
 
 /**
- * Identifies the events that a batch stored, which are those of one entry: 16 hexadecimal digits of the entry's position and
- * 8 of the journal's id. An event id would not do, because single events share an entry with those of other requests.
+ * Identifies the events that a batch stored, which are those of one entry: 16 hexadecimal digits of the entry's
+ * position and 8 of the journal's id. An event id would not do, because single events share an entry with those of
+ * other requests.
  */
 export type BatchPlace = Omit<Place, 'index'>
 

@@ -47,8 +47,8 @@ export function formatEventId(place: Place): string {
 }
 
 /**
- * Returns a `formatEventId` for the events of one journal. Within an entry it rewrites only the digits of the index. It uses a
- * buffer, because V8 validates a header several times as fast if its value is not a concatenated string.
+ * Returns a `formatEventId` for the events of one journal. Within an entry it rewrites only the digits of the index. It
+ * uses a buffer, because V8 validates a header several times as fast if its value is not a concatenated string.
  */
 export function eventIdFormatter(journalId: number): (place: Pick<Place, 'position' | 'index'>) => string {
   const text = Buffer.alloc(UUID_LENGTH)

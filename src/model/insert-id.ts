@@ -2,8 +2,8 @@ import { hash } from 'node:crypto'
 import type { Sender } from './sender.js'
 
 /**
- * Bytes remembered per id: 4 that choose its lane, then 12 that identify it. Two ids of a project never share them by chance.
- * Finding a collision takes about 2^48 hashes and harms only the project whose keys were used.
+ * Bytes remembered per id: 4 that choose its lane, then 12 that identify it. Two ids of a project never share them by
+ * chance. Finding a collision takes about 2^48 hashes and harms only the project whose keys were used.
  */
 export const INSERT_ID_BYTES = 16
 const ROUTE_BYTES = 4
@@ -19,7 +19,9 @@ export interface SentIds {
 /** Takes the place of the digest of an event without an id. */
 export const NO_INSERT_ID: Buffer = Buffer.alloc(INSERT_ID_BYTES)
 
-/** Writes the digest of an event's id. Ids are unique per user: with another user, the same id belongs to another event. */
+/**
+ * Writes the digest of an event's id. Ids are unique per user: with another user, the same id belongs to another event.
+ */
 export function writeInsertId(
   to: Buffer,
   index: number,
@@ -32,7 +34,9 @@ export function writeInsertId(
   to.write(hash('sha256', user + insertId, 'binary'), at + ROUTE_BYTES, ID_BYTES, 'latin1')
 }
 
-/** FNV-1a with the finalizer of MurmurHash3: spreads users over lanes at a tenth of the cost of a cryptographic digest. */
+/**
+ * FNV-1a with the finalizer of MurmurHash3: spreads users over lanes at a tenth of the cost of a cryptographic digest.
+ */
 function hashUser(user: string): number {
   let bits = 0x811c9dc5
   for (let i = 0; i < user.length; i++) bits = Math.imul(bits ^ user.charCodeAt(i), 0x01000193)
@@ -41,7 +45,10 @@ function hashUser(user: string): number {
   return (bits ^ (bits >>> 16)) >>> 0
 }
 
-/** The id of a change of a profile, which is remembered in the lane of the profile. @param text the client's id of it */
+/**
+ * The id of a change of a profile, which is remembered in the lane of the profile.
+ * @param text the client's id of it
+ */
 export function toChangeId(sender: Sender, stateKey: string, text: string): SentIds {
   const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
   const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)

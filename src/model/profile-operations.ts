@@ -17,8 +17,8 @@ type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$prepend
 type Operands = readonly [string, ...string[]]
 
 /**
- * Computes the text of a property's value after the operation from the one before; undefined means that the property does
- * not exist.
+ * Computes the text of a property's value after the operation from the one before; undefined means that the property
+ * does not exist.
  */
 type Effect = (current: string | undefined, operands: Operands, name: string) => string | undefined
 
@@ -35,8 +35,8 @@ const EFFECT: Record<Operator, Effect> = {
 }
 
 /**
- * Operators that take one value. A list of values, which Amplitude's SDKs send, is applied in one pass: applying them one by
- * one would take quadratic time.
+ * Operators that take one value. A list of values, which Amplitude's SDKs send, is applied in one pass: applying them
+ * one by one would take quadratic time.
  */
 const OF_A_VALUE: ReadonlySet<Operator> = new Set(['$append', '$prepend', '$remove'])
 
@@ -47,8 +47,8 @@ const OPERAND: { [operator in Operator]?: { fits: (operand: string) => boolean; 
 }
 
 /**
- * Parses the exact JSON text of a request's `operations` into single changes, in the order in which they apply. The result is
- * empty if the operators name no property, which is not an error.
+ * Parses the exact JSON text of a request's `operations` into single changes, in the order in which they apply. The
+ * result is empty if the operators name no property, which is not an error.
  * @throws ApiError `invalid_request`, with the path of the first error
  */
 export function parseOperations(text: string): Operation[] {
@@ -73,9 +73,9 @@ export function parseOperations(text: string): Operation[] {
 
 /**
  * The properties after all operations; the given ones are never modified.
- * @throws ApiError `not_numeric` if `$add` finds a value that is not a number, or the sum exceeds the range of a double;
- * `not_array` if `$append`, `$prepend`, `$union` or `$remove` finds a value that is not an array; `payload_too_large` if
- * `$union` or `$remove` would compare more than MAX_COMPARED values
+ * @throws ApiError `not_numeric` if `$add` finds a value that is not a number, or the sum exceeds the range of a
+ * double; `not_array` if `$append`, `$prepend`, `$union` or `$remove` finds a value that is not an array;
+ * `payload_too_large` if `$union` or `$remove` would compare more than MAX_COMPARED values
  */
 export function changeProperties(properties: Properties | undefined, operations: readonly Operation[]): Properties {
   const result: Properties = new Map(properties)

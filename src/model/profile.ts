@@ -32,8 +32,8 @@ export interface Profile {
 export type GivenProperties = Pick<Profile, 'properties' | 'times' | 'updatedAt'>
 
 /**
- * Creates the profile, or replaces its properties, and marks its user as identified. If `properties` is null, only ensures
- * that the profile exists and is marked; a profile that is marked already is returned as the same object.
+ * Creates the profile, or replaces its properties, and marks its user as identified. If `properties` is null, only
+ * ensures that the profile exists and is marked; a profile that is marked already is returned as the same object.
  */
 export function identify(profile: Profile | null, properties: Properties | null, now: number): Profile {
   if (profile && !properties) return profile.isIdentified && !profile.isDerived ? profile : markIdentified(profile)
@@ -54,10 +54,10 @@ export function ensureProfile(profile: Profile | null, now: number): Profile {
 }
 
 /**
- * Returns the profile after all operations; creates it if it is missing. If an operation fails, none is applied. The given
- * profile is never modified.
- * @param at when the change was made, epoch ms; default: now. Properties that were changed later keep their values, and a
- *   profile that needs no change is returned as the same object.
+ * Returns the profile after all operations; creates it if it is missing. If an operation fails, none is applied. The
+ * given profile is never modified.
+ * @param at when the change was made, epoch ms; default: now. Properties that were changed later keep their values, and
+ *   a profile that needs no change is returned as the same object.
  * @throws ApiError see `changeProperties`
  */
 export function applyOperations(
@@ -115,7 +115,10 @@ export function giveProperties(profile: Profile | null, other: GivenProperties, 
   return profile && !profile.isDerived ? given : { ...given, isDerived: true }
 }
 
-/** Removes the properties that still have the value and the time that the other name gave them: nobody has set them since. */
+/**
+ * Removes the properties that still have the value and the time that the other name gave them: nobody has set them
+ * since.
+ */
 export function takeAwayProperties(profile: Profile, { properties, ...other }: GivenProperties, now: number): Profile {
   const [times, given] = [toTimes(profile), toTimes(other)]
   const isGiven = (name: string, value: string) =>

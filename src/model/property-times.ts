@@ -3,15 +3,15 @@ import type { Operation } from './profile-operations.js'
 import { formatProperties, type Properties, readProperties } from './properties.js'
 
 /**
- * When each property of a profile was last changed, so that a late change does not overwrite a newer one. Most profiles have
- * one time for all properties; only properties that differ have a time of their own.
+ * When each property of a profile was last changed, so that a late change does not overwrite a newer one. Most profiles
+ * have one time for all properties; only properties that differ have a time of their own.
  */
 export interface PropertyTimes {
   /** epoch ms, for the properties without a time of their own */
   readonly base: number
   /**
-   * Epoch ms, by name. Removed properties have one too; otherwise an older change would bring them back. Negative if the last
-   * change added to the value (`$add`, `$append`): an older change of that kind still counts.
+   * Epoch ms, by name. Removed properties have one too; otherwise an older change would bring them back. Negative if
+   * the last change added to the value (`$add`, `$append`): an older change of that kind still counts.
    */
   readonly own: ReadonlyMap<string, number>
 }

@@ -1,8 +1,8 @@
 /**
  * Validates a tracking body without parsing it. The scan makes one pass over the bytes, allocates no objects, and gives
- * one of two results: the body is valid JSON of the right shape, which ClickHouse reads as `JSON.parse` does; or unknown.
- * An unknown body (every invalid one, and many that are merely unusual) is parsed and validated in the ordinary way,
- * which also finds the error message. A scan takes half the time of `JSON.parse` alone.
+ * one of two results: the body is valid JSON of the right shape, which ClickHouse reads as `JSON.parse` does; or
+ * unknown. An unknown body (every invalid one, and many that are merely unusual) is parsed and validated in the
+ * ordinary way, which also finds the error message. A scan takes half the time of `JSON.parse` alone.
  */
 
 import { isLikeSeconds, MAX_BATCH, MAX_SCAN_DEPTH } from '../contract/limits.js'
@@ -82,8 +82,8 @@ export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DE
 }
 
 /**
- * Scans lines of one event each, and makes them a batch: a comma replaces each line end between two events. Null if they
- * are unknown, and then they are unchanged.
+ * Scans lines of one event each, and makes them a batch: a comma replaces each line end between two events. Null if
+ * they are unknown, and then they are unchanged.
  * @param raw valid UTF-8: BATCH_HEAD, the lines, BATCH_TAIL
  */
 export function scanLines(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
@@ -94,8 +94,8 @@ export function scanLines(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DE
 const stack = new Uint8Array(MAX_SCAN_DEPTH)
 
 /**
- * The offsets of the last scan, see `ScannedBody.offsets`; shared like the stack. They are recorded for every event, but only
- * copied if one has an id, so that a body without ids costs no allocation.
+ * The offsets of the last scan, see `ScannedBody.offsets`; shared like the stack. They are recorded for every event,
+ * but only copied if one has an id, so that a body without ids costs no allocation.
  */
 const offsets = new Uint32Array(MAX_BATCH * OFFSETS_PER_EVENT)
 

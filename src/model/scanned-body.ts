@@ -14,8 +14,8 @@ export class ScannedBody {
   /** whether it has fields that the contract does not define */
   readonly hasOthers: boolean
   /**
-   * for each event the offsets of its start and end, and of the JSON strings of its distinct_id and its insert_id (0 if it
-   * has none). Null if no event has an insert_id.
+   * for each event the offsets of its start and end, and of the JSON strings of its distinct_id and its insert_id (0 if
+   * it has none). Null if no event has an insert_id.
    */
   readonly offsets: Uint32Array | null
   readonly #keyStart: number

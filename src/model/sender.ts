@@ -1,6 +1,8 @@
 import type { KeyClass } from '../contract/key-class.js'
 
-/** A project and the class of key that it used. `insert_id`s and `Idempotency-Key`s are remembered separately for each. */
+/**
+ * A project and the class of key that it used. `insert_id`s and `Idempotency-Key`s are remembered separately for each.
+ */
 export interface Sender {
   projectId: string
   keyClass: KeyClass

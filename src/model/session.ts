@@ -2,10 +2,14 @@ import { ApiError } from '../contract/errors.js'
 import { readText } from '../json/value.js'
 import { formatProperties, type Properties, readProperties } from './properties.js'
 
-/** Maximum size of a session's properties, bytes. Anyone with the public key can write them, and each call writes all. */
+/**
+ * Maximum size of a session's properties, bytes. Anyone with the public key can write them, and each call writes all.
+ */
 export const MAX_SESSION_BYTES = 64 * 1024
 
-/** One session. Times are epoch milliseconds; `updatedAt` is the last call and never goes back, even if the clock does. */
+/**
+ * One session. Times are epoch milliseconds; `updatedAt` is the last call and never goes back, even if the clock does.
+ */
 export interface Session {
   distinctId: string
   state: 'active' | 'completed'
@@ -19,8 +23,8 @@ export interface Session {
 
 /**
  * Creates the session, or merges the properties into the active one: a new value wins, a known name keeps its place. A
- * finite number named `duration` becomes the session's duration if it is greater, and also stays a property. The parameter
- * `duration` does the same without becoming a property.
+ * finite number named `duration` becomes the session's duration if it is greater, and also stays a property. The
+ * parameter `duration` does the same without becoming a property.
  * @throws ApiError `session_owner_mismatch`, which takes precedence over `session_ended`
  */
 export function startSession(

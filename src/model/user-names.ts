@@ -1,17 +1,22 @@
 /**
- * Which names can be names of users. Every call that makes, changes or links a user asks here, so all have the same rules.
+ * Which names can be names of users. Every call that makes, changes or links a user asks here, so all have the same
+ * rules.
  */
 
 /** The distinct_id of events without a user or device. It never gets a profile. */
 export const ANONYMOUS = '$anonymous'
 
 const GROUP_PREFIX = '$group:'
-/** Names with these prefixes are not users: groups have their own profiles, visitors without cookies a new name each day. */
+/**
+ * Names with these prefixes are not users: groups have their own profiles, visitors without cookies a new name each
+ * day.
+ */
 const RESERVED_PREFIXES = [GROUP_PREFIX, '$visitor:']
 
 /**
- * What clients send as an id when they have none, in lower case, without quotes or white space around it. Events are stored
- * and counted under such a name like under any other, but it is never linked: all who have it would become one person.
+ * What clients send as an id when they have none, in lower case, without quotes or white space around it. Events are
+ * stored and counted under such a name like under any other, but it is never linked: all who have it would become one
+ * person.
  */
 const PLACEHOLDERS = new Set([
   // Only white space, or nothing.
@@ -25,8 +30,8 @@ const PLACEHOLDERS = new Set([
   ...['-1', '-1.0', 'true', 'false', 'infinity', '-infinity', 'inf', '-inf'],
   // Ids with which PostHog never merges persons, quoted or not (`isDistinctIdIllegal` in its person-utils.ts).
   ...['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email'],
-  // Values that Mixpanel refuses as a distinct_id ("Server-side events without a user" in its documentation), except `anon`,
-  // which some use for a real visitor.
+  // Values that Mixpanel refuses as a distinct_id ("Server-side events without a user" in its documentation), except
+  // `anon`, which some use for a real visitor.
   ...['n/a', 'na', 'unknown', 'lmy47d'],
   // Values that Amplitude's HTTP API refuses as a user_id or device_id, and what GA prints for an empty dimension.
   ...['unset', 'not set', '(not set)', 'not_set', 'notset'],
@@ -39,8 +44,8 @@ const PLACEHOLDERS = new Set([
 ])
 
 /**
- * A UUID or advertising id of zeros, with or without hyphens and braces, which devices without one send; and an IMEI or a MAC
- * address of zeros.
+ * A UUID or advertising id of zeros, with or without hyphens and braces, which devices without one send; and an IMEI or
+ * a MAC address of zeros.
  */
 const ZEROS = /^(urn:uuid:)?[{(]?0{8}-?(0{4}-?){3}0{12}[)}]?$|^0{14,16}$|^(00[:-]?){5}00$/
 

@@ -7,7 +7,10 @@ export interface ParsedEvent {
   distinct_id: string
   timestamp?: number | null
   insert_id?: string | null
-  /** a string only in an event that was rewritten before: the exact JSON of its properties, which no client can send as one */
+  /**
+   * a string only in an event that was rewritten before: the exact JSON of its properties, which no client can send as
+   * one
+   */
   properties?: object | string | null
 }
 
@@ -55,8 +58,8 @@ export class EntryError extends Error {
 }
 
 /**
- * Rewrites an entry that ClickHouse refused into one that it reads as `JSON.parse` does: the contract's fields only, each
- * once, and the properties as a string that holds their exact text.
+ * Rewrites an entry that ClickHouse refused into one that it reads as `JSON.parse` does: the contract's fields only,
+ * each once, and the properties as a string that holds their exact text.
  * @param body JSON `{"events":[…]}`
  * @throws EntryError if the body is anything else
  */
@@ -69,8 +72,8 @@ export function rewriteEntry(body: Buffer): Buffer {
 }
 
 /**
- * Replaces an event that must not be stored, so that the following events keep their indexes, and so their ids. No accepted
- * event looks like this.
+ * Replaces an event that must not be stored, so that the following events keep their indexes, and so their ids. No
+ * accepted event looks like this.
  */
 export const ERASED_EVENT = '{"event":"","distinct_id":""}'
 

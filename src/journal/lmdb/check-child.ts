@@ -1,7 +1,7 @@
 /**
- * The entry point of a child process that reads an LMDB database before the service opens it. LMDB maps the file into memory
- * and trusts its content, so damage kills the process by a signal. Only `check.ts` starts it, with `fork(…, [folder, 'write'
- * or 'read'])`. It changes nothing.
+ * The entry point of a child process that reads an LMDB database before the service opens it. LMDB maps the file into
+ * memory and trusts its content, so damage kills the process by a signal. Only `check.ts` starts it, with `fork(…,
+ * [folder, 'write' or 'read'])`. It changes nothing.
  */
 import { ABORT, type Database, open } from 'lmdb'
 import type { Meta } from './encoding.js'

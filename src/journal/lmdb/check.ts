@@ -35,8 +35,8 @@ export class DamagedJournalError extends Error {
 const sound = new Map<string, string>()
 
 /**
- * Makes sure that LMDB can open the database of a folder, if there is one: a damaged page makes LMDB kill the process. So its
- * first pages are read here, and all others by a child process.
+ * Makes sure that LMDB can open the database of a folder, if there is one: a damaged page makes LMDB kill the process.
+ * So its first pages are read here, and all others by a child process.
  * @param isOwn whether no other process has it open, so that the check may begin a transaction
  * @throws DamagedJournalError
  */

@@ -10,8 +10,8 @@ interface Change {
 }
 
 /**
- * The changes that a write makes in LMDB. Reads through the draft see them. They are applied atomically, after the entries of
- * the write are in the log.
+ * The changes that a write makes in LMDB. Reads through the draft see them. They are applied atomically, after the
+ * entries of the write are in the log.
  */
 export class Draft {
   readonly #changes = new Map<Table, Map<string, Change>>()

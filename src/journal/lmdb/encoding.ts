@@ -61,9 +61,9 @@ export function nameIn(expiry: Buffer): Buffer {
 }
 
 /**
- * Encodes what precedes the body of an entry: kind (1 byte), count (4), length of the shares (4), the time of acceptance (8,
- * only if the kind has HAS_TIME), the number of skipped events and the index of each (4 each, only if the kind has
- * HAS_SKIP), the shares, which name the project. Without a time, the position's applies.
+ * Encodes what precedes the body of an entry: kind (1 byte), count (4), length of the shares (4), the time of
+ * acceptance (8, only if the kind has HAS_TIME), the number of skipped events and the index of each (4 each, only if
+ * the kind has HAS_SKIP), the shares, which name the project. Without a time, the position's applies.
  */
 export function encodeEntryHead({ position, kind, count, receivedAt, skip, shares }: WaitingEntry): Buffer {
   const hasTime = receivedAt !== toMilliseconds(position)

@@ -24,7 +24,9 @@ export interface EntriesOptions {
 
 type OldestEntry = Pick<WaitingEntry, 'position' | 'receivedAt'>
 
-/** The unstored entries of the embedded journal and their totals. All are in the log, the oldest ones also in memory. */
+/**
+ * The unstored entries of the embedded journal and their totals. All are in the log, the oldest ones also in memory.
+ */
 export class LmdbEntries {
   readonly #tables: LmdbTables
   readonly #log: EntryLog

@@ -17,7 +17,9 @@ import {
 
 /** A write that would exceed this size begins another file. */
 const SEGMENT_BYTES = 8 * 1024 * 1024
-/** How many files without unstored entries are kept for reuse, because overwriting a file is faster than growing one. */
+/**
+ * How many files without unstored entries are kept for reuse, because overwriting a file is faster than growing one.
+ */
 const MAX_FREE = 8
 /** A file grows in steps of this size: a write that does not change the size of its file takes half the time. */
 const STEP_BYTES = 1024 * 1024
@@ -25,7 +27,9 @@ const STEP_BYTES = 1024 * 1024
 const SMALL_BYTES = 64 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 
-/** With O_DSYNC a write returns once it is on disk, which saves an event loop turn. Only Linux also flushes the drive. */
+/**
+ * With O_DSYNC a write returns once it is on disk, which saves an event loop turn. Only Linux also flushes the drive.
+ */
 const WRITES_THROUGH = process.platform === 'linux'
 const FLAGS = constants.O_RDWR | constants.O_CREAT | (WRITES_THROUGH ? constants.O_DSYNC : 0)
 
@@ -239,7 +243,9 @@ export class EntryLog {
     await this.#freeStored()
   }
 
-  /** Frees segments without unstored entries. Between writes also the last one: on a full disk it may be the only room. */
+  /**
+   * Frees segments without unstored entries. Between writes also the last one: on a full disk it may be the only room.
+   */
   async #freeStored(): Promise<void> {
     while (this.#live.length > 0) {
       const [segment] = this.#live

@@ -14,8 +14,8 @@ export interface IdLimits {
 }
 
 /**
- * A page of 160 ids fills most of an LMDB page. The recent ids, including those of the write that exceeds the maximum, are
- * fewer than 2^19: an `IdTable` of more doubles to 32 MiB, which takes the main thread 50 ms.
+ * A page of 160 ids fills most of an LMDB page. The recent ids, including those of the write that exceeds the maximum,
+ * are fewer than 2^19: an `IdTable` of more doubles to 32 MiB, which takes the main thread 50 ms.
  */
 export const ID_LIMITS: IdLimits = { recent: { min: 60_000, max: 480_000 }, page: 160 }
 const RECENT_SHARE = 1 / 8
@@ -57,9 +57,10 @@ interface Merging {
 }
 
 /**
- * Ids of one sender that arrived in one bucket of time. New ids are appended to a log, one record for each write, and kept in
- * memory. When there are many, they are merged into pages, some pages with each write: a write of 1000 random ids into a tree
- * would rewrite 1000 of its pages. After a write that took ids, call `keep` if it was committed; otherwise reopen the bucket.
+ * Ids of one sender that arrived in one bucket of time. New ids are appended to a log, one record for each write, and
+ * kept in memory. When there are many, they are merged into pages, some pages with each write: a write of 1000 random
+ * ids into a tree would rewrite 1000 of its pages. After a write that took ids, call `keep` if it was committed;
+ * otherwise reopen the bucket.
  *
  * Keys are its number, then
  *   LAYOUT                          → `Layout` as JSON
@@ -118,8 +119,8 @@ export class IdBucket {
   }
 
   /**
-   * Records the ids that were taken. Call it once for a write, after its last `take`: a record for each request would add more
-   * records than are removed.
+   * Records the ids that were taken. Call it once for a write, after its last `take`: a record for each request would
+   * add more records than are removed.
    */
   record(draft: Draft): void {
     // Before the new record, because now #recent has the ids of all records in the log.

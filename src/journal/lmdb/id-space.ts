@@ -93,7 +93,10 @@ export class IdSpace {
     for (const number of this.#changed) this.#buckets.get(number)?.record(draft)
   }
 
-  /** Call it when the write is committed. @returns whether it is the first in 7 days that made ids be forgotten early */
+  /**
+   * Call it when the write is committed.
+   * @returns whether it is the first in 7 days that made ids be forgotten early
+   */
   keep(): boolean {
     for (const number of this.#changed) this.#buckets.get(number)?.keep()
     this.#changed.clear()

@@ -8,8 +8,8 @@ const PREFIX = 1
 const FIRST_BITS = 3
 
 /**
- * A set of ids in one array, which the garbage collector does not scan: 32 to 64 bytes per id. Ids are in the order of their
- * prefixes, unless they had to take the next free slot.
+ * A set of ids in one array, which the garbage collector does not scan: 32 to 64 bytes per id. Ids are in the order of
+ * their prefixes, unless they had to take the next free slot.
  */
 export class IdTable {
   /** there are 2^bits slots of one id each; all zeros: free */

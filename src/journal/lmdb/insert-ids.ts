@@ -12,7 +12,9 @@ import { dropFrom, IdSpace, type IdTime, type SpaceRecord } from './id-space.js'
 import type { MemoryClock } from './memory-clock.js'
 import type { LmdbTables } from './tables.js'
 
-/** Approximate size of a listed piece of ids. The caller that adds them elsewhere waits for the disk after each piece. */
+/**
+ * Approximate size of a listed piece of ids. The caller that adds them elsewhere waits for the disk after each piece.
+ */
 const PIECE_BYTES = 10_000 * INSERT_ID_BYTES
 /** How many senders' ids are kept open. For other senders, a look-up reads a few records first. */
 const MAX_OPEN = 500
@@ -164,8 +166,8 @@ export class LmdbInsertIds {
   }
 
   /**
-   * Removes records and pages of dropped buckets. A bucket stays listed until a later call finds it empty: the transaction
-   * may fail, and an unlisted bucket would never be removed.
+   * Removes records and pages of dropped buckets. A bucket stays listed until a later call finds it empty: the
+   * transaction may fail, and an unlisted bucket would never be removed.
    * @returns how many, at most `limit`
    */
   #remove(record: SpaceRecord, limit: number): number {

@@ -81,10 +81,10 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
 
 /**
  * The journal of a single process. Entries are in a log of files; states, remembered requests and ids, and the stored
- * position are in LMDB. A write that changes nothing in LMDB is durable once its record is in the log. Otherwise the record
- * is written first and is conditional: it counts once the following transaction, which notes the record's last position, is
- * committed. The size of the entries, the last position and the pending events are computed from the log at the start and
- * kept in memory, so they always agree with it after a crash.
+ * position are in LMDB. A write that changes nothing in LMDB is durable once its record is in the log. Otherwise the
+ * record is written first and is conditional: it counts once the following transaction, which notes the record's last
+ * position, is committed. The size of the entries, the last position and the pending events are computed from the log
+ * at the start and kept in memory, so they always agree with it after a crash.
  */
 class LmdbJournal implements Journal {
   readonly id: number

@@ -14,9 +14,11 @@ import { transact } from './transact.js'
 const END = (1n << 64n) - 1n
 
 /**
- * Rebuilds the database of an embedded journal from its log if it is damaged or missing: all entries of the log wait for the
- * store again, which recognises those that it has. Idempotency keys and `insert_id`s are forgotten. The damaged file is kept.
- * @param known recorded by the store: the journal's id, the layout version, and the greatest position of any event or row
+ * Rebuilds the database of an embedded journal from its log if it is damaged or missing: all entries of the log wait
+ * for the store again, which recognises those that it has. Idempotency keys and `insert_id`s are forgotten. The damaged
+ * file is kept.
+ * @param known recorded by the store: the journal's id, the layout version, and the greatest position of any event or
+ * row
  * @returns the name of the damaged file, null if there was none; undefined if nothing has to be done
  * @throws Error if the log is also damaged
  */
@@ -58,7 +60,9 @@ async function isSound(folder: string): Promise<boolean> {
   }
 }
 
-/** The range of the last consecutive files. Earlier ones are no longer needed, because files between them were removed. */
+/**
+ * The range of the last consecutive files. Earlier ones are no longer needed, because files between them were removed.
+ */
 function findRange(segments: readonly FoundSegment[]): { stored: Position; last: Position } {
   const used = segments.filter(({ last }) => last !== START)
   let stored = used.at(-1)?.after ?? START

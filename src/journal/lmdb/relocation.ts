@@ -21,8 +21,8 @@ import { transact } from './transact.js'
 const PIECE = 1000
 
 /**
- * Opens the embedded journal of a lane to inspect it or to change the layout. For a change, no process may have the journal
- * open. Creates nothing in the folder before `create`.
+ * Opens the embedded journal of a lane to inspect it or to change the layout. For a change, no process may have the
+ * journal open. Creates nothing in the folder before `create`.
  */
 export function openLmdbRelocation({ path, ...clocks }: { path: string } & Clocks): Relocation {
   return new LmdbRelocation(path, clocks)

@@ -19,8 +19,8 @@ import type { MemoryClock } from './memory-clock.js'
 import type { LmdbTables } from './tables.js'
 
 /**
- * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that expired
- * ones are removed from the front. Call `forget` and `add` within a transaction.
+ * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that
+ * expired ones are removed from the front. Call `forget` and `add` within a transaction.
  */
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts'>
@@ -78,8 +78,8 @@ export class LmdbRequests {
   }
 
   /**
-   * The buckets that have not expired, and future ones, because the clock may have been ahead when a request arrived: the next
-   * one if the clock is relied upon, otherwise all.
+   * The buckets that have not expired, and future ones, because the clock may have been ahead when a request arrived:
+   * the next one if the clock is relied upon, otherwise all.
    */
   #living(now: number): number[] {
     const oldest = bucketAt(this.#time(now)) - OLD_BUCKETS

@@ -3,8 +3,8 @@ import type { LmdbTables } from './tables.js'
 import { unwritable } from './transact.js'
 
 /**
- * Bytes that are reserved for LMDB, on the disk and in its own file. It has to record claims and acknowledgements: without
- * room for them, the journal could not be drained and would stay full.
+ * Bytes that are reserved for LMDB, on the disk and in its own file. It has to record claims and acknowledgements:
+ * without room for them, the journal could not be drained and would stay full.
  */
 const RESERVED_BYTES = 16 * 1024 * 1024
 

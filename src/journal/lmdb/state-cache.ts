@@ -4,7 +4,9 @@ import { CACHE_PART, STATE_MEMORY_MS, type StoredState } from '../journal.js'
 import { EMPTY, expiryKey, type Meta } from './encoding.js'
 import { type Remembered, sweep } from './execute.js'
 
-/** Maximum number of expired requests and states that an acknowledgement removes, or twice what it adds if that is more. */
+/**
+ * Maximum number of expired requests and states that an acknowledgement removes, or twice what it adds if that is more.
+ */
 const MIN_SWEEP = 1000
 
 /** Limits the size of the embedded journal's cached states: when it is exceeded, the oldest lose their text. */
@@ -29,8 +31,8 @@ export class StateCache {
   }
 
   /**
-   * Lets states expire, removes everything that has expired, and cuts states while the cache is too large. Call it within a
-   * transaction, and call the returned function once that is committed.
+   * Lets states expire, removes everything that has expired, and cuts states while the cache is too large. Call it
+   * within a transaction, and call the returned function once that is committed.
    */
   settle(stored: StoredState[], now: number): () => void {
     const { states } = this.#remembered
@@ -49,7 +51,10 @@ export class StateCache {
     return this.#cutUpTo && this.#cutUpTo.compare(first) > 0 ? first : this.#cutUpTo
   }
 
-  /** Counts the states that a write replaces. Call `onReplaced` within its transaction, and `done` once that is committed. */
+  /**
+   * Counts the states that a write replaces. Call `onReplaced` within its transaction, and `done` once that is
+   * committed.
+   */
   replacing(): { onReplaced(state: Buffer): void; done(): void } {
     let stored = START
     let replaced = 0

@@ -19,9 +19,9 @@ const CUT = Buffer.from([0])
 const CUT_BYTES = 8 + CUT.length
 
 /**
- * The states of the embedded journal and their expiry. Once stored, they are a cache until they expire. Call the methods that
- * change them within a transaction, except those that take a draft. `letExpire`, `sweep` and `cut` return by how many bytes
- * the cache grows once the transaction is committed.
+ * The states of the embedded journal and their expiry. Once stored, they are a cache until they expire. Call the
+ * methods that change them within a transaction, except those that take a draft. `letExpire`, `sweep` and `cut` return
+ * by how many bytes the cache grows once the transaction is committed.
  */
 export class LmdbStates {
   readonly #tables: Pick<LmdbTables, 'states' | 'expiries'>
@@ -37,7 +37,8 @@ export class LmdbStates {
   }
 
   /**
-   * Runs work that removes states while there is no mark, because readings in the meantime may or may not have the states.
+   * Runs work that removes states while there is no mark, because readings in the meantime may or may not have the
+   * states.
    * @param last returns the last position that was assigned by the end of the work
    */
   async unmarked(work: () => Promise<void>, last: () => Position): Promise<void> {

@@ -6,7 +6,10 @@ import type { Meta } from './encoding.js'
 export interface LmdbTables {
   root: RootDatabase
   meta: Database<Meta, string>
-  /** APPLIED → last position of the last conditional record whose transaction is committed; REMEMBERED → see `MemoryClock` */
+  /**
+   * APPLIED → last position of the last conditional record whose transaction is committed; REMEMBERED → see
+   * `MemoryClock`
+   */
   log: Database<Buffer, Buffer>
   /** state key → version and state */
   states: Database<Buffer, Buffer>

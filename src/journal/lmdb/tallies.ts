@@ -4,7 +4,10 @@ import type { LmdbTables } from './tables.js'
 
 type Tallies = LmdbTables['tallies']
 
-/** Prefixes of a project's two counts. They have separate keys, because an acknowledgement and a write may run in parallel. */
+/**
+ * Prefixes of a project's two counts. They have separate keys, because an acknowledgement and a write may run in
+ * parallel.
+ */
 const FIELDS = { a: 'acknowledged', r: 'repeated' } as const
 type Field = keyof typeof FIELDS
 const NOTHING: ProjectTally = { acknowledged: 0, repeated: 0, waiting: 0 }

@@ -2,8 +2,9 @@ import type { Socket } from 'node:net'
 import { Command } from 'ioredis'
 
 /**
- * A command whose reply is binary. Its binary arguments go to the socket unchanged, between the text of the others: ioredis
- * would copy every argument of a command with a binary one, which takes 5 µs more per write. Cork the socket for it.
+ * A command whose reply is binary. Its binary arguments go to the socket unchanged, between the text of the others:
+ * ioredis would copy every argument of a command with a binary one, which takes 5 µs more per write. Cork the socket
+ * for it.
  */
 export class BinaryCommand extends Command {
   declare args: (string | Buffer)[]

@@ -16,8 +16,8 @@ export interface BlockReaderOptions {
 }
 
 /**
- * Reads entries that another process wrote. It uses commands, not a script: Lua would copy every body twice, which took Redis
- * 200 ms for a block of 32 MiB.
+ * Reads entries that another process wrote. It uses commands, not a script: Lua would copy every body twice, which took
+ * Redis 200 ms for a block of 32 MiB.
  */
 export class BlockReader {
   readonly #options: BlockReaderOptions
@@ -80,7 +80,9 @@ export class BlockReader {
   }
 }
 
-/** @throws ApiError if another writer was faster. That is harmless, because its block has the same token; claim again. */
+/**
+ * @throws ApiError if another writer was faster. That is harmless, because its block has the same token; claim again.
+ */
 export function assertCurrent(isCurrent: boolean): void {
   if (!isCurrent) throw new ApiError('unavailable', 'Another writer has taken over this block.')
 }

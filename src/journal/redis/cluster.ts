@@ -11,8 +11,8 @@ interface Address {
 }
 
 /**
- * Connects to the current master of a key's slot in a Redis Cluster. Each connection asks the next seed first, because a seed
- * may be cut off from the others. If no seed responds, it asks nodes that a seed named earlier.
+ * Connects to the current master of a key's slot in a Redis Cluster. Each connection asks the next seed first, because
+ * a seed may be cut off from the others. If no seed responds, it asks nodes that a seed named earlier.
  * @param seeds redis:// or rediss:// URLs of some nodes; user, password and TLS of the first one apply to all
  */
 export function clusterConnector(seeds: readonly string[], key: string): NonNullable<RedisOptions['Connector']> {

@@ -211,7 +211,9 @@ export interface Claimed {
   /** "<first> <last>" */
   frozen: string
   isRepeated: boolean
-  /** if no block is frozen: the position after which the next one begins, and how many entries were ever added before it */
+  /**
+   * if no block is frozen: the position after which the next one begins, and how many entries were ever added before it
+   */
   next: { stored: string; before: number } | null
 }
 

@@ -26,9 +26,9 @@ export interface RedisHistoryOptions {
 }
 
 /**
- * How far ahead of its clock a Redis starts to assign positions if another Redis assigned the last ones, ms: a replica's clock
- * may lag its master's by this much. It is the default of min-replicas-max-lag, for which a master that lost its replicas
- * keeps accepting writes.
+ * How far ahead of its clock a Redis starts to assign positions if another Redis assigned the last ones, ms: a
+ * replica's clock may lag its master's by this much. It is the default of min-replicas-max-lag, for which a master that
+ * lost its replicas keeps accepting writes.
  */
 const CLOCK_TOLERANCE_MS = 10_000
 /** How long the store may take to return the last position, ms. */
@@ -45,8 +45,8 @@ export class LaneOrderError extends Error {
 }
 
 /**
- * What this process knows about the journal's past. It prevents a Redis that lost the end of the journal, such as a lagging
- * replica that became the master, from assigning a position twice.
+ * What this process knows about the journal's past. It prevents a Redis that lost the end of the journal, such as a
+ * lagging replica that became the master, from assigning a position twice.
  */
 export class RedisHistory {
   /** id of the journal; 0 before it is known */
@@ -80,8 +80,8 @@ export class RedisHistory {
   }
 
   /**
-   * Creates the journal if there is none. A Redis that did not assign the last positions continues after the greatest known
-   * position; until then, its WRITE refuses the writes of every process.
+   * Creates the journal if there is none. A Redis that did not assign the last positions continues after the greatest
+   * known position; until then, its WRITE refuses the writes of every process.
    * @throws ApiError `unavailable` if Redis holds another journal
    * @throws OtherVersionError
    */
@@ -145,8 +145,8 @@ export class RedisHistory {
   }
 
   /**
-   * Notes the last stored position. If the store is unavailable, events must still be accepted: the positions then rely on
-   * synchronised clocks alone.
+   * Notes the last stored position. If the store is unavailable, events must still be accepted: the positions then rely
+   * on synchronised clocks alone.
    */
   async #askStore(from: Position): Promise<void> {
     const { lastStored, log } = this.#options

@@ -66,16 +66,17 @@ import {
 import { RedisStates } from './states.js'
 
 /**
- * A body up to this size is a part of its entry. A larger one gets a key of its own, so that no script copies it. A key costs
- * Redis about as much as copying 2 KB, and the service the same again; at 8 KB, copying took Redis 40 % longer than a key.
+ * A body up to this size is a part of its entry. A larger one gets a key of its own, so that no script copies it. A key
+ * costs Redis about as much as copying 2 KB, and the service the same again; at 8 KB, copying took Redis 40 % longer
+ * than a key.
  */
 const MAX_BODY_IN_ENTRY = 4 * 1024
 /** Acknowledging a block removes its entries and blocks Redis meanwhile: about 5 ms for this number. */
 const MAX_BLOCK_ENTRIES = 20_000
 
 /**
- * Opens the journal in Redis (7.0 or later), creating it if there is none. Waits up to 2 s for the connection. With `late`,
- * an unreachable Redis is not an error: the journal is down, with `id` 0, until Redis can be reached.
+ * Opens the journal in Redis (7.0 or later), creating it if there is none. Waits up to 2 s for the connection. With
+ * `late`, an unreachable Redis is not an error: the journal is down, with `id` 0, until Redis can be reached.
  * @throws Error that says what to do, if Redis cannot be reached or must not be used
  */
 export async function openRedisJournal(options: RedisJournalOptions): Promise<Journal> {

@@ -2,8 +2,8 @@ import type { RunScript } from './script.js'
 import { RELEASE, RENEW } from './scripts.js'
 
 /**
- * Another writer takes over this long after the last renewal, ms: soon enough for a reader that waits 5 s. Two concurrent
- * writers do no harm, because a block has one token; they only do the work twice.
+ * Another writer takes over this long after the last renewal, ms: soon enough for a reader that waits 5 s. Two
+ * concurrent writers do no harm, because a block has one token; they only do the work twice.
  */
 const LEASE_MS = 3_000
 const RENEWAL_MS = 1_000

@@ -11,8 +11,8 @@ import type { WriteLimits } from './producer.js'
 const MEMORY_READ_MS = 1_000
 
 /**
- * Redis' default of hash-max-listpack-entries. The hashes of idempotency keys and insert_ids have up to this many fields, and
- * need little memory only as listpacks.
+ * Redis' default of hash-max-listpack-entries. The hashes of idempotency keys and insert_ids have up to this many
+ * fields, and need little memory only as listpacks.
  */
 const LISTPACK_FIELDS = 512
 
@@ -41,8 +41,8 @@ export interface MemoryLimitOptions {
 }
 
 /**
- * The limit of the journal's bytes: the configured one, or less, so that Redis never reaches its maxmemory and refuses writes
- * itself. Every process computes the same limit, because all read the same journal and memory.
+ * The limit of the journal's bytes: the configured one, or less, so that Redis never reaches its maxmemory and refuses
+ * writes itself. Every process computes the same limit, because all read the same journal and memory.
  */
 export class MemoryLimit {
   bytes: number

@@ -14,8 +14,8 @@ export function isDatabaseRefused(error: object): boolean {
 const WRONG_NODE = /^(READONLY|MOVED|CLUSTERDOWN)\b/
 
 /**
- * A client that reconnects until `disconnect` is called. ioredis itself gives up if it cannot find the server: no node of a
- * cluster responds, or the Sentinels change the master while they are asked for it.
+ * A client that reconnects until `disconnect` is called. ioredis itself gives up if it cannot find the server: no node
+ * of a cluster responds, or the Sentinels change the master while they are asked for it.
  */
 class LastingRedis extends Redis {
   #isClosed = false
@@ -49,9 +49,9 @@ class LastingRedis extends Redis {
 /**
  * The only place that connects to Redis, so every form of REDIS_URL works wherever Redis is used.
  *
- * A Redis that has become a replica, or has lost the slot, is disconnected immediately, because it would refuse every write on
- * this connection. The next connection asks DNS, the Sentinels or the cluster again. A Redis without the database is also
- * disconnected: ioredis would use the first database instead.
+ * A Redis that has become a replica, or has lost the slot, is disconnected immediately, because it would refuse every
+ * write on this connection. The next connection asks DNS, the Sentinels or the cluster again. A Redis without the
+ * database is also disconnected: ioredis would use the first database instead.
  * @param url a list: the seeds of a Redis Cluster
  * @param key in a cluster, the connection is to the master of this key's slot
  * @throws Error if the URL is invalid, which the configuration has checked

@@ -56,8 +56,8 @@ const RETRY_PAUSE_MS = 50
 const UNUSED_BODY_MS = 60_000
 
 /**
- * Writes to the journal exactly once. Redis keeps the reply to a producer's last call. A call whose reply was lost is sent
- * again with the same number: that returns the kept reply, or executes the call if it had not been executed.
+ * Writes to the journal exactly once. Redis keeps the reply to a producer's last call. A call whose reply was lost is
+ * sent again with the same number: that returns the kept reply, or executes the call if it had not been executed.
  */
 export class Producer {
   readonly #options: ProducerOptions
@@ -171,8 +171,8 @@ function chooseCause(fault: unknown, bodyError: unknown, isReplyLost: boolean): 
 }
 
 /**
- * Whether resending is pointless. Before any reply was lost, every refusal is final. Afterwards only one from the script
- * is: the script has checked what became of this producer's last call.
+ * Whether resending is pointless. Before any reply was lost, every refusal is final. Afterwards only one from the
+ * script is: the script has checked what became of this producer's last call.
  */
 function isFinal(error: unknown, isReplyLost: boolean): boolean {
   if (asRefusal(error)) return !isReplyLost || isFromScript(error)

@@ -35,8 +35,8 @@ import {
 const PIECE = 500
 
 /**
- * Opens the Redis journal of a lane to inspect it or to change the layout. Creates nothing before `create`. Waits up to 2 s
- * for the connection.
+ * Opens the Redis journal of a lane to inspect it or to change the layout. Creates nothing before `create`. Waits up to
+ * 2 s for the connection.
  */
 export async function openRedisRelocation(
   options: Pick<RedisJournalOptions, 'url' | 'prefix' | 'replicas' | 'log'>,

@@ -22,9 +22,9 @@ export interface Source {
 }
 
 /**
- * A Lua script in the folder `scripts`. It knows its keys and arguments by the same names as its callers: `KEYS.stream` is
- * the key that they pass as `stream`, `ARGV.layout` the argument `layout`. Arguments without names follow these, from
- * `ARGV[ARGS.length + 1]` on. A line such as `--- include shared/now` is replaced by that file.
+ * A Lua script in the folder `scripts`. It knows its keys and arguments by the same names as its callers: `KEYS.stream`
+ * is the key that they pass as `stream`, `ARGV.layout` the argument `layout`. Arguments without names follow these,
+ * from `ARGV[ARGS.length + 1]` on. A line such as `--- include shared/now` is replaced by that file.
  */
 export class Script<Key extends string = string, Arg extends string = string> {
   readonly keys: readonly Key[]

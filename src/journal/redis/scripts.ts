@@ -14,8 +14,9 @@ import { FORMAT } from './keys.js'
 import { Script } from './script.js'
 
 /*
- * The scripts of the Redis journal, with the keys and arguments of each, in order. Callers and scripts use the same names: to
- * add an argument, name it here, pass it, and read it in the script. The file of a script says what it does and returns.
+ * The scripts of the Redis journal, with the keys and arguments of each, in order. Callers and scripts use the same
+ * names: to add an argument, name it here, pass it, and read it in the script. The file of a script says what it does
+ * and returns.
  */
 
 /** Bytes of an idempotency key that choose the hash in which it is remembered. */
@@ -25,9 +26,9 @@ export const SHARD_BYTES = 2
 export const REQUEST = ['shard', 'digest', 'sender'] as const
 
 /**
- * A write of new entries. `size` is the size of the body in bytes. `field` is "body" if `body` is the body itself, "at" if it
- * is the name of the key that holds it. `ids` are the ids of its events (see shared/insert-ids.lua), sent by `idsSender`. At
- * the end come the number of `requests` of its events, and a REQUEST for each.
+ * A write of new entries. `size` is the size of the body in bytes. `field` is "body" if `body` is the body itself, "at"
+ * if it is the name of the key that holds it. `ids` are the ids of its events (see shared/insert-ids.lua), sent by
+ * `idsSender`. At the end come the number of `requests` of its events, and a REQUEST for each.
  */
 export const APPEND = [
   'type',
@@ -72,7 +73,10 @@ export const KEPT_STATE = ['stateKey', 'version', 'state'] as const
 /** An idempotency key that another journal remembers. */
 export const KEPT_REQUEST = ['bucket', 'shard', 'fieldAndValue'] as const
 
-/** The fields of an entry of the stream. Instead of `body`, it has `at` if a key holds the body. The last ones are optional. */
+/**
+ * The fields of an entry of the stream. Instead of `body`, it has `at` if a key holds the body. The last ones are
+ * optional.
+ */
 const ENTRY = ['kind', 'held', 'count', 'bytes', 'body', 'time', 'skip']
 
 const NAMES = {
@@ -143,7 +147,8 @@ export const CLAIM = defineScript('claim', {
     'layout',
     // "home", "guest", or "" for the only lane
     'place',
-    // the entries that the writer has read or holds in memory, "<first> <last>", and how many were ever added before them
+    // the entries that the writer has read or holds in memory, "<first> <last>", and how many were ever added before
+    // them
     'run',
     'addedBefore',
   ],
@@ -156,7 +161,10 @@ export const RELEASE = defineScript('release', { keys: ['lease'], args: ['writer
 /** Blocks are "<first> <last>". */
 export const SHRINK = defineScript('shrink', { keys: ['meta'], args: ['frozen', 'shrunk'] })
 
-/** Followed by the BODY of each entry that has one, a COUNT for each project and holder, and a STORED_STATE for each state. */
+/**
+ * Followed by the BODY of each entry that has one, a COUNT for each project and holder, and a STORED_STATE for each
+ * state.
+ */
 export const ACKNOWLEDGE = defineScript('acknowledge', {
   keys: ['stream', 'meta', 'pending'],
   args: [
