@@ -7,7 +7,7 @@ const digestOf = (projectId: string, distinctId: string, insertId: string) => {
   return digest
 }
 
-t.test('the ids of a user have one lane, and users spread over the lanes', async (t) => {
+t.test('findInsertIdLane returns one lane for a user, and spreads users over the lanes', async (t) => {
   for (const lanes of [2, 3, 8]) {
     const counts = Array<number>(lanes).fill(0)
     for (let user = 0; user < 10_000; user++) {
@@ -19,7 +19,7 @@ t.test('the ids of a user have one lane, and users spread over the lanes', async
   }
 })
 
-t.test('project, user and id each make another digest, wherever one ends', async (t) => {
+t.test('writeInsertId separates project, user and id', async (t) => {
   const digests = [
     digestOf('p', 'u', 'i'),
     digestOf('q', 'u', 'i'),

@@ -73,7 +73,7 @@ function random(seed: number): () => number {
   }
 }
 
-t.test('no damage to the first pages ends the process', async (t) => {
+t.test('checkDatabase survives any damage to the first pages', async (t) => {
   const next = random(7)
   const bytes = await readFile(join(whole, 'data.mdb'))
   let refused = 0
