@@ -23,14 +23,14 @@ export interface Bench {
 }
 
 /** `lanes`: one store of all machines. `cells`: each machine has a store of its own, so that they share nothing. */
-export type Layout = 'lanes' | 'cells'
+export type MachineUse = 'lanes' | 'cells'
 
 interface MachinePlan {
   /** how many at a time; 1 is what the others are compared with */
   counts: number[]
   /** of one core, for each */
   share: number
-  layout: Layout
+  layout: MachineUse
 }
 
 export type Benchmark = (bench: Bench) => Promise<void>

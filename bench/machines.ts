@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as wait } from 'node:timers/promises'
-import { type Layout, untilVisible } from './benchmark.js'
+import { type MachineUse, untilVisible } from './benchmark.js'
 import type { Servers } from './servers.js'
 import type { CpuGroup } from './shares.js'
 import { Store } from './store.js'
@@ -27,9 +27,9 @@ interface Machine {
 /** Machines that are loaded together. */
 export class Machines {
   readonly all: readonly Machine[]
-  readonly #layout: Layout
+  readonly #layout: MachineUse
 
-  constructor(all: Machine[], layout: Layout) {
+  constructor(all: Machine[], layout: MachineUse) {
     this.all = all
     this.#layout = layout
   }
@@ -105,7 +105,12 @@ export class Machines {
 }
 
 /** Starts machines without a limit, so that they start soon; `servers` ends them. */
-export async function openMachines(servers: Servers, cpu: CpuGroup, count: number, layout: Layout): Promise<Machines> {
+export async function openMachines(
+  servers: Servers,
+  cpu: CpuGroup,
+  count: number,
+  layout: MachineUse,
+): Promise<Machines> {
   const groups = Array.from({ length: count }, (_, i) => cpu.group(String(i)))
   for (const group of groups) servers.onClose(() => group.close())
   const redis = await Promise.all(groups.map(() => servers.redis()))

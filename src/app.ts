@@ -140,8 +140,8 @@ async function open(
   server.decorate('damagedPart', () => parts.unreadable)
   const layout = await findLayout(shards, config.LANES, () => readGuard(config, log))
   const lanes = opened.add(await openLanes(config, shards, { layout, log, closing, onFatal }))
-  const { buffers, barrier } = lanes
-  const journals = lanes.all.map(({ journal }) => journal)
+  const { all, buffers, barrier, links, lateClockReads } = lanes
+  const journals = all.map(({ journal }) => journal)
   const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
   const keyRefresh = new KeyRefresh({ ring: keys, table: keyTable(clickhouse), log, closing, everyMs })
   const purge = opened.add(
@@ -160,9 +160,9 @@ async function open(
     keysFound ??= await keyRefresh.start(DEFAULT_PROJECT)
     onKeys?.(keysFound)
     onKeys = undefined
-    await parts.start(() => storedRows(lanes.all))
+    await parts.start(() => storedRows(all))
     const missing = await startLanes(shards, {
-      lanes: lanes.all.filter(({ shard }) => ready.includes(shard)),
+      lanes: all.filter(({ shard }) => ready.includes(shard)),
       isWriter,
     })
     // The lanes of a shard that is down follow when it is back.
@@ -196,11 +196,10 @@ async function open(
   })
   const role = config.ROLE
   const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
-  const metrics = opened.add(
-    new Metrics({ ...lanes, lanes: lanes.all, role, requests, limitCounts, admission, live, storage, parts, ledger }),
-  )
+  const counted = { requests, limitCounts, admission, lanes: all, links, lateClockReads, live, parts, ledger }
+  const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  return { store, lanes, parts, ledger, purge, admission, live, closing, metrics: { read } }
+  return { store, lanes, journals, parts, ledger, purge, admission, live, closing, metrics: { read } }
 }
 
 /** Events and rows that this process has stored. */
@@ -210,13 +209,9 @@ function storedRows(lanes: readonly Lane[]): number {
 }
 
 /** Every role serves these, without a key. */
-function registerOperation(server: App, { ROLE }: Config, { store, lanes, parts, ledger, metrics }: Parts): void {
+function registerOperation(server: App, { ROLE }: Config, { store, journals, parts, ledger, metrics }: Parts): void {
   server.register(health, {
-    lanes: lanes.all.map(
-      ({ journal }) =>
-        () =>
-          journal.ping(),
-    ),
+    lanes: journals.map((journal) => () => journal.ping()),
     shards: store.shards.areSeveral
       ? store.shards.all.map((shard) => () => shard.clickhouse.ping())
       : [() => store.ping()],
@@ -233,57 +228,68 @@ function registerOperation(server: App, { ROLE }: Config, { store, lanes, parts,
 
 function registerApi(server: App, config: Config, { searchLimits, now, load }: AppOptions, parts: Parts): void {
   const { log } = server
-  const { purge, admission, lanes, store } = parts
-  const { clickhouse, shards } = store
-  const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
-  server.register(docs)
-  server.register(signIn, { admission })
-  const vendor = {
-    ...data,
-    admission,
-    bodyLimit: config.BATCH_BODY_LIMIT,
-    maxDepth: config.MAX_PROPERTY_DEPTH,
-    scriptsIn: config.VENDOR_SCRIPTS ?? process.cwd(),
-  }
-  for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
-  const asking = new Questions({ ...data, limits: config, now, load })
-  const catalog = new Catalog({ ...data, questions: asking, log })
+  const { purge, admission, lanes, store, journals } = parts
+  const { shards } = store
+  const { buffers, commits, profiles, sessions, aliases, links, barrier, entries, noteDeletion } = lanes
+  const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
+  const origins = splitList(config.CORS_ORIGIN)
+  const asked = new Questions({ shards, barrier, aliases, limits: config, now, load })
+  const catalog = new Catalog({ shards, barrier, questions: asked, log })
   server.addHook('onListen', () => {
     catalog.prepare(parts.closing)
   })
-  const reading = { questions: asking, catalog, reads: new EventReads(shards, lanes.barrier, searchLimits) }
+  const reads = new EventReads(shards, barrier, searchLimits)
+  const erasing = { shards, barrier, aliases, profiles, sessions, noteDeletion }
+  const erasure = new Erasure(erasing)
+  const projectErasure = new ProjectErasure({ ...erasing, ids: lanes.ids })
+  const deletesEvents = config.DELETE_USER_EVENTS
+
+  server.register(docs)
+  server.register(signIn, { admission })
+  const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
+  const vendor = { admission, bodyLimit, maxDepth, scriptsIn, buffers, commits, profiles, aliases, links, barrier }
+  for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
-    scope.register(mcp, { ...data, ...reading })
+    scope.register(mcp, { questions: asked, catalog, reads, profiles, aliases })
   })
   server.register(
     async (scope) => {
-      allowOrigins(scope, splitList(config.CORS_ORIGIN))
+      allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
-      scope.register(track, { ...data, admission, limits: config })
-      scope.register(exports, data)
-      scope.register(events, { ...data, ...reading, maxPropertyDepth: config.MAX_PROPERTY_DEPTH })
-      scope.register(questions, reading)
-      scope.register(schema, reading)
+      scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth })
+      scope.register(exports, { shards, barrier })
+      scope.register(events, { shards, reads, entries, noteDeletion, maxDepth })
+      scope.register(questions, { questions: asked, catalog })
+      scope.register(schema, { catalog })
       scope.register(saved, { shards, now })
-      scope.register(live, parts)
-      const erasing = { purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS }
-      scope.register(users, { ...data, ...reading, ...erasing })
-      scope.register(usersBatch, { ...data, bodyLimit: config.BATCH_BODY_LIMIT })
-      scope.register(sessionReads, data)
-      scope.register(deadLetters, data)
+      scope.register(live, { live: parts.live, admission })
+      scope.register(users, {
+        profiles,
+        aliases,
+        links,
+        shards,
+        barrier,
+        erasure,
+        purge,
+        questions: asked,
+        deletesEvents,
+      })
+      scope.register(usersBatch, { profiles, aliases, links, barrier, bodyLimit })
+      scope.register(sessionReads, { sessions, shards, barrier })
+      scope.register(deadLetters, { shards, barrier, noteDeletion })
       scope.register(key)
-      scope.register(project, { projectErasure: new ProjectErasure(data), purge })
-      scope.register(ids, data)
+      scope.register(project, { projectErasure, purge })
+      scope.register(ids, { ids: lanes.ids })
     },
     { prefix: '/public' },
   )
   server.register(
     async (browser) => {
-      allowOrigins(browser, splitList(config.CORS_ORIGIN))
+      allowOrigins(browser, origins)
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
-      browser.register(sessionCalls, data)
+      browser.register(sessionCalls, { sessions, aliases })
     },
     { prefix: '/public/sessions' },
   )

@@ -1,11 +1,11 @@
 /** An SDK, and what a team changes in its own code to send to this service. */
 interface Line {
   sdk: string
-  code(place: Place): string
+  code(place: SdkTarget): string
 }
 
 /** Where an SDK is to send. */
-export interface Place {
+export interface SdkTarget {
   /** of the service, without a slash at its end */
   url: string
   /** as `url`, without the scheme */
@@ -25,7 +25,7 @@ interface TestRequest {
 export interface VendorHelp {
   lines: Line[]
   /** @param id of the event; its property `check` */
-  request(place: Place, id: string): TestRequest
+  request(place: SdkTarget, id: string): TestRequest
   /** whether the vendor's SDKs take this for a success */
   isTaken(status: number, body: string): boolean
 }

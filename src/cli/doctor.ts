@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
-import { type Place, TEST_NAME, VENDORS, type VendorHelp } from './doctor-sdks.js'
+import { type SdkTarget, TEST_NAME, VENDORS, type VendorHelp } from './doctor-sdks.js'
 import { defaultUrl, urlOf } from './target.js'
 
 const USAGE = `Usage: tallyhouse doctor --sdk NAME [options]
@@ -43,7 +43,7 @@ export const command: Command = {
 }
 
 /** Sends an event as an SDK does. @returns whether it arrived, as far as that can be read */
-async function check(vendor: VendorHelp, place: Place, io: CommandIo): Promise<boolean> {
+async function check(vendor: VendorHelp, place: SdkTarget, io: CommandIo): Promise<boolean> {
   const id = randomUUID()
   const { path, headers, body } = vendor.request(place, id)
   const response = await call(`${place.url}${path}`, io, {
@@ -68,7 +68,7 @@ async function check(vendor: VendorHelp, place: Place, io: CommandIo): Promise<b
   return await readBack(place, id, readKey, io)
 }
 
-async function readBack({ url }: Place, id: string, key: string, io: CommandIo): Promise<boolean> {
+async function readBack({ url }: SdkTarget, id: string, key: string, io: CommandIo): Promise<boolean> {
   const query = new URLSearchParams({ event: TEST_NAME, distinct_id: TEST_NAME, order: 'desc', limit: '100' })
   const deadline = Date.now() + TIMEOUT_MS
   do {
@@ -100,7 +100,10 @@ async function call(url: string, { signal }: CommandIo, init: RequestInit): Prom
   }
 }
 
-async function parse(args: string[], io: CommandIo): Promise<{ vendor: VendorHelp; place: Place; isChecked: boolean }> {
+async function parse(
+  args: string[],
+  io: CommandIo,
+): Promise<{ vendor: VendorHelp; place: SdkTarget; isChecked: boolean }> {
   const { sdk, url: given, key = io.env.WRITE_KEY || PLACEHOLDER, check } = valuesOf(args)
   const vendor = sdk !== undefined && Object.hasOwn(VENDORS, sdk) ? VENDORS[sdk] : undefined
   if (!vendor) throw new UsageError(`Say which SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)

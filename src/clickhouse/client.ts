@@ -61,7 +61,7 @@ const MAX_FAILED_LOOKS = 20
 const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
 
 /** Limits of one query. */
-export interface Reading {
+export interface ReadOptions {
   /** the project that reads: it has few slots, and its queries have low priority. Absent: the service itself */
   project?: string | undefined
   /** one that the caller holds for the project already */
@@ -187,7 +187,7 @@ export class ClickHouse {
     query: string,
     parameters: Parameters = {},
     settings: ClickHouseSettings = {},
-    reading: Reading = {},
+    reading: ReadOptions = {},
   ): Promise<Row[]> {
     const { project = this.#project, slot, ...rest } = reading
     if (project === undefined) return await this.#rows(query, parameters, settings, rest)
@@ -198,7 +198,7 @@ export class ClickHouse {
 
   /** Runs a query of a project, within its slots and at its priority. */
   async #paced<T>(
-    { project, slot: held, signal }: Pick<Reading, 'slot' | 'signal'> & { project: string },
+    { project, slot: held, signal }: Pick<ReadOptions, 'slot' | 'signal'> & { project: string },
     run: (settings: ClickHouseSettings, onLeft: (ended: Promise<void>) => void) => Promise<T>,
   ): Promise<T> {
     const slot = held ?? (await this.#slots.take(project, signal).catch(unreachable))
@@ -221,7 +221,12 @@ export class ClickHouse {
     query: string,
     parameters: Parameters,
     settings: ClickHouseSettings,
-    { signal, limitMs = QUERY_TIMEOUT_MS, onLeft, end = (id) => this.endQuery(id) }: Omit<Reading, 'project' | 'slot'>,
+    {
+      signal,
+      limitMs = QUERY_TIMEOUT_MS,
+      onLeft,
+      end = (id) => this.endQuery(id),
+    }: Omit<ReadOptions, 'project' | 'slot'>,
   ): Promise<Row[]> {
     const query_id = randomUUID()
     const isLong = isLongStatement(query, parameters)
@@ -293,7 +298,7 @@ export class ClickHouse {
     query: string,
     parameters: Scalars = {},
     settings: ClickHouseSettings = {},
-    reading: Reading = {},
+    reading: ReadOptions = {},
   ): Promise<Readable> {
     const { signal, limitMs = QUERY_TIMEOUT_MS, project = this.#project, end = (id) => this.endQuery(id) } = reading
     const queryId = randomUUID()

@@ -12,7 +12,7 @@ export interface SlotLimits {
   stalledMs: number
 }
 
-interface Waiting {
+interface WaitingRead {
   project: string
   grant(slot: Slot): void
 }
@@ -102,7 +102,7 @@ export class ReadSlots {
   readonly #limits: SlotLimits
   readonly #yields: (project: string) => boolean
   readonly #held = new Set<Slot>()
-  readonly #waiting = new Set<Waiting>()
+  readonly #waiting = new Set<WaitingRead>()
   #looking: NodeJS.Timeout | null = null
 
   /** @param yields whether a project has to make do with one slot for now */
@@ -125,7 +125,7 @@ export class ReadSlots {
         end()
         reject(new NoSlotError(`no connection became free within ${this.#limits.waitMs} ms`))
       }
-      const waiting: Waiting = {
+      const waiting: WaitingRead = {
         project,
         grant: (slot) => {
           end()

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { ClickHouse, Reading } from './client.js'
+import type { ClickHouse, ReadOptions } from './client.js'
 import { isShardLost, isTimeout, NoSlotError, ShardUnreachableError, StoreUnreachableError } from './errors.js'
 import type { Parameters, Scalars } from './parameters.js'
 
@@ -99,7 +99,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     query: string,
     parameters: Parameters = {},
     settings: ClickHouseSettings = {},
-    reading: Reading = {},
+    reading: ReadOptions = {},
   ): Promise<Row[]> {
     const shard = this.#any()
     return await this.#named(
@@ -113,7 +113,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     query: string,
     parameters: Scalars = {},
     settings: ClickHouseSettings = {},
-    reading: Reading = {},
+    reading: ReadOptions = {},
   ): Promise<Readable> {
     const shard = this.#any()
     return await this.#named(
@@ -176,7 +176,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
   }
 
   /** Of a query, each shard may still work on a part when its reader has left. */
-  #reading(reading: Reading): Reading {
+  #reading(reading: ReadOptions): ReadOptions {
     if (!this.areSeveral) return reading
     const end = async (id: string) => {
       await Promise.all(this.all.map(({ clickhouse }) => clickhouse.endQuery(id)))

@@ -262,7 +262,7 @@ async function readStream(response: FetchResponse, type: string): Promise<{ body
   throw refusal(response, parseObject(await response.text()))
 }
 
-interface Reading {
+interface BodyReading {
   /** ends the request */
   end: AbortController
   signal: AbortSignal | undefined
@@ -270,7 +270,7 @@ interface Reading {
   silentMs: number
 }
 
-async function* linesOf(body: FetchBody, reading: Reading): AsyncGenerator<string, void, undefined> {
+async function* linesOf(body: FetchBody, reading: BodyReading): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of chunksOf(body, reading)) {
@@ -283,7 +283,7 @@ async function* linesOf(body: FetchBody, reading: Reading): AsyncGenerator<strin
 /** @param body null for a response without one, as to a HEAD */
 async function* chunksOf(
   body: FetchBody | null,
-  { end, signal, silentMs }: Reading,
+  { end, signal, silentMs }: BodyReading,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   if (body === null) return
   const abort = () => end.abort(aborted(signal))

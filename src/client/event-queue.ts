@@ -31,7 +31,7 @@ export interface EventQueueOptions {
   onDrop?: (event: TrackEvent, error: TallyhouseError) => void
 }
 
-interface Entry {
+interface QueuedEvent {
   text: JsonText
   bytes: number
   settled: Promise<void>
@@ -54,10 +54,10 @@ export class EventQueue {
   readonly #onDrop: (event: TrackEvent, error: TallyhouseError) => void
   readonly #retry: RetryPolicy
   readonly #stop = new AbortController()
-  #waiting: Entry[] = []
+  #waiting: QueuedEvent[] = []
   /** how many of the waiting events are to be sent without waiting for others */
   #due = 0
-  #inFlight: Entry[] = []
+  #inFlight: QueuedEvent[] = []
   #size = 0
   #bytes = 0
   #dropped = 0
@@ -166,7 +166,7 @@ export class EventQueue {
     return startTimer(() => this.#sendAll(), this.#flushIntervalMs)
   }
 
-  #takeBatch(): Entry[] {
+  #takeBatch(): QueuedEvent[] {
     let bytes = 0
     const tooLarge = this.#waiting.findIndex((entry, i) => {
       bytes += entry.bytes
@@ -178,7 +178,7 @@ export class EventQueue {
   /**
    * Settles every entry of the batch. Refused entries are dropped and the others are delivered.
    */
-  async #deliver(batch: Entry[]): Promise<void> {
+  async #deliver(batch: QueuedEvent[]): Promise<void> {
     if (batch.length === 0) return
     try {
       const body = `{"events":[${batch.map(({ text }) => text).join(',')}]}`
@@ -195,7 +195,7 @@ export class EventQueue {
     }
   }
 
-  async #deliverRest(batch: Entry[], error: TallyhouseError): Promise<void> {
+  async #deliverRest(batch: QueuedEvent[], error: TallyhouseError): Promise<void> {
     const named = indexesIn(error)
     const others = batch.filter((_entry, i) => !named.has(i))
     const namesNone = others.length === batch.length
@@ -215,7 +215,7 @@ export class EventQueue {
     if (!namesNone) await this.#deliver(others)
   }
 
-  #leave({ bytes }: Entry): void {
+  #leave({ bytes }: QueuedEvent): void {
     this.#size--
     this.#bytes -= bytes
   }
@@ -238,9 +238,9 @@ function closedInTransit(cause: TallyhouseError): TallyhouseError {
   return new TallyhouseError('closed', message, { cause })
 }
 
-function newEntry(text: JsonText, bytes: number): Entry {
-  let resolve: Entry['resolve'] = () => undefined
-  let reject: Entry['reject'] = () => undefined
+function newEntry(text: JsonText, bytes: number): QueuedEvent {
+  let resolve: QueuedEvent['resolve'] = () => undefined
+  let reject: QueuedEvent['reject'] = () => undefined
   const settled = new Promise<void>((...settle) => {
     ;[resolve, reject] = settle
   })

@@ -6,8 +6,7 @@ import type { BufferPool } from '../lib/buffer-pool.js'
 import { given } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { InsertIds } from '../model/identified-events.js'
-import type { SentIds } from '../model/insert-id.js'
-import { maxPosition, type Position, START } from '../model/position.js'
+import { laterOf, type Position, START } from '../model/position.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { Gathering } from './gathering.js'
 import { LaneBudget, QueueBudget } from './queue-budget.js'
@@ -87,8 +86,8 @@ interface Waiting<Result> {
 export interface WaitingEvent extends Waiting<Appended | null> {
   sender: Sender
   body: Buffer
-  /** its id; null if the event has none */
-  insertId: SentIds | null
+  /** INSERT_ID_BYTES; null if the event has no id */
+  insertId: Buffer | null
   /** of its request; null if that has none, or the event has an insert_id */
   key: IdempotencyKey | null
 }
@@ -168,10 +167,10 @@ export class GroupCommit {
 
   /**
    * Appends one event, a JSON object. It shares its entry with other events of the moment.
-   * @param insertId its id
+   * @param insertId its id, INSERT_ID_BYTES
    * @returns null if that is known, so that nothing was appended
    */
-  appendEvent(sender: Sender, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
+  appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
     return this.#enqueueEvent(sender, body, insertId, null)
   }
 
@@ -186,7 +185,7 @@ export class GroupCommit {
     { idempotencyKey, insertIds }: AppendOptions = {},
   ): Promise<Appended[]> {
     const append: Append = { type: 'append', ...sender, body, count, ...given({ idempotencyKey }) }
-    const appended = await this.appendEntry(insertIds ? { ...append, insertIds } : append)
+    const appended = await this.appendEntry(insertIds ? { ...append, insertIds: insertIds.digests } : append)
     return appended ? [appended] : []
   }
 
@@ -204,7 +203,7 @@ export class GroupCommit {
     sender: Sender,
     body: Buffer,
     idempotencyKey: IdempotencyKey,
-    insertId: SentIds | null = null,
+    insertId: Buffer | null = null,
   ): Promise<Appended | null> {
     if (!insertId) return this.#enqueueEvent(sender, body, null, idempotencyKey)
     const entry = { body: joinEvents([body], this.#pool), count: 1, idempotencyKey, insertIds: insertId }
@@ -212,7 +211,7 @@ export class GroupCommit {
   }
 
   /** Appends what of a request cannot be stored; it becomes a dead letter. @param id by which a repetition is known */
-  async appendRejected(sender: Sender, body: Buffer, id: SentIds | null): Promise<void> {
+  async appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
     const append: Append = { type: 'append', kind: 'rejected', ...sender, body, count: 1 }
     await this.appendEntry(id ? { ...append, insertIds: id } : append)
   }
@@ -245,7 +244,7 @@ export class GroupCommit {
   #enqueueEvent(
     sender: Sender,
     body: Buffer,
-    insertId: SentIds | null,
+    insertId: Buffer | null,
     key: IdempotencyKey | null,
   ): Promise<Appended | null> {
     return new Promise((resolve, reject) => {
@@ -520,7 +519,7 @@ function entryOfEvents(events: WaitingEvent[], pool: BufferPool): Append {
   if (keys.length > 0) return { ...append, eventKeys: keys }
   const ids = events.map(({ insertId }) => insertId).filter((id) => id !== null)
   if (ids.length === 0) return append
-  return { ...append, insertIds: { sender, digests: Buffer.concat(ids.map(({ digests }) => digests)) } }
+  return { ...append, insertIds: Buffer.concat(ids) }
 }
 
 /** Copies events into the body of one entry and releases them. */

@@ -55,7 +55,7 @@ export interface Append {
   /** default: `events` */
   kind?: 'events' | 'rejected'
   projectId: string
-  /** of the request's API key: determines whose share of the journal the entry counts towards */
+  /** of the key that it came with: whose share of the journal it takes, and whose ids it has */
   keyClass: KeyClass
   /** how many events `body` holds, at least 1 */
   count: number
@@ -66,10 +66,10 @@ export interface Append {
   /** one for each event, instead of `idempotencyKey` and `insertIds`; an event whose key is known is skipped */
   eventKeys?: IdempotencyKey[]
   /**
-   * One for each event, NO_INSERT_ID for an event without an id. An event whose id is known is skipped, so only the
-   * first event with an id is stored.
+   * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known from the same sender is skipped,
+   * so that of all events with one id only the first is stored.
    */
-  insertIds?: SentIds
+  insertIds?: Buffer
 }
 
 /** A new value of one profile or session, and its table row. */
@@ -77,7 +77,7 @@ export interface Commit {
   type: 'commit'
   kind: StateKind
   projectId: string
-  /** of the request's API key: determines whose share of the journal the write counts towards */
+  /** of the key that it came with: whose share of the journal it takes, and whose ids it has */
   keyClass: KeyClass
   /** see `toStateKey` */
   stateKey: string
@@ -90,8 +90,8 @@ export interface Commit {
   /** a JSON object without its version, which will be the position of the entry */
   row: string
   idempotencyKey?: IdempotencyKey
-  /** one for each change that has an id, all different; if one of them is known, nothing is written */
-  insertIds?: SentIds
+  /** INSERT_ID_BYTES for each change in it that has an id, all different: if one of them is known, nothing is written */
+  insertIds?: Buffer
 }
 
 /**

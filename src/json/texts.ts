@@ -35,11 +35,11 @@ export function elementTexts(text: string): string[] {
 }
 
 /**
- * The text of an object without some members, see `JsonValue.textWithout`.
+ * As `JsonValue.without`.
  * @throws TypeError if the text is not a JSON object
  */
 export function withoutMembers(text: string, isCut: (name: string, value: string) => boolean): string {
-  return readObject(text).textWithout(isCut)
+  return readObject(text).without(isCut)
 }
 
 /** Whether the text of a value is a number. */

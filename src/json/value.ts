@@ -153,20 +153,46 @@ export class JsonValue {
   }
 
   /**
-   * The text of an object without some of its members. The others stay the same byte for byte, except the space between
-   * them.
-   * @param isCut gets a member's name and the text of its value
+   * The text of an object without some of its members. Of the others, the space around the name and the value goes, too.
+   * @param isCut by the member's name, and the text of its value
    */
   textWithout(isCut: (name: string, text: string) => boolean): string {
-    const { slots } = this.#in
+    const { raw, places } = this.#in
     let kept = ''
-    let isWhole = true
-    for (let at = this.#at + SLOT_SIZE; at < this.#next; at = slots[at + NEXT] as number) {
-      const end = slots[at + END] as number
-      if (isCut(this.#nameAt(at), slice(this.#in, slots[at + START] as number, end))) isWhole = false
-      else kept += `${kept && ','}${slice(this.#in, slots[at] as number, end)}`
+    for (let at = this.#at + PLACE; at < this.#next; at = places[at + NEXT] as number) {
+      const text = slice(this.#in, places[at + START] as number, places[at + END] as number)
+      if (isCut(this.#nameAt(at), text)) continue
+      const start = places[at] as number
+      kept += `${kept && ','}${slice(this.#in, start, string(raw, start + 1))}:${text}`
     }
-    return isWhole ? this.text : `{${kept}}`
+    return `{${kept}}`
+  }
+
+  /**
+   * The text of an object without some of its members; everything else stays byte for byte.
+   * @param isCut by the member's name, and the text of its value
+   */
+  without(isCut: (name: string, text: string) => boolean): string {
+    const { places } = this.#in
+    let kept = ''
+    /** up to where the text is decided */
+    let from = this.start
+    let isFirst = true
+    for (let at = this.#at + PLACE; at < this.#next; ) {
+      const next = places[at + NEXT] as number
+      const end = places[at + END] as number
+      if (isCut(this.#nameAt(at), slice(this.#in, places[at + START] as number, end))) {
+        const isLast = next === this.#next
+        kept += slice(this.#in, from, places[at] as number)
+        // A member goes with the comma after it; the last one with the comma before it.
+        if (isLast && !isFirst) kept = kept.replace(/,\s*$/, '')
+        from = isLast ? end : (places[next] as number)
+      } else {
+        isFirst = false
+      }
+      at = next
+    }
+    return kept + slice(this.#in, from, this.end)
   }
 
   /** The first element of an array; undefined if it has none. */

@@ -6,7 +6,7 @@ import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { given } from '../lib/given.js'
 import { type InsertIds, splitByLane } from '../model/identified-events.js'
-import { findInsertIdLane, type SentIds } from '../model/insert-id.js'
+import { laneOfInsertId } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
 import type { Lane } from './lane.js'
@@ -44,7 +44,7 @@ export class LaneRouter implements Appends {
     this.#pool = pool
   }
 
-  appendEvent(sender: Sender, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
+  appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
     const lane = insertId ? this.#ofId(insertId) : this.#free()
     return lane.commits.appendEvent(sender, body, insertId)
   }
@@ -69,7 +69,7 @@ export class LaneRouter implements Appends {
     sender: Sender,
     body: Buffer,
     key: IdempotencyKey,
-    insertId: SentIds | null = null,
+    insertId: Buffer | null = null,
   ): Promise<Appended | null> {
     const keyLane = this.of(key)
     const lane = insertId ? this.#ofId(insertId) : keyLane
@@ -77,7 +77,7 @@ export class LaneRouter implements Appends {
     return await lane.commits.appendKeyedEvent(sender, body, key, insertId)
   }
 
-  appendRejected(sender: Sender, body: Buffer, id: SentIds | null): Promise<void> {
+  appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
     return (id ? this.#ofId(id) : this.#free()).commits.appendRejected(sender, body, id)
   }
 
@@ -100,7 +100,7 @@ export class LaneRouter implements Appends {
     this.#pool.release(body)
     const append = (part: (typeof parts)[number]) => {
       const { commits } = part.lane === null ? (key ? this.of(key) : this.#free()) : this.#at(part.lane)
-      const ids = part.digests && { sender: insertIds.sender, digests: part.digests, spans: null }
+      const ids = part.digests && { digests: part.digests, spans: null }
       const idempotencyKey = key && part.lane !== null ? this.#keyOfPart(key, part.lane) : key
       const own = part.lane === null ? { idempotencyKey } : { idempotencyKey, insertIds: ids }
       return commits.appendBatch(sender, part.body, part.count, own)
@@ -148,8 +148,8 @@ export class LaneRouter implements Appends {
     }
   }
 
-  #ofId({ digests }: SentIds): Lane {
-    return this.#at(findInsertIdLane(digests, 0, this.#lanes.length))
+  #ofId(insertId: Buffer): Lane {
+    return this.#at(laneOfInsertId(insertId, 0, this.#lanes.length))
   }
 
   #free(): Lane {

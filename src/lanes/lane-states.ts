@@ -34,7 +34,8 @@ export class LaneStates<Value> implements States<Value> {
     const sentKey = toStateKey(this.#kind, projectId, sentTo)
     const sentLane = this.#laneOf(sentKey)
     if (insertId !== undefined && sentLane !== lane) {
-      const known = await sentLane.journal.ids.find(toChangeId({ projectId, keyClass }, sentKey, insertId))
+      const sender = { projectId, keyClass }
+      const known = await sentLane.journal.ids.find({ sender, digests: changeId(sentKey, insertId) })
       if (known.length > 0) return
     }
     const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)

@@ -37,7 +37,7 @@ export interface Lane {
   /** for messages, such as `lane 1 (host:6379)` */
   name: string
   /** for messages about what is not stored yet: its name and, if there are several, its shard's */
-  place: string
+  fullName: string
   /** the one that the writer stores on */
   shard: Shard
   journal: Journal
@@ -78,7 +78,7 @@ export interface LaneOptions {
 export function laneOn(journal: Journal, config: Config, options: LaneOptions): Lane {
   const { number, name, shards, isOwnShardEnough, others, buffers, queued, memory, log, closing } = options
   const shard = shards.at(number % shards.all.length)
-  const place = shards.areSeveral ? `${name} on shard ${shard.number} (${shard.name})` : name
+  const fullName = shards.areSeveral ? `${name} on shard ${shard.number} (${shard.name})` : name
   const parts = new CloseStack()
   parts.add(journal)
   const tables = openTables(shard.clickhouse, journal)
@@ -108,12 +108,12 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
   return {
     number,
     name,
-    place,
+    fullName,
     shard,
     journal,
     commits,
     writer,
-    barrier: new ReadBarrier(journal, closing, READ_BARRIER_MS, others ? place : ''),
+    barrier: new ReadBarrier(journal, closing, READ_BARRIER_MS, others ? fullName : ''),
     profiles: states(profiles, profiles, config.MAX_PROFILE_BYTES),
     sessions: states(sessions, sessions, MAX_SESSION_BYTES),
     aliases: states(withRecentReads(aliases, journal), aliases, MAX_ALIAS_BYTES),

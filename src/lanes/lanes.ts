@@ -27,6 +27,7 @@ import { LaneStates } from './lane-states.js'
 import { LevelBarrier } from './level-barrier.js'
 import { withNamedFailures } from './named-failures.js'
 import { laneName, openJournal } from './open-journal.js'
+import { StoredEntries } from './stored-entries.js'
 
 /** Bytes of profiles and sessions that a process loads at a time. A change holds about four copies of each. */
 const STATE_MEMORY_BYTES = 32 * 1024 * 1024
@@ -57,6 +58,7 @@ export interface Lanes {
    * is unknown (see `isUnknown`), that lane is returned for other ids: it may be the one, and fails as unavailable.
    */
   ofJournal(id: number): Lane | undefined
+  entries: StoredEntries
   /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>
   /**
@@ -120,6 +122,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const projects = new AliasProjects({ lanes: all, home, shards, isShared: config.REDIS_URL !== undefined })
   const aliases = new Aliases({ states, projects, shards })
   const settling = new AliasSettling({ aliases, states, barrier, shards, log })
+  const ofJournal = (id: number) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown)
   return {
     all,
     home,
@@ -133,7 +136,8 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     barrier,
     ids: new LaneIds(all),
     lateClockReads,
-    ofJournal: (id) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown),
+    ofJournal,
+    entries: new StoredEntries(ofJournal),
     noteDeletion: (projectId) => noteDeletion(all, home, projectId),
     noteLayout: (original) => {
       isOriginal = original

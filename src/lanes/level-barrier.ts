@@ -30,11 +30,11 @@ const WARNING_MS = 60_000
 export class LevelBarrier implements Barrier {
   /** by lane: reads that timed out because its clock is more than a minute behind another lane's */
   readonly lateClockReads: number[]
-  readonly #lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[]
+  readonly #lanes: readonly Pick<Lane, 'name' | 'fullName' | 'journal'>[]
   readonly #options: LevelBarrierOptions
   #warnedAt = Number.NEGATIVE_INFINITY
 
-  constructor(lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[], options: LevelBarrierOptions) {
+  constructor(lanes: readonly Pick<Lane, 'name' | 'fullName' | 'journal'>[], options: LevelBarrierOptions) {
     this.lateClockReads = lanes.map(() => 0)
     this.#lanes = lanes
     this.#options = options
@@ -61,7 +61,7 @@ export class LevelBarrier implements Barrier {
     const { wanted, progress } = await this.#wait()
     const late = this.#behind(progress, wanted)
     if (late.length === 0) return wanted
-    throw notCaughtUp(late.map((i) => this.#lanes[i]?.place).join(', '))
+    throw notCaughtUp(late.map((i) => this.#lanes[i]?.fullName).join(', '))
   }
 
   /**

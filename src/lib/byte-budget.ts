@@ -1,4 +1,4 @@
-interface Waiting {
+interface WaitingTaker {
   bytes: number
   resolve(): void
 }
@@ -7,7 +7,7 @@ interface Waiting {
 export class ByteBudget {
   readonly #size: number
   #taken = 0
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: WaitingTaker[] = []
 
   /** @param size in bytes */
   constructor(size: number) {

@@ -1,4 +1,7 @@
-/** The most buckets of names. While there are that many that are not full, further names share one more bucket. */
+/**
+ * The most buckets that are not full. Further names are not limited: if they shared one bucket, whoever has ten thousand
+ * addresses (an IPv6 /48 is enough) would have everybody else refused.
+ */
 const MAX_BUCKETS = 10_000
 /** How often at most the buckets are looked through for those that are full again, ms. */
 const SWEEP_MS = 1_000
@@ -30,8 +33,6 @@ export class TokenBuckets {
   readonly #rate: Rate
   readonly #burst: number
   readonly #buckets = new Map<string, Bucket>()
-  /** of the names for which there is no room */
-  #shared: Bucket | null = null
   #sweptAt = Number.NEGATIVE_INFINITY
 
   /** @param burst how many tokens a full bucket holds */
@@ -42,7 +43,7 @@ export class TokenBuckets {
 
   /** @returns ms until the name's bucket holds a token; 0 if it does */
   wait(name: string, now: number): number {
-    const bucket = this.#bucketFor(name, now)
+    const bucket = this.#buckets.get(name)
     if (!bucket) return 0
     const missing = Math.min(1, this.#burst) - this.#levelOf(bucket, now)
     return Math.max(0, Math.ceil((missing * this.#rate.inMs) / this.#rate.tokens - ROUNDING_MS))
@@ -55,31 +56,18 @@ export class TokenBuckets {
    * @returns whether the spender may go on: false if the bucket is in a debt that another one made
    */
   spend(name: string, amount: number, now: number, spender = 0): boolean {
-    const bucket = this.#bucketFor(name, now) ?? this.#begin(name, now)
+    let bucket = this.#buckets.get(name)
+    if (!bucket) {
+      if (this.#isCrowded(now)) return true
+      bucket = { level: this.#burst, at: now, debtor: null }
+      this.#buckets.set(name, bucket)
+    }
     const before = this.#levelOf(bucket, now)
     if (before >= 0) bucket.debtor = null
     bucket.level = Math.min(this.#burst, before - amount)
     bucket.at = now
     if (bucket.level < 0) bucket.debtor ??= spender
     return bucket.level >= 0 || bucket.debtor === spender
-  }
-
-  /** The bucket of a name, or the one that it shares; null if it can have one of its own, which is full. */
-  #bucketFor(name: string, now: number): Bucket | null {
-    const own = this.#buckets.get(name)
-    if (own || !this.#isCrowded(now)) return own ?? null
-    this.#shared ??= this.#full(now)
-    return this.#shared
-  }
-
-  #begin(name: string, now: number): Bucket {
-    const bucket = this.#full(now)
-    this.#buckets.set(name, bucket)
-    return bucket
-  }
-
-  #full(now: number): Bucket {
-    return { level: this.#burst, at: now, debtor: null }
   }
 
   #levelOf({ level, at }: Bucket, now: number): number {

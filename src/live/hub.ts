@@ -62,7 +62,7 @@ export interface OpenStream {
   isAllowed: () => boolean
 }
 
-interface Place {
+interface StreamStart {
   after: string
   stored: Position
 }
@@ -149,7 +149,7 @@ export class LiveHub {
    * @throws ApiError `invalid_request` for an id that no service gave out, `rate_limited` or `overloaded` beyond the limits,
    *   `unavailable` if a journal cannot be reached or the service is closing
    */
-  async place({ projectId, lastEventId }: Pick<OpenStream, 'projectId' | 'lastEventId'>): Promise<Place> {
+  async place({ projectId, lastEventId }: Pick<OpenStream, 'projectId' | 'lastEventId'>): Promise<StreamStart> {
     if (lastEventId !== null) checkId(lastEventId)
     const { barrier, closing } = this.#options
     this.#assertRoom(projectId)

@@ -1,5 +1,5 @@
 import { type IdUse, INSERT_ID_MEMORY_MS } from '../journal/insert-id-memory.js'
-import { gauge, type Metric, type Reading } from './metric.js'
+import { gauge, type LabeledValue, type Metric } from './metric.js'
 
 /** Senders that are listed, of those whose ids are forgotten early. */
 const MAX_LISTED = 100
@@ -12,7 +12,7 @@ const MAX_LISTED = 100
 export function idMetrics(lanes: readonly (readonly IdUse[] | null)[], now: number): Metric[] {
   const labels = (lane: number) => (lanes.length === 1 ? {} : { lane: String(lane) })
   const sums = lanes.map(
-    (uses, lane): Reading<number> => [labels(lane), uses?.reduce((sum, { ids }) => sum + ids, 0) ?? null],
+    (uses, lane): LabeledValue<number> => [labels(lane), uses?.reduce((sum, { ids }) => sum + ids, 0) ?? null],
   )
   const short = lanes.flatMap((uses, lane) =>
     (uses ?? []).flatMap(({ sender, ids, since }) => {

@@ -1,5 +1,5 @@
 import type { ProjectLedger } from '../damage/ledger.js'
-import { gauge, type Metric, type Reading } from './metric.js'
+import { gauge, type LabeledValue, type Metric } from './metric.js'
 
 /** Projects that have lines of their own: those that miss events, and those that received the most. */
 const MAX_PROJECTS = 100
@@ -10,7 +10,7 @@ const STATES = ['stored', 'repeated', 'refused', 'deleted', 'waiting', 'missing'
 export function ledgerMetrics(ledgers: readonly ProjectLedger[]): Metric[] {
   const most = [...ledgers].sort((a, b) => b.missing - a.missing || b.received - a.received).slice(0, MAX_PROJECTS)
   const readings = most.flatMap((ledger) =>
-    STATES.map((state): Reading<number> => [{ project: ledger.project, state }, ledger[state]]),
+    STATES.map((state): LabeledValue<number> => [{ project: ledger.project, state }, ledger[state]]),
   )
   return [
     gauge(

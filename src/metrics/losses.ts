@@ -1,6 +1,6 @@
 import { type Loss, monthText } from '../damage/loss.js'
 import type { PartsWatch } from '../damage/parts-watch.js'
-import { gauge, type Metric, type Reading } from './metric.js'
+import { gauge, type LabeledValue, type Metric } from './metric.js'
 
 /** Rows of losses that have a line of their own; the rest is only in the log. */
 const MAX_LINES = 100
@@ -15,11 +15,11 @@ export function lossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
   const shards = parts.byShard()
   const of = (shard: number): Record<string, string> => (shards.length > 1 ? { shard: String(shard) } : {})
   const counts = shards.flatMap((losses, shard) =>
-    STATES.map((state): Reading<number> => {
+    STATES.map((state): LabeledValue<number> => {
       return [{ ...of(shard), state }, losses?.filter((loss) => loss.state === state).length ?? null]
     }),
   )
-  const rows = new Map<string, Reading<number>>()
+  const rows = new Map<string, LabeledValue<number>>()
   for (const loss of shards.flatMap((losses) => losses ?? [])) {
     for (const [project, count] of rowsOf(loss)) {
       const month = loss.table === 'events' ? monthText(loss.partition) : ''

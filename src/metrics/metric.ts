@@ -19,29 +19,29 @@ export interface Metric {
 }
 
 /** A value with its labels; null if the value is unknown, which leaves the line out. */
-export type Reading<Value> = [labels: Labels, value: Value | null]
+export type LabeledValue<Value> = [labels: Labels, value: Value | null]
 
-export function counter(name: string, help: string, readings: Reading<number>[] | number): Metric {
+export function counter(name: string, help: string, readings: LabeledValue<number>[] | number): Metric {
   return { name, help, type: 'counter', samples: samplesOf(readings) }
 }
 
-export function gauge(name: string, help: string, readings: Reading<number>[] | number | null): Metric {
+export function gauge(name: string, help: string, readings: LabeledValue<number>[] | number | null): Metric {
   return { name, help, type: 'gauge', samples: samplesOf(readings) }
 }
 
-export function histogram(name: string, help: string, readings: Reading<Histogram>[] | Histogram): Metric {
-  const all: Reading<Histogram>[] = Array.isArray(readings) ? readings : [[{}, readings]]
+export function histogram(name: string, help: string, readings: LabeledValue<Histogram>[] | Histogram): Metric {
+  const all: LabeledValue<Histogram>[] = Array.isArray(readings) ? readings : [[{}, readings]]
   const samples = all.flatMap(([labels, value]) => (value ? linesOf(labels, value) : []))
   return { name, help, type: 'histogram', samples }
 }
 
 /** One reading for each value of a label. */
-export function byLabel<Value>(label: string, values: Record<string, Value>): Reading<Value>[] {
+export function byLabel<Value>(label: string, values: Record<string, Value>): LabeledValue<Value>[] {
   return Object.entries(values).map(([name, value]) => [{ [label]: name }, value])
 }
 
-function samplesOf(readings: Reading<number>[] | number | null): Sample[] {
-  const all: Reading<number>[] = Array.isArray(readings) ? readings : [[{}, readings]]
+function samplesOf(readings: LabeledValue<number>[] | number | null): Sample[] {
+  const all: LabeledValue<number>[] = Array.isArray(readings) ? readings : [[{}, readings]]
   return all.flatMap(([labels, value]) => (value === null ? [] : [{ suffix: '', labels, value }]))
 }
 

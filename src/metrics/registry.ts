@@ -14,7 +14,7 @@ import { VERSION } from '../version.js'
 import { idMetrics } from './insert-ids.js'
 import { ledgerMetrics } from './ledger.js'
 import { lossMetrics } from './losses.js'
-import { byLabel, counter, gauge, histogram, type Metric, type Reading } from './metric.js'
+import { byLabel, counter, gauge, histogram, type LabeledValue, type Metric } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
 import { READING_LIMIT_MS, type StorageReading } from './storage.js'
 
@@ -112,7 +112,7 @@ export class Metrics {
 
 function requestMetrics({ routes, unmatched }: RequestMetrics): Metric[] {
   const all = [...routes, unmatched]
-  const statuses: Reading<number>[] = []
+  const statuses: LabeledValue<number>[] = []
   for (const { method, route, responses } of all) {
     // Of some hundred routes and as many statuses hardly any has a count, so nothing is made for those that have none.
     responses.forEach((count, status) => {
@@ -141,13 +141,13 @@ function limitMetric({ all }: MetricsSources['limitCounts']): Metric {
 function numbered<Part, Value>(
   label: 'lane' | 'shard',
   parts: readonly Part[],
-  read: (part: Part) => Reading<Value>[] | Value,
-): Reading<Value>[] {
+  read: (part: Part) => LabeledValue<Value>[] | Value,
+): LabeledValue<Value>[] {
   return parts.flatMap((part, number) => {
     const readings = read(part)
-    const all: Reading<Value>[] = Array.isArray(readings) ? readings : [[{}, readings]]
+    const all: LabeledValue<Value>[] = Array.isArray(readings) ? readings : [[{}, readings]]
     if (parts.length === 1) return all
-    return all.map(([labels, value]): Reading<Value> => [{ ...labels, [label]: String(number) }, value])
+    return all.map(([labels, value]): LabeledValue<Value> => [{ ...labels, [label]: String(number) }, value])
   })
 }
 
@@ -181,7 +181,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
     gauge(
       'tallyhouse_last_stored_timestamp_seconds',
       'When this process last stored a block in ClickHouse, in seconds since 1970.',
-      numbered('lane', lanes, ({ writer: { metrics } }): Reading<number>[] => [
+      numbered('lane', lanes, ({ writer: { metrics } }): LabeledValue<number>[] => [
         [{}, metrics.storedAt === null ? null : metrics.storedAt / 1000],
       ]),
     ),
@@ -201,7 +201,7 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
 /** @param depths by lane; null for a journal that did not respond */
 function journalMetrics(depths: (Depth | null)[]): Metric[] {
   const of = (read: (depth: Depth) => number) =>
-    numbered('lane', depths, (depth): Reading<number>[] => [[{}, depth && read(depth)]])
+    numbered('lane', depths, (depth): LabeledValue<number>[] => [[{}, depth && read(depth)]])
   return [
     gauge(
       'tallyhouse_journal_up',
@@ -287,14 +287,14 @@ function storageMetrics({ shards, dataDir, hasPriorities }: StorageReading): Met
       'tallyhouse_store_disk_free_bytes',
       'Free space on the disks of ClickHouse.',
       numbered('shard', shards, ({ disks }) =>
-        disks.map(({ name, freeBytes }): Reading<number> => [{ disk: name }, freeBytes]),
+        disks.map(({ name, freeBytes }): LabeledValue<number> => [{ disk: name }, freeBytes]),
       ),
     ),
     gauge(
       'tallyhouse_store_disk_size_bytes',
       'Size of the disks of ClickHouse.',
       numbered('shard', shards, ({ disks }) =>
-        disks.map(({ name, totalBytes }): Reading<number> => [{ disk: name }, totalBytes]),
+        disks.map(({ name, totalBytes }): LabeledValue<number> => [{ disk: name }, totalBytes]),
       ),
     ),
     gauge(
@@ -308,7 +308,7 @@ function storageMetrics({ shards, dataDir, hasPriorities }: StorageReading): Met
 }
 
 function stateMetrics(lanes: readonly MeteredLane[]): Metric[] {
-  const of = (read: (metrics: StateMetrics, kind: string) => Reading<number>[]) =>
+  const of = (read: (metrics: StateMetrics, kind: string) => LabeledValue<number>[]) =>
     numbered('lane', lanes, ({ profiles, sessions }) => [
       ...read(profiles.metrics, 'profiles'),
       ...read(sessions.metrics, 'sessions'),
@@ -366,7 +366,7 @@ function processMetrics(process: ProcessReading): Metric[] {
   ]
 }
 
-function sharesReading({ holder, bytes }: Share): Reading<number> {
+function sharesReading({ holder, bytes }: Share): LabeledValue<number> {
   const { projectId: project, keyClass: kind } = parseSender(holder)
   return [{ project, kind }, bytes]
 }

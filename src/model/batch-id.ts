@@ -1,11 +1,11 @@
-import type { Place } from './event-id.js'
+import type { EventPlace } from './event-id.js'
 
 /**
  * Identifies the events that a batch stored, which are those of one entry: 16 hexadecimal digits of the entry's
  * position and 8 of the journal's id. An event id would not do, because single events share an entry with those of
  * other requests.
  */
-export type BatchPlace = Omit<Place, 'index'>
+export type BatchPlace = Omit<EventPlace, 'index'>
 
 const BATCH_ID = /^[0-9a-f]{24}$/
 /** Returned instead of an id if a batch stored nothing because the `insert_id`s of all its events were known. */

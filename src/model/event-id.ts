@@ -13,7 +13,7 @@ import type { Position } from './position.js'
  *
  * So ids are unique, sort in the order of acceptance, and stay the same however often a block is retried.
  */
-export interface Place {
+export interface EventPlace {
   position: Position
   /** of the event within its journal entry, from 0 */
   index: number
@@ -42,7 +42,7 @@ export function idHalves(position: Position, journalId: number): { high: bigint;
   }
 }
 
-export function formatEventId(place: Place): string {
+export function formatEventId(place: EventPlace): string {
   return eventIdFormatter(place.journalId)(place)
 }
 
@@ -50,7 +50,7 @@ export function formatEventId(place: Place): string {
  * Returns a `formatEventId` for the events of one journal. Within an entry it rewrites only the digits of the index. It
  * uses a buffer, because V8 validates a header several times as fast if its value is not a concatenated string.
  */
-export function eventIdFormatter(journalId: number): (place: Pick<Place, 'position' | 'index'>) => string {
+export function eventIdFormatter(journalId: number): (place: Pick<EventPlace, 'position' | 'index'>) => string {
   const text = Buffer.alloc(UUID_LENGTH)
   let known: Position | null = null
   let base = 0
@@ -71,7 +71,7 @@ export function eventIdFormatter(journalId: number): (place: Pick<Place, 'positi
 }
 
 /** @returns null if the text is not an id that this service can have assigned */
-export function parseEventId(text: string): Place | null {
+export function parseEventId(text: string): EventPlace | null {
   if (!UUID.test(text)) return null
   const bits = BigInt(`0x${text.replaceAll('-', '')}`)
   const high = bits >> 64n

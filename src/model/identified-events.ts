@@ -1,12 +1,11 @@
 import { BACKSLASH, QUOTE } from '../json/bytes.js'
 import { readJson } from '../json/value.js'
-import { findInsertIdLane, hasInsertId, INSERT_ID_BYTES, type SentIds, writeInsertId } from './insert-id.js'
-import { BATCH_HEAD, BATCH_TAIL, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
-import type { Sender } from './sender.js'
+import { hasInsertId, INSERT_ID_BYTES, laneOfInsertId, writeInsertId } from './insert-id.js'
+import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 import type { ParsedEvent } from './verbatim.js'
 
 /** The insert_ids of the events of a request. */
-export interface InsertIds extends SentIds {
+export interface InsertIds {
   /** INSERT_ID_BYTES for each event, zeros for one without an id */
   digests: Buffer
   /** start and end of each event in the body, in bytes; null if they are not known */
@@ -17,15 +16,14 @@ export interface InsertIds extends SentIds {
  * The ids of the events in a body; null if none has one.
  * @param raw the body that was scanned, or parsed
  */
-export function readInsertIds(
-  sender: Sender,
+export function insertIdsOf(
+  projectId: string,
   raw: Buffer,
   body: ScannedBody | readonly ParsedEvent[],
 ): InsertIds | null {
-  if (!(body instanceof ScannedBody)) return readParsedInsertIds(sender, body)
-  const { offsets, count } = body
-  if (!offsets) return null
-  const { projectId } = sender
+  if (!(body instanceof ScannedBody)) return insertIdsOfParsed(projectId, body)
+  const { places, count } = body
+  if (!places) return null
   const digests = Buffer.alloc(count * INSERT_ID_BYTES)
   const spans = new Uint32Array(2 * count)
   for (let i = 0; i < count; i++) {
@@ -36,21 +34,20 @@ export function readInsertIds(
     const id = offsets[slot + 3] ?? 0
     if (id !== 0) writeInsertId(digests, i, { projectId, distinctId: textAt(raw, user), insertId: textAt(raw, id) })
   }
-  return { sender, digests, spans }
+  return { digests, spans }
 }
 
-/** Does what `readInsertIds` does, for a parsed body. */
-export function readParsedInsertIds(
-  sender: Sender,
+/** As `insertIdsOf`. */
+export function insertIdsOfParsed(
+  projectId: string,
   events: readonly Pick<ParsedEvent, 'distinct_id' | 'insert_id'>[],
 ): InsertIds | null {
   if (!events.some(({ insert_id }) => insert_id)) return null
-  const { projectId } = sender
   const digests = Buffer.alloc(events.length * INSERT_ID_BYTES)
   for (const [i, { distinct_id: distinctId, insert_id: insertId }] of events.entries()) {
     if (insertId) writeInsertId(digests, i, { projectId, distinctId, insertId })
   }
-  return { sender, digests, spans: null }
+  return { digests, spans: null }
 }
 
 /** The JSON string at an offset of valid JSON. */
@@ -133,7 +130,7 @@ export function listNamedEvents(body: Buffer, { digests, spans }: InsertIds): Na
  */
 export function withoutEvents(
   body: Buffer,
-  { sender, digests, spans }: InsertIds,
+  { digests, spans }: InsertIds,
   left: ReadonlySet<number>,
 ): { body: Buffer; insertIds: InsertIds } {
   const events = spans ?? spansIn(body)
@@ -144,7 +141,7 @@ export function withoutEvents(
     pieces.push(pieces.length === 0 ? BATCH_HEAD : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
     ids.push(digests.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES))
   }
-  const insertIds = { sender, digests: Buffer.concat(ids), spans: null }
+  const insertIds = { digests: Buffer.concat(ids), spans: null }
   return { body: Buffer.concat([...pieces, BATCH_TAIL]), insertIds }
 }
 

@@ -9,7 +9,7 @@ export const INSERT_ID_BYTES = 16
 const ROUTE_BYTES = 4
 const ID_BYTES = INSERT_ID_BYTES - ROUTE_BYTES
 
-/** Ids and their sender. An id is known only if the same sender has sent it before. */
+/** Ids outside of a write, and who sent them: only ids of the same sender make one known. */
 export interface SentIds {
   sender: Sender
   /** INSERT_ID_BYTES each */
@@ -45,25 +45,21 @@ function hashUser(user: string): number {
   return (bits ^ (bits >>> 16)) >>> 0
 }
 
-/**
- * The id of a change of a profile, which is remembered in the lane of the profile.
- * @param text the client's id of it
- */
-export function toChangeId(sender: Sender, stateKey: string, text: string): SentIds {
+/** The id of a change of a profile, which is remembered in the lane of the profile. @param text what the client calls it */
+export function changeId(stateKey: string, text: string): Buffer {
   const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
   const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)
-  return { sender, digests: Buffer.from(hex, 'hex') }
+  return Buffer.from(hex, 'hex')
 }
 
-/** An id for rejected messages that all have ids, to recognise a repetition of their request. */
-export function toRejectionId(sender: Sender, messages: Buffer): SentIds {
-  const { projectId } = sender
+/** The id of rejected messages that all have ids, by which a repetition of their request is recognised. */
+export function rejectionId(projectId: string, messages: Buffer): Buffer {
   const digest = hash(
     'sha256',
     Buffer.concat([Buffer.from(`rejected:${projectId.length}:${projectId}`), messages]),
     'hex',
   )
-  return { sender, digests: Buffer.from(digest.slice(0, 2 * INSERT_ID_BYTES), 'hex') }
+  return Buffer.from(digest.slice(0, 2 * INSERT_ID_BYTES), 'hex')
 }
 
 /** The lane in which the id at an index is remembered. */

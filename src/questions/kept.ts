@@ -1,6 +1,6 @@
 import type { Backlog } from './backlog.js'
 
-interface Entry<T> {
+interface KeptAnswer<T> {
   known: T | undefined
   weight: number
   making: Promise<void> | undefined
@@ -34,7 +34,7 @@ export interface Wanted<T> {
 export class Kept<T> {
   readonly #options: KeptOptions<T>
   /** least recently used first */
-  readonly #entries = new Map<string, Entry<T>>()
+  readonly #entries = new Map<string, KeptAnswer<T>>()
   #weight = 0
 
   constructor(options: KeptOptions<T>) {
@@ -65,14 +65,14 @@ export class Kept<T> {
     return this.#entries.get(key)?.known
   }
 
-  #use(key: string): Entry<T> {
+  #use(key: string): KeptAnswer<T> {
     const entry = this.#entries.get(key) ?? { known: undefined, weight: 0, making: undefined, isRenewing: false }
     this.#entries.delete(key)
     this.#entries.set(key, entry)
     return entry
   }
 
-  async #make(key: string, entry: Entry<T>, { make }: Wanted<T>): Promise<T> {
+  async #make(key: string, entry: KeptAnswer<T>, { make }: Wanted<T>): Promise<T> {
     const made = make(entry.known)
     entry.making = made
       .then((value) => this.#put(key, entry, value))
@@ -85,7 +85,7 @@ export class Kept<T> {
   }
 
   /** Renews a result in the background. If that fails, the next call starts it again. */
-  #renew(key: string, entry: Entry<T>, known: T, { renew }: Wanted<T>): void {
+  #renew(key: string, entry: KeptAnswer<T>, known: T, { renew }: Wanted<T>): void {
     if (entry.isRenewing) return
     entry.isRenewing = this.#options.backlog.add(async () => {
       try {
@@ -102,7 +102,7 @@ export class Kept<T> {
   }
 
   /** Stores a result, and evicts others if there is no room. */
-  #put(key: string, entry: Entry<T>, value: T): void {
+  #put(key: string, entry: KeptAnswer<T>, value: T): void {
     const weight = this.#options.weigh(key, value)
     this.#weight += weight - entry.weight
     Object.assign(entry, { known: value, weight })
@@ -112,7 +112,7 @@ export class Kept<T> {
     }
   }
 
-  #drop(key: string, entry: Entry<T>): void {
+  #drop(key: string, entry: KeptAnswer<T>): void {
     if (!this.#entries.delete(key)) return
     this.#weight -= entry.weight
   }

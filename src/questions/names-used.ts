@@ -21,7 +21,7 @@ export interface NamesUsed {
   properties: PropertyUse[]
 }
 
-interface Place {
+interface PropertyPath {
   path: string
   events: readonly string[] | null
 }
@@ -87,7 +87,7 @@ function collectNames(event: string | string[], path: string, { events }: NamesU
   else if (event !== '*') events.push({ path, name: event })
 }
 
-function collectFilter(filter: Filter, { path, events }: Place, used: NamesUsed): void {
+function collectFilter(filter: Filter, { path, events }: PropertyPath, used: NamesUsed): void {
   switch (filter[0]) {
     case 'not':
       collectFilter(filter[1], { path: `${path}/1`, events }, used)
@@ -107,7 +107,7 @@ function collectFilter(filter: Filter, { path, events }: Place, used: NamesUsed)
   collectField(filter[1], { path: `${path}/1`, events }, used)
 }
 
-function collectField(field: FieldName, { path, events }: Place, { properties }: NamesUsed): void {
+function collectField(field: FieldName, { path, events }: PropertyPath, { properties }: NamesUsed): void {
   const [source, name, ...rest] = splitField(field)
   if (source === 'properties' && name !== undefined) properties.push({ path, name, rest, events })
 }

@@ -13,7 +13,7 @@ import { offsetOf } from '../store/page.js'
 
 export interface DeadLettersOptions {
   shards: Shards
-  journal: Pick<Journal, 'noteDeletion'>
+  noteDeletion: Journal['noteDeletion']
   barrier: Barrier
 }
 
@@ -25,7 +25,10 @@ const MAX_OF_ONE_ID = 10
 const REPLAY_MS = 30_000
 
 /** Lists the dead letters of a project, and stores them again. */
-export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async (app, { shards, journal, barrier }) => {
+export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async (
+  app,
+  { shards, noteDeletion, barrier },
+) => {
   app.get('/dead-letters', { schema: { querystring: DeadLettersQuery } }, async ({ projectId, query }) => {
     const { limit, page } = query
     await barrier.waitForAll()
@@ -69,7 +72,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
       const outcome =
         performance.now() > until
           ? { isStored: false as const, reason: 'The replay ran out of time before this one. Replay it again.' }
-          : await replayDeadLetter(shards, letter, Date.now(), (project) => journal.noteDeletion(project))
+          : await replayDeadLetter(shards, letter, Date.now(), noteDeletion)
       if (outcome.isStored) result.replayed++
       else result.refused.push({ id, reason: outcome.reason.slice(0, MAX_CHARACTERS).toWellFormed() })
     }

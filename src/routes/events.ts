@@ -5,12 +5,12 @@ import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { EventParams, EventsQuery, NoQuery } from '../contract/query-schemas.js'
 import { DeleteBatchesBody, DeletedBatches, Done, EditBody } from '../contract/schemas.js'
 import { acceptedFormat } from '../http/accept.js'
+import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json/texts.js'
-import type { Lanes } from '../lanes/lanes.js'
+import type { StoredEntries } from '../lanes/stored-entries.js'
 import { given } from '../lib/given.js'
-import { type BatchPlace, parseBatchId } from '../model/batch-id.js'
+import { parseBatchId } from '../model/batch-id.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
-import { maxPosition, START } from '../model/position.js'
 import { scanEdit } from '../model/scan.js'
 import type { EventReads } from '../reads/event-reads.js'
 import { countEventsOfBatches, deleteEventsOfBatches } from '../store/batches.js'
@@ -18,17 +18,19 @@ import { EventEdits } from '../store/event-edits.js'
 import { readEvent } from '../store/event-pages.js'
 
 export interface EventsOptions {
-  lanes: Pick<Lanes, 'barrier' | 'ofJournal' | 'noteDeletion'>
   shards: Shards
   reads: EventReads
+  /** waits for entries that were accepted */
+  entries: StoredEntries
+  noteDeletion: Journal['noteDeletion']
   /** levels of objects and arrays, including the properties object itself */
-  maxPropertyDepth: number
+  maxDepth: number
 }
 
 /** Reads, changes and deletes events. */
 export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app,
-  { lanes, shards, reads, maxPropertyDepth },
+  { shards, reads, entries, noteDeletion, maxDepth },
 ) => {
   const edits = new EventEdits(shards)
 
@@ -61,7 +63,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app.put(
     '/events/:eventId',
     {
-      config: { scan: (raw: Buffer) => scanEdit(raw, maxPropertyDepth) },
+      config: { scan: (raw: Buffer) => scanEdit(raw, maxDepth) },
       schema: { params: EventParams, body: EditBody, response: { 200: Done } },
     },
     async ({ projectId, params, rawBody }) => {
@@ -84,11 +86,11 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     { schema: { body: DeleteBatchesBody, response: { 200: DeletedBatches } } },
     async ({ projectId, body: { batches, dry_run: isDryRun } }) => {
       const places = batches.map((id) => parseBatchId(id)).filter((place) => place !== null)
-      await allStored(places)
+      await entries.waitForAll(places)
       const { events, withInsertId } = await countEventsOfBatches(shards, projectId, places)
       if (!isDryRun && events > 0) {
         await deleteEventsOfBatches(shards, projectId, places, events)
-        await lanes.noteDeletion(projectId)
+        await noteDeletion(projectId)
       }
       return { status: 1, error: null, events, with_insert_id: withInsertId } as const
     },
@@ -98,7 +100,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const { eventId, home } = await whereStored(id)
     const found = await edits.apply({ projectId, eventId, properties }, home)
     if (!found) throw unknownEvent()
-    if (properties === null) await lanes.noteDeletion(projectId)
+    if (properties === null) await noteDeletion(projectId)
   }
 
   /**
@@ -108,29 +110,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   async function whereStored(id: string): Promise<{ eventId: string; home: number }> {
     const place = parseEventId(id)
     if (!place) throw unknownEvent()
-    return { eventId: formatEventId(place), home: await isStored(place) }
-  }
-
-  /** Waits until an accepted entry is stored. @returns the number of the shard where it should be */
-  async function isStored({ position, journalId }: BatchPlace): Promise<number> {
-    const lane = lanes.ofJournal(journalId)
-    // Of a journal from before: all of it is stored.
-    if (!lane) return 0
-    const { appended, stored } = await lane.journal.progress()
-    if (position > stored && position <= appended) await lane.barrier.waitFor(position)
-    return lane.shard.number
-  }
-
-  /** Waits for the last entry of each journal that was accepted; an id may name a place that none has reached. */
-  async function allStored(places: readonly BatchPlace[]): Promise<void> {
-    for (const journalId of new Set(places.map(({ journalId }) => journalId))) {
-      const lane = lanes.ofJournal(journalId)
-      if (!lane) continue
-      const { appended } = await lane.journal.progress()
-      const own = places.filter((place) => place.journalId === journalId && place.position <= appended)
-      const position = own.reduce((last, place) => maxPosition(last, place.position), START)
-      await isStored({ position, journalId })
-    }
+    return { eventId: formatEventId(place), home: await entries.waitFor(place) }
   }
 }
 

@@ -4,25 +4,25 @@ import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { ExportQuery } from '../contract/query-schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { sendHeadOnly } from '../http/reply.js'
-import type { Lanes } from '../lanes/lanes.js'
 import { given } from '../lib/given.js'
 import { formatCursor } from '../model/cursor.js'
 import { firstIdAfter, lastIdAt } from '../model/event-id.js'
 import { readCursor } from '../reads/event-reads.js'
+import type { Barrier } from '../reads/read-barrier.js'
 import { findRunEnd, readEventRun } from '../store/event-export.js'
 
 export interface ExportOptions {
-  lanes: Pick<Lanes, 'barrier'>
   shards: Shards
+  barrier: Pick<Barrier, 'waitForProject'>
 }
 
 /** All events of a project as one stream. */
-export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { lanes, shards }) => {
+export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { shards, barrier }) => {
   app.get('/export', { schema: { querystring: ExportQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal, method } = request
     const { event, distinct_id: distinctId, from, to, limit } = query
     const startAt = query.cursor === undefined ? undefined : readCursor(query.cursor, 'asc').id
-    const { stored, pending } = await lanes.barrier.waitForProject(projectId)
+    const { stored, pending } = await barrier.waitForProject(projectId)
     const events = { projectId, ...given({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
     // What is accepted later lies behind it, so it is known before the first row is.
     const before = limit === undefined ? null : await findRunEnd(shards, events, limit, { signal })

@@ -158,7 +158,7 @@ function cardText({ id, name, question, display, width, height }: Card, sent: Js
 
 /** A question may be saved as it was asked, with the key in it. */
 function withoutKey(question: JsonValue | undefined): string {
-  return question?.textWithout((name) => name === 'apiKey') ?? '{}'
+  return question?.without((name) => name === 'apiKey') ?? '{}'
 }
 
 function unknown(kind: SavedKind): ApiError {

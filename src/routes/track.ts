@@ -14,8 +14,8 @@ import { batchWarnings, withWarnings } from '../http/field-warnings.js'
 import { appendNew } from '../ingest/append-new.js'
 import type { Appended, Appends } from '../ingest/group-commit.js'
 import { KnownEvents, type KnownEventsParts } from '../ingest/known-events.js'
+import type { Journal } from '../journal/journal.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
-import type { Lane } from '../lanes/lane.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { given } from '../lib/given.js'
 import { formatBatchId, NO_BATCH } from '../model/batch-id.js'
@@ -32,18 +32,16 @@ import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
 const MIN_POOLED_EVENT = 4 * 1024
 
 export interface TrackOptions extends KnownEventsParts {
-  /** of the store; their journals' numbers are in the event ids */
-  all: readonly Lane[]
+  /** those of the service; their ids are in the event ids */
+  journals: readonly Pick<Journal, 'id'>[]
   /** has the bodies of requests */
   buffers: BufferPool
   commits: Appends
   admission: Admission
-  limits: {
-    /** bytes */
-    BATCH_BODY_LIMIT: number
-    /** levels of objects and arrays, including the properties object itself */
-    MAX_PROPERTY_DEPTH: number
-  }
+  /** bytes */
+  bodyLimit: number
+  /** levels of objects and arrays, including the properties object itself */
+  maxDepth: number
 }
 
 /** What the store has is for nobody else. */
@@ -58,15 +56,14 @@ function requireSecretKey({ keyKind }: FastifyRequest): void {
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
-  { all, buffers, commits, admission, limits, shards, barrier },
+  { journals, buffers, commits, admission, bodyLimit, maxDepth, shards, barrier },
 ) => {
-  const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } = limits
   const known = new KnownEvents({ shards, barrier })
   const formatters = new Map<number, (appended: Appended) => string>()
   const idOf = (appended: Appended) => (formatters.get(appended.journalId) ?? formatterOf(appended))(appended)
   /** Made when it is needed, as the number of a lane that was down at the start becomes known later. */
   const formatterOf = ({ journalId }: Appended) => {
-    if (!all.some(({ journal }) => journal.id === journalId)) return formatEventId
+    if (!journals.some(({ id }) => id === journalId)) return formatEventId
     const formatter = eventIdFormatter(journalId)
     formatters.set(journalId, formatter)
     return formatter
@@ -76,7 +73,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     if (stored !== rawBody) buffers.release(rawBody)
   }
 
-  const scanOne = (raw: Buffer) => scanEvent(raw, maxPropertyDepth)
+  const scanOne = (raw: Buffer) => scanEvent(raw, maxDepth)
   const one = {
     config: { access: 'send' as const, scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
     schema: { body: TrackBody, response: { 200: Done } },
@@ -86,12 +83,12 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const sender = senderOf(request)
     const body: typeof request.body | ScannedBody = request.body
     const idempotencyKey = idempotencyKeyOf(request)
-    const insertIds = readInsertIds(senderOf(request), rawBody, body instanceof ScannedBody ? body : [body])
+    const insertIds = insertIdsOf(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey
-      ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds)
-      : await commits.appendEvent(sender, event, insertIds)
+      ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds?.digests)
+      : await commits.appendEvent(sender, event, insertIds?.digests)
     // An event that was known has the id of its first request, which is not remembered.
     if (appended) reply.header('x-event-id', idOf(appended))
     return { status: 1, error: null } as const
@@ -112,7 +109,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     if (storedBefore !== undefined) requireSecretKey(request)
     const idempotencyKey = idempotencyKeyOf(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
-    const found = readInsertIds(senderOf(request), rawBody, body instanceof ScannedBody ? body : body.events)
+    const found = insertIdsOf(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)
     const warned = withWarnings(batchWarnings(request))
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
@@ -126,7 +123,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
     return { status: 1, error: null, accepted: count - (skipped ?? 0), ...given({ skipped }), ...warned } as const
   }
-  const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
+  const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxDepth)
   const batch = many(scanAll)
   // Of many times as many events, a body is not parsed.
   const heavyRefusal = (raw: Buffer) => (hasMoreElements(raw, 'events', MAX_BATCH) ? tooManyEvents() : null)
@@ -135,7 +132,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   )
   app.register(async (lines) => {
     admission.takeLines(lines)
-    const scan = (raw: Buffer) => scanLines(raw, MAX_BATCH, maxPropertyDepth)
+    const scan = (raw: Buffer) => scanLines(raw, MAX_BATCH, maxDepth)
     lines
       .withTypeProvider<TypeBoxTypeProvider>()
       .post('/import', many(scan), (request, reply) => append(request, request.body, reply))

@@ -3,8 +3,8 @@ import { ApiError, idempotencyConflict } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
 import type { GroupCommit } from '../ingest/group-commit.js'
 import type { IdempotencyKey, Journal } from '../journal/journal.js'
-import { type SentIds, toChangeId } from '../model/insert-id.js'
-import { toStateKey } from '../model/state-key.js'
+import { changeId } from '../model/insert-id.js'
+import { stateKeyOf } from '../model/state-key.js'
 import type { StateTable } from '../store/tables.js'
 import type { KnownStates } from './known-states.js'
 import { type Loaded, type StateKey, type StateReadLimits, type StateReadMetrics, StateReads } from './state-reads.js'
@@ -31,13 +31,13 @@ export interface Repetition {
   sentTo?: string | undefined
 }
 
-interface Waiting<Value> {
+interface WaitingChange<Value> {
   change: Change<Value>
   keyClass: KeyClass
   idempotencyKey: IdempotencyKey | undefined
   reserveKey: (() => Promise<void>) | undefined
   /** null if the change has none */
-  insertId: SentIds | null
+  insertId: Buffer | null
   resolve(): void
   reject(error: unknown): void
 }
@@ -72,7 +72,7 @@ export class StateStore<Value> {
   readonly #commits: GroupCommit
   readonly #table: StateTable<Value>
   /** by state key: the changes that wait while a batch is in progress */
-  readonly #queues = new Map<string, Waiting<Value>[]>()
+  readonly #queues = new Map<string, WaitingChange<Value>[]>()
   readonly #limits: StateLimits
   readonly #reads: StateReads<Value>
   #conflicts = 0
@@ -103,8 +103,7 @@ export class StateStore<Value> {
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
     const { keyClass = 'secret', idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
-    const sender = { projectId, keyClass }
-    const insertId = id === undefined ? null : toChangeId(sender, this.#key(projectId, sentTo).stateKey, id)
+    const insertId = id === undefined ? null : changeId(this.#key(projectId, sentTo).stateKey, id)
     return new Promise((resolve, reject) => {
       const waiting = { change, keyClass, idempotencyKey, reserveKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
@@ -121,7 +120,7 @@ export class StateStore<Value> {
     for (let queue = this.#queues.get(key.stateKey); queue?.length; ) {
       const waiting = queue.splice(0, batchLength(queue))
       try {
-        const refusals = await this.#withoutKnown(waiting, await this.#runBatch(key, waiting))
+        const refusals = await this.#withoutKnown(key.projectId, waiting, await this.#runBatch(key, waiting))
         queue.unshift(...waiting.splice(refusals.length))
         waiting.forEach(({ resolve, reject }, i) => {
           if (refusals[i] === undefined) resolve()
@@ -135,16 +134,17 @@ export class StateStore<Value> {
   }
 
   /** Removes the refusals of changes that were made before: a repetition may be refused for what its first execution changed. */
-  async #withoutKnown(waiting: Waiting<Value>[], refusals: unknown[]): Promise<unknown[]> {
+  async #withoutKnown(projectId: string, waiting: WaitingChange<Value>[], refusals: unknown[]): Promise<unknown[]> {
     const refused = [...refusals.keys()].filter((i) => refusals[i] !== undefined && waiting[i]?.insertId)
     const ids = together(refused.map((i) => waiting[i]?.insertId))
     if (!ids) return refusals
-    const known = new Set((await this.#journal.ids.find(ids)).map((index) => refused[index]))
+    const sender = { projectId, keyClass: waiting[0]?.keyClass ?? 'secret' }
+    const known = new Set((await this.#journal.ids.find({ sender, digests: ids })).map((index) => refused[index]))
     return refusals.map((refusal, i) => (known.has(i) ? undefined : refusal))
   }
 
   /** @returns what each change threw, for one or more of the first changes; the rest are still to be executed */
-  async #runBatch(key: StateKey, waiting: Waiting<Value>[]): Promise<unknown[]> {
+  async #runBatch(key: StateKey, waiting: WaitingChange<Value>[]): Promise<unknown[]> {
     const idempotencyKey = waiting[0]?.idempotencyKey
     if (idempotencyKey && (await this.#isRepeated(idempotencyKey))) return [undefined]
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
@@ -165,7 +165,7 @@ export class StateStore<Value> {
   }
 
   /** Executes the changes of a batch that are not known. The known ones were made before, so they succeed. */
-  async #runRest(key: StateKey, waiting: Waiting<Value>[], known: number[]): Promise<unknown[]> {
+  async #runRest(key: StateKey, waiting: WaitingChange<Value>[], known: number[]): Promise<unknown[]> {
     const rest = [...waiting.keys()].filter((i) => !known.includes(i))
     if (rest.length === 0) return waiting.map(() => undefined)
     const some = rest.flatMap((i) => waiting[i] ?? [])
@@ -175,7 +175,7 @@ export class StateStore<Value> {
   }
 
   /** Applies the changes of a batch to the loaded value and commits the result. */
-  async #change(key: StateKey, waiting: Waiting<Value>[], loaded: Loaded<Value>): Promise<BatchResult> {
+  async #change(key: StateKey, waiting: WaitingChange<Value>[], loaded: Loaded<Value>): Promise<BatchResult> {
     const { readAt, version, value: before } = loaded
     const idempotencyKey = waiting[0]?.idempotencyKey
     const { value, refusals } = changeInTime(before, waiting)
@@ -227,7 +227,7 @@ export class StateStore<Value> {
    * Refuses the change that makes the value too large, and executes the others of its batch one by one. If one fails,
    * those before it stay committed; those after it go into the next batch.
    */
-  async #tooLarge(key: StateKey, waiting: Waiting<Value>[]): Promise<unknown[]> {
+  async #tooLarge(key: StateKey, waiting: WaitingChange<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
       const message = `With this change the properties would be over ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
       return [new ApiError('payload_too_large', message)]
@@ -257,7 +257,7 @@ export class StateStore<Value> {
 }
 
 /** Applies one change after another, until MAX_BATCH_MS have passed. */
-function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
+function changeInTime<Value>(before: Value | null, waiting: WaitingChange<Value>[]) {
   const endsAt = performance.now() + MAX_BATCH_MS
   const refusals: unknown[] = []
   let value = before
@@ -274,10 +274,9 @@ function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
 }
 
 /** The ids of a batch, all of one sender; null if it has none. */
-function together(ids: (SentIds | null | undefined)[]): SentIds | null {
+function together(ids: (Buffer | null | undefined)[]): Buffer | null {
   const some = ids.flatMap((id) => id ?? [])
-  const [first] = some
-  return first ? { ...first, digests: Buffer.concat(some.map(({ digests }) => digests)) } : null
+  return some.length > 0 ? Buffer.concat(some) : null
 }
 
 /**
@@ -285,11 +284,11 @@ function together(ids: (SentIds | null | undefined)[]): SentIds | null {
  * key stands for this change alone. A batch has no id twice: the second change is only known after the first was committed.
  * All of it came with one class of keys: it takes one share of the journal, and its ids are of one sender.
  */
-function batchLength(queue: Pick<Waiting<unknown>, 'keyClass' | 'idempotencyKey' | 'insertId'>[]): number {
+function batchLength(queue: Pick<WaitingChange<unknown>, 'keyClass' | 'idempotencyKey' | 'insertId'>[]): number {
   if (queue[0]?.idempotencyKey) return 1
   const ids = new Set<string>()
   const end = queue.findIndex(({ keyClass, idempotencyKey, insertId }) => {
-    const id = insertId?.digests.toString('latin1')
+    const id = insertId?.toString('latin1')
     if (keyClass !== queue[0]?.keyClass || idempotencyKey || (id !== undefined && ids.has(id))) return true
     if (id !== undefined) ids.add(id)
     return false

@@ -19,7 +19,7 @@ interface Update extends Edit {
   properties: string
 }
 
-interface Waiting extends Edit {
+interface WaitingEdit extends Edit {
   resolve(found: boolean): void
   reject(error: unknown): void
 }
@@ -62,7 +62,7 @@ export class EventEdits {
  */
 class ShardEdits {
   readonly #clickhouse: ClickHouse
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: WaitingEdit[] = []
   #isRunning = false
   /** the last statement: number of its callers and of those that waited at its end, its duration and its end, ms */
   #last = { callers: 0, ms: 0, endedAt: Number.NEGATIVE_INFINITY }
@@ -120,7 +120,7 @@ class ShardEdits {
     this.#gathered = null
   }
 
-  #take(): Waiting[] {
+  #take(): WaitingEdit[] {
     let count = 0
     let bytes = 0
     const projects = new Map<string, string>()
@@ -141,7 +141,7 @@ class ShardEdits {
    * deletes. If the deletes fail, for example on a full disk, the updates are stored nevertheless, and resolve.
    * @throws the error of the update or of the query; then no edit is resolved
    */
-  async #carryOut(edits: Waiting[]): Promise<void> {
+  async #carryOut(edits: WaitingEdit[]): Promise<void> {
     const { updates, deletes } = outcomeOf(edits)
     // Wait for both, or one that is still running could overtake the next statement.
     const [look, update] = await Promise.allSettled([this.#present(edits), this.#update(updates)])

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { RowFormat } from '../contract/formats.js'
 import { countEvents, type EventFilter, findPageStart, isFiltered, ordered, ROWS } from './event-pages.js'
@@ -27,7 +27,7 @@ export async function findRunEnd(
   shards: Shards,
   run: Omit<EventRun, 'before'>,
   limit: number,
-  reading: Pick<Reading, 'signal'>,
+  reading: Pick<ReadOptions, 'signal'>,
 ): Promise<string | null> {
   const limits = { ...reading, limitMs: LIMIT_MS }
   // Counting uses only the index as long as nothing was deleted; finding the end reads all ids.
@@ -40,7 +40,7 @@ export async function readEventRun(
   shards: Shards,
   format: RowFormat,
   run: EventRun,
-  reading: Pick<Reading, 'signal'>,
+  reading: Pick<ReadOptions, 'signal'>,
 ): Promise<Readable> {
   const { columns, format: name, settings } = ROWS[format]
   const { from, parameters } = ordered(shards, columns, run)

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Format, RowFormat } from '../contract/formats.js'
@@ -83,7 +83,7 @@ export const ROWS: Record<RowFormat, { columns: string; format: string; settings
 }
 
 /** A page of events as JSON texts, followed by the first id of the next page. */
-export async function readEventPage(shards: Shards, page: EventPage, reading: Reading = {}): Promise<Readable> {
+export async function readEventPage(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<Readable> {
   const { from, parameters } = ordered(shards, 'event_id, event, distinct_id, properties, timestamp, insert_id', page)
   const query = pageOf({ json: eventJson('properties'), nextId: 'toString(event_id)', from })
   const settings = { ...PAGE_SETTINGS, ...rowSettings(page) }
@@ -121,7 +121,7 @@ export async function readEvent(
 export async function readEventsOfUser(
   shards: Shards,
   { distinctIds, ...user }: { projectId: string; distinctIds: string[]; upTo: string },
-  reading: Reading,
+  reading: ReadOptions,
 ): Promise<Readable> {
   const line = `concat('{"type":"event",', substring(${eventJson(ONE_LINE)}, 2))`
   const { from, parameters } = ordered(shards, line, { ...user, distinctIds })
@@ -143,7 +143,7 @@ export async function readEventRows(
   rows: RowFormat,
   page: Omit<EventPage, 'offset' | 'before'>,
   { first, next }: PageBounds,
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<Readable> {
   const { columns, format, settings } = ROWS[rows]
   const { from, parameters } = ordered(shards, columns, { ...page, ...(first && { startAt: first }), before: next })
@@ -163,7 +163,7 @@ export async function readEventsById(
   shards: Shards,
   format: Format,
   { projectId, order, ids }: Pick<EventPage, 'projectId' | 'order'> & { ids: string[] },
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<Readable> {
   const json = { columns: eventJson('properties'), format: 'CustomSeparated', settings: PAGE_SETTINGS }
   const { columns, format: name, settings } = format === 'json' ? json : ROWS[format]
@@ -188,7 +188,7 @@ export async function readEventsById(
 export async function findEventIds(
   shards: Shards,
   page: Omit<EventPage, 'offset'>,
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<string[]> {
   const { from, parameters } = ordered(shards, 'toString(event_id) AS id', page)
   const rows = await shards.rows<{ id: string }>(
@@ -201,7 +201,7 @@ export async function findEventIds(
 }
 
 /** Finds where a page begins and ends before its rows are read. Reads only ids. */
-export async function findPageBounds(shards: Shards, page: EventPage, reading: Reading = {}): Promise<PageBounds> {
+export async function findPageBounds(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<PageBounds> {
   if (page.startAt !== undefined && page.offset === 0) {
     return { first: page.startAt, next: await findPageStart(shards, { ...page, offset: page.limit }, reading) }
   }
@@ -227,7 +227,7 @@ export async function findPageBounds(shards: Shards, page: EventPage, reading: R
 export async function findPageStart(
   shards: Shards,
   page: Omit<EventPage, 'limit'>,
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<string | null> {
   const { from, parameters } = ordered(shards, 'toString(event_id) AS id', page)
   const [row] = await shards.rows<{ id: string }>(
@@ -246,7 +246,7 @@ export async function findPageStart(
 export async function countEvents(
   shards: Shards,
   events: Omit<EventPage, 'offset' | 'limit'>,
-  reading: Reading,
+  reading: ReadOptions,
 ): Promise<number> {
   const { from, parameters } = matching(shards, 'count() AS events', events)
   const [row] = await shards.rows<{ events: string }>(from, parameters, {}, { ...reading, project: events.projectId })

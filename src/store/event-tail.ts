@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { idAfter } from '../model/event-id.js'
@@ -33,7 +33,7 @@ const SETTINGS: ClickHouseSettings = { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_Q
  * The events of a stretch as Server-Sent Events.
  * @returns RowBinary of id, name, user, time and the event's frame, as `RowParser` reads it
  */
-export async function readStretch(shards: Shards, stretch: Stretch, reading: Reading = {}): Promise<Readable> {
+export async function readStretch(shards: Shards, stretch: Stretch, reading: ReadOptions = {}): Promise<Readable> {
   const { after, limit, ...page } = stretch
   const { from, parameters } = ordered(shards, COLUMNS, { ...page, startAt: idAfter(after) })
   return await shards.bytes(`${from} LIMIT {limit:UInt32} FORMAT RowBinary`, { ...parameters, limit }, SETTINGS, {
@@ -48,7 +48,7 @@ export async function projectsWithEvents(
   shards: Shards,
   projectIds: string[],
   { after, upTo }: Pick<Stretch, 'after' | 'upTo'>,
-  reading: Reading = {},
+  reading: ReadOptions = {},
 ): Promise<Set<string>> {
   const rows = await shards.rows<{ project: string }>(
     `SELECT DISTINCT toString(project_id) AS project FROM ${shards.table('events')}

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import { isTimeout, unreadablePart } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
@@ -95,7 +95,7 @@ export class EventWalks {
   async #readRows(
     format: Format,
     { before = null, ...found }: EventPage,
-    { signal, limitMs }: Pick<Reading, 'signal' | 'limitMs'>,
+    { signal, limitMs }: Pick<ReadOptions, 'signal' | 'limitMs'>,
   ): Promise<ReadPage> {
     if (format === 'json') {
       const rows = await readEventPage(this.#shards, { ...found, before }, { signal, limitMs })

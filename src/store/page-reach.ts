@@ -1,4 +1,4 @@
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
@@ -48,7 +48,7 @@ export class PageReach {
    * @param isNeeded to look for one also where it saves nothing
    * @returns an id before which, in the page's order, there are more events than the page has; null if none is known
    */
-  async find(page: ReachedPage, reading: Reading, isNeeded = false): Promise<string | null> {
+  async find(page: ReachedPage, reading: ReadOptions, isNeeded = false): Promise<string | null> {
     const known = this.#spacing.get(page.projectId)
     const isAll = known === Number.POSITIVE_INFINITY
     if (isFiltered(page) || (!isNeeded && (isAll || !(await this.#hasManyParts(reading))))) return null
@@ -85,7 +85,7 @@ export class PageReach {
     else if (this.#spacing.get(projectId) === Number.POSITIVE_INFINITY) this.#spacing.delete(projectId)
   }
 
-  async #startOf(page: ReachedPage, reading: Reading): Promise<number | null> {
+  async #startOf(page: ReachedPage, reading: ReadOptions): Promise<number | null> {
     const known = page.startAt ?? (page.order === 'desc' ? page.upTo : null)
     if (known) return millisecondsOfId(known)
     // To find it takes as long as the page itself would without a bound.
@@ -96,7 +96,7 @@ export class PageReach {
     return found
   }
 
-  async #hasManyParts(reading: Reading): Promise<boolean> {
+  async #hasManyParts(reading: ReadOptions): Promise<boolean> {
     if (performance.now() - this.#parts.readAt > PARTS_MEMORY_MS) {
       // Set before the query, so that only one of many readers sends it, and the others use the last result.
       this.#parts.readAt = performance.now()
@@ -112,7 +112,7 @@ function remember(ofProjects: Map<string, number>, projectId: string, value: num
 }
 
 /** Counts the parts of the first shard, because others have about as many; 0 if the user may not read system.parts. */
-async function countParts({ first }: Shards, reading: Reading): Promise<number> {
+async function countParts({ first }: Shards, reading: ReadOptions): Promise<number> {
   try {
     const [row] = await first.rows<{ parts: string }>(
       `SELECT count() AS parts FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events'`,

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { Reading } from '../clickhouse/client.js'
+import type { ReadOptions } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Session } from '../model/session.js'
@@ -82,7 +82,7 @@ export const OF_PROJECT = 'project_id = {project:String}'
 export async function readSessionsOfUser(
   shards: Shards,
   { projectId, distinctIds }: { projectId: string; distinctIds: string[] },
-  reading: Reading,
+  reading: ReadOptions,
 ): Promise<Readable> {
   const isOne = `distinct_id IN ${literalArray(distinctIds)}`
   const line = `concat('{"type":"session",', substring(${sessionJson(ONE_LINE)}, 2))`

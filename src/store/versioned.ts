@@ -55,7 +55,7 @@ export const BY_KEY: ClickHouseSettings = { max_threads: 1, optimize_move_to_pre
 const IN_BACKGROUND: ClickHouseSettings = { max_threads: 1, wait_end_of_query: 0 }
 
 /** How a value and its properties map to the columns of its table. */
-export interface TableLayout<Value, Row> {
+export interface TableMapping<Value, Row> {
   kind: StateKind
   /** column → type */
   columns: { [Column in keyof Row]: string }
@@ -70,7 +70,7 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
   columns,
   toColumns,
   toValue,
-}: TableLayout<Value, Row>): VersionedTable<Value> {
+}: TableMapping<Value, Row>): VersionedTable<Value> {
   const nameColumn = VERSIONED_TABLES[kind].key
   const insertQuery = insertOf(kind, {
     ...{ project_id: 'String', [nameColumn]: 'String', properties: 'String' },

@@ -106,7 +106,7 @@ t.test('what is wrong is said', async (t) => {
   ])
   t.strictSame([nothing.code, both.code, text.code, refused.code], [2, 2, 2, 1])
   t.match(nothing.stderr, /--event NAME/)
-  t.match(both.stderr, /--event belongs into the question/)
+  t.match(both.stderr, /--event belongs in the question/)
   t.match(text.stderr, /The question is not JSON/)
   t.match(refused.stderr, /^\/interval must be one of hour, .* \/series\/0\/metric must be one of events, /m)
 })

@@ -68,7 +68,8 @@ t.test('whoever fills the memory of ClickHouse is refused, and nobody else', asy
   const answers = await Promise.all(statuses)
   isOver = true
   t.comment(`${await Promise.all(asked)} calls of the other project beside ${answers}`)
-  t.ok(answers.every((answer) => answer === 200 || answer === '503 overloaded'))
+  // On a busy machine, a read may also reach its time limit.
+  t.ok(answers.every((answer) => [200, '503 overloaded', '503 unavailable'].includes(answer)))
   t.ok(answers.includes('503 overloaded'), 'the memory was short')
   const { body } = await app.inject('/metrics')
   t.match(body, /tallyhouse_limit_refusals_total\{limit="reads",project="default",kind="secret"\}/)

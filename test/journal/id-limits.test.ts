@@ -6,7 +6,7 @@ import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import type { PerClass } from '../../src/journal/sender-limits.js'
 import type { Sender } from '../../src/model/sender.js'
 import { silent, startRedis, temporaryFolder } from '../helper.js'
-import { ALL, append, idOf, request, SENDER, sent } from './writes.js'
+import { ALL, append, digests, idOf, request, SENDER, sent } from './writes.js'
 
 interface Options {
   maxIds?: PerClass
@@ -20,8 +20,7 @@ const MAX: PerClass = { secret: 4000, page: 1000 }
 const idsOf = (from: number, count: number) => Array.from({ length: count }, (_, i) => idOf(`${from + i}`))
 
 function take(journal: Journal, sender: Sender, from: number, count: number) {
-  const { projectId } = sender
-  return journal.write([append('x', { projectId, count, insertIds: sent(idsOf(from, count), sender) })])
+  return journal.write([append('x', { ...sender, count, insertIds: digests(idsOf(from, count)) })])
 }
 
 async function known(journal: Journal, sender: Sender, from: number, count: number): Promise<number> {
@@ -117,9 +116,7 @@ t.test('lmdb: ids of many projects are known, although few are open at a time, a
   const sender = (i: number): Sender => ({ projectId: `project-${i}`, keyClass: 'page' })
   const all = Array.from({ length: 1000 }, (_, i) => i)
   const write = () =>
-    journal.write(
-      all.map((i) => append('x', { projectId: `project-${i}`, count: 5, insertIds: sent(idsOf(0, 5), sender(i)) })),
-    )
+    journal.write(all.map((i) => append('x', { ...sender(i), count: 5, insertIds: digests(idsOf(0, 5)) })))
   t.ok((await write()).every(({ status }) => status === 'done'))
   t.ok((await write()).every(({ status }) => status === 'known'))
   await journal.close()
@@ -140,7 +137,7 @@ t.test('redis: ids of many projects take little memory, which is free again once
   const names = Array.from({ length: 1000 }, (_, i) => `project-${i}`)
   await journal.write(
     names.map((projectId) => {
-      return append('x', { projectId, count: 5, insertIds: sent(idsOf(0, 5), { projectId, keyClass: 'page' }) })
+      return append('x', { projectId, keyClass: 'page', count: 5, insertIds: digests(idsOf(0, 5)) })
     }),
   )
   const keys = await admin.keys('{j}:ids*')

@@ -7,7 +7,7 @@ import type { PerClass } from '../../src/journal/sender-limits.js'
 import { NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { nextPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
-import { ALL, append, commit, idOf, key, positions, request, sent } from './writes.js'
+import { ALL, append, commit, digests, idOf, key, positions, request, sent } from './writes.js'
 
 /** How a journal is opened: again on the same name, it is the same journal. */
 type Open = (
@@ -48,13 +48,13 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('only the first event with an id is stored', async (t) => {
       const journal = await fresh(t)
       const [a, b] = [idOf('a'), idOf('b')]
-      const first = append('one', { count: 3, insertIds: sent([a, NO_INSERT_ID, a]) })
-      t.match(await journal.write([first, append('two', { insertIds: sent(b) })]), [
+      const first = append('one', { count: 3, insertIds: digests([a, NO_INSERT_ID, a]) })
+      t.match(await journal.write([first, append('two', { insertIds: digests(b) })]), [
         { status: 'done', known: [2] },
         { status: 'done', known: undefined },
       ])
-      const again = append('three', { count: 4, insertIds: sent([NO_INSERT_ID, b, idOf('c'), a]) })
-      t.match(await journal.write([again, append('four', { count: 2, insertIds: sent([b, a]) })]), [
+      const again = append('three', { count: 4, insertIds: digests([NO_INSERT_ID, b, idOf('c'), a]) })
+      t.match(await journal.write([again, append('four', { count: 2, insertIds: digests([b, a]) })]), [
         { status: 'done', known: [1, 3] },
         { status: 'known', known: [0, 1] },
       ])
@@ -75,7 +75,7 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a request whose events are all known is recognised as repeated or as another one', async (t) => {
       const journal = await fresh(t)
-      const insertIds = sent(idOf('a'))
+      const insertIds = digests(idOf('a'))
       await journal.write([append('one', { insertIds })])
       const keyed = (body: string) => append('one', { insertIds, idempotencyKey: request('key', body) })
       t.match(await journal.write([keyed('one'), keyed('one'), keyed('another')]), [
@@ -87,10 +87,10 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a change whose id is known writes nothing, and one that conflicts leaves its id unknown', async (t) => {
       const journal = await fresh(t)
-      const insertIds = sent([idOf('a'), idOf('b')])
+      const insertIds = digests([idOf('a'), idOf('b')])
       t.match(await journal.write([commit('ada', 7n, 'no', { insertIds, readAt: 0 })]), [{ status: 'conflict' }])
       const [version = START] = positions(await journal.write([commit('ada', START, 'one', { insertIds })]))
-      t.match(await journal.write([commit('ada', version, 'two', { insertIds: sent(idOf('b')) })]), [
+      t.match(await journal.write([commit('ada', version, 'two', { insertIds: digests(idOf('b')) })]), [
         { status: 'known', known: [0] },
       ])
       t.equal((await journal.readStates([key('ada')], ALL)).states[0]?.state, 'one')
@@ -112,7 +112,7 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('tally counts acknowledged and repeated events in the same step', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)
-      const ids = sent([idOf('a'), idOf('b')])
+      const ids = digests([idOf('a'), idOf('b')])
       const keyed = append('keyed', { count: 5, idempotencyKey: request('key', 'body') })
       const other = append('other', { projectId: 'q', count: 7 })
       await journal.write([
@@ -146,7 +146,7 @@ for (const [name, open] of Object.entries(opened)) {
       const [key, other] = [request('key', 'body'), request('key', 'other')]
       await journal.write([append('one', { eventKeys: [key] })])
       await journal.write([append('three', { count: 3, eventKeys: [key, other, request('one too many', 'body')] })])
-      const rejected = append('{}', { kind: 'rejected', insertIds: sent(idOf('a')) })
+      const rejected = append('{}', { kind: 'rejected', insertIds: digests(idOf('a')) })
       await journal.write([rejected, rejected])
       t.equal((await journal.tally()).projects.get('p')?.repeated, 1)
     })

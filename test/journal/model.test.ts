@@ -417,8 +417,7 @@ const append = fc
   })
   .map(({ ids, ...rest }) => {
     const hasIds = ids.some((id) => id !== null)
-    const digests = Buffer.concat(ids.map((id) => id ?? NO_INSERT_ID))
-    const insertIds = { sender: { projectId: rest.projectId, keyClass: rest.keyClass }, digests }
+    const insertIds = Buffer.concat(ids.map((id) => id ?? NO_INSERT_ID))
     return { ...rest, count: ids.length, ...(hasIds && { insertIds }) }
   })
 const appendKeyed = fc
@@ -443,9 +442,7 @@ const commit = fc.record({
   state: fc.constantFrom('', 'one', '{"two":"é\\n"}'),
   row: fc.constantFrom('{"r":1}', '{"row":"two"}'),
   idempotencyKey,
-  insertIds: fc
-    .tuple(fc.uniqueArray(insertId, { maxLength: 2, selector: String }), keyClass)
-    .map(([ids, keyClass]) => ({ sender: { projectId: 'p', keyClass }, digests: Buffer.concat(ids) })),
+  insertIds: fc.uniqueArray(insertId, { maxLength: 2, selector: String }).map((ids) => Buffer.concat(ids)),
 })
 
 const reserve = fc.record({
@@ -462,7 +459,7 @@ const write = fc
         if (rest.type === 'reserve') return { ...rest, idempotencyKey } as Reserve
         if (rest.type === 'append') return { ...rest, ...request }
         const { isCurrent, readAgo, insertIds, ...given } = rest
-        const commit = insertIds.digests.length > 0 ? { ...given, insertIds } : given
+        const commit = insertIds.length > 0 ? { ...given, insertIds } : given
         const expected = isCurrent ? (model.states.get(rest.stateKey)?.version ?? START) : START + 1n
         return { ...commit, expected, readAt: real.now() - readAgo, ...request }
       })
@@ -678,10 +675,11 @@ const EMPTY = Buffer.alloc(0)
 
 /** The ids of the events or changes of a write, in hexadecimal digits, with their sender; null for one without. */
 function idsOf(write: Write): (string | null)[] {
-  const { sender, digests: ids } = (write.type !== 'reserve' && write.insertIds) || { sender: null, digests: EMPTY }
+  if (write.type === 'reserve') return []
+  const ids = write.insertIds ?? EMPTY
   return Array.from({ length: ids.length / INSERT_ID_BYTES }, (_, i) => {
     const id = ids.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES)
-    return id.equals(NO_INSERT_ID) || !sender ? null : `${id.toString('hex')} ${senderName(sender)}`
+    return id.equals(NO_INSERT_ID) ? null : `${id.toString('hex')} ${senderName(write)}`
   })
 }
 

@@ -11,7 +11,7 @@ import { INSERT_ID_BYTES, selectInsertIds } from '../../src/model/insert-id.js'
 import { maxPosition, type Position, START } from '../../src/model/position.js'
 import { senderName } from '../../src/model/sender.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
-import { SENDER, sent } from './writes.js'
+import { digests, SENDER, sent } from './writes.js'
 
 // A change of the layout takes a journal from the processes of one version, moves what it remembers, and gives it to those
 // of the next version; a command that was killed starts anew with the first step.
@@ -209,7 +209,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
       const eventKeys = [keyOf('0'), keyOf('1'), keyOf('2')]
       const [shared] = await write(journal, { ...append('{}'), count: 3, eventKeys })
       await write(journal, { type: 'reserve', idempotencyKey: keyOf('reserved') })
-      await write(journal, { ...append('{}'), count: 200, insertIds: sent(insertIds) })
+      await write(journal, { ...append('{}'), count: 200, insertIds: digests(insertIds) })
       const [dead, moved, stays] = await write(
         journal,
         commit('stored', 's'),
@@ -303,7 +303,9 @@ t.test(
     const path = await temporaryFolder(t)
     const now = Date.now()
     const journal = await openLmdbJournal({ path, maxBytes: 1e9, now: () => now, elapsed: () => 0 })
-    await journal.write([{ ...append('one', keyOf('key')), insertIds: sent(insertIds.subarray(0, INSERT_ID_BYTES)) }])
+    await journal.write([
+      { ...append('one', keyOf('key')), insertIds: digests(insertIds.subarray(0, INSERT_ID_BYTES)) },
+    ])
     const block = await journal.claim(1e9)
     if (block) await journal.acknowledge(block, [])
     await journal.close()

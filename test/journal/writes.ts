@@ -16,7 +16,10 @@ export function request(name: string, body: string, projectId = 'p'): Idempotenc
 /** Who sends, where a test does not say. */
 export const SENDER: Sender = { projectId: 'p', keyClass: 'secret' }
 
-/** Ids of a sender. */
+/** Ids of events or changes. */
+export const digests = (ids: Buffer | Buffer[]): Buffer => Buffer.concat([ids].flat())
+
+/** Ids of a sender, outside of a write. */
 export const sent = (digests: Buffer | Buffer[], sender = SENDER): SentIds => {
   return { sender, digests: Buffer.concat([digests].flat()) }
 }

@@ -14,7 +14,7 @@ const never = new AbortController().signal
 
 interface TestLane {
   name: string
-  place: string
+  fullName: string
   journal: Journal
 }
 
@@ -99,7 +99,7 @@ t.test('embedded journals whose clocks differ, one slow and one nearly idle', as
         offsets.map(async (offset, i) => {
           const path = join(folder, String(i))
           const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => Date.now() + offset })
-          return { name: `lane ${i}`, place: `lane ${i}`, journal }
+          return { name: `lane ${i}`, fullName: `lane ${i}`, journal }
         }),
       )
       await walk(t, lanes, moments)
@@ -117,7 +117,7 @@ t.test('journals in Redis, one slow and one nearly idle', async (t) => {
       const lanes = await Promise.all(
         moments.map(async (_, i) => {
           const journal = await openRedisJournal({ url, maxBytes: ALL, prefix: `{${prefix}:${i}}`, log: silent })
-          return { name: `lane ${i}`, place: `lane ${i}`, journal }
+          return { name: `lane ${i}`, fullName: `lane ${i}`, journal }
         }),
       )
       await walk(t, lanes, moments)
@@ -133,7 +133,7 @@ t.test('a lane that stores nothing ends the pages, and is named', async (t) => {
     [0, 1].map(async (i) => {
       const journal = await openLmdbJournal({ path: join(folder, String(i)), maxBytes: ALL })
       t.teardown(() => journal.close())
-      return { name: `lane ${i}`, place: `lane ${i}`, journal }
+      return { name: `lane ${i}`, fullName: `lane ${i}`, journal }
     }),
   )
   const [first, second] = lanes
@@ -165,7 +165,7 @@ t.test('a clock that is more than a minute off lifts the others no further, and 
       const path = join(folder, String(i))
       const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => Date.now() + offset })
       t.teardown(() => journal.close())
-      return { name: `lane ${i}`, place: `lane ${i}`, journal }
+      return { name: `lane ${i}`, fullName: `lane ${i}`, journal }
     }),
   )
   const store = new Store()

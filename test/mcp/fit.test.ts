@@ -78,9 +78,10 @@ t.test('a number of the value is the number of the text, or a string with all it
 
 t.test('a number of a million zeros takes no longer than its length', (t) => {
   const number = `1.${'0'.repeat(1_000_000)}1`
-  const before = performance.now()
+  const before = process.cpuUsage()
   const { structuredContent } = resultOf(`{"status":1,"error":null,"n":${number}}`, 'narrower')
-  const ms = performance.now() - before
+  const { user, system } = process.cpuUsage(before)
+  const ms = (user + system) / 1000
   t.ok(ms < 2_000, `${ms.toFixed()} ms`)
   t.match(structuredContent, { n: /^1\.0/ })
   t.end()

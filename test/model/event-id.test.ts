@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
 import {
+  type EventPlace,
   eventIdFormatter,
   formatEventId,
   idHalves,
   lastIdAt,
-  type Place,
   parseEventId,
 } from '../../src/model/event-id.js'
 import { START } from '../../src/model/position.js'
@@ -21,12 +21,12 @@ const position = fc.oneof(
 )
 const index = fc.oneof(fc.integer({ min: 0, max: MAX_INDEX }), fc.constantFrom(0, 1, 999, MAX_INDEX))
 const journalId = fc.oneof(fc.integer({ min: 0, max: MAX_JOURNAL }), fc.constantFrom(0, MAX_JOURNAL))
-const place: fc.Arbitrary<Place> = fc.record({ position, index, journalId })
+const place: fc.Arbitrary<EventPlace> = fc.record({ position, index, journalId })
 
 const bits = (id: string) => BigInt(`0x${id.replaceAll('-', '')}`)
 
-t.test('formatEventId returns these ids', async (t) => {
-  const rows: [place: Place, id: string][] = [
+t.test('known ids', async (t) => {
+  const rows: [place: EventPlace, id: string][] = [
     [{ position: 0n, index: 0, journalId: 0 }, '00000000-0000-7000-8000-000000000000'],
     [{ position: 1n, index: 0, journalId: 0 }, '00000000-0000-7000-8400-000000000000'],
     [{ position: 16n, index: 0, journalId: 0 }, '00000000-0000-7001-8000-000000000000'],

@@ -395,9 +395,7 @@ t.test('operations applied together have the same result as one by one, in linea
   )
   const list = profileOf(`{"l":[${Array.from({ length: 9_000 }, (_, i) => i).join()}]}`)
   const removals = Array.from({ length: 9_000 }, (_, i) => parseOperations(`{"$remove":{"l":${i}}}`)).flat()
-  const before = performance.now()
-  t.equal(textOf(applyOperations(list, removals, 1)), '{"l":[]}')
-  const ms = performance.now() - before
+  const ms = cpuMs(() => t.equal(textOf(applyOperations(list, removals, 1)), '{"l":[]}'))
   t.ok(ms < 1_000, `${ms.toFixed()} ms`)
   t.end()
 })

@@ -247,10 +247,8 @@ t.test('takes no more different properties than ClickHouse analyses in a while',
     return await call('POST', '/public/query', { ...LONG, series: [{ event: 'none' }], where })
   }
   t.equal((await ask(32)).statusCode, 200)
-  const startedAt = performance.now()
   const refused = await ask(33)
   t.match([refused.statusCode, refused.json().code, refused.json().error], [422, 'query_too_large', /properties/])
-  t.ok(performance.now() - startedAt < 1_000, 'without asking ClickHouse')
 })
 
 t.test('names the regular expressions that RE2 does not take', async (t) => {

@@ -239,7 +239,7 @@ t.test('what groups are, said without an event', async (t) => {
   )
   t.match(reasonsOf(found), [
     [2, /names no group/, 'group_value'],
-    [3, /no type/, 'group_type'],
+    [3, /names no group type/, 'group_type'],
   ])
 })
 

@@ -100,9 +100,10 @@ t.test('hostile bodies take no longer than their length', async (t) => {
     [`${'a=&'.repeat(60_000)}data={}`, /too many fields/],
   ]
   for (const [body, message] of bodies) {
-    const before = performance.now()
+    const before = process.cpuUsage()
     await t.rejects(unwrap(body), { name: 'SdkBodyError', message }, body.slice(0, 10))
-    const ms = performance.now() - before
+    const { user, system } = process.cpuUsage(before)
+    const ms = (user + system) / 1000
     t.ok(ms < 2_000, `${ms.toFixed()} ms`)
   }
 })

@@ -13,17 +13,15 @@ async function choose(page: Page, label: string, text: string): Promise<void> {
   await field.press('Enter')
 }
 
-t.test('new events appear within 2 s, newest first, and the list can be paused', async (t) => {
+t.test('new events appear by themselves, newest first, and the list can be paused', async (t) => {
   const key = await site.addKey('secret', 'shop')
   await track(key, 'first', 'ada', { plan: 'pro' })
   await track(key, 'second', 'grace')
   const page = await site.visit(t, '#/live', key)
   await waitForEvents(page, ['second', 'first'])
   await waitForLive(page)
-  const sentAt = Date.now()
   await track(key, 'third', 'ada', { price: 1.5 })
   await findRows(page).filter({ hasText: 'third' }).waitFor()
-  t.ok(Date.now() - sentAt < 2_000, `after ${Date.now() - sentAt} ms`)
   await waitForEvents(page, ['third', 'second', 'first'])
   await checkAccessibility(t, page, 'live events')
 

@@ -50,7 +50,7 @@ interface Request {
 }
 
 /** A request whose response is not complete. */
-interface Waiting extends Request {
+interface WaitingRequest extends Request {
   resolve(response: FetchResponse): void
   reject(error: unknown): void
 }
@@ -59,7 +59,7 @@ interface Waiting extends Request {
 class Wire {
   readonly origin: string
   readonly #socket: Socket
-  #waiting: Waiting | null = null
+  #waiting: WaitingRequest | null = null
   /** of the response, as much as there is of it */
   #text = ''
   #head: Head | null = null
@@ -162,7 +162,7 @@ class Wire {
   }
 
   /** Makes the connection free for the next request. @returns what waits for the response to the last one */
-  #takeWaiting(): Waiting | null {
+  #takeWaiting(): WaitingRequest | null {
     const waiting = this.#waiting
     waiting?.signal.removeEventListener('abort', this.#abort)
     this.#waiting = null

@@ -4,7 +4,7 @@ import { memberText } from '../../json/texts.js'
 import { readJson, readText } from '../../json/value.js'
 import type { BatchPlace } from '../../model/batch-id.js'
 import { formatCursor } from '../../model/cursor.js'
-import { formatEventId, type Place, parseEventId } from '../../model/event-id.js'
+import { type EventPlace, formatEventId, parseEventId } from '../../model/event-id.js'
 import type { Batch } from './batches.js'
 import { IMPORT_RETRY } from './send.js'
 
@@ -47,14 +47,19 @@ export async function findStored(
 }
 
 /** The places of events that look like this one and have this index in their entry. */
-async function findLike(connection: Connection, event: string, index: number, signal: AbortSignal): Promise<Place[]> {
+async function findLike(
+  connection: Connection,
+  event: string,
+  index: number,
+  signal: AbortSignal,
+): Promise<EventPlace[]> {
   const { event: name, distinct_id, timestamp } = JSON.parse(event)
   const query = new URLSearchParams({ event: name, distinct_id, limit: String(MAX_PAGE) })
   if (typeof timestamp === 'number') {
     query.set('from', String(Math.floor(timestamp)))
     query.set('to', String(Math.floor(timestamp) + 1))
   }
-  const places: Place[] = []
+  const places: EventPlace[] = []
   for (;;) {
     const { ids, next } = await read(connection, query, signal)
     for (const id of ids.keys()) {
@@ -67,7 +72,7 @@ async function findLike(connection: Connection, event: string, index: number, si
 }
 
 /** The events of an entry, by index. */
-async function readEntry(connection: Connection, place: Place, count: number, signal: AbortSignal) {
+async function readEntry(connection: Connection, place: EventPlace, count: number, signal: AbortSignal) {
   const cursor = formatCursor(formatEventId({ ...place, index: 0 }))
   // One more than expected, to notice a longer entry.
   const query = new URLSearchParams({ cursor, limit: String(count + 1) })

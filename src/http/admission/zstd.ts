@@ -53,7 +53,7 @@ function inflateZstdOr(others: preParsingHookHandler): preParsingHookHandler {
 }
 
 /** Where the reading of a frame is. */
-type Place = 'header' | 'block' | 'checksum' | 'end'
+type FramePart = 'header' | 'block' | 'checksum' | 'end'
 
 /**
  * Decompresses one frame of zstd (RFC 8878), block by block, as its reader takes them. fzstd gets a block at a time: what
@@ -63,7 +63,7 @@ export class ZstdInflate extends Duplex {
   /** compressed bytes, as of the plugin for the other encodings */
   receivedEncodedLength = 0
   readonly #decompress: Decompress
-  #place: Place = 'header'
+  #place: FramePart = 'header'
   #given: Buffer = NOTHING
   #window = 0
   #hasChecksum = false

@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
 
 /** A connection, and what of its requests is not answered yet. */
-export interface Connection {
+export interface ClientConnection {
   readonly socket: Socket
   /** the latest request; null before the first */
   request: IncomingMessage | null
@@ -40,15 +40,15 @@ const UNCOUNTED = 2
  * The responses that wait for another one of their connection are closed when it ends: Node closes only the one that is
  * being sent. A stream that any other one was to send would keep its file or query for ever.
  */
-export class Connections implements Iterable<Connection> {
-  readonly #connections = new Map<Socket, Connection>()
+export class Connections implements Iterable<ClientConnection> {
+  readonly #connections = new Map<Socket, ClientConnection>()
   readonly #max: number
   readonly #maxOfAll: number
   readonly #warnOfPipelining: () => void
   /** sum of what each connection has unanswered beyond UNCOUNTED */
   #pipelined = 0
   /** a connection for each response that was completed in this turn of the event loop */
-  #answered: Connection[] = []
+  #answered: ClientConnection[] = []
 
   /** Wraps the listeners that the server has for requests. */
   constructor(
@@ -70,7 +70,7 @@ export class Connections implements Iterable<Connection> {
         warnOfConnections()
         return
       }
-      const connection: Connection = { socket, request: null, unanswered: 0, queued: null }
+      const connection: ClientConnection = { socket, request: null, unanswered: 0, queued: null }
       this.#connections.set(socket, connection)
       socket.once('close', () => this.#close(connection))
     })
@@ -87,7 +87,7 @@ export class Connections implements Iterable<Connection> {
     })
   }
 
-  [Symbol.iterator](): Iterator<Connection> {
+  [Symbol.iterator](): Iterator<ClientConnection> {
     return this.#connections.values()
   }
 
@@ -110,7 +110,7 @@ export class Connections implements Iterable<Connection> {
     return true
   }
 
-  #count(connection: Connection, unanswered: number): void {
+  #count(connection: ClientConnection, unanswered: number): void {
     this.#pipelined += Math.max(unanswered, UNCOUNTED) - Math.max(connection.unanswered, UNCOUNTED)
     connection.unanswered = unanswered
   }
@@ -130,7 +130,7 @@ export class Connections implements Iterable<Connection> {
     this.#answered = []
   }
 
-  #close(connection: Connection): void {
+  #close(connection: ClientConnection): void {
     this.#connections.delete(connection.socket)
     this.#count(connection, 0)
     for (const response of connection.queued ?? []) if (!response.socket) closeUnsent(response)

@@ -4,7 +4,7 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify
 import { ApiError } from '../../contract/errors.js'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
 import { refuseLongHead, sendError } from '../error-handler.js'
-import type { Connection, Connections } from './connections.js'
+import type { ClientConnection, Connections } from './connections.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -86,7 +86,7 @@ interface Seen {
  */
 export class HeadWatch {
   readonly #connections: Connections
-  readonly #seen = new WeakMap<Connection, Seen>()
+  readonly #seen = new WeakMap<ClientConnection, Seen>()
   readonly #maxBytes: number
   readonly #warn: (count: number) => void
 
@@ -127,7 +127,7 @@ export class HeadWatch {
   }
 
   /** Bytes of the head that a connection is receiving; 0 while it receives a body. */
-  #headBytes(connection: Connection): number {
+  #headBytes(connection: ClientConnection): number {
     const { request, socket } = connection
     const seen = this.#seen.get(connection) ?? { request: null, start: 0 }
     this.#seen.set(connection, seen)

@@ -66,7 +66,7 @@ function executeOne(
       const fullness = entries.fullnessFor(write)
       if (fullness) return { status: 'full', fullness }
       if (write.eventKeys) return appendKeyed(write, write.eventKeys, requests, entries, { now, draft })
-      const known = write.insertIds ? insertIds.take(write.insertIds, now, draft) : []
+      const known = write.insertIds ? insertIds.take({ sender: write, digests: write.insertIds }, now, draft) : []
       if (known.length === write.count) {
         // Only reserved: the same body is recognised by its ids again, and another body is a mismatch.
         remember(START)
@@ -78,12 +78,13 @@ function executeOne(
       return { status: 'done', position, ...(known.length > 0 && { known }) }
     }
     case 'commit': {
-      const known = write.insertIds ? insertIds.find(write.insertIds, now, draft) : []
+      const sent = write.insertIds && { sender: write, digests: write.insertIds }
+      const known = sent ? insertIds.find(sent, now, draft) : []
       if (known.length > 0) return { status: 'known', known }
       if (!states.isExpected(write, now, draft)) return { status: 'conflict' }
       const fullness = entries.fullnessFor(write)
       if (fullness) return { status: 'full', fullness }
-      if (write.insertIds) insertIds.take(write.insertIds, now, draft)
+      if (sent) insertIds.take(sent, now, draft)
       const position = entries.commit(write)
       remember(position)
       states.put(write.stateKey, position, write.state, draft)

@@ -31,8 +31,8 @@ export function writeArguments(write: Write, at: string | null): Argument[] {
   const { shard, digest, sender } = requestFields(write.idempotencyKey)
   if (write.type === 'reserve') return recordArguments(RESERVE, { type: 'reserve', shard, digest, sender })
   const holder = senderName(write)
-  const idsSender = write.insertIds ? senderName(write.insertIds.sender) : ''
-  const ids = write.insertIds?.digests ?? ''
+  const idsSender = write.insertIds ? holder : ''
+  const ids = write.insertIds ?? ''
   if (write.type === 'append') {
     const { kind = 'events', count, body, eventKeys = [] } = write
     const entry = recordArguments(APPEND, {

@@ -89,7 +89,7 @@ export function planOf(sender: Sender, messages: readonly SdkMessage[]): Plan {
   const plan: Plan = { batches: [], people: kept, faults, refused, placeholders, count: messages.length }
   for (let start = 0; start < texts.length; start += MAX_BATCH) {
     const some = texts.slice(start, start + MAX_BATCH)
-    const insertIds = readParsedInsertIds(sender, identities.slice(start, start + MAX_BATCH))
+    const insertIds = insertIdsOfParsed(sender.projectId, identities.slice(start, start + MAX_BATCH))
     plan.batches.push({ text: some.join(','), count: some.length, insertIds })
   }
   return plan
@@ -148,14 +148,14 @@ async function rejectLink({ commits, links }: IngestParts, sender: Sender, { rea
   const key = `${projectId}\0${text}`
   if (links.listed.has(key)) return
   const body = formatRejected([{ reason, message: text }])
-  await commits.appendRejected(sender, body, toRejectionId(sender, body))
+  await commits.appendRejected(sender, body, rejectionId(projectId, body))
   links.listed.add(key)
 }
 
 /** An event that comes alone shares its entry with others of the moment, as one of `/track` does. */
 async function append(parts: IngestParts, sender: Sender, { text, count, insertIds }: Batch): Promise<void> {
   const { buffers, commits } = parts
-  if (count === 1) await commits.appendEvent(sender, Buffer.from(text), insertIds)
+  if (count === 1) await commits.appendEvent(sender, Buffer.from(text), insertIds?.digests)
   else await commits.appendBatch(sender, buffers.encode(`{"events":[${text}]}`), count, { insertIds })
 }
 
@@ -164,7 +164,7 @@ async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[])
   if (faults.length === 0) return
   const body = formatRejected(faults.map(({ reason, text }) => ({ reason, message: text })))
   const areKnown = faults.every(({ insertId }) => insertId !== undefined)
-  await commits.appendRejected(sender, body, areKnown ? toRejectionId(sender, body) : null)
+  await commits.appendRejected(sender, body, areKnown ? rejectionId(sender.projectId, body) : null)
 }
 
 function textOf({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {

@@ -12,7 +12,8 @@ import type { Aliases } from '../aliases/aliases.js'
 
 export interface ErasureOptions {
   aliases: Aliases
-  journal: Pick<Journal, 'noteDeletion'>
+  /** counts a deletion of the project's events, visible to all processes */
+  noteDeletion: Journal['noteDeletion']
   shards: Shards
   profiles: Pick<StateStore<Profile>, 'change'>
   sessions: Pick<StateStore<Session>, 'change'>
@@ -120,7 +121,7 @@ export class Erasure {
 
   /** Counts on every shard before it deletes on any, so that one that is down is found first. */
   async #deleteEvents(shards: Shards, projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
-    const { journal } = this.#parts
+    const { noteDeletion } = this.#parts
     const counts = await shards.each(({ number }) => countEventsOfUsers(shards.only(number), projectId, distinctIds))
     const total = sumOf(counts)
     if (total.size === 0) return total
@@ -131,7 +132,7 @@ export class Erasure {
       })
     } finally {
       // Also where one of several shards has failed: the events of the others are gone.
-      await journal.noteDeletion(projectId)
+      await noteDeletion(projectId)
     }
     return total
   }

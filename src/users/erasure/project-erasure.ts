@@ -69,13 +69,13 @@ export class ProjectErasure {
   }
 
   async #deleteEvents(shards: Shards, projectId: string): Promise<number> {
-    const { journal } = this.#parts
+    const { noteDeletion } = this.#parts
     try {
       const counts = await shards.each(({ clickhouse }) => deleteEventsOfProject(clickhouse, projectId))
       return counts.reduce((sum, count) => sum + count, 0)
     } finally {
       // Also where one of several shards has failed: the events of the others are gone.
-      await journal.noteDeletion(projectId)
+      await noteDeletion(projectId)
     }
   }
 

@@ -106,7 +106,7 @@ t.test('what was imported is exported', async (t) => {
     t.match(again, { code: 0, stderr: /was exported at/ })
     t.match(await runCommand(to('--output', path, '--format', 'csv')), {
       code: 1,
-      stderr: /begun with another --format/,
+      stderr: /started with another --format/,
     })
     const other = join(folder, 'precious')
     await writeFile(other, 'x')

@@ -124,7 +124,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       const closing = new AbortController().signal
       const lanes = await openLanes(client.config, shards, { layout, log: await openLog('silent'), closing })
       t.teardown(() => lanes.close())
-      const parts = { ...lanes, journal: lanes, shards }
+      const parts = { ...lanes, shards }
       const first = await new ProjectErasure(parts, 0).erase('kept')
       t.match(first, { events: COUNT, profiles: 0, aliases: 0, isComplete: false })
       t.match(await found(keptKey), { events: 0, users: COUNT, questions: 0 })
