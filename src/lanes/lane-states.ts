@@ -35,7 +35,7 @@ export class LaneStates<Value> implements States<Value> {
     const sentLane = this.#laneOf(sentKey)
     if (insertId !== undefined && sentLane !== lane) {
       const sender = { projectId, keyClass }
-      const known = await sentLane.journal.ids.find({ sender, digests: changeId(sentKey, insertId) })
+      const known = await sentLane.journal.ids.find({ sender, digests: toChangeId(sentKey, insertId) })
       if (known.length > 0) return
     }
     const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)

@@ -1,6 +1,6 @@
 import { BACKSLASH, QUOTE } from '../json/bytes.js'
 import { readJson } from '../json/value.js'
-import { hasInsertId, INSERT_ID_BYTES, laneOfInsertId, writeInsertId } from './insert-id.js'
+import { hasInsertId, INSERT_ID_BYTES, findInsertIdLane, writeInsertId } from './insert-id.js'
 import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 import type { ParsedEvent } from './verbatim.js'
 
@@ -16,12 +16,12 @@ export interface InsertIds {
  * The ids of the events in a body; null if none has one.
  * @param raw the body that was scanned, or parsed
  */
-export function insertIdsOf(
+export function readInsertIds(
   projectId: string,
   raw: Buffer,
   body: ScannedBody | readonly ParsedEvent[],
 ): InsertIds | null {
-  if (!(body instanceof ScannedBody)) return insertIdsOfParsed(projectId, body)
+  if (!(body instanceof ScannedBody)) return readParsedInsertIds(projectId, body)
   const { places, count } = body
   if (!places) return null
   const digests = Buffer.alloc(count * INSERT_ID_BYTES)
@@ -37,8 +37,8 @@ export function insertIdsOf(
   return { digests, spans }
 }
 
-/** As `insertIdsOf`. */
-export function insertIdsOfParsed(
+/** As `readInsertIds`. */
+export function readParsedInsertIds(
   projectId: string,
   events: readonly Pick<ParsedEvent, 'distinct_id' | 'insert_id'>[],
 ): InsertIds | null {

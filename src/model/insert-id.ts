@@ -46,14 +46,14 @@ function hashUser(user: string): number {
 }
 
 /** The id of a change of a profile, which is remembered in the lane of the profile. @param text what the client calls it */
-export function changeId(stateKey: string, text: string): Buffer {
+export function toChangeId(stateKey: string, text: string): Buffer {
   const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
   const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)
   return Buffer.from(hex, 'hex')
 }
 
 /** The id of rejected messages that all have ids, by which a repetition of their request is recognised. */
-export function rejectionId(projectId: string, messages: Buffer): Buffer {
+export function toRejectionId(projectId: string, messages: Buffer): Buffer {
   const digest = hash(
     'sha256',
     Buffer.concat([Buffer.from(`rejected:${projectId.length}:${projectId}`), messages]),

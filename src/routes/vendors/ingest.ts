@@ -89,7 +89,7 @@ export function planOf(sender: Sender, messages: readonly SdkMessage[]): Plan {
   const plan: Plan = { batches: [], people: kept, faults, refused, placeholders, count: messages.length }
   for (let start = 0; start < texts.length; start += MAX_BATCH) {
     const some = texts.slice(start, start + MAX_BATCH)
-    const insertIds = insertIdsOfParsed(sender.projectId, identities.slice(start, start + MAX_BATCH))
+    const insertIds = readParsedInsertIds(sender.projectId, identities.slice(start, start + MAX_BATCH))
     plan.batches.push({ text: some.join(','), count: some.length, insertIds })
   }
   return plan
@@ -148,7 +148,7 @@ async function rejectLink({ commits, links }: IngestParts, sender: Sender, { rea
   const key = `${projectId}\0${text}`
   if (links.listed.has(key)) return
   const body = formatRejected([{ reason, message: text }])
-  await commits.appendRejected(sender, body, rejectionId(projectId, body))
+  await commits.appendRejected(sender, body, toRejectionId(projectId, body))
   links.listed.add(key)
 }
 
@@ -164,7 +164,7 @@ async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[])
   if (faults.length === 0) return
   const body = formatRejected(faults.map(({ reason, text }) => ({ reason, message: text })))
   const areKnown = faults.every(({ insertId }) => insertId !== undefined)
-  await commits.appendRejected(sender, body, areKnown ? rejectionId(sender.projectId, body) : null)
+  await commits.appendRejected(sender, body, areKnown ? toRejectionId(sender.projectId, body) : null)
 }
 
 function textOf({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {
