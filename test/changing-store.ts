@@ -13,8 +13,8 @@ import { openJournal, openRelocation } from '../src/lanes/open-journal.js'
 import { type Relayout, relayout } from '../src/lanes/relayout.js'
 import { formatEventId } from '../src/model/event-id.js'
 import { layoutNumber } from '../src/model/layout.js'
-import { laterOf, nextPosition, type Position, START } from '../src/model/position.js'
-import { type StateKind, stateKeyOf } from '../src/model/state-key.js'
+import { maxPosition, nextPosition, type Position, START } from '../src/model/position.js'
+import { type StateKind, toStateKey } from '../src/model/state-key.js'
 import { readJournals } from '../src/store/journals.js'
 import { randomName, type Scope, silent, startClickHouse, startRedis, temporaryFolder } from './helper.js'
 
@@ -133,7 +133,7 @@ export class ChangingStore {
     const name = `n${++this.#count}`
     this.events.add(name)
     const request = this.key(name)
-    const stateKey = stateKeyOf('profiles', PROJECT, name)
+    const stateKey = toStateKey('profiles', PROJECT, name)
     const isBad = this.#count % 3 === 0
     if (chooseLane(request.key, this.lanes) === lane) {
       const [done] = await journal.write([this.append(name, request)])
@@ -151,7 +151,7 @@ export class ChangingStore {
     // Its process died before it committed the change, in another lane or in this one.
     const dropped = this.key(`dropped change of ${name}`)
     await this.#reserve(lane, journal, dropped)
-    this.reserved.push({ request: dropped, stateKey: stateKeyOf('profiles', PROJECT, `dropped ${name}`) })
+    this.reserved.push({ request: dropped, stateKey: toStateKey('profiles', PROJECT, `dropped ${name}`) })
   }
 
   async #reserve(lane: number, journal: Journal, idempotencyKey: IdempotencyKey): Promise<void> {
@@ -181,7 +181,7 @@ export class ChangingStore {
       keyClass: 'secret',
       projectId: 'p',
       kind: 'profiles' satisfies StateKind,
-      stateKey: stateKeyOf('profiles', PROJECT, name),
+      stateKey: toStateKey('profiles', PROJECT, name),
       expected: START,
       readAt,
       state: stateOf(name),
@@ -207,7 +207,7 @@ export class ChangingStore {
   ): void {
     if (outcome?.status !== 'done') throw new Error(`a write is ${outcome?.status}`)
     if (outcome.position <= this.#floor) t.fail('a position lies before one of the layout before')
-    this.last = laterOf(this.last, outcome.position)
+    this.last = maxPosition(this.last, outcome.position)
     this.accepted.push({ request, position: outcome.position, journalId: journal.id, stateKey })
   }
 

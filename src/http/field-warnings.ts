@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { BatchBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
 import { MAX_WARNINGS, pointerPart, type Warning } from '../contract/warning.js'
 import { createNearestFinder } from '../lib/nearest.js'
-import { type OtherField, otherFieldsOf } from '../model/other-fields.js'
+import { findOtherFields, type OtherField } from '../model/other-fields.js'
 import { ScannedBody } from '../model/scanned-body.js'
 
 /** How much of a batch with unknown fields is searched. They are usually in the first events. */
@@ -96,7 +96,7 @@ export function batchWarnings({ body, key, rawBody }: FastifyRequest): Warning[]
   if (!(body instanceof ScannedBody)) return formatWarnings(fieldsInBatch(body as { events: object[] }), key, knownAt)
   if (!body.hasOthers) return []
   const isKnown = (field: OtherField) => isIgnored(field) || knownAt(field).names.has(field.name)
-  return formatWarnings(otherFieldsOf(rawBody, isKnown, LIMITS), key, knownAt)
+  return formatWarnings(findOtherFields(rawBody, isKnown, LIMITS), key, knownAt)
 }
 
 function fieldsInBatch(body: { events: object[] }): OtherField[] {

@@ -1,5 +1,5 @@
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { namedEventsOf, withoutEvents } from '../model/identified-events.js'
+import { listNamedEvents, withoutEvents } from '../model/identified-events.js'
 import type { Sender } from '../model/sender.js'
 import type { Appended, AppendOptions, Appends } from './group-commit.js'
 import type { KnownEvents } from './known-events.js'
@@ -31,7 +31,7 @@ export async function appendNew(
 ): Promise<{ appended: Appended[]; skipped: number }> {
   const { insertIds } = options
   const find = async () =>
-    insertIds ? await known.find(sender.projectId, storedBefore, () => namedEventsOf(entry, insertIds)) : NONE
+    insertIds ? await known.find(sender.projectId, storedBefore, () => listNamedEvents(entry, insertIds)) : NONE
   const stored = await find().catch((error: unknown) => {
     buffers.release(entry)
     throw error

@@ -6,7 +6,7 @@ import type { BufferPool } from '../lib/buffer-pool.js'
 import { omitUndefined } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { InsertIds } from '../model/identified-events.js'
-import { laterOf, type Position, START } from '../model/position.js'
+import { maxPosition, type Position, START } from '../model/position.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { Gathering } from './gathering.js'
 import { LaneBudget, QueueBudget } from './queue-budget.js'
@@ -447,8 +447,8 @@ function isMovable(write: Write): write is Append {
 function findLastPosition(outcomes: Outcome[]): Position {
   let last = START
   for (const outcome of outcomes) {
-    if ('position' in outcome) last = laterOf(last, outcome.position)
-    if ('refused' in outcome && outcome.refused) last = laterOf(last, findLastPosition(outcome.refused))
+    if ('position' in outcome) last = maxPosition(last, outcome.position)
+    if ('refused' in outcome && outcome.refused) last = maxPosition(last, findLastPosition(outcome.refused))
   }
   return last
 }

@@ -6,7 +6,7 @@ import type { Entry, Journal } from '../journal/journal.js'
 import { elementTexts } from '../json/texts.js'
 import { formatPosition } from '../model/position.js'
 import type { StateKind } from '../model/state-key.js'
-import { EntryError, erasedIndexes, rewriteEntry } from '../model/verbatim.js'
+import { EntryError, findErasedIndexes, rewriteEntry } from '../model/verbatim.js'
 import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
 import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry } from '../store/events.js'
 import { VERSIONED_TABLES } from '../store/newest-rows.js'
@@ -41,7 +41,7 @@ export async function replayDeadLetter(
   const isThere = kind === 'events' && (await hasEventsOfEntry(shards, place))
   if (!isThere) {
     const body = await buffer(await readDeadLetterBody(letter))
-    const skip = kind === 'events' ? erasedIndexes(body) : []
+    const skip = kind === 'events' ? findErasedIndexes(body) : []
     const entry = { position, projectId, kind, count: 0, receivedAt, body, ...(skip.length > 0 && { skip }) }
     const replay = await insert(clickhouse, journalId, entry)
     if (!replay.isStored) return replay
@@ -64,7 +64,7 @@ async function deleteErased(
   noteDeletion: Journal['noteDeletion'],
 ): Promise<void> {
   const body = await buffer(await readDeadLetterBody(letter))
-  const erased = body.length === 0 ? 'all' : erasedIndexes(body)
+  const erased = body.length === 0 ? 'all' : findErasedIndexes(body)
   if (erased !== 'all' && erased.length === 0) return
   try {
     await deleteEventsOfEntry(shards, place, erased)

@@ -3,8 +3,8 @@ import { isDataError, isMemoryError } from '../clickhouse/errors.js'
 import type { Block, Entry, EntryKind, Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
-import { formatPosition, laterOf, type Position, START } from '../model/position.js'
-import { EntryError, rewriteEntry, withoutSkipped } from '../model/verbatim.js'
+import { formatPosition, maxPosition, type Position, START } from '../model/position.js'
+import { EntryError, eraseSkipped, rewriteEntry } from '../model/verbatim.js'
 import type { Tables } from '../store/tables.js'
 import { WriterMetrics } from './writer-metrics.js'
 
@@ -231,7 +231,7 @@ export class Writer {
 
   async #acknowledge(block: Block, states = this.#tables.statesIn(block.entries)): Promise<void> {
     await this.#journal.acknowledge(block, states)
-    this.#acknowledged = laterOf(this.#acknowledged, block.last)
+    this.#acknowledged = maxPosition(this.#acknowledged, block.last)
     this.metrics.countAcknowledged(block)
   }
 
@@ -310,7 +310,7 @@ export class Writer {
   async #deadLetter(block: Block, fault: Error & { reason: string }): Promise<void> {
     for (const entry of block.entries) {
       this.#log.error({ err: fault, position: formatPosition(entry.position) }, 'an entry was stored as a dead letter')
-      const body = entry.skip ? withoutSkipped(entry.body, entry.skip) : entry.body
+      const body = entry.skip ? eraseSkipped(entry.body, entry.skip) : entry.body
       await this.#tables.insertDeadLetter({ ...entry, body }, fault.reason, this.#token(block))
       this.metrics.noteDead(entry)
     }

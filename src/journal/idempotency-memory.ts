@@ -9,8 +9,8 @@ export const IDEMPOTENCY_BUCKET_MS = 6 * 60 * 60 * 1000
 export const OLD_BUCKETS = IDEMPOTENCY_MEMORY_MS / IDEMPOTENCY_BUCKET_MS
 
 /**
- * Bytes stored of a key and of a fingerprint. Two keys of one project with the same 128 bits do not occur by chance, and a
- * collision found on purpose harms only that project; the same holds for the 64 bits of a fingerprint.
+ * Bytes stored per key and per fingerprint. Two keys of a project never have the same 128 bits by chance, and a
+ * collision that somebody searches for harms only that project. The same is true for the 64 bits of a fingerprint.
  */
 export const KEY_BYTES = 16
 const FINGERPRINT_BYTES = 8
@@ -20,28 +20,28 @@ export const VALUE_BYTES = POSITION_BYTES + FINGERPRINT_BYTES
 export const JOURNAL_BYTES = 4
 const INDEX_BYTES = 3
 
-/** What both journals remember of a request, under its key. */
+/** What both journals remember about a request, under its key. */
 export interface RequestValue {
   /** FINGERPRINT_BYTES */
   fingerprint: Buffer
   /**
-   * START if the key is only reserved (write type `reserve`): a commit with the same key and fingerprint is still executed,
-   * in any lane. Otherwise a change would be lost if its process died between the two.
+   * START if the key is only reserved (write type `reserve`): a commit with the same key and fingerprint is still
+   * executed, in any lane. Otherwise a change would be lost if its process died between the two.
    */
   position: Position
-  /** of its event in the entry at that position; 0 for other requests */
+  /** index of its event in the entry at that position; 0 for requests without an event */
   index: number
   /**
-   * Id of the journal that assigned the position. It is kept when the request is copied to another lane, because a repeated
-   * request must get the event ids of its first execution.
+   * Id of the journal that assigned the position. It is kept when the request is copied to another lane, because a
+   * repeated request must get the event ids of its first execution.
    */
   journalId: number
 }
 
 /**
- * Position and fingerprint, then the journal's id if it is another one's or an index follows, then the index if it is not 0.
- * Most values are only the first two.
- * @param ownId id of the journal that remembers it
+ * Formats position and fingerprint; then the journal's id, if another journal assigned the position or an index
+ * follows; then the index, if it is not 0. Most values have only the first two.
+ * @param ownId id of the journal that remembers the request
  */
 export function formatRequest({ fingerprint, position, index, journalId }: RequestValue, ownId: number): Buffer {
   const value = Buffer.alloc(VALUE_BYTES + JOURNAL_BYTES + INDEX_BYTES)

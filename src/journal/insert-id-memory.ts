@@ -2,7 +2,9 @@ import type { Sender } from '../model/sender.js'
 
 /** An insert_id is recognised for this long, and for up to INSERT_ID_BUCKET_MS longer. */
 export const INSERT_ID_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
-/** Ids expire together, by the bucket of time in which they arrived. There are few, because an id is looked up in each. */
+/**
+ * Ids expire together, by the bucket of time in which they arrived. Few buckets, because an id is looked up in each.
+ */
 export const INSERT_ID_BUCKET_MS = INSERT_ID_MEMORY_MS / 2
 /** Buckets before the current one that may hold an id that has not expired. */
 export const OLD_ID_BUCKETS = INSERT_ID_MEMORY_MS / INSERT_ID_BUCKET_MS
@@ -11,20 +13,23 @@ export function idBucketAt(ms: number): number {
   return Math.floor(ms / INSERT_ID_BUCKET_MS)
 }
 
-/** What a journal remembers of the ids of a sender. */
+/** How many ids of a sender a journal remembers, and since when. */
 export interface IdUse {
   sender: Sender
   ids: number
-  /** epoch ms from which on all ids are known; null if those of all INSERT_ID_MEMORY_MS are */
+  /** epoch ms: all ids that came later are known; null if those of the whole INSERT_ID_MEMORY_MS are */
   since: number | null
 }
 
-/** See `IdUse.since`. @param since the last time that ids were forgotten early, all that came before it were; null: never */
+/**
+ * Computes `IdUse.since`.
+ * @param since epoch ms: all ids that came before were forgotten early; null if none ever was
+ */
 export function shortenedSince(since: number | null, now: number): number | null {
   return since === null || now - since >= INSERT_ID_MEMORY_MS ? null : since
 }
 
-/** Warns that ids of a sender are forgotten early. */
+/** Warns that ids of a sender are being forgotten early. */
 export function warnOfShortMemory(
   log: { warn(fields: object, message: string): void },
   { projectId, keyClass }: Sender,

@@ -13,8 +13,8 @@
  *                                              ▼
  *                                         dead letter ──────▶ acknowledged, without its states
  *
- * Each step is durable before the next one begins. A block that does not fit the memory of ClickHouse is also shrunk, as
- * long as nothing of it is stored or may still be. After a crash, or a takeover by another writer, the next claim finds:
+ * Each step is durable before the next one begins. A block that exceeds ClickHouse's memory is also shrunk, unless a
+ * part of it is stored or may still be. After a crash, or a takeover by another writer, the next claim finds:
  *
  * - waiting: nothing was sent to the store. The next block may have other limits.
  * - frozen or stored: the same block again, with `isRepeated`. Its INSERT sends the same bytes with the same token, and
@@ -24,9 +24,9 @@
  * - dead letter: the block of that one entry; its token keeps the dead letter from being stored twice.
  * - acknowledged: the next block.
  *
- * A Redis that lost its last writes (after a power failure, or because a replica lagged) may offer a block that is stored
- * already, or other entries at its positions. `era` changes then, and the writer asks the store what it has before it
- * inserts anything.
+ * A Redis that lost its last writes (after a power failure, or because a replica lagged) may offer a block that is
+ * stored already, or other entries at its positions. `era` changes then, and the writer asks the store what it has
+ * before it inserts anything.
  */
 
 import type { KeyClass } from '../contract/key-class.js'
@@ -39,9 +39,9 @@ import type { IdUse } from './insert-id-memory.js'
 /** What an entry holds, and so which table it goes to; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
 
-/** Identifies a request that may be repeated. The fingerprint tells whether its body is the same. */
+/** Identifies a request that may be repeated. The fingerprint shows whether its body is the same. */
 export interface IdempotencyKey {
-  /** how many may be remembered is counted by sender */
+  /** keys are counted and limited per sender */
   sender: Sender
   /** SHA-256 of sender and `Idempotency-Key`, hexadecimal */
   key: string
@@ -63,7 +63,7 @@ export interface Append {
   body: Buffer
   /** of the whole entry */
   idempotencyKey?: IdempotencyKey
-  /** one for each event, without `idempotencyKey` and `insertIds`: an event whose key is known is skipped */
+  /** one for each event, instead of `idempotencyKey` and `insertIds`; an event whose key is known is skipped */
   eventKeys?: IdempotencyKey[]
   /**
    * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known from the same sender is skipped,
@@ -79,13 +79,13 @@ export interface Commit {
   projectId: string
   /** of the key that it came with: whose share of the journal it takes, and whose ids it has */
   keyClass: KeyClass
-  /** see `stateKeyOf` */
+  /** see `toStateKey` */
   stateKey: string
   /** the version that the new value was computed from; START if there was none */
   expected: Position
   /** `readAt` of the StateReading that had that version, or that had none, so that the store was read */
   readAt: number
-  /** opaque to the journal; an empty text is a tombstone */
+  /** opaque to the journal; the empty string is a tombstone */
   state: string
   /** a JSON object without its version, which will be the position of the entry */
   row: string
@@ -95,9 +95,9 @@ export interface Commit {
 }
 
 /**
- * Remembers an idempotency key without an entry, if the data of its request go to another journal. Its outcome has the last
- * position that was assigned. From then on, a request with another fingerprint is a `mismatch`. A request with the same
- * fingerprint is still executed, because the process may have died before it wrote to the other journal.
+ * Remembers an idempotency key without an entry, for a request whose data goes to another journal. Its outcome has the
+ * last position that was assigned. From then on, a request with another fingerprint is a `mismatch`. A request with the
+ * same fingerprint is still executed, because the process may have died before it wrote to the other journal.
  */
 export interface Reserve {
   type: 'reserve'
@@ -108,11 +108,11 @@ export type Write = Append | Commit | Reserve
 
 export type Outcome =
   /**
-   * `known`: indexes of the events that were skipped because their ids or keys are known; absent if none was. `refused` tells
-   * for each of them why, if the events have keys.
+   * `known`: indexes of the events that were skipped because their ids or keys are known; absent if none was. If the
+   * events have keys, `refused` gives the reason for each skipped one.
    */
   | { status: 'done'; position: Position; known?: number[]; refused?: Refused[] }
-  /** the ids at these indexes are known, for an append those or the keys of all its events: nothing was written */
+  /** the ids at these indexes are known (for an append, the ids or keys of all events): nothing was written */
   | { status: 'known'; known: number[]; refused?: Refused[] }
   | Refused
   /** the state has, or may have had, another version than expected: nothing was written */
@@ -126,8 +126,9 @@ export type Fullness = 'all' | 'own'
 /** Why a request with an idempotency key is not executed: nothing was written. */
 export type Refused =
   /**
-   * The key is known; position and index are those of the first request's event. `index` is present if it is not 0;
-   * `journalId` with an index, and if another journal assigned the position, for example before a change of the layout.
+   * The key is known; position and index are those of the first request's event. `index` is present if it is not 0.
+   * `journalId` is present with an index, or if another journal assigned the position, for example before a layout
+   * change.
    */
   | { status: 'repeated'; position: Position; index?: number; journalId?: number }
   /** The key is known with another fingerprint. */
@@ -137,7 +138,7 @@ export type Refused =
 
 export interface State {
   version: Position
-  /** empty: deleted; null: the store has this version, and the journal has only kept the number */
+  /** empty if deleted; null if the store has this version and the journal has kept only its number */
   state: string | null
 }
 
@@ -146,21 +147,23 @@ export interface StateReading {
   readAt: number
   /** see StatesMark; null if there is none */
   mark: string | null
-  /** in the order of the keys; null if the journal has none (the store may) */
+  /** in the order of the keys; null if the journal has no such state (the store may have it) */
   states: (State | null)[]
 }
 
 /**
- * A random text that is kept with the states. It vanishes together with any state that is removed before it expires, whether
- * by this service or by a Redis that loses its keys. So if two readings find the same mark, every state that was written
- * between them is still here, or has been in the store for STATE_MEMORY_MS.
+ * A random string that is kept with the states. It disappears together with any state that is removed before it
+ * expires, whether by this service or by a Redis that loses its keys. So if two readings find the same mark, every
+ * state that was written between them is still in the journal, or has been in the store for STATE_MEMORY_MS.
  */
 export interface StatesMark {
   /** by the journal's clock, epoch ms */
   readAt: number
   /** null while states are being removed */
   mark: string | null
-  /** the last entry when the mark was made: states written up to it may have vanished before, later ones have not */
+  /**
+   * the last entry when the mark was made: states written up to it may have been removed before, later ones were not
+   */
   madeAt: Position
 }
 
@@ -175,11 +178,11 @@ export interface Entry {
   receivedAt: number
   /** events: JSON `{"events":[…]}`; rejected: a RejectedBody; the others: JSON objects joined by commas */
   body: Buffer
-  /** rising indexes of events in `body` that are stored already; absent if there are none */
+  /** ascending indexes of events in `body` that are stored already; absent if there are none */
   skip?: number[]
 }
 
-/** What a sender holds of the journal. */
+/** How much of the journal a sender's unstored data takes. */
 export interface Share {
   /** see `senderName` */
   holder: string
@@ -188,7 +191,7 @@ export interface Share {
 
 /** An entry that waits for the store. */
 export interface WaitingEntry extends Entry {
-  /** who holds how much of the journal by it: one sender, or those of the rows */
+  /** how much of the journal it takes, by sender: one for events, or those of its rows */
   shares: readonly Share[]
 }
 
@@ -208,13 +211,13 @@ export interface StoredState {
 }
 
 export interface Progress {
-  /** the last position assigned, or that this journal was lifted to */
+  /** the last position that was assigned, or to which this journal was lifted */
   appended: Position
   /** everything up to here is in the store */
   stored: Position
   /** events of the given project after `stored` */
   pending: number
-  /** how often events of the given project were deleted */
+  /** number of deletions of events of the given project */
   deletions: number
 }
 
@@ -229,34 +232,34 @@ export interface Depth {
   cachedBytes: number
   /** how long the oldest entry has been waiting, ms; 0 if there is none */
   oldestMs: number
-  /** writes are refused if `bytes` and `stateBytes` together exceed this; varies with what else is in Redis, and may be negative */
+  /** writes are refused if `bytes` + `stateBytes` exceed this; depends on Redis' other data and may be negative */
   limitBytes: number
   /** the senders that hold more than LARGE_PART of the limit */
   large: Share[]
 }
 
-/** Of the limit: a sender that holds more than this part of it is named. */
+/** A sender that holds more than this part of the limit is named in `Depth.large`. */
 export const LARGE_PART = 1 / 16
 
-/** Of the limit: so much of it the cached states may take in addition. */
+/** The cached states may take this part of the limit in addition to it. */
 export const CACHE_PART = 1 / 8
 
-/** What a journal has counted of a project's events since it was created. */
+/** A journal's counts of a project's events since the journal was created. */
 export interface ProjectTally {
-  /** left the journal: the store has them, as events or as dead letters */
+  /** events that left the journal: the store has them, as events or dead letters */
   acknowledged: number
-  /** not accepted again, because their keys or ids were known */
+  /** events that were not accepted again, because their keys or ids were known */
   repeated: number
-  /** wait for the store */
+  /** events that wait for the store */
   waiting: number
 }
 
-/** What a journal has counted, as of one moment. */
+/** A journal's counts, all of the same moment. */
 export interface Tally {
   journalId: number
-  /** what is acknowledged has positions up to here */
+  /** the last position of the acknowledged events */
   stored: Position
-  /** by project; without those of which nothing was counted */
+  /** by project, without projects that have no counts */
   projects: Map<string, ProjectTally>
 }
 
@@ -272,17 +275,17 @@ export interface JournalListener {
   onReleased?(body: Buffer): void
 }
 
-/** The ids of events and changes, those of each sender apart. */
+/** The remembered ids of events and changes, separately for each sender. */
 export interface IdMemory {
-  /** The indexes of those of these ids that are known. */
+  /** The indexes of the known ids. */
   find(ids: SentIds): Promise<number[]>
 
-  /** What is remembered of each sender that has any. @param projectId only of this project */
+  /** The use of each sender that has ids. @param projectId only senders of this project */
   use(projectId?: string): Promise<IdUse[]>
 
   /**
-   * Forgets all ids of a sender, and frees what they took before it resolves. Works while the journal is full, and while
-   * writes go on, whose ids may be remembered again.
+   * Forgets all ids of a sender, and resolves once their memory is freed. Works while the journal is full. Ids of
+   * writes that run at the same time may be remembered.
    */
   forget(sender: Sender): Promise<void>
 }
@@ -298,40 +301,41 @@ export interface Journal {
   readonly id: number
 
   /**
-   * Changes whenever the journal may have lost its last writes, for example because a lagging replica became the master: the
-   * last append, claim or acknowledgement may be undone.
+   * Changes whenever the journal may have lost its last writes, for example because a lagging replica became the
+   * master. The last append, claim or acknowledgement may then be undone.
    */
   readonly era: number
 
   /** whether it can be used now, as far as this process knows; only ever a hint */
   readonly isUp: boolean
 
-  /** what it remembers of the ids of events and changes */
+  /** the remembered ids of events and changes */
   readonly ids: IdMemory
 
   /**
    * Executes all writes in one atomic step and resolves when they are durable. If the reply is lost, the call is resent
-   * and never written twice. One call at a time: GroupCommit ensures that. A write whose sender has its share of the journal
-   * already is `full`, and does not concern the others of the call.
+   * and never written twice. One call at a time, which GroupCommit ensures. A write whose sender has used up its share
+   * of the journal is `full` and does not affect the other writes of the call.
    * @throws ApiError `internal` if the journal became unavailable and the outcome is unknown
    */
   write(writes: Write[]): Promise<Outcome[]>
 
-  /** The current states of as many of the first keys as fit into `maxBytes`, at least one. */
+  /** The current states of the first keys: those that fit into `maxBytes`, but at least one. */
   readStates(stateKeys: string[], maxBytes: number): Promise<StateReading>
 
-  /** Returns the mark of the states, and makes one if there is none. */
+  /** Returns the mark of the states; makes one if there is none. */
   markStates(): Promise<StatesMark>
 
-  /** `repeated` or `mismatch` if the request is remembered, else null. */
+  /** Returns `repeated` or `mismatch` if the request is remembered, otherwise null. */
   findRequest(request: IdempotencyKey): Promise<Outcome | null>
 
   progress(projectId?: string): Promise<Progress>
 
   /**
-   * Lifts the journal to a position of another one, at most MAX_LIFT_MS ahead of its own clock: from now on it assigns only
-   * greater positions. A reader of several journals lifts all of them to the greatest `appended`. Once the least `stored`
-   * has reached that, the reader sees everything up to there, even if a journal is idle or clocks differ.
+   * Lifts the journal to a position of another one, at most MAX_LIFT_MS ahead of its own clock: from now on it assigns
+   * only greater positions. A reader of several journals lifts all of them to the greatest `appended`. Once the
+   * smallest `stored` has reached it, the reader sees everything up to there, even if a journal is idle or clocks
+   * differ.
    * @returns the progress after the lift; `stored` is just before the first waiting entry, or `appended` if none waits
    */
   level(position: Position, projectId?: string): Promise<Progress>
@@ -343,45 +347,45 @@ export interface Journal {
   raiseFloor(position: Position): void
 
   /**
-   * The block to store next: the frozen one if there is one, else a new one of up to `maxBytes` (at least one entry),
-   * which is frozen before it is returned. Null if nothing waits or another writer holds the lease.
+   * Returns the block to store next: the frozen one if there is one, otherwise a new one of up to `maxBytes` (at least
+   * one entry), which is frozen before it is returned. Null if nothing waits or another writer holds the lease.
    */
   claim(maxBytes: number): Promise<Block | null>
 
-  /** Ends the frozen block at `last`; allowed only if nothing of it after `last` is stored. */
+  /** Ends the frozen block at `last`; allowed only if nothing after `last` is stored. */
   shrink(block: Block, last: Position): Promise<void>
 
   /**
-   * The block is stored: advances `stored`, removes the entries, and lets the states expire. While the cached states take
-   * more than CACHE_PART of the limit, those that were stored first lose their text and keep their version.
-   * @param block as it was claimed, or the first of its entries, if it was shrunk to them
+   * Call it when the block is stored: advances `stored`, removes the entries, and lets the states expire. While the
+   * cached states take more than CACHE_PART of the limit, the oldest of them lose their text and keep their version.
+   * @param block as it was claimed, or with only its first entries if it was shrunk to them
    */
   acknowledge(block: Block, states: StoredState[]): Promise<void>
 
   /**
-   * Assigns only positions after `position` from now on, because the store has that one. If no entry waits, everything up
-   * to it counts as stored, and the states are removed, because the store may have newer ones.
+   * Assigns only positions after `position` from now on, because the store has that one. If no entry waits, everything
+   * up to it counts as stored, and the states are removed, because the store may have newer ones.
    */
   advancePast(position: Position): Promise<void>
 
   /** Cheap enough to be called every second. */
   depth(): Promise<Depth>
 
-  /** Counts of all projects, which survive any kill with what they count. */
+  /** Returns the counts of all projects. They survive a kill whenever the events that they count do. */
   tally(): Promise<Tally>
 
   /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>
 
-  /** Tells the writer, in whichever process it runs, that a reader is waiting. */
+  /** Wakes the writer, whichever process it runs in, because a reader is waiting. */
   wakeWriter(): void
 
   /** @returns a function that removes the listener */
   listen(listener: JournalListener): () => void
 
   /**
-   * @throws if the journal is unavailable, is for another layout, or takes no writes until an operator has made room. One
-   *   that is full until the store has caught up does not throw.
+   * @throws if the journal is unavailable, is for another layout, or takes no writes until an operator has made room. A
+   *   journal that is full until the store has caught up does not throw.
    */
   ping(): Promise<void>
 
@@ -389,21 +393,23 @@ export interface Journal {
 }
 
 /**
- * How far another journal's position may lift a journal ahead of its own clock, ms. Without a limit, one wrong clock would
- * determine the positions of all journals.
+ * How far ahead of its own clock another journal's position may lift a journal, ms. Without a limit, one wrong clock
+ * would determine the positions of all journals.
  */
 export const MAX_LIFT_MS = 60_000
 
 /**
- * How long a state, or at least its version, is kept after it is stored, ms. Longer than any read of the store may take: a change whose read began
- * before another commit must still find that commit's state here, or it would overwrite it.
+ * How long a state, or at least its version, is kept after it is stored, ms. Longer than any read of the store may
+ * take: a change whose read began before another commit must still find that commit's state here, or it would overwrite
+ * it.
  */
 export const STATE_MEMORY_MS = 10 * 60 * 1000
 
 /**
- * A commit of a state that the journal does not have is a conflict if its reading is older than this, ms: another commit may
- * have written the state since, and the state have expired, for example while the process was suspended. Longer than a read
- * of the store and a write take together; the difference to STATE_MEMORY_MS allows for a clock that is set back.
+ * A commit of a state that the journal does not have is a conflict if its reading is older than this, ms: since then,
+ * another commit may have written the state and the state may have expired, for example while the process was
+ * suspended. Longer than a read of the store and a write take together; the difference from STATE_MEMORY_MS allows for
+ * a clock that is set back.
  */
 export const READING_MEMORY_MS = 2 * 60 * 1000
 
@@ -432,9 +438,9 @@ export class JournalListeners {
 }
 
 /**
- * The writes whose bodies nobody needs once they are executed. One that was refused because the journal is full still belongs
- * to the caller, which may give it to another lane.
- * @param isKept whether the bodies of what was appended stay in memory for the writer
+ * Selects the writes whose bodies nobody needs after the call. A write that was refused because the journal is full
+ * still belongs to the caller, which may send it to another lane.
+ * @param isKept whether the appended bodies stay in memory for the writer
  */
 export function bodiesToRelease(writes: Write[], outcomes: Outcome[], isKept: boolean): Append[] {
   return writes.flatMap((write, i) => {

@@ -1,29 +1,32 @@
 import type { KeyClass } from '../contract/key-class.js'
 
-/** How much of something is remembered of one sender, by the class of its key. */
+/** A limit per sender, by the class of its key. */
 export type PerClass = Record<KeyClass, number>
 
-/** Nobody remembers as many. */
+/** Never reached. */
 export const ANY_NUMBER: PerClass = { secret: Number.MAX_SAFE_INTEGER, page: Number.MAX_SAFE_INTEGER }
 
 /**
- * Whoever reads a page has its key and can send any number of ids, so it gets half of what a secret key gets: at the default,
- * 5 million events a week and lane.
+ * Anyone who reads a page has its key and can send any number of ids, so it gets half of what a secret key gets: at the
+ * default, 5 million events per week and lane.
  */
 const PAGE_SHARE_OF_IDS = 1 / 2
-/** Pages repeat few requests by `Idempotency-Key`: at the default, a million a day and lane. */
+/** Pages send few requests with an `Idempotency-Key`: at the default, a million per day and lane. */
 const PAGE_SHARE_OF_KEYS = 1 / 10
 
 /**
- * How many ids of one sender a journal remembers. If more come, the oldest are forgotten before their time, half of them at
- * once: whoever sends too many shortens only the time for which their own ids are known.
- * @param max of a secret key
+ * How many ids of one sender a journal remembers. If there are more, the older half is forgotten early, so a sender of
+ * too many ids shortens only the memory of its own.
+ * @param max limit of a secret key
  */
-export function maxIdsOf(max: number): PerClass {
+export function limitIds(max: number): PerClass {
   return { secret: max, page: Math.ceil(max * PAGE_SHARE_OF_IDS) }
 }
 
-/** How many idempotency keys of one sender a journal remembers; a new one beyond them is refused. @param max 0: any number */
-export function maxKeysOf(max: number): PerClass {
+/**
+ * How many idempotency keys of one sender a journal remembers; more are refused.
+ * @param max of a secret key; 0: any number
+ */
+export function limitKeys(max: number): PerClass {
   return max === 0 ? ANY_NUMBER : { secret: max, page: Math.ceil(max * PAGE_SHARE_OF_KEYS) }
 }

@@ -4,20 +4,21 @@ import { parseSender, senderName } from '../model/sender.js'
 import type { Append, Commit, EntryKind, Fullness, Share, WaitingEntry } from './journal.js'
 
 /**
- * A sender may hold at most this many times the bytes that are free (a dynamic threshold, by Choudhury and Hahne). So whoever
- * fills the journal is refused first, and there is always some of it left for others, without a limit for a sender that is
+ * A sender may hold at most this many times the free bytes (a dynamic threshold, by Choudhury and Hahne). So the sender
+ * that fills the journal is refused first, and others always have some room, without a fixed limit for a sender that is
  * alone: a secret key may fill eight ninths of an empty journal, the keys of a page half of it.
  */
 export const WEIGHTS: Record<KeyClass, number> = { page: 1, secret: 8 }
 /** A sender that holds less than this part of the whole is only refused when nothing is left. */
 export const SMALL_PART = 1 / 64
 
-/** Senders that are named as those that hold the most. */
+/** Maximum length of `Depth.large`. */
 const MAX_LARGE = 16
 
 interface Holding {
-  /** bytes that the sender holds, and that all hold together */
+  /** bytes that the sender holds */
   held: number
+  /** bytes that all senders hold */
   used: number
   limit: number
 }
@@ -30,7 +31,7 @@ export function fullnessFor(keyClass: KeyClass, bytes: number, { held, used, lim
   return held + bytes > WEIGHTS[keyClass] * (limit - used - bytes) ? 'own' : null
 }
 
-/** What each sender holds, in bytes. */
+/** How many bytes each sender holds. */
 export class Shares {
   readonly #held = new Map<string, number>()
   #total = 0
@@ -43,7 +44,7 @@ export class Shares {
     return this.#held.get(holder) ?? 0
   }
 
-  /** @param sign -1 takes off what was added before */
+  /** @param sign -1 subtracts a share that was added before */
   add({ holder, bytes }: Share, sign: 1 | -1 = 1): void {
     const held = this.of(holder) + sign * bytes
     if (held > 0) this.#held.set(holder, held)
@@ -51,34 +52,34 @@ export class Shares {
     this.#total += sign * bytes
   }
 
-  /** The largest of those that hold more than this. */
+  /** The largest shares above this size. */
   above(bytes: number): Share[] {
-    return largestOf([...this.#held].flatMap(([holder, held]) => (held > bytes ? { holder, bytes: held } : [])))
+    return pickLargest([...this.#held].flatMap(([holder, held]) => (held > bytes ? { holder, bytes: held } : [])))
   }
 }
 
-/** The first of these by their size: no more than a list of them is meant to have. */
-export function largestOf(shares: Share[]): Share[] {
+/** Selects the MAX_LARGE largest shares, in descending order. */
+export function pickLargest(shares: Share[]): Share[] {
   return shares.sort((a, b) => b.bytes - a.bytes).slice(0, MAX_LARGE)
 }
 
-/** What the sender of a write holds by it until it is stored: an entry's body, or a row and the state. */
-export function shareOf(write: Append | Commit): Share {
-  return { holder: senderName(write), bytes: write.type === 'append' ? write.body.length : sizeOfCommit(write) }
+/** The share that a write takes until it is stored: an entry's body, or a row and the state. */
+export function toShare(write: Append | Commit): Share {
+  return { holder: senderName(write), bytes: write.type === 'append' ? write.body.length : measureCommit(write) }
 }
 
-function sizeOfCommit({ row, state }: Commit): number {
+function measureCommit({ row, state }: Commit): number {
   return Buffer.byteLength(row) + Buffer.byteLength(state)
 }
 
-/** Adds a share to those of the same entry: there is one for each sender of its rows. */
+/** Adds a share to those of the same entry, which has one for each sender of its rows. */
 export function addShare(shares: Share[], { holder, bytes }: Share): void {
   const own = shares.find((share) => share.holder === holder)
   if (own) own.bytes += bytes
   else shares.push({ holder, bytes })
 }
 
-/** Shares as the journals store them: a line each. Names of projects have no line breaks. */
+/** Formats shares as the journals store them, one per line. Names of projects have no line breaks. */
 export function formatShares(shares: readonly Share[]): string {
   return shares.map(({ holder, bytes }) => `${bytes} ${holder}`).join('\n')
 }
@@ -90,8 +91,8 @@ export function parseShares(text: string): Share[] {
   })
 }
 
-/** Bytes of the states that the rows of an entry set. */
-export function stateBytesOf({ kind, count, body, shares }: WaitingEntry): number {
+/** Computes the bytes of the states that the rows of an entry set. */
+export function countStateBytes({ kind, count, body, shares }: WaitingEntry): number {
   if (!areRows(kind)) return 0
   // The rows are joined by commas.
   return shares.reduce((sum, { bytes }) => sum + bytes, 0) - (body.length - count + 1)
@@ -106,13 +107,13 @@ function areRows(kind: EntryKind): boolean {
   return kind !== 'events' && kind !== 'rejected'
 }
 
-/** The error of a write for which there is no room in the journal. Nobody has met a limit of their own. */
+/** The error of a write for which the journal has no room at all. */
 export function journalFull(cause?: unknown): ApiError {
   const message = 'The journal is full until the store catches up. Try again later.'
   return new ApiError('overloaded', message, cause === undefined ? {} : { cause })
 }
 
-/** The error of a write whose sender has too much of the journal already, while others may write. */
+/** The error of a write whose sender has filled its share of the journal. Others may still write. */
 export function shareFull(keyClass: KeyClass): ApiError {
   const keys = keyClass === 'page' ? 'public and write keys' : 'secret keys'
   const message = `This project’s ${keys} have filled their share of the journal, until the store catches up. Try again later.`

@@ -1,18 +1,18 @@
 import type { WaitingEntry } from './journal.js'
 
-/** Bytes of the bodies kept at most; a writer that is further behind reads the rest from the journal. */
+/** Maximum bytes of the kept bodies; a writer that lags further reads the rest from the journal. */
 const MAX_BYTES = 64 * 1024 * 1024
 
 /** A run of entries without a gap, ready to be a block. */
 export interface Run {
-  /** entries that the journal ever had before the first of these */
+  /** how many entries were ever added to the journal before the first of these */
   before: number
   entries: WaitingEntry[]
 }
 
 /**
- * A run of the oldest unstored entries that this process wrote, kept in memory so that a writer in the same process need
- * not read them back from the journal. Only ever a shortcut: the journal checks that the run is next.
+ * A run of the oldest unstored entries that this process wrote. It is kept in memory so that a writer in the same
+ * process need not read them back from the journal. Only ever a shortcut: the journal checks that the run is next.
  */
 export class UnstoredEntries {
   readonly #maxBytes: number
@@ -27,7 +27,7 @@ export class UnstoredEntries {
   }
 
   /**
-   * @param before entries that the journal ever had before these
+   * @param before how many entries were ever added to the journal before these
    * @returns whether they are kept
    */
   add(before: number, entries: WaitingEntry[]): boolean {

@@ -6,10 +6,10 @@ import type { JsonValue } from './value.js'
 const MAX_DEPTH = 500
 
 /**
- * The canonical text of a value, for comparisons and as a Set key: no white space, names sorted, the last of duplicate
- * names, strings as JSON.stringify writes them, numbers as their exact decimal value (`1.0` is `1`, `100` is `1e2`, `-0`
- * is `0`). No number becomes a double, so different 64-bit ids never compare as equal; for the same reason `0.1` and
- * `0.1000000000000000055` differ, though JSON.parse gives the same double for both.
+ * The canonical JSON of a value, for comparisons and as a Set key: no white space, sorted names, the last of duplicate
+ * names, strings as JSON.stringify writes them, numbers as their exact decimal value (`1.0` is `1`, `100` is `1e2`,
+ * `-0` is `0`). No number becomes a double, so different 64-bit ids never compare as equal; for the same reason `0.1`
+ * and `0.1000000000000000055` differ, although JSON.parse returns the same double for both.
  *
  * Equal values nested more than 500 deep may get different texts. Different values never get the same one.
  */
@@ -73,8 +73,8 @@ const MAX_EXACT_DIGITS = 15
 const EXACT_LIMIT = 10 ** MAX_EXACT_DIGITS
 
 /**
- * The sum of an integer of any length, as decimal text, and one of at most 15 digits. BigInt would take time quadratic in
- * the length: 0.9 s for a million digits.
+ * The sum of an integer of any length, as decimal text, and one of at most 15 digits. BigInt would take time quadratic
+ * in the length: 0.9 s for a million digits.
  */
 function plus(integer: string, summand: number): string {
   const isNegative = integer.startsWith('-')
@@ -86,24 +86,24 @@ function plus(integer: string, summand: number): string {
   let tail = Number(digits.slice(cut)) + (isNegative ? -summand : summand)
   if (tail >= EXACT_LIMIT) {
     tail -= EXACT_LIMIT
-    head = incremented(head)
+    head = increment(head)
   } else if (tail < 0) {
     tail += EXACT_LIMIT
-    head = decremented(head)
+    head = decrement(head)
   }
   const magnitude = withoutZeros(head + String(tail).padStart(MAX_EXACT_DIGITS, '0'))
   return isNegative ? `-${magnitude}` : magnitude
 }
 
 /** A positive integer of any length, plus one. */
-function incremented(digits: string): string {
+function increment(digits: string): string {
   const kept = digits.length - countAtEnd(digits, NINE)
   const rest = '0'.repeat(digits.length - kept)
   return kept === 0 ? `1${rest}` : `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) + 1}${rest}`
 }
 
 /** A positive integer of any length, minus one; the result may begin with a zero. */
-function decremented(digits: string): string {
+function decrement(digits: string): string {
   const kept = digits.length - countAtEnd(digits, ZERO)
   return `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) - 1}${'9'.repeat(digits.length - kept)}`
 }

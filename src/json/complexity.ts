@@ -1,16 +1,17 @@
 import { stringEnd } from './tokens.js'
 
 /**
- * The weight of a JSON text estimates what parsing it and keeping its values costs: 8 for a field of an object, 1 for an
- * element of an array. JSON.parse takes up to 0.4 us for a field if all names differ, and 0.01 to 0.05 us for an element
- * (Node 20, one core of an AMD EPYC). Parsing blocks all other requests, so the limit allows about 10 ms of it.
+ * Maximum weight of a JSON text, which estimates the cost of parsing it and keeping its values: 8 for a field of an
+ * object, 1 for an element of an array. JSON.parse takes up to 0.4 µs for a field if all names differ, and 0.01 to 0.05
+ * µs for an element (Node 20, one core of an AMD EPYC). Parsing blocks all other requests, so the limit allows about 10
+ * ms of it.
  */
 export const MAX_WEIGHT = 8 * 25_000
 /** For a profile or a session, whose values are visited one by one. */
 export const MAX_STATE_WEIGHT = 8 * 10_000
-/** For a batch: its events mostly share their field names, so that a field takes 0.03 us. */
+/** For a batch: its events mostly have the same field names, so a field takes 0.03 µs. */
 export const MAX_BATCH_WEIGHT = 8 * 200_000
-/** The most memory that a unit of weight takes once parsed. */
+/** Maximum memory per unit of weight, after parsing. */
 export const WEIGHT_BYTES = 32
 /** The weight of a field's colon; the comma or brace before it adds 1. */
 export const COLON_WEIGHT = 7
@@ -23,8 +24,8 @@ const OPEN_BRACKET = 0x5b
 const QUOTE = 0x22
 
 /**
- * The weight of a JSON text. Stops as soon as it exceeds `max`, so a result above `max` is a lower bound. For text that is
- * not JSON the result means nothing, but the call returns.
+ * The weight of a JSON text. Stops as soon as it exceeds `max`, so a result above `max` is a lower bound. For bytes
+ * that are not JSON, the result has no meaning.
  */
 export function weigh(raw: Buffer, max: number): number {
   let weight = 0

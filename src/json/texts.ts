@@ -1,4 +1,6 @@
-/** Parts of JSON texts, each exactly as it is spelled. For several parts of one text, `readText` once is faster. */
+/**
+ * Reads parts of JSON texts, each exactly as it was sent. For several parts of one text, a single `readText` is faster.
+ */
 
 import { type JsonValue, readText } from './value.js'
 
@@ -12,8 +14,8 @@ export function memberText(text: string, name: string): string | undefined {
 }
 
 /**
- * The members of an object: name → the text of its value, in the order in which the names first appear. The last value of
- * a duplicate name wins.
+ * The members of an object: name → the text of its value, in the order in which the names first appear. The last value
+ * of a duplicate name wins.
  * @throws TypeError if the text is not a JSON object
  */
 export function memberTexts(text: string): Map<string, string> {
@@ -40,12 +42,12 @@ export function withoutMembers(text: string, isCut: (name: string, value: string
   return readObject(text).without(isCut)
 }
 
-/** Whether the text of a value is that of a number. */
+/** Whether the text of a value is a number. */
 export function isNumber(text: string): boolean {
   return /^[-\d]/.test(text)
 }
 
-/** Whether the text of a value is that of an array. */
+/** Whether the text of a value is an array. */
 export function isArray(text: string): boolean {
   return text.startsWith('[')
 }

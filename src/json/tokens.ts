@@ -1,7 +1,7 @@
 /**
- * Primitives for scanning JSON in a buffer. Each takes an offset and returns the offset after what it has passed, or
- * UNKNOWN. Every reader of JSON is made of them: the scanner of tracking bodies (model/scan.ts), the reader of values
- * (value.ts), and whatever looks for one thing in bytes that may be incomplete.
+ * Primitives for scanning JSON in a buffer. Each takes an offset and returns the offset after the token, or UNKNOWN.
+ * Every reader of JSON uses them: the scanner of tracking bodies (model/scan.ts), the reader of values (value.ts), and
+ * searches for a single field in bytes that may be incomplete.
  */
 
 // Not from bytes.ts, which says why.
@@ -24,7 +24,7 @@ const DOT = 0x2e
 /** Returned instead of an offset if the bytes are not valid JSON. */
 export const UNKNOWN = -1
 
-/** 1 for the bytes that stand for themselves in a string; undefined, read past the end, is none of them. */
+/** 1 for the bytes that have no special meaning in a string. Reading past the end gives undefined, which is not 1. */
 const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
   Number(byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH),
 )
@@ -54,7 +54,7 @@ export function anyName(raw: Buffer, at: number): number {
   return raw[at] === COLON ? space(raw, at + 1) : UNKNOWN
 }
 
-/** The offset after the value without members that begins at `at`. */
+/** The offset after the string, number or literal that begins at `at`. */
 export function scalar(raw: Buffer, at: number): number {
   switch (raw[at]) {
     case QUOTE:
@@ -116,15 +116,15 @@ export function string(raw: Buffer, at: number): number {
 }
 
 export function space(raw: Buffer, at: number): number {
-  // Most texts have none.
+  // Most JSON has no white space.
   if ((raw[at] ?? 0) > 0x20) return at
   for (let byte = raw[at]; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; ) byte = raw[++at]
   return at
 }
 
 /**
- * The offset after the value that begins at `start`, found by its brackets and strings alone: the bytes need not be valid
- * JSON. If the value does not end in these bytes, it is their length.
+ * The offset after the value that begins at `start`, found by its brackets and strings alone: the bytes need not be
+ * valid JSON. If the value does not end in these bytes, it is their length.
  */
 export function valueEnd(raw: Buffer, start: number): number {
   let depth = 0
@@ -140,7 +140,7 @@ export function valueEnd(raw: Buffer, start: number): number {
         break
       case CLOSE_BRACE:
       case CLOSE_BRACKET:
-        // With none open, it closes the container of the value.
+        // No container of the value is open, so the bracket closes the one around it.
         if (depth === 0) return at
         if (--depth === 0) return at + 1
         break
@@ -151,7 +151,7 @@ export function valueEnd(raw: Buffer, start: number): number {
   return raw.length
 }
 
-/** As `valueEnd`, for the string whose first quote is at `start`. */
+/** Does what `valueEnd` does, for the string whose first quote is at `start`. */
 export function stringEnd(raw: Buffer, start: number): number {
   for (let at = start + 1; at < raw.length; at++) {
     while (PLAIN[raw[at] as number] === 1) at++
@@ -162,7 +162,7 @@ export function stringEnd(raw: Buffer, start: number): number {
   return raw.length
 }
 
-/** The offset of the next member or element of valid JSON, given the end of a value; or of the closing bracket. */
+/** The offset of the member or element after a value that ends at `end`, or of the closing bracket. For valid JSON. */
 export function afterComma(raw: Buffer, end: number): number {
   const at = space(raw, end)
   return raw[at] === COMMA ? space(raw, at + 1) : at

@@ -16,35 +16,35 @@ const QUOTE = 0x22
 const TRUE = 0x74
 
 /**
- * The slot of a value: the offset of its name, 0 if it has none; its start and end; and the slot of the value after it. The
- * slots of the values in a container lie between its own and that one.
+ * Numbers in the slot of a value: the offset of its name, 0 if it has none; its start and end; and the slot of the
+ * value after it. The slots of the values in a container lie between its own and that one.
  */
-const PLACE = 4
+const SLOT_SIZE = 4
 const START = 1
 const END = 2
 const NEXT = 3
 const NONE = -1
 
-/** Values that the first scan has room for. */
+/** How many values the scratch has room for at first. */
 const FIRST_VALUES = 4096
-/** More room than this is not kept. */
+/** The scratch is not kept if it has grown to more values than this. */
 const KEPT_VALUES = 64 * 1024
 
-/** A valid JSON text, and where its values are. */
+/** A valid JSON text and the slots of its values. */
 interface Scanned {
   raw: Buffer
-  /** the whole text if it is ASCII; of any other text, a part is decoded when it is needed */
+  /** the whole text if it is ASCII; otherwise parts are decoded when they are needed */
   text: string | null
-  /** no typed array: the memory of many of these makes V8 mark its whole heap */
-  places: number[]
+  /** not a typed array: the memory of many typed arrays makes V8 mark its whole heap */
+  slots: number[]
   hasEscapedNames: boolean
   weight: number
   depth: number
 }
 
 /**
- * Checks a JSON text and finds the places of all its values in one pass. JSON.parse would lose the spelling of a value
- * (`1.0`, `1e400`, integers beyond 2^53, escapes) and the order of the names; properties are stored as they were sent.
+ * Validates a JSON text and locates all its values in one pass. JSON.parse would lose the spelling of a value (`1.0`,
+ * `1e400`, integers beyond 2^53, escapes) and the order of the names, but properties are stored as they were sent.
  * @param raw valid UTF-8
  * @param maxWeight of the text, as `weigh` counts it
  * @returns null if it is not valid JSON, or heavier
@@ -54,7 +54,7 @@ export function readJson(raw: Buffer, maxWeight = Number.POSITIVE_INFINITY): Jso
   return scanned && new JsonValue(scanned, 0)
 }
 
-/** As `readJson`. @throws TypeError if it is not valid JSON */
+/** Does what `readJson` does, for a string. @throws TypeError if it is not valid JSON */
 export function readText(text: string): JsonValue {
   const raw = Buffer.from(text)
   const scanned = new Scan(raw, Number.POSITIVE_INFINITY).all(raw.length === text.length ? text : undefined)
@@ -101,17 +101,17 @@ export class JsonValue {
 
   /** The number of values in the whole text that the value is in. */
   get textCount(): number {
-    return this.#in.places.length / PLACE
+    return this.#in.slots.length / SLOT_SIZE
   }
 
   /** Where it begins in the whole text, in bytes. */
   get start(): number {
-    return this.#in.places[this.#at + START] as number
+    return this.#in.slots[this.#at + START] as number
   }
 
   /** Where it ends, exclusive. */
   get end(): number {
-    return this.#in.places[this.#at + END] as number
+    return this.#in.slots[this.#at + END] as number
   }
 
   /** The exact text. */
@@ -119,11 +119,11 @@ export class JsonValue {
     return slice(this.#in, this.start, this.end)
   }
 
-  /** As JSON.parse reads it. */
+  /** The value that JSON.parse would return. */
   get value(): unknown {
     switch (this.#first) {
       case QUOTE:
-        return decoded(this.#in, this.start, this.end)
+        return decodeString(this.#in, this.start, this.end)
       case TRUE:
         return true
       case FALSE:
@@ -135,18 +135,18 @@ export class JsonValue {
     }
   }
 
-  /** The value of an object's member; undefined if it has none. Of several, the last one, as with JSON.parse. */
+  /** The value of an object's member; undefined if it has none. The last of duplicates wins, as in JSON.parse. */
   member(name: string): JsonValue | undefined {
     const at = this.isObject ? this.#find(name) : NONE
     return at === NONE ? undefined : new JsonValue(this.#in, at)
   }
 
-  /** The members of an object by name, in the order in which the names first appear. Of several with one name, the last. */
+  /** The members of an object by name, in the order in which the names first appear. The last of duplicates wins. */
   members(): Map<string, JsonValue> {
-    const { places } = this.#in
+    const { slots } = this.#in
     const found = new Map<string, JsonValue>()
     if (!this.isObject) return found
-    for (let at = this.#at + PLACE; at < this.#next; at = places[at + NEXT] as number) {
+    for (let at = this.#at + SLOT_SIZE; at < this.#next; at = slots[at + NEXT] as number) {
       found.set(this.#nameAt(at), new JsonValue(this.#in, at))
     }
     return found
@@ -157,12 +157,12 @@ export class JsonValue {
    * @param isCut by the member's name, and the text of its value
    */
   textWithout(isCut: (name: string, text: string) => boolean): string {
-    const { raw, places } = this.#in
+    const { raw, slots } = this.#in
     let kept = ''
-    for (let at = this.#at + PLACE; at < this.#next; at = places[at + NEXT] as number) {
-      const text = slice(this.#in, places[at + START] as number, places[at + END] as number)
+    for (let at = this.#at + SLOT_SIZE; at < this.#next; at = slots[at + NEXT] as number) {
+      const text = slice(this.#in, slots[at + START] as number, slots[at + END] as number)
       if (isCut(this.#nameAt(at), text)) continue
-      const start = places[at] as number
+      const start = slots[at] as number
       kept += `${kept && ','}${slice(this.#in, start, string(raw, start + 1))}:${text}`
     }
     return `{${kept}}`
@@ -173,20 +173,20 @@ export class JsonValue {
    * @param isCut by the member's name, and the text of its value
    */
   without(isCut: (name: string, text: string) => boolean): string {
-    const { places } = this.#in
+    const { slots } = this.#in
     let kept = ''
     /** up to where the text is decided */
     let from = this.start
     let isFirst = true
-    for (let at = this.#at + PLACE; at < this.#next; ) {
-      const next = places[at + NEXT] as number
-      const end = places[at + END] as number
-      if (isCut(this.#nameAt(at), slice(this.#in, places[at + START] as number, end))) {
+    for (let at = this.#at + SLOT_SIZE; at < this.#next; ) {
+      const next = slots[at + NEXT] as number
+      const end = slots[at + END] as number
+      if (isCut(this.#nameAt(at), slice(this.#in, slots[at + START] as number, end))) {
         const isLast = next === this.#next
-        kept += slice(this.#in, from, places[at] as number)
+        kept += slice(this.#in, from, slots[at] as number)
         // A member goes with the comma after it; the last one with the comma before it.
         if (isLast && !isFirst) kept = kept.replace(/,\s*$/, '')
-        from = isLast ? end : (places[next] as number)
+        from = isLast ? end : (slots[next] as number)
       } else {
         isFirst = false
       }
@@ -197,23 +197,23 @@ export class JsonValue {
 
   /** The first element of an array; undefined if it has none. */
   get first(): JsonValue | undefined {
-    const at = this.#at + PLACE
+    const at = this.#at + SLOT_SIZE
     return this.isArray && at < this.#next ? new JsonValue(this.#in, at) : undefined
   }
 
   /** The elements of an array. */
   elements(): JsonValue[] {
-    const { places } = this.#in
+    const { slots } = this.#in
     const found: JsonValue[] = []
     if (!this.isArray) return found
-    for (let at = this.#at + PLACE; at < this.#next; at = places[at + NEXT] as number) {
+    for (let at = this.#at + SLOT_SIZE; at < this.#next; at = slots[at + NEXT] as number) {
       found.push(new JsonValue(this.#in, at))
     }
     return found
   }
 
   get #next(): number {
-    return this.#in.places[this.#at + NEXT] as number
+    return this.#in.slots[this.#at + NEXT] as number
   }
 
   get #first(): number | undefined {
@@ -221,13 +221,13 @@ export class JsonValue {
   }
 
   #find(name: string): number {
-    const { raw, text, places, hasEscapedNames } = this.#in
+    const { raw, text, slots, hasEscapedNames } = this.#in
     const next = this.#next
     const { length } = name
     const maySpellOtherwise = hasEscapedNames || (text === null && Buffer.byteLength(name) > length)
     let found = NONE
-    for (let at = this.#at + PLACE; at < next; at = places[at + NEXT] as number) {
-      const start = (places[at] as number) + 1
+    for (let at = this.#at + SLOT_SIZE; at < next; at = slots[at + NEXT] as number) {
+      const start = (slots[at] as number) + 1
       if (raw[start + length] === QUOTE && isSame(raw, start, name)) found = at
       else if (maySpellOtherwise && this.#nameAt(at) === name) found = at
     }
@@ -235,8 +235,8 @@ export class JsonValue {
   }
 
   #nameAt(at: number): string {
-    const start = this.#in.places[at] as number
-    return decoded(this.#in, start, string(this.#in.raw, start + 1))
+    const start = this.#in.slots[at] as number
+    return decodeString(this.#in, start, string(this.#in.raw, start + 1))
   }
 }
 
@@ -245,12 +245,12 @@ function slice({ text, raw }: Scanned, start: number, end: number): string {
 }
 
 /** The value of a string. */
-function decoded(scanned: Scanned, start: number, end: number): string {
+function decodeString(scanned: Scanned, start: number, end: number): string {
   const inner = slice(scanned, start + 1, end - 1)
   return inner.includes('\\') ? JSON.parse(slice(scanned, start, end)) : inner
 }
 
-/** Whether a name is spelled at `start` as it is; false for one that is not ASCII, or needs escapes. */
+/** Whether the bytes at `start` are the name itself; false for a name that is not ASCII or needs escapes. */
 function isSame(raw: Buffer, start: number, name: string): boolean {
   for (let i = 0; i < name.length; i++) {
     const code = name.charCodeAt(i)
@@ -260,7 +260,7 @@ function isSame(raw: Buffer, start: number, name: string): boolean {
 }
 
 /** Shared by all scans, since none of them is asynchronous. */
-let scratch: Int32Array = new Int32Array(FIRST_VALUES * PLACE)
+let scratch: Int32Array = new Int32Array(FIRST_VALUES * SLOT_SIZE)
 
 /** One pass over a text. */
 class Scan {
@@ -278,19 +278,19 @@ class Scan {
   /** @param ascii the whole text, if it is known to be ASCII */
   all(ascii?: string): Scanned | null {
     const raw = this.#raw
-    const end = this.#places()
-    const places = end === UNKNOWN ? null : copied(end)
-    if (scratch.length > KEPT_VALUES * PLACE) scratch = new Int32Array(FIRST_VALUES * PLACE)
-    if (!places) return null
+    const end = this.#fillSlots()
+    const slots = end === UNKNOWN ? null : copySlots(end)
+    if (scratch.length > KEPT_VALUES * SLOT_SIZE) scratch = new Int32Array(FIRST_VALUES * SLOT_SIZE)
+    if (!slots) return null
     const text = ascii ?? (isAscii(raw) ? raw.toString('latin1') : null)
     const hasEscapedNames = this.#hasEscapedNames
-    return { raw, text, places, hasEscapedNames, weight: this.#weight, depth: this.#depth }
+    return { raw, text, slots, hasEscapedNames, weight: this.#weight, depth: this.#depth }
   }
 
-  /** Fills the scratch. @returns the end of its places */
-  #places(): number {
+  /** Fills the scratch. @returns the end of the slots */
+  #fillSlots(): number {
     const raw = this.#raw
-    let places = scratch
+    let slots = scratch
     let end = 0
     /** slot of the enclosing container; while that is open, its END field holds the slot of its own container */
     let open = NONE
@@ -299,10 +299,10 @@ class Scan {
     let at = space(raw, 0)
     for (;;) {
       const value = end
-      end += PLACE
-      if (end > places.length) places = grown()
-      places[value] = name
-      places[value + START] = at
+      end += SLOT_SIZE
+      if (end > slots.length) slots = growScratch()
+      slots[value] = name
+      slots[value + START] = at
       const first = raw[at]
       if (first === OPEN_BRACE || first === OPEN_BRACKET) {
         if (++this.#weight > this.#maxWeight) return UNKNOWN
@@ -311,7 +311,7 @@ class Scan {
         at = space(raw, at + 1)
         if (raw[at] !== close) {
           depth++
-          places[value + END] = open
+          slots[value + END] = open
           open = value
           name = close === CLOSE_BRACE ? at : 0
           if (name !== 0) at = this.#afterName(at)
@@ -323,13 +323,13 @@ class Scan {
         at = scalar(raw, at)
         if (at === UNKNOWN) return UNKNOWN
       }
-      places[value + END] = at
-      places[value + NEXT] = end
+      slots[value + END] = at
+      slots[value + NEXT] = end
       // After a value, its container ends or continues.
       for (;;) {
         at = space(raw, at)
         if (open === NONE) return at === raw.length && this.#weight <= this.#maxWeight ? end : UNKNOWN
-        const close = raw[places[open + START] as number] === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
+        const close = raw[slots[open + START] as number] === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
         if (raw[at] === COMMA) {
           if (++this.#weight > this.#maxWeight) return UNKNOWN
           at = space(raw, at + 1)
@@ -341,9 +341,9 @@ class Scan {
         if (raw[at] !== close) return UNKNOWN
         at++
         depth--
-        const outer = places[open + END] as number
-        places[open + END] = at
-        places[open + NEXT] = end
+        const outer = slots[open + END] as number
+        slots[open + END] = at
+        slots[open + NEXT] = end
         open = outer
       }
     }
@@ -369,13 +369,13 @@ class Scan {
   }
 }
 
-function copied(end: number): number[] {
-  const places = new Array<number>(end)
-  for (let i = 0; i < end; i++) places[i] = scratch[i] as number
-  return places
+function copySlots(end: number): number[] {
+  const slots = new Array<number>(end)
+  for (let i = 0; i < end; i++) slots[i] = scratch[i] as number
+  return slots
 }
 
-function grown(): Int32Array {
+function growScratch(): Int32Array {
   const larger = new Int32Array(scratch.length * 2)
   larger.set(scratch)
   scratch = larger

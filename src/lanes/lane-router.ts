@@ -6,7 +6,7 @@ import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { omitUndefined } from '../lib/given.js'
 import { type InsertIds, splitByLane } from '../model/identified-events.js'
-import { laneOfInsertId } from '../model/insert-id.js'
+import { findInsertIdLane } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
 import type { Lane } from './lane.js'
@@ -152,7 +152,7 @@ export class LaneRouter implements Appends {
   }
 
   #ofId(insertId: Buffer): Lane {
-    return this.#at(laneOfInsertId(insertId, 0, this.#lanes.length))
+    return this.#at(findInsertIdLane(insertId, 0, this.#lanes.length))
   }
 
   #free(): Lane {

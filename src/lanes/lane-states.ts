@@ -1,7 +1,7 @@
 import { idempotencyConflict } from '../contract/errors.js'
 import type { IdempotencyKey } from '../journal/journal.js'
-import { changeId } from '../model/insert-id.js'
-import { type StateKind, stateKeyOf } from '../model/state-key.js'
+import { toChangeId } from '../model/insert-id.js'
+import { type StateKind, toStateKey } from '../model/state-key.js'
 import type { Change, Repetition, StateStore, States } from '../states/state-store.js'
 import type { Lane } from './lane.js'
 import { chooseLane } from './lane-of.js'
@@ -19,7 +19,7 @@ export class LaneStates<Value> implements States<Value> {
   }
 
   async get(projectId: string, name: string): Promise<Value | null> {
-    return await this.#findStore(this.#findLane(stateKeyOf(this.#kind, projectId, name))).get(projectId, name)
+    return await this.#findStore(this.#findLane(toStateKey(this.#kind, projectId, name))).get(projectId, name)
   }
 
   /**
@@ -29,13 +29,13 @@ export class LaneStates<Value> implements States<Value> {
    * value may have been made when that was a value of its own, in another lane.
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
-    const lane = this.#findLane(stateKeyOf(this.#kind, projectId, name))
+    const lane = this.#findLane(toStateKey(this.#kind, projectId, name))
     const { keyClass = 'secret', insertId, sentTo = name } = repetition
-    const sentKey = stateKeyOf(this.#kind, projectId, sentTo)
+    const sentKey = toStateKey(this.#kind, projectId, sentTo)
     const sentLane = this.#findLane(sentKey)
     if (insertId !== undefined && sentLane !== lane) {
       const sender = { projectId, keyClass }
-      const known = await sentLane.journal.ids.find({ sender, digests: changeId(sentKey, insertId) })
+      const known = await sentLane.journal.ids.find({ sender, digests: toChangeId(sentKey, insertId) })
       if (known.length > 0) return
     }
     const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)

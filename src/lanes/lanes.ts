@@ -10,7 +10,7 @@ import { BufferPool } from '../lib/buffer-pool.js'
 import { ByteBudget } from '../lib/byte-budget.js'
 import type { Log } from '../lib/log.js'
 import { type Layout, layoutNumber } from '../model/layout.js'
-import { laterOf, START } from '../model/position.js'
+import { maxPosition, START } from '../model/position.js'
 import type { Profile } from '../model/profile.js'
 import type { Session } from '../model/session.js'
 import type { Barrier } from '../reads/read-barrier.js'
@@ -191,7 +191,7 @@ async function levelFloors(journals: readonly Journal[], signal: AbortSignal): P
   const results = await Promise.allSettled(journals.filter(({ isUp }) => isUp).map((journal) => journal.progress()))
   // A lane that went down after it was opened is ignored.
   const last = results.reduce(
-    (last, result) => (result.status === 'fulfilled' ? laterOf(last, result.value.appended) : last),
+    (last, result) => (result.status === 'fulfilled' ? maxPosition(last, result.value.appended) : last),
     START,
   )
   for (const journal of journals) journal.raiseFloor(last)

@@ -1,6 +1,6 @@
 import type { Progress } from '../journal/journal.js'
 import type { Log } from '../lib/log.js'
-import { formatPosition, laterOf, type Position, START } from '../model/position.js'
+import { formatPosition, maxPosition, type Position, START } from '../model/position.js'
 import {
   type Barrier,
   POLL_MS,
@@ -70,7 +70,7 @@ export class LevelBarrier implements Barrier {
    */
   async reach(): Promise<Reach> {
     const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress()))
-    const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
+    const wanted = progress.reduce((last, { appended }) => maxPosition(last, appended), START)
     await this.#lift(progress, wanted)
     // A lane whose clock is very slow cannot be lifted all the way.
     const accepted = findLeast(
@@ -95,7 +95,7 @@ export class LevelBarrier implements Barrier {
     const { limitMs = READ_BARRIER_MS, closing } = this.#options
     const deadline = Date.now() + limitMs
     const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress(projectId)))
-    const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
+    const wanted = progress.reduce((last, { appended }) => maxPosition(last, appended), START)
     for (;;) {
       await this.#lift(progress, wanted, projectId)
       const behind = this.#behind(progress, wanted).flatMap((i) => this.#lanes[i] ?? [])

@@ -6,7 +6,7 @@ import type { LayoutGuard } from '../journal/layout.js'
 import type { LateStart } from '../journal/redis/late-start.js'
 import { isSentinelUrl, parseSentinelUrl } from '../journal/redis/url.js'
 import type { Relocation } from '../journal/relocation.js'
-import { maxIdsOf, maxKeysOf } from '../journal/sender-limits.js'
+import { limitIds, limitKeys } from '../journal/sender-limits.js'
 import type { Log } from '../lib/log.js'
 import type { Position } from '../model/position.js'
 import { findLastPosition } from '../store/journals.js'
@@ -31,8 +31,8 @@ export interface WhichJournal {
  */
 export async function openJournal(config: Config, log: Log, shards: Shards, which: WhichJournal): Promise<Journal> {
   const { lane, layout, home, late } = which
-  const maxRequestKeys = maxKeysOf(config.MAX_IDEMPOTENCY_KEYS)
-  const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys, maxIds: maxIdsOf(config.MAX_INSERT_IDS), layout }
+  const maxRequestKeys = limitKeys(config.MAX_IDEMPOTENCY_KEYS)
+  const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys, maxIds: limitIds(config.MAX_INSERT_IDS), layout }
   if (config.REDIS_URL !== undefined) {
     const { openRedisJournal } = await import('../journal/redis/journal.js')
     const [url, otherPrefixes] = [await redisForLane(config, lane), await prefixesElsewhere(config, lane)]
@@ -87,7 +87,7 @@ async function readLaneGuard(config: Config, lane: number, log: Log): Promise<La
   let journal: Relocation | null = null
   try {
     journal = await openRelocation(config, lane, log)
-    const look = await journal.look()
+    const look = await journal.readStatus()
     return look && { version: look.layout, closedFor: look.closedFor }
   } catch {
     // Opening it for use will report the reason.

@@ -2,11 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import { Writer } from '../ingest/writer.js'
 import type { Journal } from '../journal/journal.js'
-import type { JournalLook, Relocation } from '../journal/relocation.js'
+import type { JournalStatus, Relocation } from '../journal/relocation.js'
 import type { Log } from '../lib/log.js'
-import { insertIdsOfLane } from '../model/insert-id.js'
+import { selectInsertIds } from '../model/insert-id.js'
 import { type Layout, layoutNumber } from '../model/layout.js'
-import { laterOf, START } from '../model/position.js'
+import { maxPosition, START } from '../model/position.js'
 import { findLastPosition, type KnownJournal, readJournals, recordJournal } from '../store/journals.js'
 import { type RecordedLayout, readLayouts, recordLayout } from '../store/layouts.js'
 import { readBases, writeBases } from '../store/ledger.js'
@@ -133,7 +133,7 @@ async function checkLanes({ from, lanes }: Change, parts: Relayout): Promise<num
   const journals = await readJournals(parts.shards.first)
   const guards: number[] = []
   for (let lane = 0; lane < lanes; lane++) {
-    const look = await using(parts.relocate(lane), (journal) => journal.look())
+    const look = await using(parts.relocate(lane), (journal) => journal.readStatus())
     const known = journals.find((journal) => journal.lane === lane)
     const fault = lane < from.lanes ? faultOfOld(look, known) : faultOfNew(look, known)
     if (fault) throw new WrongLayoutError(`The journal of ${parts.nameLane(lane)} ${fault}`)
@@ -142,12 +142,12 @@ async function checkLanes({ from, lanes }: Change, parts: Relayout): Promise<num
   return guards
 }
 
-function faultOfOld(look: JournalLook | null, known: KnownJournal | undefined): string | null {
+function faultOfOld(look: JournalStatus | null, known: KnownJournal | undefined): string | null {
   if (look && (!known || look.id === known.id)) return null
   return `${look ? 'is not the one that the store has recorded' : 'is missing'}. Check that REDIS_URL has the same order as in the services. If that Redis lost its data, start the services once before this command.`
 }
 
-function faultOfNew(look: JournalLook | null, known: KnownJournal | undefined): string | null {
+function faultOfNew(look: JournalStatus | null, known: KnownJournal | undefined): string | null {
   // A journal that a change created has no layout yet; one that this lane had in an earlier layout was drained.
   if (!look || look.layout === 0 || look.id === known?.id) return null
   return 'is of another store. Use an empty Redis, or another database of it, for a new lane.'
@@ -178,7 +178,7 @@ async function drain({ from }: Change, parts: Relayout): Promise<void> {
 
 async function drainLane(lane: number, from: Layout, parts: Relayout, stop: AbortSignal): Promise<void> {
   const { shards, log, report } = parts
-  const look = await using(parts.relocate(lane), (journal) => journal.look())
+  const look = await using(parts.relocate(lane), (journal) => journal.readStatus())
   const journal = await parts.openJournal(lane, look?.layout ?? layoutNumber(from))
   const { clickhouse } = shards.at(lane % from.shards)
   // After an earlier change, entries that a failover brought back may be stored on any shard.
@@ -246,15 +246,15 @@ async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<voi
   step(parts, 'Looking for the last position of all lanes and shards.')
   let last = await findLastPosition(shards)
   for (let lane = 0; lane < lanes; lane++) {
-    const look = await using(parts.relocate(lane), (journal) => journal.look())
-    last = laterOf(last, look?.appended ?? START)
+    const look = await using(parts.relocate(lane), (journal) => journal.readStatus())
+    last = maxPosition(last, look?.appended ?? START)
   }
   for (let lane = 0; lane < to.lanes; lane++) {
     step(parts, `Preparing ${parts.nameLane(lane)}.`)
     await using(parts.relocate(lane), async (journal) => {
       await journal.create()
       await journal.raise(last)
-      const id = (await journal.look())?.id
+      const id = (await journal.readStatus())?.id
       if (id === undefined) throw new Error(`lane ${lane} has lost its journal`)
       await register({ id, lane, shard: lane % to.shards }, parts)
     })
@@ -284,7 +284,7 @@ async function copyInsertIds(lane: number, source: Relocation, { to }: Change, p
   try {
     for await (const { ids, ...from } of source.insertIds()) {
       for (const [number, other] of others) {
-        const its = insertIdsOfLane(ids, number, to.lanes)
+        const its = selectInsertIds(ids, number, to.lanes)
         if (its.length > 0) await other.addInsertIds({ ...from, ids: its })
       }
     }

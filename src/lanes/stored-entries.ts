@@ -1,5 +1,5 @@
 import type { BatchPlace } from '../model/batch-id.js'
-import { laterOf, START } from '../model/position.js'
+import { maxPosition, START } from '../model/position.js'
 import type { Lane } from './lane.js'
 
 /** Waits until entries that were accepted are stored; their ids name the journal of their lane. */
@@ -32,7 +32,7 @@ export class StoredEntries {
       if (!lane) continue
       const { appended } = await lane.journal.progress()
       const own = places.filter((place) => place.journalId === journalId && place.position <= appended)
-      const position = own.reduce((last, place) => laterOf(last, place.position), START)
+      const position = own.reduce((last, place) => maxPosition(last, place.position), START)
       await this.waitFor({ position, journalId })
     }
   }

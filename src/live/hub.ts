@@ -6,7 +6,7 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { ByteBudget } from '../lib/byte-budget.js'
 import type { Log } from '../lib/log.js'
 import { lastIdAt, parseEventId } from '../model/event-id.js'
-import { millisecondsOf, type Position } from '../model/position.js'
+import { type Position, toMilliseconds } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { EventFilter } from '../store/event-pages.js'
 import { findProjectsWithEvents } from '../store/event-tail.js'
@@ -310,7 +310,7 @@ export class LiveHub {
 
 function checkId(id: string): void {
   const place = parseEventId(id)
-  if (place && millisecondsOf(place.position) <= Date.now() + MAX_AHEAD_MS) return
+  if (place && toMilliseconds(place.position) <= Date.now() + MAX_AHEAD_MS) return
   const message = 'must be the id of the last event received from this stream, or be absent'
   throw new ApiError('invalid_request', `Last-Event-ID ${message}.`, { details: [{ path: '/last-event-id', message }] })
 }

@@ -1,30 +1,32 @@
 /**
- * What is known of a name besides its profile: that it is another name of a user, or, where `distinctId` is empty, that it
- * is a user which has other names.
+ * What we know about a name in addition to its profile: it is another name of a user or, if `distinctId` is empty, a
+ * user that has other names.
  */
 export interface Alias {
   /**
-   * the user, or a name that has become an alias since (see `stepAt`). Empty for a user that has other names: whatever would
-   * make it an alias itself finds that in one look-up
+   * the user, or a name that has become an alias since (see `stepAt`). Empty for a user that has other names, so that
+   * one look-up tells that it cannot simply become an alias itself
    */
   distinctId: string
-  /** the name that it was said to be another name of; taking back another alias finds there whom this one belongs to then */
+  /**
+   * the name that the client linked it to; if another alias is removed, this tells which user the name then belongs to
+   */
   said: string
   /** epoch ms */
   createdAt: number
-  /** whose profile has got properties of this name's one; empty for nobody's */
+  /** the user whose profile received properties of this name's profile; empty if none did */
   givenTo: string
   /** the names of these properties */
   given: string[]
   /**
-   * whether they are on their way, as the call that made the alias may have been interrupted; of a user, whether its first
-   * other name is
+   * whether these properties may not have arrived yet, because the call that made the alias may have been interrupted.
+   * For a user: whether that is so for its first other name
    */
   isPending: boolean
   /**
-   * epoch ms: when other names were last known to lead to this one although it is an alias, as those of a user that became one
-   * do until they have been made to lead to the user of both (`AliasSettling`). 0 if none can: following names takes a second
-   * step only from an alias with another value
+   * epoch ms: when other names were last known to lead to this alias. The names of a user that became an alias do,
+   * until they have been made to lead to the user of both (`AliasSettling`). 0 if none can, and then resolving a name
+   * takes only one step
    */
   stepAt: number
 }
@@ -41,13 +43,13 @@ export const HAS_NAMES: Alias = {
 }
 
 /**
- * How much a call that links two names knows. `inferred`: the other name is only an earlier id of somebody, so it must not be
- * an identified user, have other names, or belong to another user. `said`: as `inferred`, but either of the two may be the
- * user. `merge`: two users become one.
+ * How sure a call that links two names is. `inferred`: the other name is only an earlier id of the user, so it must not
+ * be an identified user, have other names, or belong to another user. `said`: the same, but either of the two may be
+ * the user. `merge`: two users become one.
  */
 export type LinkStrength = 'inferred' | 'said' | 'merge'
 
-/** The alias as one JSON text, which the journal treats as opaque. */
+/** The alias as a JSON string, which the journal treats as opaque. */
 export function formatAlias(alias: Alias): string {
   return JSON.stringify(alias)
 }
@@ -58,10 +60,10 @@ export function parseAlias(state: string): Alias {
 }
 
 /**
- * What is known of a name once other names lead to it.
+ * The alias record of a name once other names lead to it.
  * @param now epoch ms
  */
-export function ledTo(current: Alias | null, now: number): Alias {
+export function addOtherName(current: Alias | null, now: number): Alias {
   if (current === null) return HAS_NAMES
   if (current.distinctId !== '') return { ...current, stepAt: Math.max(now, current.stepAt + 1) }
   return current.isPending ? HAS_NAMES : current

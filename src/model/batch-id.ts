@@ -1,13 +1,14 @@
 import type { EventPlace } from './event-id.js'
 
 /**
- * Names what one batch has stored: the events of one entry. 16 hexadecimal digits of the entry's position, and 8 of the
- * journal's id. It is not the id of an event, as single events share their entry with those of other requests.
+ * Identifies the events that a batch stored, which are those of one entry: 16 hexadecimal digits of the entry's
+ * position and 8 of the journal's id. An event id would not do, because single events share an entry with those of
+ * other requests.
  */
 export type BatchPlace = Omit<EventPlace, 'index'>
 
 const BATCH_ID = /^[0-9a-f]{24}$/
-/** In the place of ids, if a batch has stored nothing, because the `insert_id`s of all its events were known. */
+/** Returned instead of an id if a batch stored nothing because the `insert_id`s of all its events were known. */
 export const NO_BATCH = 'none'
 
 export function formatBatchId({ position, journalId }: BatchPlace): string {

@@ -47,8 +47,8 @@ export function formatEventId(place: EventPlace): string {
 }
 
 /**
- * As formatEventId, for the events of one journal. Within an entry, only the digits of the index are rewritten. Uses a buffer,
- * because V8 checks a header's value several times as fast if it is not a concatenated string.
+ * Returns a `formatEventId` for the events of one journal. Within an entry it rewrites only the digits of the index. It
+ * uses a buffer, because V8 validates a header several times as fast if its value is not a concatenated string.
  */
 export function eventIdFormatter(journalId: number): (place: Pick<EventPlace, 'position' | 'index'>) => string {
   const text = Buffer.alloc(UUID_LENGTH)
@@ -88,12 +88,12 @@ export function lastIdAt(position: Position): string {
   return formatEventId({ position, index: Number(INDEX_MASK), journalId: 0xffffffff })
 }
 
-/** The least possible id of an event behind `position`, of any journal. */
+/** The smallest possible id of an event after `position`, of any journal. */
 export function firstIdAfter(position: Position): string {
   return formatEventId({ position: position + 1n, index: 0, journalId: 0 })
 }
 
-/** The least id behind `id`, whether or not there is such an event. */
+/** The smallest id after `id`, whether or not an event has it. */
 export function idAfter(id: string): string {
   const hex = (BigInt(`0x${id.replaceAll('-', '')}`) + 1n).toString(16).padStart(32, '0')
   return withHyphens(hex)

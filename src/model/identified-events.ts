@@ -1,7 +1,7 @@
 import { BACKSLASH, QUOTE } from '../json/bytes.js'
 import { readJson } from '../json/value.js'
-import { hasInsertId, INSERT_ID_BYTES, laneOfInsertId, writeInsertId } from './insert-id.js'
-import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
+import { findInsertIdLane, hasInsertId, INSERT_ID_BYTES, writeInsertId } from './insert-id.js'
+import { BATCH_HEAD, BATCH_TAIL, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
 import type { ParsedEvent } from './verbatim.js'
 
 /** The insert_ids of the events of a request. */
@@ -16,29 +16,29 @@ export interface InsertIds {
  * The ids of the events in a body; null if none has one.
  * @param raw the body that was scanned, or parsed
  */
-export function insertIdsOf(
+export function readInsertIds(
   projectId: string,
   raw: Buffer,
   body: ScannedBody | readonly ParsedEvent[],
 ): InsertIds | null {
-  if (!(body instanceof ScannedBody)) return insertIdsOfParsed(projectId, body)
-  const { places, count } = body
-  if (!places) return null
+  if (!(body instanceof ScannedBody)) return readParsedInsertIds(projectId, body)
+  const { offsets, count } = body
+  if (!offsets) return null
   const digests = Buffer.alloc(count * INSERT_ID_BYTES)
   const spans = new Uint32Array(2 * count)
   for (let i = 0; i < count; i++) {
-    const place = i * PLACE_FIELDS
-    spans[2 * i] = places[place] ?? 0
-    spans[2 * i + 1] = places[place + 1] ?? 0
-    const user = places[place + 2] ?? 0
-    const id = places[place + 3] ?? 0
+    const slot = i * OFFSETS_PER_EVENT
+    spans[2 * i] = offsets[slot] ?? 0
+    spans[2 * i + 1] = offsets[slot + 1] ?? 0
+    const user = offsets[slot + 2] ?? 0
+    const id = offsets[slot + 3] ?? 0
     if (id !== 0) writeInsertId(digests, i, { projectId, distinctId: textAt(raw, user), insertId: textAt(raw, id) })
   }
   return { digests, spans }
 }
 
-/** As `insertIdsOf`. */
-export function insertIdsOfParsed(
+/** As `readInsertIds`. */
+export function readParsedInsertIds(
   projectId: string,
   events: readonly Pick<ParsedEvent, 'distinct_id' | 'insert_id'>[],
 ): InsertIds | null {
@@ -80,7 +80,7 @@ export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: 
   const events = spans ?? spansIn(body)
   const parts = new Map<number | null, Part & { ids: Buffer[] }>()
   for (let i = 0; i * INSERT_ID_BYTES < digests.length; i++) {
-    const lane = hasInsertId(digests, i) ? laneOfInsertId(digests, i, lanes) : null
+    const lane = hasInsertId(digests, i) ? findInsertIdLane(digests, i, lanes) : null
     let part = parts.get(lane)
     if (!part) {
       part = { lane, count: 0, pieces: [], digests: null, ids: [] }
@@ -106,7 +106,7 @@ export interface NamedEvent {
 }
 
 /** The events of a batch that have an id. @param body JSON `{"events":[…]}` */
-export function namedEventsOf(body: Buffer, { digests, spans }: InsertIds): NamedEvent[] {
+export function listNamedEvents(body: Buffer, { digests, spans }: InsertIds): NamedEvent[] {
   const events = spans ?? spansIn(body)
   const named: NamedEvent[] = []
   for (let index = 0; index * INSERT_ID_BYTES < digests.length; index++) {
@@ -124,9 +124,9 @@ export function namedEventsOf(body: Buffer, { digests, spans }: InsertIds): Name
 }
 
 /**
- * A batch without some of its events, of which at least one is left.
+ * A batch without some of its events. At least one has to remain.
  * @param body JSON `{"events":[…]}`
- * @param left indexes
+ * @param left indexes of the events to leave out
  */
 export function withoutEvents(
   body: Buffer,

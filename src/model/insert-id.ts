@@ -2,8 +2,8 @@ import { hash } from 'node:crypto'
 import type { Sender } from './sender.js'
 
 /**
- * What is remembered of an id: 4 bytes that choose its lane, then 12 that identify it. Two ids of a project with the same
- * bytes do not occur by chance. Finding a collision takes about 2^48 hashes, and harms only the project whose keys were used.
+ * Bytes remembered per id: 4 that choose its lane, then 12 that identify it. Two ids of a project never share them by
+ * chance. Finding a collision takes about 2^48 hashes and harms only the project whose keys were used.
  */
 export const INSERT_ID_BYTES = 16
 const ROUTE_BYTES = 4
@@ -16,24 +16,28 @@ export interface SentIds {
   digests: Buffer
 }
 
-/** Stands for an event without an id. */
+/** Takes the place of the digest of an event without an id. */
 export const NO_INSERT_ID: Buffer = Buffer.alloc(INSERT_ID_BYTES)
 
-/** Writes the digest of an event's id. Ids are unique per user: the same id with another user is that of another event. */
+/**
+ * Writes the digest of an event's id. Ids are unique per user: with another user, the same id belongs to another event.
+ */
 export function writeInsertId(
   to: Buffer,
   index: number,
   { projectId, distinctId, insertId }: { projectId: string; distinctId: string; insertId: string },
 ): void {
   const at = index * INSERT_ID_BYTES
-  // Lengths keep the parts apart, as any character may be in any of them.
+  // The lengths separate the parts, because any part may contain any character.
   const user = `${projectId.length}:${projectId}${distinctId.length}:${distinctId}`
-  to.writeUInt32BE(routeOf(user), at)
+  to.writeUInt32BE(hashUser(user), at)
   to.write(hash('sha256', user + insertId, 'binary'), at + ROUTE_BYTES, ID_BYTES, 'latin1')
 }
 
-/** FNV-1a with the finalizer of MurmurHash3: spreads users over lanes at a tenth of the cost of a cryptographic digest. */
-function routeOf(user: string): number {
+/**
+ * FNV-1a with the finalizer of MurmurHash3: spreads users over lanes at a tenth of the cost of a cryptographic digest.
+ */
+function hashUser(user: string): number {
   let bits = 0x811c9dc5
   for (let i = 0; i < user.length; i++) bits = Math.imul(bits ^ user.charCodeAt(i), 0x01000193)
   bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b)
@@ -42,14 +46,14 @@ function routeOf(user: string): number {
 }
 
 /** The id of a change of a profile, which is remembered in the lane of the profile. @param text what the client calls it */
-export function changeId(stateKey: string, text: string): Buffer {
+export function toChangeId(stateKey: string, text: string): Buffer {
   const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
   const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)
   return Buffer.from(hex, 'hex')
 }
 
 /** The id of rejected messages that all have ids, by which a repetition of their request is recognised. */
-export function rejectionId(projectId: string, messages: Buffer): Buffer {
+export function toRejectionId(projectId: string, messages: Buffer): Buffer {
   const digest = hash(
     'sha256',
     Buffer.concat([Buffer.from(`rejected:${projectId.length}:${projectId}`), messages]),
@@ -59,15 +63,15 @@ export function rejectionId(projectId: string, messages: Buffer): Buffer {
 }
 
 /** The lane in which the id at an index is remembered. */
-export function laneOfInsertId(insertIds: Buffer, index: number, lanes: number): number {
+export function findInsertIdLane(insertIds: Buffer, index: number, lanes: number): number {
   return lanes === 1 ? 0 : insertIds.readUInt32BE(index * INSERT_ID_BYTES) % lanes
 }
 
-/** The ids among these that are remembered in one lane. */
-export function insertIdsOfLane(insertIds: Buffer, lane: number, lanes: number): Buffer {
+/** Selects the ids that are remembered in one lane. */
+export function selectInsertIds(insertIds: Buffer, lane: number, lanes: number): Buffer {
   const own: Buffer[] = []
   for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {
-    const isOwn = laneOfInsertId(insertIds, at / INSERT_ID_BYTES, lanes) === lane
+    const isOwn = findInsertIdLane(insertIds, at / INSERT_ID_BYTES, lanes) === lane
     if (isOwn) own.push(insertIds.subarray(at, at + INSERT_ID_BYTES))
   }
   return Buffer.concat(own)

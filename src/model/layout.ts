@@ -10,15 +10,15 @@ const VERSIONS = 2 ** 24
 const COUNTS = 2 ** 8
 
 /**
- * A layout as one number. Journals store it, so that a process whose settings have other lanes or shards is refused even
- * while ClickHouse is down. The version is in the low 24 bits, followed by the number of lanes beyond the first and of shards
- * beyond the first, 8 bits each. For one lane on one shard, the number equals the version.
+ * A layout as one number. Journals store it, so that a process whose settings have other lanes or shards is refused
+ * even while ClickHouse is down. The version is in the low 24 bits, followed by the number of lanes beyond the first
+ * and of shards beyond the first, 8 bits each. For one lane on one shard, the number equals the version.
  */
 export function layoutNumber({ version, lanes, shards }: Layout): number {
   return version + VERSIONS * (lanes - 1 + COUNTS * (shards - 1))
 }
 
-/** The reverse of `layoutNumber`. */
+/** Parses the result of `layoutNumber`. */
 export function parseLayoutNumber(number: number): Layout {
   const counts = Math.floor(number / VERSIONS)
   return { version: number % VERSIONS, lanes: 1 + (counts % COUNTS), shards: 1 + Math.floor(counts / COUNTS) }

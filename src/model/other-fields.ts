@@ -8,7 +8,7 @@ export interface OtherField {
   name: string
 }
 
-/** How much of a body is looked at. */
+/** How much of a body is inspected. */
 export interface LookLimits {
   fields: number
   events: number
@@ -16,13 +16,13 @@ export interface LookLimits {
 }
 
 /**
- * The fields of a batch that are none of `known`, without those that are null. What lies beyond the limits is left out.
+ * Lists the fields of a batch that are not `known` and not null. Fields beyond the limits are left out.
  * @param raw a body that `scanBatch` or `scanLines` has found to be valid: its names have no escapes
  */
-export function otherFieldsOf(raw: Buffer, known: (field: OtherField) => boolean, limits: LookLimits): OtherField[] {
+export function findOtherFields(raw: Buffer, known: (field: OtherField) => boolean, limits: LookLimits): OtherField[] {
   const found: OtherField[] = []
   const isOver = (at: number) => at > limits.bytes || found.length === limits.fields
-  /** @returns the offset after the object, or where the look ended */
+  /** @returns the offset after the object, or at which the limits were reached */
   const look = (object: number, event: number | null): number => {
     let at = space(raw, object + 1)
     while (raw[at] === QUOTE && !isOver(at)) {

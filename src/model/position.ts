@@ -11,7 +11,7 @@ const SEQUENCE_MASK = (1n << SEQUENCE_BITS) - 1n
 /** Before every entry; no entry has this position. */
 export const START: Position = 0n
 
-export function millisecondsOf(position: Position): number {
+export function toMilliseconds(position: Position): number {
   return Number(position >> SEQUENCE_BITS)
 }
 
@@ -43,6 +43,6 @@ export function isPositionText(text: string): boolean {
   return BigInt.asUintN(64, position) === position && formatPosition(position) === text
 }
 
-export function laterOf(a: Position, b: Position): Position {
+export function maxPosition(a: Position, b: Position): Position {
   return a > b ? a : b
 }

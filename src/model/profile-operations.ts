@@ -13,12 +13,12 @@ export interface Operation {
 
 type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$prepend' | '$union' | '$remove'
 
-/** Of one operation, or in their order those of several that apply together. */
+/** The operand of one operation, or the operands of consecutive ones that are applied together, in their order. */
 type Operands = readonly [string, ...string[]]
 
 /**
- * Computes the text of a property's value after the operation from the one before; undefined means that the property does
- * not exist.
+ * Computes the text of a property's value after the operation from the one before; undefined means that the property
+ * does not exist.
  */
 type Effect = (current: string | undefined, operands: Operands, name: string) => string | undefined
 
@@ -35,21 +35,21 @@ const EFFECT: Record<Operator, Effect> = {
 }
 
 /**
- * Operators that take one value. A list of values, as Amplitude's SDKs send it, is applied in one pass: one by one would take
- * quadratic time.
+ * Operators that take one value. A list of values, which Amplitude's SDKs send, is applied in one pass: applying them
+ * one by one would take quadratic time.
  */
 const OF_A_VALUE: ReadonlySet<Operator> = new Set(['$append', '$prepend', '$remove'])
 
-/** Rules for operands, for operators that do not accept every value. */
+/** Rules for the operands of operators that do not accept every value. */
 const OPERAND: { [operator in Operator]?: { fits: (operand: string) => boolean; must: string } } = {
   $add: { fits: isSummand, must: 'must be a finite number' },
   $union: { fits: isArray, must: 'must be an array' },
 }
 
 /**
- * Parses the exact JSON text of a request's `operations` into single changes, in the order in which they apply. The result is
- * empty if the operators name no property, which is not an error.
- * @throws ApiError `invalid_request`, with the path of the first fault
+ * Parses the exact JSON text of a request's `operations` into single changes, in the order in which they apply. The
+ * result is empty if the operators name no property, which is not an error.
+ * @throws ApiError `invalid_request`, with the path of the first error
  */
 export function parseOperations(text: string): Operation[] {
   if (!isObject(text.trimStart())) throw invalid('/operations', 'must be an object')
@@ -73,11 +73,11 @@ export function parseOperations(text: string): Operation[] {
 
 /**
  * The properties after all operations; the given ones are never modified.
- * @throws ApiError `not_numeric` for `$add`, `not_array` for `$append`, `$prepend`, `$union` and `$remove`, where the
- * property's present value is none; `not_numeric` also where the sum is beyond what a double holds; `payload_too_large`
- * for `$union` and `$remove` of more values than can be compared at once
+ * @throws ApiError `not_numeric` if `$add` finds a value that is not a number, or the sum exceeds the range of a
+ * double; `not_array` if `$append`, `$prepend`, `$union` or `$remove` finds a value that is not an array;
+ * `payload_too_large` if `$union` or `$remove` would compare more than MAX_COMPARED values
  */
-export function applyTo(properties: Properties | undefined, operations: readonly Operation[]): Properties {
+export function changeProperties(properties: Properties | undefined, operations: readonly Operation[]): Properties {
   const result: Properties = new Map(properties)
   for (let i = 0; i < operations.length; ) {
     const { operator, name, operand } = operations[i] as Operation
@@ -131,7 +131,7 @@ function array(operator: Operator, current: string, name: string): string {
   return current
 }
 
-/** Values that one operation, or several together, may compare: 1 µs each, so 20 ms at most. */
+/** Maximum number of values that operations applied together may compare: at 1 µs each, 20 ms. */
 const MAX_COMPARED = 20_000
 
 /** An array whose values will be compared with those of the operands. */
@@ -152,7 +152,7 @@ function push(array: string, values: readonly string[]): string {
   return `${head}${values.join(',')}]`
 }
 
-/** @param values of which each is put before those that precede it */
+/** @param values in the order in which they are put at the front */
 function unshift(array: string, values: readonly string[]): string {
   const head = `[${values.toReversed().join(',')}`
   return isEmpty(array) ? `${head}]` : `${head},${array.slice(1)}`

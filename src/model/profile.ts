@@ -1,18 +1,18 @@
 import { readText } from '../json/value.js'
-import { applyTo, type Operation } from './profile-operations.js'
-import { formatProperties, type Properties, readProperties, sizeOfProperties } from './properties.js'
+import { changeProperties, type Operation } from './profile-operations.js'
+import { formatProperties, measureProperties, type Properties, readProperties } from './properties.js'
 import {
+  addTimes,
+  createTimes,
+  dropOutdated,
+  findTime,
   formatTimes,
-  operationsInTime,
+  measureTimes,
   type PropertyTimes,
   readTimes,
-  setAt,
-  sizeOfTimes,
-  timeOf,
-  timesAfter,
-  timesOfReplacement,
-  timesWith,
-  timesWithout,
+  removeTimes,
+  replaceTimes,
+  updateTimes,
 } from './property-times.js'
 
 /** The profile of one user. Times are epoch milliseconds; `updatedAt` never decreases, even if the clock does. */
@@ -24,41 +24,41 @@ export interface Profile {
   updatedAt: number
   /** whether somebody was identified by this name; kept until the profile is deleted */
   isIdentified?: boolean
-  /** whether all of it came from other names of the user: it goes when they are taken back */
+  /** whether all of it came from other names of the user; it is removed when they are unlinked */
   isDerived?: boolean
 }
 
-/** What a profile gives to that of another name of its user. */
-export type Given = Pick<Profile, 'properties' | 'times' | 'updatedAt'>
+/** What the profile of another name contributes to the user's profile. */
+export type GivenProperties = Pick<Profile, 'properties' | 'times' | 'updatedAt'>
 
 /**
- * Creates the profile, or replaces its properties, and marks its user as identified. With `properties` null it only ensures
- * that the profile exists and is marked; one that is marked already is returned as the same object.
+ * Creates the profile, or replaces its properties, and marks its user as identified. If `properties` is null, only
+ * ensures that the profile exists and is marked; a profile that is marked already is returned as the same object.
  */
 export function identify(profile: Profile | null, properties: Properties | null, now: number): Profile {
-  if (profile && !properties) return profile.isIdentified && !profile.isDerived ? profile : marked(profile)
-  return marked(replaced(profile, new Map(properties), now))
+  if (profile && !properties) return profile.isIdentified && !profile.isDerived ? profile : markIdentified(profile)
+  return markIdentified(replaceProperties(profile, new Map(properties), now))
 }
 
-/** The profile without properties, created where it is missing. @param at as in `applyOperations` */
-export function clear(profile: Profile | null, now: number, at?: number): Profile {
-  if (!profile || at === undefined) return replaced(profile, new Map(), now)
+/** Removes all properties, or creates the profile if it is missing. @param at see `applyOperations` */
+export function clearProperties(profile: Profile | null, now: number, at?: number): Profile {
+  if (!profile || at === undefined) return replaceProperties(profile, new Map(), now)
   const operations = [...profile.properties.keys()].map((name) => ({ operator: '$unset', name, operand: '' }) as const)
   return applyOperations(profile, operations, now, at)
 }
 
-/** Makes sure that the profile exists, without saying who it is. */
-export function ensure(profile: Profile | null, now: number): Profile {
+/** Makes sure that the profile exists, without marking its user as identified. */
+export function ensureProfile(profile: Profile | null, now: number): Profile {
   if (profile && !profile.isDerived) return profile
-  return revise(profile, profile?.properties ?? new Map(), profile ? timesOf(profile) : setAt(now), now)
+  return revise(profile, profile?.properties ?? new Map(), profile ? toTimes(profile) : createTimes(now), now)
 }
 
 /**
- * The profile after all operations, created where it is missing. Where an operation fails, none is applied: the given
- * profile is never modified.
- * @param at when the change was made, epoch ms: of properties that were changed later, it changes nothing. Undefined for
- *   one that is made now. A profile that needs no change is returned as the same object.
- * @throws ApiError as `applyTo` does
+ * Returns the profile after all operations; creates it if it is missing. If an operation fails, none is applied. The
+ * given profile is never modified.
+ * @param at when the change was made, epoch ms; default: now. Properties that were changed later keep their values, and
+ *   a profile that needs no change is returned as the same object.
+ * @throws ApiError see `changeProperties`
  */
 export function applyOperations(
   profile: Profile | null,
@@ -68,19 +68,19 @@ export function applyOperations(
 ): Profile {
   const before = profile?.properties ?? new Map<string, string>()
   const time = Math.min(at ?? now, now)
-  const times = profile ? timesOf(profile) : setAt(time)
-  const current = at === undefined ? operations : operationsInTime(operations, before, times, time)
+  const times = profile ? toTimes(profile) : createTimes(time)
+  const current = at === undefined ? operations : dropOutdated(operations, before, times, time)
   if (profile && at !== undefined && current.length === 0) return profile
-  const after = applyTo(before, current)
-  return revise(profile, after, timesAfter(times, current, { before, after, at: time }), now)
+  const after = changeProperties(before, current)
+  return revise(profile, after, updateTimes(times, current, { before, after, at: time }), now)
 }
 
-/** The length in bytes of what is limited of a profile. */
-export function sizeOfProfile({ properties, times }: Profile): number {
-  return sizeOfProperties(properties) + (times ? sizeOfTimes(times, properties) : 0)
+/** The bytes of a profile that count towards its limit: properties and their times. */
+export function measureProfile({ properties, times }: Profile): number {
+  return measureProperties(properties) + (times ? measureTimes(times, properties) : 0)
 }
 
-/** The profile as one JSON text, which the journal treats as opaque; contains the properties verbatim. */
+/** The profile as a JSON string, which the journal treats as opaque; contains the properties verbatim. */
 export function formatProfile({ properties, times, createdAt, updatedAt, isIdentified, isDerived }: Profile): string {
   const marks = `${isIdentified ? '"isIdentified":true,' : ''}${isDerived ? '"isDerived":true,' : ''}`
   const own = times ? `"times":${formatTimes(times)},` : ''
@@ -102,38 +102,41 @@ export function parseProfile(state: string): Profile {
 }
 
 /**
- * The profile of a user with those properties of another name's profile that it does not have. A profile that is made of
- * them is derived.
+ * Adds the properties of another name's profile that the user's profile does not have. A profile that has only such
+ * properties is derived.
  */
-export function give(profile: Profile | null, other: Given, now: number): Profile {
+export function giveProperties(profile: Profile | null, other: GivenProperties, now: number): Profile {
   const missing = [...other.properties].filter(([name]) => !profile?.properties.has(name))
   if (profile && missing.length === 0) return profile
   const after = new Map([...(profile?.properties ?? []), ...missing])
   const names = missing.map(([name]) => name)
-  const times = timesWith(profile ? timesOf(profile) : null, timesOf(other), { names, after })
+  const times = addTimes(profile ? toTimes(profile) : null, toTimes(other), { names, after })
   const given = revise(profile, after, times, now)
   return profile && !profile.isDerived ? given : { ...given, isDerived: true }
 }
 
-/** The profile without those of these properties that are as the other name gave them: nobody has set them since. */
-export function takeAway(profile: Profile, { properties, ...other }: Given, now: number): Profile {
-  const [times, given] = [timesOf(profile), timesOf(other)]
+/**
+ * Removes the properties that still have the value and the time that the other name gave them: nobody has set them
+ * since.
+ */
+export function takeAwayProperties(profile: Profile, { properties, ...other }: GivenProperties, now: number): Profile {
+  const [times, given] = [toTimes(profile), toTimes(other)]
   const isGiven = (name: string, value: string) =>
-    properties.get(name) === value && timeOf(name, profile.properties, times) === timeOf(name, properties, given)
+    properties.get(name) === value && findTime(name, profile.properties, times) === findTime(name, properties, given)
   const left = new Map([...profile.properties].filter(([name, value]) => !isGiven(name, value)))
   if (left.size === profile.properties.size) return profile
   const names = [...profile.properties.keys()].filter((name) => !left.has(name))
-  const revised = revise(profile, left, timesWithout(times, names), now)
+  const revised = revise(profile, left, removeTimes(times, names), now)
   return { ...revised, ...(profile.isDerived && { isDerived: true }) }
 }
 
-function timesOf({ times, updatedAt }: Pick<Profile, 'times' | 'updatedAt'>): PropertyTimes {
-  return times ?? setAt(updatedAt)
+function toTimes({ times, updatedAt }: Pick<Profile, 'times' | 'updatedAt'>): PropertyTimes {
+  return times ?? createTimes(updatedAt)
 }
 
-function replaced(profile: Profile | null, after: Properties, now: number): Profile {
-  if (!profile) return revise(null, after, setAt(now), now)
-  const times = timesOfReplacement(timesOf(profile), { before: profile.properties, after, at: now })
+function replaceProperties(profile: Profile | null, after: Properties, now: number): Profile {
+  if (!profile) return revise(null, after, createTimes(now), now)
+  const times = replaceTimes(toTimes(profile), { before: profile.properties, after, at: now })
   return revise(profile, after, times, now)
 }
 
@@ -149,6 +152,6 @@ function revise(profile: Profile | null, properties: Properties, times: Property
   }
 }
 
-function marked({ isDerived: _, ...profile }: Profile): Profile {
+function markIdentified({ isDerived: _, ...profile }: Profile): Profile {
   return { ...profile, isIdentified: true }
 }

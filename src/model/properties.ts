@@ -2,13 +2,13 @@ import { memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 
 /**
- * A property's name → the JSON text of its value, in the order in which the names were first set. A Map, so that
- * `__proto__` is a name like any other; texts, so that a value is returned exactly as it was sent.
+ * A property's name → the JSON text of its value, in the order in which the names were first set. It is a Map, so that
+ * `__proto__` is a name like any other, and has JSON texts, so that a value is returned exactly as it was sent.
  */
 export type Properties = Map<string, string>
 
 /** The length in bytes of the result of `formatProperties`. */
-export function sizeOfProperties(properties: Properties): number {
+export function measureProperties(properties: Properties): number {
   // Two braces, a colon for each property, and a comma for all but one.
   let bytes = properties.size === 0 ? 2 : 1
   for (const [name, value] of properties) {
@@ -17,8 +17,8 @@ export function sizeOfProperties(properties: Properties): number {
   return bytes
 }
 
-/** About as many bytes as `sizeOfProperties`, in UTF-16 units, at a fraction of its cost. */
-export function lengthOfProperties(properties: Properties): number {
+/** Roughly the result of `measureProperties`, in UTF-16 units, at a fraction of its cost. */
+export function estimateProperties(properties: Properties): number {
   let length = 0
   for (const [name, value] of properties) length += name.length + value.length
   return length
@@ -30,7 +30,7 @@ export function parseProperties(text: string): Properties {
 }
 
 /**
- * As `parseProperties`.
+ * Does what `parseProperties` does, for a value that is already read.
  * @throws TypeError if the value is not an object
  */
 export function readProperties(value: JsonValue | undefined): Properties {

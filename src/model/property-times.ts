@@ -3,54 +3,53 @@ import type { Operation } from './profile-operations.js'
 import { formatProperties, type Properties, readProperties } from './properties.js'
 
 /**
- * When each property of a profile was last changed, so that what comes late does not overwrite what is newer. Most
- * profiles have one time for all of their properties; only those that differ have one of their own.
+ * When each property of a profile was last changed, so that a late change does not overwrite a newer one. Most profiles
+ * have one time for all properties; only properties that differ have a time of their own.
  */
 export interface PropertyTimes {
-  /** epoch ms, of the properties that have none of their own */
+  /** epoch ms, for the properties without a time of their own */
   readonly base: number
   /**
-   * Epoch ms, by name; of properties that were removed, too, or an older change would bring them back. Negative where the
-   * last change added to what was there (`$add`, `$append`): an older change of that kind still counts.
+   * Epoch ms, by name. Removed properties have one too; otherwise an older change would bring them back. Negative if
+   * the last change added to the value (`$add`, `$append`): an older change of that kind still counts.
    */
   readonly own: ReadonlyMap<string, number>
 }
 
-/** Operators that change what is there rather than replacing it. */
+/** Operators that add to a value or take from it, rather than replacing it. */
 const ADDING: ReadonlySet<string> = new Set(['$add', '$append', '$prepend', '$union', '$remove'])
 
-/** Removed properties whose times are kept, the last ones. Names that are longer than this, in UTF-16 units, have none. */
+/** How many removed properties keep their times: the last ones, and only those with names of up to MAX_REMOVED_NAME. */
 const MAX_REMOVED = 100
+/** in UTF-16 units */
 const MAX_REMOVED_NAME = 255
 
-/** The times of properties that were all set at once. */
-export function setAt(base: number): PropertyTimes {
+/** The times of properties that were all set at the same time. */
+export function createTimes(base: number): PropertyTimes {
   return { base, own: new Map() }
 }
 
-/** The operations that are not older than what they change. @param at epoch ms */
-export function operationsInTime(
+/** Drops the operations that are older than the properties that they change. @param at epoch ms */
+export function dropOutdated(
   operations: readonly Operation[],
   properties: Properties,
   times: PropertyTimes,
   at: number,
 ): readonly Operation[] {
   const isLate = ({ name, operator }: Operation) => {
-    const last = timeOf(name, properties, times)
+    const last = findTime(name, properties, times)
     return last < 0 && ADDING.has(operator) ? false : at < Math.abs(last)
   }
   return operations.some(isLate) ? operations.filter((operation) => !isLate(operation)) : operations
 }
 
-/**
- * When a property was last changed, as `own` has it; 0 if it was never there.
- */
-export function timeOf(name: string, properties: Properties, { base, own }: PropertyTimes): number {
+/** When a property was last changed, with the sign that `own` has; 0 if it never existed. */
+export function findTime(name: string, properties: Properties, { base, own }: PropertyTimes): number {
   return own.get(name) ?? (properties.has(name) ? base : 0)
 }
 
 /** The times after operations that were made at `at`, which turned the properties `before` into `after`. */
-export function timesAfter(
+export function updateTimes(
   times: PropertyTimes,
   operations: readonly Operation[],
   { before, after, at }: { before: Properties; after: Properties; at: number },
@@ -68,47 +67,47 @@ export function timesAfter(
       own.set(name, -Math.max(at, Math.abs(last ?? 0)))
     }
   }
-  // What is set again and again as a whole, as most programs do, needs no times of its own.
+  // Most programs set all properties again each time, so none needs a time of its own.
   if (set >= after.size && [...after.keys()].every((name) => own.get(name) === at)) {
-    return settled(at, own, after)
+    return compactTimes(at, own, after)
   }
-  return settled(times.base, own, after)
+  return compactTimes(times.base, own, after)
 }
 
 /** The times of properties that replaced all others at `at`. */
-export function timesOfReplacement(
+export function replaceTimes(
   times: PropertyTimes,
   { before, after, at }: { before: Properties; after: Properties; at: number },
 ): PropertyTimes {
   const own = new Map(times.own)
   for (const name of before.keys()) own.set(name, at)
   for (const name of after.keys()) own.delete(name)
-  return settled(at, own, after)
+  return compactTimes(at, own, after)
 }
 
 /**
- * The times of properties of which some are those of another profile.
- * @param times null if all are
+ * The times after some properties were copied from another profile.
+ * @param times null if all were
  */
-export function timesWith(
+export function addTimes(
   times: PropertyTimes | null,
   others: PropertyTimes,
   { names, after }: { names: readonly string[]; after: Properties },
 ): PropertyTimes {
   const own = new Map(times?.own)
   for (const name of names) own.set(name, others.own.get(name) ?? others.base)
-  return settled(times?.base ?? others.base, own, after)
+  return compactTimes(times?.base ?? others.base, own, after)
 }
 
-/** The times as if some properties had never been there. */
-export function timesWithout({ base, own }: PropertyTimes, names: readonly string[]): PropertyTimes {
+/** The times as if some properties had never existed. */
+export function removeTimes({ base, own }: PropertyTimes, names: readonly string[]): PropertyTimes {
   const left = new Map(own)
   for (const name of names) left.delete(name)
   return { base, own: left }
 }
 
-/** Drops the times that `base` says as well, and those of properties that were removed long ago. */
-function settled(base: number, own: Map<string, number>, properties: Properties): PropertyTimes {
+/** Drops the times that equal `base`, and those of properties that were removed long ago. */
+function compactTimes(base: number, own: Map<string, number>, properties: Properties): PropertyTimes {
   const removed: [name: string, at: number][] = []
   for (const [name, at] of own) {
     if (!properties.has(name)) removed.push([name, at])
@@ -126,7 +125,7 @@ function rank(name: string, at: number): number {
   return name.length > MAX_REMOVED_NAME ? -1 : Math.abs(at)
 }
 
-/** As one JSON text. */
+/** Formats the times as a JSON object. */
 export function formatTimes({ base, own }: PropertyTimes): string {
   const texts = new Map(Array.from(own, ([name, at]) => [name, String(at)]))
   return `{"base":${base},"own":${formatProperties(texts)}}`
@@ -138,8 +137,8 @@ export function readTimes(times: JsonValue): PropertyTimes {
   return { base: Number(times.member('base')?.text), own: new Map(Array.from(own, ([name, at]) => [name, Number(at)])) }
 }
 
-/** The length in bytes of what `formatTimes` has for properties that are there. */
-export function sizeOfTimes({ own }: PropertyTimes, properties: Properties): number {
+/** The bytes of the result of `formatTimes` that are about existing properties. */
+export function measureTimes({ own }: PropertyTimes, properties: Properties): number {
   let bytes = 0
   for (const [name, at] of own) {
     if (properties.has(name)) bytes += Buffer.byteLength(JSON.stringify(name)) + String(at).length + 2

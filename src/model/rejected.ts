@@ -8,7 +8,7 @@ export interface Rejected {
 
 /** The body of an entry of kind `rejected`. */
 export interface RejectedBody {
-  /** the reasons of all messages in one text */
+  /** the reasons of all messages, in one string */
   reason: string
   messages: readonly Rejected[]
 }
@@ -27,7 +27,7 @@ export function parseRejected(body: Buffer | string): RejectedBody {
   return JSON.parse(body.toString()) as RejectedBody
 }
 
-/** The messages that name none of these users, and which of the users the others name. */
+/** Drops the messages that name one of these users, and tells which users these messages name. */
 export function withoutNamed(
   { messages }: RejectedBody,
   names: ReadonlySet<string>,
@@ -41,7 +41,7 @@ export function withoutNamed(
   return { users, left }
 }
 
-/** Which of these names are a value anywhere in a message, because vendors use different fields. */
+/** Finds the names that occur as a value anywhere in a message: vendors use different fields. */
 function namedIn(message: string, names: ReadonlySet<string>): string[] {
   const found: string[] = []
   try {

@@ -1,8 +1,8 @@
 /**
  * Validates a tracking body without parsing it. The scan makes one pass over the bytes, allocates no objects, and gives
- * one of two results: the body is valid JSON of the right shape, which ClickHouse reads as `JSON.parse` does; or unknown.
- * An unknown body (every invalid one, and many that are merely unusual) is parsed and validated in the ordinary way,
- * which also finds the error message. A scan takes half the time of `JSON.parse` alone.
+ * one of two results: the body is valid JSON of the right shape, which ClickHouse reads as `JSON.parse` does; or
+ * unknown. An unknown body (every invalid one, and many that are merely unusual) is parsed and validated in the
+ * ordinary way, which also finds the error message. A scan takes half the time of `JSON.parse` alone.
  */
 
 import { isLikeSeconds, MAX_BATCH, MAX_SCAN_DEPTH } from '../contract/limits.js'
@@ -21,7 +21,7 @@ import {
 } from '../json/bytes.js'
 import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
 import { anyName, digits, isAt, scalar, space, string, UNKNOWN } from '../json/tokens.js'
-import { BATCH_HEAD, BATCH_TAIL, PLACE_FIELDS, ScannedBody } from './scanned-body.js'
+import { BATCH_HEAD, BATCH_TAIL, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
 
 const MAX_NAME_BYTES = 255
 /** Digits of the greatest timestamp, 9 999 999 999 999. */
@@ -82,27 +82,27 @@ export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DE
 }
 
 /**
- * Scans lines of one event each, and makes them a batch: a comma replaces each line end between two events. Null if they
- * are unknown, and then they are unchanged.
+ * Scans lines of one event each, and makes them a batch: a comma replaces each line end between two events. Null if
+ * they are unknown, and then they are unchanged.
  * @param raw valid UTF-8: BATCH_HEAD, the lines, BATCH_TAIL
  */
 export function scanLines(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
   return new Scan(raw, maxDepth, MAX_BATCH_WEIGHT).lines(maxEvents)
 }
 
-/** The closing brackets of the containers around a value. All scans share it, as none of them is asynchronous. */
+/** The closing brackets of the containers around a value. All scans share it, because none of them is asynchronous. */
 const stack = new Uint8Array(MAX_SCAN_DEPTH)
 
 /**
- * The places of the events in the last scan, see `ScannedBody.places`; shared like the stack. Recorded for each event, but
- * only copied if one has an id, so that a body without ids costs no allocation.
+ * The offsets of the last scan, see `ScannedBody.offsets`; shared like the stack. They are recorded for every event,
+ * but only copied if one has an id, so that a body without ids costs no allocation.
  */
-const places = new Uint32Array(MAX_BATCH * PLACE_FIELDS)
+const offsets = new Uint32Array(MAX_BATCH * OFFSETS_PER_EVENT)
 
-/** The line ends of the last scan; shared, too. */
+/** The line ends of the last scan; also shared. */
 const lineEnds = new Uint32Array(MAX_BATCH)
 
-/** One pass over a buffer; only for this file. */
+/** One pass over a buffer. */
 class Scan {
   /** a bit for each field of the last event */
   fields = 0
@@ -111,7 +111,7 @@ class Scan {
   #apiKey: string | undefined
   #keyStart = 0
   #seen = 0
-  /** weight of what was scanned so far, see `weigh` */
+  /** weight of the scanned part, see `weigh` */
   #weight = 0
   readonly #maxWeight: number
 
@@ -190,7 +190,7 @@ class Scan {
     while (at < end) {
       if (count === maxEvents) return null
       const next = this.#event(at, OF_EVENT, count)
-      // Unknown fields without `properties` would be lost, so the line is refused, by the parser, which has the message.
+      // Unknown fields without `properties` would be lost, so the line is left to the parser, which refuses it.
       if (next === UNKNOWN || (this.fields & (OTHER | PROPERTIES)) === OTHER) return null
       const found = raw.indexOf(LINE_FEED, at)
       const lineEnd = found === -1 ? end : found
@@ -209,9 +209,9 @@ class Scan {
   #body(end: number, count: number): ScannedBody | null {
     if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length) return null
     const hasOthers = (this.#seen & OTHER) !== 0
-    // Only a body with unknown fields may have to be parsed; any other one is stored unchanged.
+    // Only a body with unknown fields may have to be parsed; any other is stored unchanged.
     if (hasOthers && this.#weight > this.#maxWeight) return null
-    const found = (this.#seen & INSERT_ID) === 0 ? null : places.slice(0, count * PLACE_FIELDS)
+    const found = (this.#seen & INSERT_ID) === 0 ? null : offsets.slice(0, count * OFFSETS_PER_EVENT)
     return new ScannedBody(count, this.#apiKey, this.#keyStart, hasOthers, found)
   }
 
@@ -271,11 +271,11 @@ class Scan {
       at = space(raw, at + 1)
     }
     this.fields = fields
-    const place = index * PLACE_FIELDS
-    places[place] = start
-    places[place + 1] = at + 1
-    places[place + 2] = user
-    places[place + 3] = id
+    const slot = index * OFFSETS_PER_EVENT
+    offsets[slot] = start
+    offsets[slot + 1] = at + 1
+    offsets[slot + 2] = user
+    offsets[slot + 3] = id
     const required = known === OF_EDIT ? PROPERTIES : EVENT | DISTINCT_ID
     return (fields & required) === required ? at + 1 : UNKNOWN
   }
@@ -340,7 +340,7 @@ class Scan {
     const length = end - at
     // A fraction or an exponent is rejected by the caller, which expects a comma or a brace here.
     if (length === 0 || length > MAX_TIMESTAMP_DIGITS || (length > 1 && raw[at] === ZERO)) return UNKNOWN
-    // It may be in seconds by mistake, which the parser refuses in words.
+    // It may be in seconds by mistake. The parser refuses that with an explanation.
     return (length === 9 || length === 10) && isLikeSeconds(Number(raw.toString('latin1', at, end))) ? UNKNOWN : end
   }
 
@@ -396,7 +396,7 @@ class Scan {
 }
 
 /**
- * Scans the body of an edit, which has the new properties of an event; null if it is unknown (see scan.ts).
+ * Scans the body of an edit, which has the new properties of an event; null if it is unknown.
  * @param raw valid UTF-8
  * @param maxDepth a body whose properties are nested deeper is unknown
  */
@@ -414,7 +414,7 @@ export class EventScan {
   }
 
   /** The offset after the event that begins at `at`, or -1 if the scan cannot tell that it is valid. */
-  endOf(at: number): number {
+  findEnd(at: number): number {
     return this.#scan.next(at)
   }
 

@@ -2,10 +2,14 @@ import { ApiError } from '../contract/errors.js'
 import { readText } from '../json/value.js'
 import { formatProperties, type Properties, readProperties } from './properties.js'
 
-/** Maximum size of a session's properties, bytes. Anyone with the public key can write them, and each call writes all. */
+/**
+ * Maximum size of a session's properties, bytes. Anyone with the public key can write them, and each call writes all.
+ */
 export const MAX_SESSION_BYTES = 64 * 1024
 
-/** One session. Times are epoch milliseconds; `updatedAt` is the last call and never goes back, even if the clock does. */
+/**
+ * One session. Times are epoch milliseconds; `updatedAt` is the last call and never goes back, even if the clock does.
+ */
 export interface Session {
   distinctId: string
   state: 'active' | 'completed'
@@ -19,8 +23,8 @@ export interface Session {
 
 /**
  * Creates the session, or merges the properties into the active one: a new value wins, a known name keeps its place. A
- * finite number named `duration` becomes the session's duration if it is greater, and also stays a property. The parameter
- * `duration` does the same without becoming a property.
+ * finite number named `duration` becomes the session's duration if it is greater, and also stays a property. The
+ * parameter `duration` does the same without becoming a property.
  * @throws ApiError `session_owner_mismatch`, which takes precedence over `session_ended`
  */
 export function startSession(
@@ -53,7 +57,7 @@ export function updateSession(
   now: number,
   duration: number | null = null,
 ): Session {
-  return merge(known(session), distinctId, properties, now, duration)
+  return merge(requireSession(session), distinctId, properties, now, duration)
 }
 
 /**
@@ -61,18 +65,18 @@ export function updateSession(
  * @throws ApiError `not_found`, `session_owner_mismatch`
  */
 export function endSession(session: Session | null, distinctId: string, now: number): Session {
-  const current = owned(known(session), distinctId)
+  const current = requireOwner(requireSession(session), distinctId)
   if (current.state === 'completed') return current
   const endedAt = Math.max(current.updatedAt, now)
   return { ...current, state: 'completed', updatedAt: endedAt, endedAt }
 }
 
 /** The client's duration in its own unit, or the seconds from the start to the last call; never negative. */
-export function durationOf({ duration, startedAt, updatedAt }: Session): number {
+export function measureDuration({ duration, startedAt, updatedAt }: Session): number {
   return duration ?? (updatedAt - startedAt) / 1000
 }
 
-/** The session as one JSON text, which the journal treats as opaque; contains the properties verbatim. */
+/** The session as a JSON string, which the journal treats as opaque; contains the properties verbatim. */
 export function formatSession({ properties, ...rest }: Session): string {
   return `${JSON.stringify(rest).slice(0, -1)},"properties":${formatProperties(properties)}}`
 }
@@ -90,7 +94,7 @@ function merge(
   now: number,
   besides: number | null,
 ): Session {
-  const current = owned(session, distinctId)
+  const current = requireOwner(session, distinctId)
   if (current.state === 'completed') {
     throw new ApiError('session_ended', 'The session has ended. Start a new one under another session_id.')
   }
@@ -109,12 +113,12 @@ function durationIn(properties: Properties | null): number | null {
   return Number.isFinite(duration) ? duration : null
 }
 
-function known(session: Session | null): Session {
+function requireSession(session: Session | null): Session {
   if (session) return session
   throw new ApiError('not_found', 'There is no session with this session_id. Start it first.')
 }
 
-function owned(session: Session, distinctId: string): Session {
+function requireOwner(session: Session, distinctId: string): Session {
   if (session.distinctId === distinctId) return session
   throw new ApiError('session_owner_mismatch', 'The session was started under another distinct_id.')
 }

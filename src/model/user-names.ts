@@ -1,80 +1,83 @@
 /**
- * Which names may stand for a user. Every call that makes, changes or links a user asks here, so that a rule that holds
- * for one holds for all.
+ * Which names can be names of users. Every call that makes, changes or links a user asks here, so all have the same
+ * rules.
  */
 
-/** Whose event it is if it names neither a user nor a device. Nobody's profile. */
+/** The distinct_id of events without a user or device. It never gets a profile. */
 export const ANONYMOUS = '$anonymous'
 
-/** What begins so is no user: groups have profiles of their own, and visitors without cookies have names of a day. */
 const GROUP_PREFIX = '$group:'
+/**
+ * Names with these prefixes are not users: groups have their own profiles, visitors without cookies a new name each
+ * day.
+ */
 const RESERVED_PREFIXES = [GROUP_PREFIX, '$visitor:']
 
 /**
- * What clients send as an id when they have none, in lower case, without white space around it and without quotes. Events
- * are stored and counted under such a name as under any other one, but it links nobody: everybody who has it would become
- * one person.
+ * What clients send as an id when they have none, in lower case, without quotes or white space around it. Events are
+ * stored and counted under such a name like under any other, but it is never linked: all who have it would become one
+ * person.
  */
 const PLACEHOLDERS = new Set([
   // Only white space, or nothing.
   '',
-  // A missing value as languages print it: JavaScript, Python, Ruby, Swift, Go, C and Objective-C, Java, SQL.
+  // How languages print a missing value: JavaScript, Python, Ruby, Swift, Go, C and Objective-C, Java, SQL.
   ...['undefined', 'null', 'none', 'nil', 'nan', 'void', '<nil>', '<null>', '(null)', '(nil)', '(none)', 'nullptr'],
   ...['<na>', '#n/a', '\\n'],
   ...['optional(nil)', 'optional.empty', 'nothing', 'undef'],
-  // An empty or unnamed value: an object as text, and what is no text.
+  // Objects, promises and empty containers that were converted to strings.
   ...['[object object]', '[object undefined]', '[object null]', '[object promise]', '[]', '{}', '()'],
   ...['-1', '-1.0', 'true', 'false', 'infinity', '-infinity', 'inf', '-inf'],
-  // PostHog's ids that never merge persons (`isDistinctIdIllegal` in its person-utils.ts), which it also knows in quotes.
+  // Ids with which PostHog never merges persons, quoted or not (`isDistinctIdIllegal` in its person-utils.ts).
   ...['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email'],
-  // Values that Mixpanel refuses as a distinct_id ("Server-side events without a user" in its documentation), but for `anon`,
-  // which some do call their visitor.
+  // Values that Mixpanel refuses as a distinct_id ("Server-side events without a user" in its documentation), except
+  // `anon`, which some use for a real visitor.
   ...['n/a', 'na', 'unknown', 'lmy47d'],
-  // Values that Amplitude refuses as a user_id or device_id (its HTTP API), and what GA prints for an empty dimension.
+  // Values that Amplitude's HTTP API refuses as a user_id or device_id, and what GA prints for an empty dimension.
   ...['unset', 'not set', '(not set)', 'not_set', 'notset'],
-  // ANDROID_ID of a whole series of phones (Android issue 10603).
+  // The ANDROID_ID that a whole series of phones shares (Android issue 10603).
   '9774d56d682e549c',
-  // Names of Segment's and RudderStack's fields in the place of their values, as PostHog has its own.
+  // The names of Segment's and RudderStack's fields instead of their values.
   ...['userid', 'user_id', 'anonymousid', 'anonymous_id', 'deviceid', 'device_id'],
-  // Who is not logged in.
+  // Visitors who are not logged in.
   ...['logged_out', 'loggedout', 'not_logged_in', 'unauthenticated', 'unidentified', 'not applicable', '-', '--'],
 ])
 
 /**
- * A UUID or an advertising id of zeros, with or without hyphens and braces, which is what a device without one has; and an
- * IMEI or a MAC address of zeros.
+ * A UUID or advertising id of zeros, with or without hyphens and braces, which devices without one send; and an IMEI or
+ * a MAC address of zeros.
  */
 const ZEROS = /^(urn:uuid:)?[{(]?0{8}-?(0{4}-?){3}0{12}[)}]?$|^0{14,16}$|^(00[:-]?){5}00$/
 
-/** However a number that is nothing is written; `0.0` comes of a column of ids in which some are missing. */
+/** Zero in any notation; `0.0` comes from a column of ids in which some are missing. */
 const ZERO = /^[+-]?0(\.0*)?(e[+-]?\d+)?$/
-/** What Mixpanel puts before the id of a device, which may be none. */
+/** Mixpanel's prefix of device ids; the id after it may be a placeholder. */
 const DEVICE_PREFIX = '$device:'
 
-/** White space of any kind, and characters without a width, which look like none. */
+/** White space of any kind, and characters without a width, which are invisible. */
 const BLANKS = /[\s\p{Z}\p{Cc}\p{Cf}\u115f\u1160\u3164\uffa0\u2800]+/gu
-/** In either kind of quotes, as a value that was made JSON once too often. */
+/** In quotes, for example because the value was converted to JSON twice. */
 const QUOTED = /^(["'`])(.*)\1$/su
 
-/** SQL: whether no user can have the name in a column. */
+/** SQL for `isReserved` of a column. */
 export function reservedSql(column: string): string {
   const prefixes = RESERVED_PREFIXES.map((prefix) => `startsWith(${column}, '${prefix}')`)
   return `(${[`${column} = '${ANONYMOUS}'`, ...prefixes].join(' OR ')})`
 }
 
-/** Whether a name is nobody's: no user, alias or profile of a user can have it. */
+/** Whether no user, alias or profile of a user can have this name. */
 export function isReserved(name: string): boolean {
   return name.startsWith('$') && (name === ANONYMOUS || RESERVED_PREFIXES.some((prefix) => name.startsWith(prefix)))
 }
 
-/** The longest text that is compared with the placeholders, in UTF-16 units. */
+/** Longer names, in UTF-16 units, are not compared with the placeholders. */
 const LONGEST = 255 * 2
 
-/** Whether a name is what clients send when they have no id: the whole text, in any case. */
+/** Whether the whole name is what clients send when they have no id; case-insensitive. */
 export function isPlaceholder(name: string): boolean {
   if (name.length > LONGEST) return false
-  const text = withoutQuotes(name)
-  const id = text.startsWith(DEVICE_PREFIX) ? withoutQuotes(text.slice(DEVICE_PREFIX.length)) : text
+  const text = stripQuotes(name)
+  const id = text.startsWith(DEVICE_PREFIX) ? stripQuotes(text.slice(DEVICE_PREFIX.length)) : text
   return PLACEHOLDERS.has(id) || ZEROS.test(id) || ZERO.test(id)
 }
 
@@ -93,14 +96,14 @@ export function groupName(...parts: readonly string[]): string {
   return `${GROUP_PREFIX}${parts.join(':')}`
 }
 
-/** As `withoutBlanks`, and without quotes around it. */
-function withoutQuotes(name: string): string {
-  let text = withoutBlanks(name)
-  for (let quoted = QUOTED.exec(text); quoted; quoted = QUOTED.exec(text)) text = withoutBlanks(quoted[2] ?? '')
+/** Does what `stripBlanks` does, and removes quotes around the name. */
+function stripQuotes(name: string): string {
+  let text = stripBlanks(name)
+  for (let quoted = QUOTED.exec(text); quoted; quoted = QUOTED.exec(text)) text = stripBlanks(quoted[2] ?? '')
   return text
 }
 
-/** In lower case, without blanks at its ends, each run of others as one space. */
-function withoutBlanks(name: string): string {
+/** The name in lower case, without blanks at its ends, and with each other run of blanks as one space. */
+function stripBlanks(name: string): string {
   return name.replace(BLANKS, ' ').trim().toLowerCase()
 }

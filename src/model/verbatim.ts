@@ -7,7 +7,10 @@ export interface ParsedEvent {
   distinct_id: string
   timestamp?: number | null
   insert_id?: string | null
-  /** in an event that was rewritten before: a string with the exact text of its properties, which no client can send */
+  /**
+   * a string only in an event that was rewritten before: the exact JSON of its properties, which no client can send as
+   * one
+   */
   properties?: object | string | null
 }
 
@@ -15,14 +18,14 @@ export interface ParsedEvent {
  * The bytes of a `/track` body to store: the client's own, with its key overwritten, if a scan found nothing unusual in
  * them. ClickHouse matches field names byte by byte and rejects duplicates, so every other body is rewritten.
  * @param raw valid JSON; may be modified
- * @param key of the request, which must not be stored; absent if it came without one
+ * @param key of the request, which must not be stored; absent if it has none
  */
 export function verbatimEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key: string | undefined): Buffer {
   if (isVerbatim(raw, body, key)) return raw
   return Buffer.from(rewriteEvent(readJson(raw), body instanceof ScannedBody ? JSON.parse(raw.toString()) : body))
 }
 
-/** The bytes of a `/track/batch` body to store, as `verbatimEvent`. */
+/** The bytes of a `/track/batch` body to store, see `verbatimEvent`. */
 export function verbatimBatch(
   raw: Buffer,
   body: { events: ParsedEvent[] } | ScannedBody,
@@ -42,7 +45,7 @@ function isVerbatim(raw: Buffer, body: object, key: string | undefined): body is
   return !body.hasOthers || key === undefined || !(raw.includes(key) || raw.includes('\\'))
 }
 
-/** An entry is not in the form that the service writes, for example because it was damaged. It cannot be rewritten. */
+/** An entry cannot be rewritten, because it is not in the form that the service writes; for example, it is damaged. */
 export class EntryError extends Error {
   override readonly name = 'EntryError'
   /** may quote the entry, so it must not be logged */
@@ -55,10 +58,10 @@ export class EntryError extends Error {
 }
 
 /**
- * Rewrites an entry that ClickHouse refused into one that it reads as `JSON.parse` does: the contract's fields only, each
- * once, and the properties as a string that holds their exact text.
+ * Rewrites an entry that ClickHouse refused into one that it reads as `JSON.parse` does: the contract's fields only,
+ * each once, and the properties as a string that holds their exact text.
  * @param body JSON `{"events":[…]}`
- * @throws EntryError if it is anything else
+ * @throws EntryError if the body is anything else
  */
 export function rewriteEntry(body: Buffer): Buffer {
   try {
@@ -69,24 +72,24 @@ export function rewriteEntry(body: Buffer): Buffer {
 }
 
 /**
- * Replaces an event that must not be stored, so that the following events keep their indexes, and so their ids. No accepted
- * event looks like this.
+ * Replaces an event that must not be stored, so that the following events keep their indexes, and so their ids. No
+ * accepted event looks like this.
  */
 export const ERASED_EVENT = '{"event":"","distinct_id":""}'
 
 /**
- * The places of an entry at which events were erased.
+ * Finds the indexes of an entry's events that were erased.
  * @param body JSON, valid or not; nothing can have been erased from one that is not an entry
  */
-export function erasedIndexes(body: Buffer): number[] {
+export function findErasedIndexes(body: Buffer): number[] {
   // Few entries have any, so most need not be parsed.
   if (!body.includes(ERASED_EVENT)) return []
-  return eventsIn(body).flatMap(({ text }, index) => (text === ERASED_EVENT ? [index] : []))
+  return readEvents(body).flatMap(({ text }, index) => (text === ERASED_EVENT ? [index] : []))
 }
 
 /** Replaces the skipped events of an entry, so that it can be stored as a dead letter without their indexes. */
-export function withoutSkipped(body: Buffer, skip: readonly number[]): Buffer {
-  const events = eventsIn(body)
+export function eraseSkipped(body: Buffer, skip: readonly number[]): Buffer {
+  const events = readEvents(body)
   if (events.length === 0) return body
   const skipped = new Set(skip)
   const texts = events.map(({ text }, i) => (skipped.has(i) ? ERASED_EVENT : text))
@@ -94,12 +97,12 @@ export function withoutSkipped(body: Buffer, skip: readonly number[]): Buffer {
 }
 
 /** The events of an entry; none if the body is no entry. */
-function eventsIn(body: Buffer): JsonValue[] {
+function readEvents(body: Buffer): JsonValue[] {
   return readJson(body)?.member('events')?.elements() ?? []
 }
 
 function rewriteBatch(raw: Buffer, events: readonly ParsedEvent[]): string {
-  const texts = eventsIn(raw)
+  const texts = readEvents(raw)
   return `{"events":[${events.map((event, i) => rewriteEvent(texts[i], event))}]}`
 }
 

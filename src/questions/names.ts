@@ -3,7 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
 import { lastIdAt, parseEventId } from '../model/event-id.js'
-import { millisecondsOf, START } from '../model/position.js'
+import { START, toMilliseconds } from '../model/position.js'
 import { failIf, repairText, unmarkName, unmarkToken } from './json-sql.js'
 import type { Query } from './kind.js'
 import { EventRows, formatFieldJson } from './rows.js'
@@ -147,7 +147,7 @@ function selectTimedEvents(statement: Statement, range: IdRange): string {
 
 /** The partition of an event by its id, such as 202604. */
 export function toMonth(id: string): string {
-  const ms = millisecondsOf(parseEventId(id)?.position ?? START)
+  const ms = toMilliseconds(parseEventId(id)?.position ?? START)
   return new Date(ms).toISOString().slice(0, 7).replace('-', '')
 }
 

@@ -9,7 +9,7 @@ import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { readJson } from '../json/value.js'
 import { omitUndefined } from '../lib/given.js'
 import { formatProperties, type Properties, readProperties } from '../model/properties.js'
-import { durationOf, endSession, type Session, startSession, updateSession } from '../model/session.js'
+import { endSession, measureDuration, type Session, startSession, updateSession } from '../model/session.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'
 import { tolled } from '../states/toll.js'
@@ -107,7 +107,7 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
       const { distinctId, state, properties, startedAt, updatedAt, endedAt } = session
       const head = JSON.stringify({ session_id: params.sessionId, distinct_id: distinctId, state }).slice(0, -1)
       const tail = JSON.stringify({
-        duration: durationOf(session),
+        duration: measureDuration(session),
         started_at: startedAt,
         updated_at: updatedAt,
         ended_at: endedAt,

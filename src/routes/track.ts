@@ -20,7 +20,7 @@ import type { BufferPool } from '../lib/buffer-pool.js'
 import { omitUndefined } from '../lib/given.js'
 import { formatBatchId, NO_BATCH } from '../model/batch-id.js'
 import { eventIdFormatter, formatEventId } from '../model/event-id.js'
-import { insertIdsOf } from '../model/identified-events.js'
+import { readInsertIds } from '../model/identified-events.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
@@ -83,7 +83,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const sender = getSender(request)
     const body: typeof request.body | ScannedBody = request.body
     const idempotencyKey = parseIdempotencyKey(request)
-    const insertIds = insertIdsOf(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
+    const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey
@@ -109,7 +109,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     if (storedBefore !== undefined) requireSecretKey(request)
     const idempotencyKey = parseIdempotencyKey(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
-    const found = insertIdsOf(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)
+    const found = readInsertIds(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)
     const warned = withWarnings(batchWarnings(request))
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found

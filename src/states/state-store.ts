@@ -3,8 +3,8 @@ import { ApiError, idempotencyConflict } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
 import type { GroupCommit } from '../ingest/group-commit.js'
 import type { IdempotencyKey, Journal } from '../journal/journal.js'
-import { changeId } from '../model/insert-id.js'
-import { stateKeyOf } from '../model/state-key.js'
+import { toChangeId } from '../model/insert-id.js'
+import { toStateKey } from '../model/state-key.js'
 import type { StateTable } from '../store/tables.js'
 import type { KnownStates } from './known-states.js'
 import { type Loaded, type StateKey, type StateReadLimits, type StateReadMetrics, StateReads } from './state-reads.js'
@@ -106,7 +106,7 @@ export class StateStore<Value> {
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
     const { keyClass = 'secret', idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
-    const insertId = id === undefined ? null : changeId(this.#key(projectId, sentTo).stateKey, id)
+    const insertId = id === undefined ? null : toChangeId(this.#key(projectId, sentTo).stateKey, id)
     return new Promise((resolve, reject) => {
       const waiting = { change, keyClass, idempotencyKey, reserveKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
@@ -255,7 +255,7 @@ export class StateStore<Value> {
   }
 
   #key(projectId: string, name: string): StateKey {
-    return { projectId, name, stateKey: stateKeyOf(this.#table.kind, projectId, name) }
+    return { projectId, name, stateKey: toStateKey(this.#table.kind, projectId, name) }
   }
 }
 

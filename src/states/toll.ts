@@ -1,4 +1,4 @@
-import { lengthOfProperties, type Properties } from '../model/properties.js'
+import { estimateProperties, type Properties } from '../model/properties.js'
 import type { Change } from './state-store.js'
 
 /** Counts the work that a call causes, if its key is public. */
@@ -18,9 +18,9 @@ type Stateful = { properties: Properties }
 export function tolled<Value extends Stateful>(change: Change<Value>, toll: Toll | null | undefined): Change<Value> {
   if (!toll) return change
   return (before) => {
-    if (before) toll.touch(lengthOfProperties(before.properties))
+    if (before) toll.touch(estimateProperties(before.properties))
     const after = change(before)
-    if (after && after !== before) toll.touch(lengthOfProperties(after.properties))
+    if (after && after !== before) toll.touch(estimateProperties(after.properties))
     return after
   }
 }

@@ -2,7 +2,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
-import { laterOf, type Position, START } from '../model/position.js'
+import { maxPosition, type Position, START } from '../model/position.js'
 
 /** The journal of a lane, and the shard that its writer stores on. */
 export interface LaneJournal {
@@ -54,7 +54,7 @@ export async function readJournals(first: ClickHouse): Promise<KnownJournal[]> {
  */
 export async function findLastPosition(shards: Shards, from = START): Promise<Position> {
   const positions = await shards.each(({ clickhouse }) => findShardLastPosition(clickhouse, from))
-  return positions.reduce(laterOf, START)
+  return positions.reduce(maxPosition, START)
 }
 
 /** Allows for missing tables, because a journal is opened before the tables of a new store are created. */
@@ -81,5 +81,5 @@ async function findShardLastPosition(clickhouse: ClickHouse, from: Position): Pr
     ...ids.map(({ id }) => parseEventId(id)?.position ?? START),
     ...versions.map(({ version }) => BigInt(version)),
   ]
-  return positions.reduce(laterOf, START)
+  return positions.reduce(maxPosition, START)
 }

@@ -2,7 +2,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { lastIdAt } from '../model/event-id.js'
-import { millisecondsOf, type Position } from '../model/position.js'
+import { type Position, toMilliseconds } from '../model/position.js'
 
 /** The position up to which a journal has acknowledged the entries that it counts. */
 export interface Bound {
@@ -21,7 +21,7 @@ export async function countStored(shards: Shards, bounds: readonly Bound[]): Pro
     return `(toUInt128(event_id) > toUInt128(${last}[1]) AND bitAnd(toUInt128(event_id), 0xffffffff) = ${journalId})`
   })
   // Only the months of the bounds can have later events, so the ids of earlier months need not be read.
-  const months = bounds.map(({ stored }) => new Date(millisecondsOf(stored)).toISOString().slice(0, 7).replace('-', ''))
+  const months = bounds.map(({ stored }) => new Date(toMilliseconds(stored)).toISOString().slice(0, 7).replace('-', ''))
   const first = `'${months.sort()[0] ?? '999999'}'`
   return await sumOverShards(
     shards,

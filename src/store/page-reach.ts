@@ -2,7 +2,7 @@ import type { ReadOptions } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
-import { millisecondsOf } from '../model/position.js'
+import { toMilliseconds } from '../model/position.js'
 import { countEvents, type EventPage, findPageStart, isFiltered } from './event-pages.js'
 
 /**
@@ -136,5 +136,5 @@ function computeBound({ order, upTo }: ReachedPage, startMs: number, ms: number)
 
 function parseIdTime(id: string | null | undefined): number | null {
   const place = id ? parseEventId(id) : null
-  return place && millisecondsOf(place.position)
+  return place && toMilliseconds(place.position)
 }

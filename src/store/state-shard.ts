@@ -12,7 +12,7 @@ const ESCAPES: [string, string][] = [
 ]
 
 /**
- * An expression for the shard on which the writer of a row's lane stores it: `chooseLane` of `stateKeyOf`, modulo the
+ * An expression for the shard on which the writer of a row's lane stores it: `chooseLane` of `toStateKey`, modulo the
  * number of shards, as ClickHouse computes it.
  * @param layout how many lanes and shards the store has
  */
@@ -20,7 +20,7 @@ export function stateShardSql(kind: StateKind, { lanes, shards }: { lanes: numbe
   return `reinterpretAsUInt32(reverse(substring(${stateKeySql(kind)}, 1, 4))) % ${lanes} % ${shards}`
 }
 
-/** SQL for the 32 bytes that `stateKeyOf` returns as hexadecimal digits. */
+/** SQL for the 32 bytes that `toStateKey` returns as hexadecimal digits. */
 export function stateKeySql(kind: StateKind): string {
   return `SHA256(concat('["${kind}",', ${jsonText('project_id')}, ',', ${jsonText(VERSIONED_TABLES[kind].key)}, ']'))`
 }

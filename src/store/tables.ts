@@ -3,10 +3,10 @@ import { Shards } from '../clickhouse/shards.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from '../journal/journal.js'
 import { type Alias, formatAlias, parseAlias } from '../model/alias.js'
 import type { Position } from '../model/position.js'
-import { formatProfile, type Profile, parseProfile, sizeOfProfile } from '../model/profile.js'
-import { type Properties, sizeOfProperties } from '../model/properties.js'
+import { formatProfile, measureProfile, type Profile, parseProfile } from '../model/profile.js'
+import { measureProperties, type Properties } from '../model/properties.js'
 import { formatSession, parseSession, type Session } from '../model/session.js'
-import { type StateKind, stateKeyOf } from '../model/state-key.js'
+import { type StateKind, toStateKey } from '../model/state-key.js'
 import { ALIASES } from './aliases.js'
 import { insertDeadLetter, insertRejected } from './dead-letters.js'
 import { findLastStored, findStoredPositions, insertEvents } from './events.js'
@@ -115,7 +115,7 @@ export function openTables(
     profiles: stateTable<Profile>(places, PROFILES, {
       format: formatProfile,
       parse: parseProfile,
-      countBytes: sizeOfProfile,
+      countBytes: measureProfile,
     }),
     sessions: stateTable<Session>(places, SESSIONS, {
       format: formatSession,
@@ -127,7 +127,7 @@ export function openTables(
 }
 
 function countPropertyBytes({ properties }: { properties: Properties }): number {
-  return sizeOfProperties(properties)
+  return measureProperties(properties)
 }
 
 function stateTable<Value>(
@@ -150,7 +150,7 @@ function statesIn(entries: Entry[]): StoredState[] {
     if (kind === 'events' || kind === 'rejected') return []
     const rows = JSON.parse(`[${body}]`) as Record<string, string>[]
     return rows.map(({ project_id = '', [VERSIONED_TABLES[kind].key]: name = '' }) => {
-      return { stateKey: stateKeyOf(kind, project_id, name), version }
+      return { stateKey: toStateKey(kind, project_id, name), version }
     })
   })
 }

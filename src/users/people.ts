@@ -3,7 +3,7 @@ import type { KeyClass } from '../contract/key-class.js'
 import { isName } from '../contract/limits.js'
 import { omitUndefined } from '../lib/given.js'
 import { forEachInBatches } from '../lib/in-turns.js'
-import { applyOperations, clear, ensure, identify, type Profile } from '../model/profile.js'
+import { applyOperations, clearProperties, ensureProfile, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
 import { isPlaceholder, isReserved } from '../model/user-names.js'
 import { type Toll, tolledUser } from '../states/toll.js'
@@ -251,9 +251,9 @@ async function apply(
     const revise = (profile: Profile | null) => {
       const now = Date.now()
       const at = byTime ? time : undefined
-      const before = clears ? clear(profile, now, at) : profile
+      const before = clears ? clearProperties(profile, now, at) : profile
       const after = operations.length > 0 ? applyOperations(before, operations, now, at) : before
-      return identifies ? identify(after, null, now) : ensure(after, now)
+      return identifies ? identify(after, null, now) : ensureProfile(after, now)
     }
     const change = tolledUser<Profile>((profile) => readable(() => revise(profile)), toll)
     await links.changeProfile(projectId, { name, ...omitUndefined({ user }) }, change, { keyClass, insertId })

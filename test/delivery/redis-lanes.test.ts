@@ -1,6 +1,6 @@
 import t from 'tap'
 import { chooseLane } from '../../src/lanes/lane-of.js'
-import { stateKeyOf } from '../../src/model/state-key.js'
+import { toStateKey } from '../../src/model/state-key.js'
 import { PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, startRedis, until } from '../helper.js'
 import { RedisCluster } from '../redis-cluster.js'
 
@@ -9,7 +9,7 @@ const KEYS = Array.from({ length: 12 }, (_, i) => `key ${i}`)
 /** The names that begin like this and are in the given lane of two. */
 function namesIn(lane: number, kind: 'profiles' | 'sessions', prefix: string): string[] {
   const names = Array.from({ length: 30 }, (_, i) => `${prefix}${i}`)
-  return names.filter((name) => chooseLane(stateKeyOf(kind, 'default', name), 2) === lane).slice(0, 3)
+  return names.filter((name) => chooseLane(toStateKey(kind, 'default', name), 2) === lane).slice(0, 3)
 }
 
 t.test('while a lane is down, what needs it says so, and the rest goes on', async (t) => {

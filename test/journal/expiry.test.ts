@@ -8,7 +8,7 @@ import { START } from '../../src/model/position.js'
 import { silent, startRedis, temporaryFolder, until } from '../helper.js'
 import { ALL, append, commit, digests, idOf, key, positions, request, sent } from './writes.js'
 
-t.test('lmdb: what the clock does', async (t) => {
+t.test('lmdb: the journal copes with a wrong clock', async (t) => {
   const path = await temporaryFolder(t)
   let now = 1_700_000_000_000
   const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
@@ -21,7 +21,7 @@ t.test('lmdb: what the clock does', async (t) => {
     t.equal(after, before + 1n)
   })
 
-  t.test('a request is known after a moment in which the clock was hours ahead', async (t) => {
+  t.test('a request is known after the clock was hours ahead for a moment', async (t) => {
     const idempotencyKey = request('of a fast clock', 'body')
     now += 5 * 3_600_000
     await journal.write([append('a', { idempotencyKey })])
@@ -67,7 +67,7 @@ t.test('lmdb: what the clock does', async (t) => {
   )
 })
 
-t.test('lmdb: a clock that was 400 days ahead for an hour makes nothing forgotten', async (t) => {
+t.test('lmdb: nothing is forgotten because the clock was 400 days ahead for an hour', async (t) => {
   const path = await temporaryFolder(t)
   const day = 86_400_000
   let [now, elapsed] = [1_700_000_000_000, 0]
@@ -181,7 +181,7 @@ t.test('redis: a cached state counts until it expires', async (t) => {
   t.equal(await admin.hget('{j}:meta', 'states'), '0')
 })
 
-t.test('lmdb: ids are remembered for a week, and then removed as fast as they come', async (t) => {
+t.test('lmdb: ids are remembered for a week, and then removed as fast as they arrive', async (t) => {
   const path = await temporaryFolder(t)
   let now = 20 * 7 * 24 * 3_600_000
   const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
@@ -207,7 +207,7 @@ t.test('lmdb: ids are remembered for a week, and then removed as fast as they co
   await root.close()
 })
 
-t.test('redis: ids are spread over more hashes as they become more, and removed a week later', async (t) => {
+t.test('redis: more ids are spread over more hashes, and removed a week later', async (t) => {
   const server = await startRedis(t)
   const admin = new Redis(server.url)
   t.teardown(() => admin.disconnect())
@@ -241,7 +241,7 @@ t.test('redis: ids are spread over more hashes as they become more, and removed 
   t.strictSame(await admin.keys('{j}:ids:secret:p:1.*'), [])
 })
 
-t.test('redis: a request is known for 24 hours, and if it came when the clock was hours ahead', async (t) => {
+t.test('redis: a request is known for 24 hours, even if it arrived when the clock was hours ahead', async (t) => {
   const server = await startRedis(t)
   const admin = new Redis(server.url)
   t.teardown(() => admin.disconnect())

@@ -109,7 +109,7 @@ for (const [name, open] of Object.entries(OPEN)) {
   })
 }
 
-t.test('lmdb: ids of many projects, of which few are open at a time, and after a start', async (t) => {
+t.test('lmdb: ids of many projects are known, although few are open at a time, and after a restart', async (t) => {
   const path = await temporaryFolder(t)
   let journal = await openLmdbJournal({ path, maxBytes: ALL })
   t.teardown(() => journal.close())
@@ -173,7 +173,7 @@ t.test('redis: ids that fill it can be forgotten while it refuses writes, and th
   t.strictSame(await admin.keys('{j}:ids:page:*'), [])
 })
 
-t.test('redis: ids are forgotten by the time that passes, not by a clock that was set', async (t) => {
+t.test('redis: setting the clock does not make ids be forgotten', async (t) => {
   const { url } = await startRedis(t)
   const admin = new Redis(url)
   t.teardown(() => admin.disconnect())

@@ -5,7 +5,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import type { PerClass } from '../../src/journal/sender-limits.js'
 import { NO_INSERT_ID } from '../../src/model/insert-id.js'
-import { millisecondsOf, nextPosition, type Position, START } from '../../src/model/position.js'
+import { nextPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 import { ALL, append, commit, digests, idOf, key, positions, request, sent } from './writes.js'
 
@@ -45,7 +45,7 @@ for (const [name, open] of Object.entries(opened)) {
     const fresh = (t: Test, options?: { maxBytes?: number; maxRequestKeys?: PerClass; maxIds?: PerClass }) =>
       open(t, randomName('journal'), options)
 
-    t.test('of all events with one id, the first is stored', async (t) => {
+    t.test('only the first event with an id is stored', async (t) => {
       const journal = await fresh(t)
       const [a, b] = [idOf('a'), idOf('b')]
       const first = append('one', { count: 3, insertIds: digests([a, NO_INSERT_ID, a]) })
@@ -73,7 +73,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.progress('p')).pending, 0)
     })
 
-    t.test('a request whose events are all known is the same request again, or another one', async (t) => {
+    t.test('a request whose events are all known is recognised as repeated or as another one', async (t) => {
       const journal = await fresh(t)
       const insertIds = digests(idOf('a'))
       await journal.write([append('one', { insertIds })])
@@ -96,7 +96,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.readStates([key('ada')], ALL)).states[0]?.state, 'one')
     })
 
-    t.test('what was rejected is no event that waits', async (t) => {
+    t.test('rejected messages do not count as pending events', async (t) => {
       const journal = await fresh(t)
       await journal.write([append('{}', { kind: 'rejected' }), append('{"events":[]}')])
       t.equal((await journal.progress('p')).pending, 1)
@@ -109,7 +109,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.progress('p')).pending, 0)
     })
 
-    t.test('what is acknowledged and repeated is counted, in one step with it', async (t) => {
+    t.test('tally counts acknowledged and repeated events in the same step', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)
       const ids = digests([idOf('a'), idOf('b')])
@@ -169,7 +169,7 @@ for (const [name, open] of Object.entries(opened)) {
       const [first = START, second = START] = positions(
         await journal.write([append('', { body, count: 3, projectId: 'é' }), append('second', { count: 2 })]),
       )
-      const receivedAt = millisecondsOf(first)
+      const receivedAt = toMilliseconds(first)
       const block = await journal.claim(ALL)
       const held = (holder: string, bytes: number) => [{ holder, bytes }]
       t.strictSame(block?.entries, [
@@ -182,7 +182,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.strictSame([block?.first, block?.last], [first, second])
     })
 
-    t.test('nothing to claim is null', async (t) => {
+    t.test('claim returns null if nothing waits', async (t) => {
       const journal = await fresh(t)
       t.equal(await journal.claim(ALL), null)
     })
@@ -299,7 +299,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal(next?.status, 'done', 'one that is there tells by its version')
     })
 
-    t.test('states are read up to a number of bytes, at least one', async (t) => {
+    t.test('readStates returns states up to a number of bytes, at least one', async (t) => {
       const journal = await fresh(t)
       const names = ['a', 'b', 'c', 'none']
       await journal.write(names.slice(0, 3).map((name) => commit(name, START, name.repeat(1000))))
@@ -350,7 +350,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.depth()).entries, 1)
     })
 
-    t.test('events of one entry have keys of their own', async (t) => {
+    t.test('each event of an entry may have an idempotency key', async (t) => {
       const journal = await fresh(t, { maxRequestKeys: { secret: 4, page: 1 } })
       const of = (name: string) => request(name, 'body')
       const [a, b, c, d, e] = [of('a'), of('b'), of('c'), of('d'), of('e')]
@@ -418,7 +418,7 @@ for (const [name, open] of Object.entries(opened)) {
       },
     )
 
-    t.test('a request that is twice in one write is executed once', async (t) => {
+    t.test('a request that occurs twice in one write is executed once', async (t) => {
       const journal = await fresh(t)
       const idempotencyKey = request('r', 'body')
       const outcomes = await journal.write([append('a', { idempotencyKey }), append('a', { idempotencyKey })])
@@ -479,10 +479,10 @@ for (const [name, open] of Object.entries(opened)) {
       await journal.acknowledge({ ...block, last: first, entries: block.entries.slice(0, 1) }, [])
       const { entries, oldestMs } = await journal.depth()
       t.equal(entries, 1)
-      t.ok(oldestMs <= Date.now() - millisecondsOf(second), `${oldestMs} ms is the second one's age`)
+      t.ok(oldestMs <= Date.now() - toMilliseconds(second), `${oldestMs} ms is the second one's age`)
     })
 
-    t.test('an entry has the time of its acceptance, though its position is ahead of the clock', async (t) => {
+    t.test('an entry has the time of its acceptance even if its position is ahead of the clock', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)
       await journal.advancePast(nextPosition(START, Date.now() + 3_600_000))

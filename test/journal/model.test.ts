@@ -29,7 +29,7 @@ import {
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../src/model/insert-id.js'
-import { formatPosition, laterOf, type Position, START } from '../../src/model/position.js'
+import { formatPosition, maxPosition, type Position, START } from '../../src/model/position.js'
 import { parseSender, senderName } from '../../src/model/sender.js'
 import type { StateKind } from '../../src/model/state-key.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
@@ -344,15 +344,15 @@ class Model {
 
   level(position: Position, progress: Progress, now: number, since: number): void {
     const { appended, stored } = progress
-    assert(appended >= laterOf(this.entries.at(-1)?.position ?? START, limitedBy(position, since)), 'it is lifted')
-    const most = laterOf(this.last + LIFT_STEP, limitedBy(position, now))
+    assert(appended >= maxPosition(this.entries.at(-1)?.position ?? START, limitedBy(position, since)), 'it is lifted')
+    const most = maxPosition(this.last + LIFT_STEP, limitedBy(position, now))
     assert(appended <= most, 'and no further than its clock allows')
     assert.equal(stored, this.entries[0] ? this.entries[0].position - 1n : appended, 'it is done up to what waits')
-    this.last = laterOf(this.last, appended)
+    this.last = maxPosition(this.last, appended)
   }
 
   outrank(position: Position): void {
-    this.last = laterOf(this.last, position)
+    this.last = maxPosition(this.last, position)
     if (this.entries.length > 0) return
     this.stored = this.last
     this.states.clear()
@@ -568,7 +568,7 @@ const raiseFloor = fc.tuple(ahead, fc.boolean()).map(([ahead, isOther]) =>
     const position = model.last + ahead
     const journal = isOther ? real.other : real.journal
     journal.raiseFloor(position)
-    model.floors.set(journal, laterOf(position, model.floors.get(journal) ?? START))
+    model.floors.set(journal, maxPosition(position, model.floors.get(journal) ?? START))
   }),
 )
 

@@ -30,7 +30,7 @@ for (const format of FORMATS) {
     }
     await t.rejects(openLmdbJournal({ path, maxBytes: ALL }), refused)
     const relocation = openLmdbRelocation({ path })
-    await t.rejects(relocation.look(), refused)
+    await t.rejects(relocation.readStatus(), refused)
     await relocation.close()
     await change(1)
     const again = await openLmdbJournal({ path, maxBytes: ALL })
@@ -50,7 +50,7 @@ for (const format of FORMATS) {
     const refused = { name: 'OtherVersionError', message: /^The journal in Redis was made by another version/ }
     await t.rejects(openRedisJournal({ url, maxBytes: ALL, prefix, log: silent }), refused)
     const relocation = await openRedisRelocation({ url, prefix, log: silent })
-    await t.rejects(relocation.look(), refused)
+    await t.rejects(relocation.readStatus(), refused)
     await relocation.close()
     await admin.hset(`${prefix}:meta`, { format: 1 })
     const again = await openRedisJournal({ url, maxBytes: ALL, prefix, log: silent })

@@ -4,7 +4,7 @@ import type { Append, Journal } from '../../src/journal/journal.js'
 import { MAX_LIFT_MS } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
-import { laterOf, millisecondsOf, type Position, START } from '../../src/model/position.js'
+import { maxPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 
 // A reader of several journals takes the greatest position that any has assigned, lifts all to it, and reads up to it once
@@ -81,7 +81,7 @@ class Lanes {
   /** How far a reader may go who begins now. */
   async readable(): Promise<Position> {
     const found = await Promise.all(this.journals.map((journal) => journal.progress()))
-    const target = found.reduce((last, { appended }) => laterOf(last, appended), START)
+    const target = found.reduce((last, { appended }) => maxPosition(last, appended), START)
     for (;;) {
       const lifted = await Promise.all(this.journals.map((journal) => journal.level(target)))
       if (lifted.every(({ stored }) => stored >= target)) return target
@@ -157,7 +157,7 @@ for (const [name, start] of Object.entries(KINDS)) {
     for (const text of ['by a floor', 'by a level']) {
       const [outcome] = await journal.write([append(text)])
       if (outcome?.status !== 'done') throw new Error('it is done')
-      const aheadMs = millisecondsOf(outcome.position) - Date.now()
+      const aheadMs = toMilliseconds(outcome.position) - Date.now()
       t.ok(aheadMs <= MAX_LIFT_MS && aheadMs > MAX_LIFT_MS / 2, `${text}: ${aheadMs} ms`)
       t.ok((await journal.level(anHourAhead)).appended < anHourAhead)
     }

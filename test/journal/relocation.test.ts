@@ -7,8 +7,8 @@ import { openLmdbRelocation } from '../../src/journal/lmdb/relocation.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { openRedisRelocation } from '../../src/journal/redis/relocation.js'
 import type { KeptState, Relocation, RememberedRequest } from '../../src/journal/relocation.js'
-import { INSERT_ID_BYTES, insertIdsOfLane } from '../../src/model/insert-id.js'
-import { laterOf, type Position, START } from '../../src/model/position.js'
+import { INSERT_ID_BYTES, selectInsertIds } from '../../src/model/insert-id.js'
+import { maxPosition, type Position, START } from '../../src/model/position.js'
 import { senderName } from '../../src/model/sender.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 import { digests, SENDER, sent } from './writes.js'
@@ -113,7 +113,7 @@ async function idsIn(lane: Relocation): Promise<string[]> {
 /** Everything that a change moves or sets, in an order of its own. */
 async function dump(lane: Relocation) {
   const byText = (a: unknown, b: unknown) => (format(a) < format(b) ? -1 : 1)
-  const look = await lane.look()
+  const look = await lane.readStatus()
   return {
     look: look && { ...look, depth: { ...look.depth, oldestMs: 0 } },
     requests: (await all<RememberedRequest>(lane.requests())).sort(byText),
@@ -133,8 +133,8 @@ async function split(place: Place, moved: string[], end = Number.POSITIVE_INFINI
     () => one.create(),
     () => Promise.all(lanes.map((lane) => lane.closeIntake(2))),
     async () => {
-      const looks = await Promise.all(lanes.map((lane) => lane.look()))
-      const last = looks.reduce((last, look) => laterOf(last, look?.appended ?? START), START)
+      const looks = await Promise.all(lanes.map((lane) => lane.readStatus()))
+      const last = looks.reduce((last, look) => maxPosition(last, look?.appended ?? START), START)
       await Promise.all(lanes.map((lane) => lane.raise(last)))
     },
     async () => {
@@ -145,7 +145,7 @@ async function split(place: Place, moved: string[], end = Number.POSITIVE_INFINI
     },
     async () => {
       for await (const { ids, ...from } of zero.insertIds()) {
-        await one.addInsertIds({ ...from, ids: insertIdsOfLane(ids, 1, 2) })
+        await one.addInsertIds({ ...from, ids: selectInsertIds(ids, 1, 2) })
       }
     },
     async () => {
@@ -232,7 +232,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
         t.same(await lane.findRequest(keyOf('2')), { status: 'repeated', position: shared, index: 2, journalId: id })
       }
       for (const [number, lane] of [zero, one].entries()) {
-        const own = insertIdsOfLane(insertIds, number, 2)
+        const own = selectInsertIds(insertIds, number, 2)
         t.equal((await lane.ids.find(sent(own))).length, own.length / INSERT_ID_BYTES)
         t.equal(await lane.findRequest(keyOf('reserved')), null, 'a reserved one is executed')
         t.same(await lane.findRequest(keyOf('reserved', 'other')), { status: 'mismatch' }, 'as the same one')
@@ -252,7 +252,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
   t.test(`${kind}: what moves is taken once`, async (t) => {
     const place = await start(t)
     const lane = await place.relocation('0')
-    t.equal(await lane.look(), null)
+    t.equal(await lane.readStatus(), null)
     await t.rejects(lane.open(2), /create it first/)
     await lane.create()
     await lane.create()
@@ -281,7 +281,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
     t.match(found.look?.depth, { entries: 0, bytes: 0, stateBytes: 0 }, 'no entry waits that has set a state')
     await lane.keepStates(() => false)
     t.same((await dump(lane)).states, [])
-    t.equal((await lane.look())?.depth.stateBytes, 0)
+    t.equal((await lane.readStatus())?.depth.stateBytes, 0)
     await lane.close()
   })
 }

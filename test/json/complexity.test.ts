@@ -4,7 +4,7 @@ import { MAX_BATCH } from '../../src/contract/limits.js'
 import { MAX_BATCH_WEIGHT, MAX_WEIGHT, weigh } from '../../src/json/complexity.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
 
-t.test('a field weighs 8, an element 1, a string 0 whatever it contains', async (t) => {
+t.test('weigh counts 8 for a field, 1 for an element, 0 for a string whatever it contains', async (t) => {
   const weight = (text: string) => weigh(Buffer.from(text), 1_000_000)
   t.equal(weight('{"a":1}'), 8)
   t.equal(weight('{"a":1,"b":{"c":2}}'), 8 * 3)

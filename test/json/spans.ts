@@ -1,6 +1,6 @@
-/** A plain reader of JSON texts to compare those of `src/json/` with. Its texts must be valid JSON. */
+/** A plain reader of JSON to compare `src/json/` with. It expects valid JSON. */
 
-/** The place of a value in a text, without the white space around it; `end` is exclusive. */
+/** Where a value is in a text, without the white space around it; `end` is exclusive. */
 interface Span {
   start: number
   end: number
@@ -13,16 +13,16 @@ export interface Member extends Span {
 /** Strings, brackets, and other runs of characters. */
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g
 
-/** The members of the object in a text, in their order, duplicate names included. */
+/** The members of the object in a text, in order, including duplicate names. */
 export function members(text: string): Member[] {
   return parts(text).map(([name, colon, ...value]) => {
     if (name === undefined || colon?.[0] !== ':') throw new TypeError('no object')
-    return { name: JSON.parse(name[0]) as string, ...spanOf(value) }
+    return { name: JSON.parse(name[0]) as string, ...findSpan(value) }
   })
 }
 
 /** The levels of objects and arrays in a text. */
-export function depthOf(text: string): number {
+export function measureDepth(text: string): number {
   let [deepest, depth] = [0, 0]
   for (const [token] of text.matchAll(TOKEN)) {
     if (token === '{' || token === '[') deepest = Math.max(deepest, ++depth)
@@ -45,7 +45,7 @@ function parts(text: string): RegExpMatchArray[][] {
   return found
 }
 
-function spanOf(tokens: readonly RegExpMatchArray[]): Span {
+function findSpan(tokens: readonly RegExpMatchArray[]): Span {
   const [first, last] = [tokens[0], tokens.at(-1)]
   if (first?.index === undefined || last?.index === undefined) throw new TypeError('no value')
   return { start: first.index, end: last.index + last[0].length }

@@ -38,7 +38,7 @@ t.test('memberTexts finds the values that JSON.parse finds', async () => {
   )
 })
 
-t.test('memberTexts keeps the order and the spelling; the last of several with one name counts', async (t) => {
+t.test('memberTexts keeps order and spelling, and the last of duplicate names', async (t) => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.oneof(awkward, fc.constant('a')), value)), spaces, (pairs, spaces) => {
       const given = pairs.map(([name, inner]) => [name, spell(inner, spaces).trim()] as const)
@@ -70,7 +70,7 @@ t.test('elementTexts finds the values that JSON.parse finds', async () => {
   )
 })
 
-t.test('memberText gives the last value of a name as it was spelled', async (t) => {
+t.test('memberText returns the last value of a name exactly as it was sent', async (t) => {
   fc.assert(
     fc.property(fc.array(fc.tuple(awkward, value)), awkward, value, spaces, (before, name, last, spaces) => {
       const text = spell(last, spaces)
@@ -83,7 +83,7 @@ t.test('memberText gives the last value of a name as it was spelled', async (t) 
   t.equal(memberText('{"a":null}', 'a'), 'null')
 })
 
-t.test('a value of another kind, or what is not JSON, is refused', async (t) => {
+t.test('memberTexts and elementTexts refuse other values and invalid JSON', async (t) => {
   for (const text of ['[]', '1', '"{}"', '', '{"a"']) {
     t.throws(() => memberTexts(text), TypeError, text)
     t.throws(() => memberText(text, 'a'), TypeError, text)

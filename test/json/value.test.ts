@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { weigh } from '../../src/json/complexity.js'
 import { type JsonValue, readJson } from '../../src/json/value.js'
-import { depthOf, members } from './spans.js'
+import { measureDepth, members } from './spans.js'
 import { spaces, spell, value } from './spell.js'
 
 const read = (text: string) => readJson(Buffer.from(text))
@@ -21,7 +21,7 @@ const names = fc.oneof(
 )
 const object = fc.dictionary(names, fc.oneof(value, fc.dictionary(names, value)))
 
-t.test('the values that JSON.parse finds, at any depth, however they are spelled', async () => {
+t.test('readJson finds the values that JSON.parse finds, at any depth and in any spelling', async () => {
   fc.assert(
     fc.property(fc.oneof(value, object), spaces, (given, spaces) => {
       const text = spell(given, spaces)
@@ -32,7 +32,7 @@ t.test('the values that JSON.parse finds, at any depth, however they are spelled
         isDeepStrictEqual(json.value, JSON.parse(text)) &&
         isDeepStrictEqual(taken(json), JSON.parse(text)) &&
         json.textWeight === weigh(Buffer.from(text), Number.POSITIVE_INFINITY) &&
-        json.textDepth === depthOf(text) &&
+        json.textDepth === measureDepth(text) &&
         Buffer.from(text).toString('utf8', json.start, json.end) === json.text
       )
     }),
@@ -40,7 +40,7 @@ t.test('the values that JSON.parse finds, at any depth, however they are spelled
   )
 })
 
-t.test('members by name, and all others, by their exact texts; of several with one name, the last', async (t) => {
+t.test('members returns values by name with their exact text, and the last of duplicates', async (t) => {
   fc.assert(
     fc.property(fc.array(fc.tuple(names, value)), names, spaces, (pairs, other, spaces) => {
       const text = `{${pairs.map(([name, inner]) => `${spell(name, spaces)}: ${spell(inner, spaces)} `).join(',')}}`
@@ -77,7 +77,7 @@ t.test('members by name, and all others, by their exact texts; of several with o
   t.same(json?.elements(), [])
 })
 
-t.test('what is not JSON is none, as for JSON.parse', async (t) => {
+t.test('readJson refuses what JSON.parse refuses', async (t) => {
   const isJson = (text: string) => {
     try {
       JSON.parse(text)
@@ -106,7 +106,7 @@ t.test('what is not JSON is none, as for JSON.parse', async (t) => {
   }
 })
 
-t.test('one heavier than allowed is not read, and one of many values or levels is', async (t) => {
+t.test('readJson refuses texts over maxWeight, and accepts many values and levels', async (t) => {
   const zeros = (count: number) => Buffer.from(`[${Array(count).fill(0)}]`)
   t.ok(readJson(zeros(1000), 1000))
   t.equal(readJson(zeros(1001), 1000), null)

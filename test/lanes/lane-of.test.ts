@@ -1,9 +1,9 @@
 import t from 'tap'
 import { chooseLane } from '../../src/lanes/lane-of.js'
-import { stateKeyOf } from '../../src/model/state-key.js'
+import { toStateKey } from '../../src/model/state-key.js'
 
 t.test('the lane of a key is part of the store, so it stays the same', async (t) => {
-  const key = stateKeyOf('profiles', 'shop', 'ada')
+  const key = toStateKey('profiles', 'shop', 'ada')
   t.equal(key.slice(0, 8), '5be492e2')
   t.equal(chooseLane(key, 1), 0)
   t.equal(chooseLane(key, 3), 0x5be492e2 % 3)
@@ -14,7 +14,7 @@ t.test('the lane of a key is part of the store, so it stays the same', async (t)
 t.test('keys are spread evenly', async (t) => {
   const counts = [0, 0, 0]
   for (let i = 0; i < 3000; i++) {
-    const lane = chooseLane(stateKeyOf('sessions', 'shop', `s${i}`), 3)
+    const lane = chooseLane(toStateKey('sessions', 'shop', `s${i}`), 3)
     counts[lane] = (counts[lane] ?? 0) + 1
   }
   for (const count of counts) t.ok(count > 900 && count < 1100, String(counts))

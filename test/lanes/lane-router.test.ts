@@ -3,7 +3,7 @@ import { ApiError } from '../../src/contract/errors.js'
 import type { Lane } from '../../src/lanes/lane.js'
 import { LaneRouter } from '../../src/lanes/lane-router.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
-import { insertIdsOfParsed } from '../../src/model/identified-events.js'
+import { readParsedInsertIds } from '../../src/model/identified-events.js'
 import { fromServer } from '../helper.js'
 
 const MIB = 1024 * 1024
@@ -82,7 +82,7 @@ async function failureOf(outcomes: [Settled, Settled, Settled], plain: Settled |
   const events = users.map((distinct_id) => ({ event: 'e', distinct_id, insert_id: 'i' as string | null }))
   if (plain) events.push({ event: 'e', distinct_id: 'u', insert_id: null })
   const router = new LaneRouter(lanes as unknown as Lane[], 0, new BufferPool())
-  const insertIds = insertIdsOfParsed('p', events)
+  const insertIds = readParsedInsertIds('p', events)
   return await router
     .appendBatch(fromServer('p'), Buffer.from(JSON.stringify({ events })), events.length, { insertIds })
     .then(

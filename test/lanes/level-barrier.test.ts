@@ -6,7 +6,7 @@ import type { Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { LevelBarrier } from '../../src/lanes/level-barrier.js'
-import { laterOf, millisecondsOf, type Position, START } from '../../src/model/position.js'
+import { maxPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
 const ALL = 1024 * 1024 * 1024
@@ -78,7 +78,7 @@ async function walk(t: Test, lanes: TestLane[], moments: number[][]): Promise<vo
     t.equal(pending, 0)
     const page = [...store.positions].filter((position) => position > end && position <= stored)
     seen.push(...page)
-    end = laterOf(end, stored)
+    end = maxPosition(end, stored)
     for (const position of before) if (!seen.includes(position)) t.fail('own writes are read')
   }
   await writing
@@ -177,11 +177,11 @@ t.test('a clock that is more than a minute off lifts the others no further, and 
   const log = { warn: (data: object) => logged.push(data) }
   const barrier = new LevelBarrier(lanes, { log, closing: never, limitMs: 200 })
   await barrier.waitForProject('p')
-  t.ok(millisecondsOf((await right.journal.progress()).appended) < Date.now() + 70_000)
+  t.ok(toMilliseconds((await right.journal.progress()).appended) < Date.now() + 70_000)
   t.match(logged, [{ lanes: ['lane 0'] }])
   await barrier.waitForProject('p')
   t.strictSame([logged.length, barrier.lateClockReads], [1, [2, 0]], 'every read is counted, and some are logged')
-  t.ok(millisecondsOf(await append(right)) < Date.now() + 70_000, 'its own events keep a time near the right one')
+  t.ok(toMilliseconds(await append(right)) < Date.now() + 70_000, 'its own events keep a time near the right one')
   store.stop()
   await Promise.all(draining)
 })

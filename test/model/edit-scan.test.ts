@@ -8,7 +8,7 @@ const DEPTH = 200
 const check = TypeCompiler.Compile(EditBody)
 const scanned = (body: string) => scanEdit(Buffer.from(body), DEPTH)
 
-t.test('an edit is known by its properties', async (t) => {
+t.test('scanEdit accepts an edit with properties', async (t) => {
   const rows: [body: string, apiKey: string | undefined, hasOthers: boolean][] = [
     ['{"properties":{}}', undefined, false],
     [' { "apiKey" : "sk_1" , "properties" : { "a" : [ 1.0 , null ] } } ', 'sk_1', false],
@@ -17,7 +17,7 @@ t.test('an edit is known by its properties', async (t) => {
   for (const [body, apiKey, hasOthers] of rows) t.match(scanned(body), { count: 1, apiKey, hasOthers }, body)
 })
 
-t.test('any other body is left to the parser', async (t) => {
+t.test('scanEdit leaves any other body to the parser', async (t) => {
   const list = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
   const unknown = [
     ...['', '{}', '[]', 'null', '{"event":"e","distinct_id":"u"}', '{"properties":{}', '{"properties":{}}x'],
@@ -31,7 +31,7 @@ t.test('any other body is left to the parser', async (t) => {
   t.not(scanned(`{"properties":{${'"a":1,'.repeat(100_000)}"a":1}}`), null, 'as many fields as there are')
 })
 
-t.test('what is known is valid', async () => {
+t.test('scanEdit accepts only valid edits', async () => {
   const names = fc.constantFrom('properties', 'apiKey', 'event', 'distinct_id', 'timestamp', 'insert_id', 'x', '')
   const bodies = fc.dictionary(names, fc.oneof(fc.jsonValue(), fc.dictionary(fc.string(), fc.jsonValue())))
   const changes = fc.tuple(fc.nat(), fc.constantFrom('', '"', '{', '}', '[', ']', ',', ':', '0', 'n', '\\', ' '))

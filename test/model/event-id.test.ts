@@ -56,11 +56,11 @@ t.test('an id is a UUIDv7 that encodes its place', async () => {
   )
 })
 
-t.test('the time of a UUIDv7 is that of the position', async () => {
+t.test('the time of the UUIDv7 is the time of the position', async () => {
   fc.assert(fc.property(place, (place) => Number(bits(formatEventId(place)) >> 80n) === Number(place.position >> 16n)))
 })
 
-t.test('every parsed id is formatted the same', async () => {
+t.test('formatEventId reverses parseEventId', async () => {
   fc.assert(
     fc.property(fc.uuid({ version: 7 }), (id) => {
       const place = parseEventId(id)
@@ -81,7 +81,7 @@ t.test('ids sort by position, then by index', async () => {
   )
 })
 
-t.test('the halves make the ids of a whole entry', async () => {
+t.test('idHalves gives the ids of a whole entry', async () => {
   fc.assert(
     fc.property(place, ({ position, index, journalId }) => {
       const { high, low } = idHalves(position, journalId)
@@ -92,7 +92,7 @@ t.test('the halves make the ids of a whole entry', async () => {
   )
 })
 
-t.test('the last id of a position is no less than any up to it, and less than all after it', async () => {
+t.test('lastIdAt is the greatest id up to a position', async () => {
   fc.assert(
     fc.property(place, position, (place, limit) => {
       return bits(formatEventId(place)) <= bits(lastIdAt(limit)) === place.position <= limit
@@ -101,13 +101,13 @@ t.test('the last id of a position is no less than any up to it, and less than al
   t.equal(parseEventId(lastIdAt(START))?.position, START)
 })
 
-t.test('an id may be in upper case', async (t) => {
+t.test('parseEventId accepts upper case', async (t) => {
   const id = formatEventId({ position: 0x0abcdef0n << 16n, index: 10, journalId: 0xabcdef })
   t.same(parseEventId(id.toUpperCase()), parseEventId(id))
   t.not(id.toUpperCase(), id)
 })
 
-t.test('texts that are not ids', async (t) => {
+t.test('parseEventId refuses strings that are not ids', async (t) => {
   const texts = [
     '',
     'x',
@@ -127,7 +127,7 @@ t.test('texts that are not ids', async (t) => {
   fc.assert(fc.property(fc.string(), (text) => UUID_V7.test(text.toLowerCase()) || parseEventId(text) === null))
 })
 
-t.test('one formatter gives the ids of a journal in any order', async () => {
+t.test('eventIdFormatter formats ids in any order', async () => {
   const places = fc.array(fc.record({ position, index }), { maxLength: 20 })
   fc.assert(
     fc.property(journalId, places, (journalId, places) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { INSERT_ID_BYTES, laneOfInsertId, writeInsertId } from '../../src/model/insert-id.js'
+import { findInsertIdLane, INSERT_ID_BYTES, writeInsertId } from '../../src/model/insert-id.js'
 
 const digestOf = (projectId: string, distinctId: string, insertId: string) => {
   const digest = Buffer.alloc(INSERT_ID_BYTES)
@@ -7,19 +7,19 @@ const digestOf = (projectId: string, distinctId: string, insertId: string) => {
   return digest
 }
 
-t.test('the ids of a user have one lane, and users spread over the lanes', async (t) => {
+t.test('findInsertIdLane returns one lane for a user, and spreads users over the lanes', async (t) => {
   for (const lanes of [2, 3, 8]) {
     const counts = Array<number>(lanes).fill(0)
     for (let user = 0; user < 10_000; user++) {
-      const lane = laneOfInsertId(digestOf('p', `user-${user}`, 'a'), 0, lanes)
-      if (user < 100) t.equal(laneOfInsertId(digestOf('p', `user-${user}`, 'b'), 0, lanes), lane)
+      const lane = findInsertIdLane(digestOf('p', `user-${user}`, 'a'), 0, lanes)
+      if (user < 100) t.equal(findInsertIdLane(digestOf('p', `user-${user}`, 'b'), 0, lanes), lane)
       counts[lane] = (counts[lane] ?? 0) + 1
     }
     for (const count of counts) t.ok(Math.abs(count - 10_000 / lanes) < 500 / Math.sqrt(lanes), `${counts}`)
   }
 })
 
-t.test('project, user and id each make another digest, wherever one ends', async (t) => {
+t.test('writeInsertId separates project, user and id', async (t) => {
   const digests = [
     digestOf('p', 'u', 'i'),
     digestOf('q', 'u', 'i'),

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type Layout, layoutNumber, parseLayoutNumber } from '../../src/model/layout.js'
 
-t.test('a layout is a number that tells it from every other one, and one of each is the version itself', async (t) => {
+t.test('layoutNumber differs for every layout, and is the version for one lane on one shard', async (t) => {
   t.equal(layoutNumber({ version: 1, lanes: 1, shards: 1 }), 1)
   t.equal(layoutNumber({ version: 7, lanes: 1, shards: 1 }), 7)
   const seen = new Map<number, Layout>()

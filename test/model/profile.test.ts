@@ -3,13 +3,13 @@ import t from 'tap'
 import type { ApiError, ErrorCode } from '../../src/contract/errors.js'
 import {
   applyOperations,
-  ensure,
+  ensureProfile,
   formatProfile,
-  give,
+  giveProperties,
   identify,
   type Profile,
   parseProfile,
-  takeAway,
+  takeAwayProperties,
 } from '../../src/model/profile.js'
 import { parseOperations } from '../../src/model/profile-operations.js'
 import { formatProperties, parseProperties } from '../../src/model/properties.js'
@@ -35,7 +35,7 @@ function refusal(run: () => unknown): [ErrorCode, string | undefined] | undefine
   return undefined
 }
 
-t.test('properties are returned as they were sent', async (t) => {
+t.test('formatProperties returns values exactly as they were sent', async (t) => {
   const text = '{"b":1.0,"2":1e400,"a":{"x" : 9007199254740993},"__proto__":"\\u0041","constructor":null}'
   t.equal(formatProperties(parseProperties(text)), text)
   t.equal(formatProperties(parseProperties('{"a":1,"b":2,"a":3}')), '{"a":3,"b":2}', 'the last duplicate wins')
@@ -61,7 +61,7 @@ t.test('a profile says whether its user was identified', async (t) => {
   t.notOk(changed.isIdentified, 'a change says nothing of it')
   const marked = identify(changed, null, 6)
   t.same(marked, { ...changed, isIdentified: true })
-  t.equal(ensure(marked, 7), marked)
+  t.equal(ensureProfile(marked, 7), marked)
   for (const later of [
     applyOperations(marked, parseOperations('{"$unset":["a"]}'), 8),
     identify(marked, new Map(), 8),
@@ -71,31 +71,31 @@ t.test('a profile says whether its user was identified', async (t) => {
   }
 })
 
-t.test('what a profile got from another name is taken away again, but not what was changed since', async (t) => {
+t.test('takeAwayProperties removes what another name gave, except properties that were changed since', async (t) => {
   const others = parseProperties('{"a":1,"b":2.0,"c":"x"}')
   const other = { properties: others, updatedAt: 1000 }
   const own = profileOf('{"a":9}')
-  const given = give(own, other, 3000)
+  const given = giveProperties(own, other, 3000)
   t.equal(formatProperties(given.properties), '{"a":9,"b":2.0,"c":"x"}')
   t.notOk(given.isDerived)
-  t.equal(give(given, other, 4000), given, 'once')
+  t.equal(giveProperties(given, other, 4000), given, 'once')
   const changed = applyOperations(given, parseOperations('{"$set":{"c":"y"}}'), 5000)
-  t.equal(formatProperties(takeAway(changed, other, 6000).properties), '{"a":9,"c":"y"}')
+  t.equal(formatProperties(takeAwayProperties(changed, other, 6000).properties), '{"a":9,"c":"y"}')
   const again = applyOperations(given, parseOperations('{"$set":{"c":"x"}}'), 5000)
-  t.equal(formatProperties(takeAway(again, other, 6000).properties), '{"a":9,"c":"x"}', 'its own now')
+  t.equal(formatProperties(takeAwayProperties(again, other, 6000).properties), '{"a":9,"c":"x"}', 'its own now')
 
-  const derived = give(null, other, 1)
+  const derived = giveProperties(null, other, 1)
   t.ok(parseProfile(formatProfile(derived)).isDerived, 'all of it is the other name’s')
-  t.ok(takeAway(derived, other, 2).isDerived)
+  t.ok(takeAwayProperties(derived, other, 2).isDerived)
   for (const one of [
-    ensure(derived, 3),
+    ensureProfile(derived, 3),
     identify(derived, null, 3),
     applyOperations(derived, parseOperations('{"$set":{}}'), 3),
   ])
     t.notOk(one.isDerived, 'until somebody changes it')
 })
 
-t.test('every operator', async (t) => {
+t.test('applyOperations applies every operator', async (t) => {
   const rows: [name: string, before: string, operations: string, expected: string][] = [
     ['$set adds', '{"a":1}', '{"$set":{"b":1.0}}', '{"a":1,"b":1.0}'],
     ['$set keeps the place', '{"a":1,"b":2}', '{"$set":{"a":null}}', '{"a":null,"b":2}'],
@@ -154,7 +154,7 @@ t.test('every operator', async (t) => {
   for (const [name, before, operations, expected] of rows) t.equal(after(before, operations), expected, name)
 })
 
-t.test('the order is that of the table, not of the request', async (t) => {
+t.test('operators apply in a fixed order, not in that of the request', async (t) => {
   const rows: [operations: string, expected: string, name: string][] = [
     ['{"$add":{"n":5},"$set":{"n":1}}', '{"n":6}', '$set before $add'],
     ['{"$append":{"l":1},"$set":{"l":[0]}}', '{"l":[0,1]}', '$set before $append'],
@@ -174,7 +174,7 @@ t.test('the order is that of the table, not of the request', async (t) => {
   )
 })
 
-t.test('invalid operations', async (t) => {
+t.test('parseOperations refuses invalid operations', async (t) => {
   const rows: [operations: string, path: string][] = [
     ['1', '/operations'],
     ['null', '/operations'],
@@ -216,7 +216,7 @@ t.test('invalid operations', async (t) => {
   }
 })
 
-t.test('operations that do not fit the profile', async (t) => {
+t.test('applyOperations refuses operations that do not fit the profile', async (t) => {
   const rows: [properties: string, operations: string, code: ErrorCode, path: string][] = [
     ['{"p":"1"}', '{"$add":{"p":1}}', 'not_numeric', '/operations/$add/p'],
     ['{"p":null}', '{"$add":{"p":1}}', 'not_numeric', '/operations/$add/p'],
@@ -241,7 +241,7 @@ t.test('operations that do not fit the profile', async (t) => {
   t.throws(() => after('{"p":1e308}', '{"$add":{"p":1e308}}'), { message: /"p" would no longer be a finite number/ })
 })
 
-t.test('all or nothing', async (t) => {
+t.test('applyOperations applies all operations or none', async (t) => {
   const profile = profileOf('{"a":1,"l":[1],"s":"x"}')
   const before = formatProfile(profile)
   const operations = parseOperations('{"$set":{"a":2,"b":3},"$add":{"a":1},"$unset":["l"],"$remove":{"s":1}}')
@@ -286,7 +286,7 @@ t.test('fractions add as doubles', async () => {
   )
 })
 
-t.test('$union makes a set, $remove takes from it', async () => {
+t.test('$union adds missing values, $remove removes values', async () => {
   const array = fc.array(fc.oneof(fc.integer({ min: 0, max: 5 }), fc.constantFrom('0', null, true)))
   fc.assert(
     fc.property(array, array, (a, b) => {
@@ -312,7 +312,7 @@ function cpuMs(run: () => unknown): number {
   return (user + system) / 1000
 }
 
-t.test('no operation takes long, whatever its operand', async (t) => {
+t.test('no operation takes long, whatever the operand', async (t) => {
   const numbers = (count: number, first = 0) => JSON.stringify(Array.from({ length: count }, (_, i) => first + 10 * i))
   const names = (count: number) => Array.from({ length: count }, (_, i) => `"${i.toString(36)}"`)
   const every = (value: string) => `{${names(10_000).map((name) => `${name}:${value}`)}}`
@@ -358,7 +358,7 @@ t.test('the number of compared values is limited, nested ones included', async (
   t.equal(after(`{"l":["${'[,'.repeat(20_000)}"]}`, '{"$union":{"l":[]}}').length, 40_010, 'a string is one value')
 })
 
-t.test('a stored profile is parsed to the same', async (t) => {
+t.test('parseProfile reverses formatProfile', async (t) => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.nat(), fc.nat(), (properties, createdAt, updatedAt) => {
       const profile = { properties: parseProperties(JSON.stringify(properties)), createdAt, updatedAt }
@@ -377,7 +377,7 @@ t.test('a stored profile is parsed to the same', async (t) => {
   t.throws(() => parseProfile('{}'))
 })
 
-t.test('operations that apply together do what they do one by one, and take no longer for being many', (t) => {
+t.test('operations applied together have the same result as one by one, in linear time', (t) => {
   const operation = fc.record({
     operator: fc.constantFrom('$append', '$prepend', '$remove', '$set'),
     name: fc.constantFrom('a', 'b'),

@@ -25,7 +25,7 @@ function after(changes: readonly Made[], before: Profile | null = null): Profile
 const propertiesOf = (profile: Profile | null) => Object.fromEntries([...(profile?.properties ?? [])].sort())
 const live = (properties: string) => identify(null, parseProperties(properties), NOW)
 
-t.test('what is older does not overwrite what is newer, property by property', async (t) => {
+t.test('applyOperations keeps each property that is newer than the change', async (t) => {
   const rows: [what: string, changes: Made[], expected: object][] = [
     [
       '$set of a newer one',
@@ -68,13 +68,13 @@ t.test('what is older does not overwrite what is newer, property by property', a
   }
 })
 
-t.test('a replacement of all properties is newer than what comes late, of those that it removed, too', async (t) => {
+t.test('a replacement of all properties is newer than a late change, also of removed properties', async (t) => {
   const profile = identify(live('{"plan":"pro","city":"Ulm"}'), parseProperties('{"plan":"free"}'), NOW + 1)
   const late = after([{ operations: '{"$set":{"plan":1,"city":1,"age":1}}', at: NOW }], profile)
   t.strictSame(propertiesOf(late), { plan: '"free"', age: '1' })
 })
 
-t.test('what adds counts in any order, unless a value was set later', async (t) => {
+t.test('changes that add count in any order, unless a value was set later', async (t) => {
   const add = (at?: number): Made => ({ operations: '{"$add":{"n":1},"$append":{"l":1}}', ...(at && { at }) })
   const counted = { n: '3', l: '[1,1,1]' }
   t.strictSame(propertiesOf(after([add(5), add(3), add(9)])), counted)
@@ -85,7 +85,7 @@ t.test('what adds counts in any order, unless a value was set later', async (t) 
   })
 })
 
-t.test('what is set as a whole has no times of its own', async (t) => {
+t.test('properties that are all set together have no times of their own', async (t) => {
   t.notOk(live('{"a":1,"b":2}').times)
   const again = after([{ operations: '{"$set":{"a":1,"b":2}}' }, { operations: '{"$set":{"b":2,"a":3}}' }])
   t.notOk(again?.times)
@@ -94,14 +94,14 @@ t.test('what is set as a whole has no times of its own', async (t) => {
   t.strictSame([...(part?.times?.own ?? [])], [['a', NOW + 1]])
 })
 
-t.test('the times of removed properties are few', async (t) => {
+t.test('the number of times of removed properties is limited', async (t) => {
   const names = Array.from({ length: 1000 }, (_, i) => `p${i}`)
   const changes = names.map((name, i) => ({ operations: `{"$unset":["${name}"]}`, at: i + 1 }))
   const profile = after([...changes, { operations: `{"$unset":["${'x'.repeat(256)}"]}`, at: 5000 }], live('{"a":1}'))
   t.strictSame([...(profile?.times?.own.keys() ?? [])].sort(), names.slice(900).sort())
 })
 
-t.test('changes end the same in whichever order they come', (t) => {
+t.test('changes have the same result in any order', (t) => {
   const name = fc.constantFrom('a', 'b', 'c', '__proto__', 'constructor')
   const change = fc.record({
     set: fc.dictionary(name, fc.nat(9), { noNullPrototype: true }),
@@ -126,7 +126,7 @@ t.test('changes end the same in whichever order they come', (t) => {
   t.end()
 })
 
-t.test('without times, changes do what they always did', (t) => {
+t.test('changes without a time apply in the order in which they arrive', (t) => {
   const text = (profile: Profile | null) => formatProperties(profile?.properties ?? new Map())
   t.equal(text(after([{ operations: '{"$set":{"a":1}}' }, { operations: '{"$add":{"a":1}}' }])), '{"a":2}')
   t.equal(

@@ -96,7 +96,7 @@ const SAMPLES: Record<Kind, string> = {
     '"properties":{"a":[0.1E2,"]"]}}],"apiKey":"sk_1","x":{"y":null}}',
 }
 
-t.test('ordinary bodies are known', async (t) => {
+t.test('scanEvent and scanBatch accept ordinary bodies', async (t) => {
   const key = (text: string) => `"apiKey":"${text}"`
   const rows: [body: string, apiKey?: string | undefined, hasOthers?: boolean][] = [
     [one()],
@@ -138,7 +138,7 @@ t.test('ordinary bodies are known', async (t) => {
   t.same(misread(batches), [])
 })
 
-t.test('real events are known', async (t) => {
+t.test('scanBatch accepts real events', async (t) => {
   const events = await realEvents()
   const found = { count: 1, apiKey: undefined, hasOthers: false }
   t.ok(events.every((event) => isDeepStrictEqual(scanned('event', event), found)))
@@ -224,7 +224,7 @@ t.test('valid but unusual bodies are left to the parser or scanned correctly', a
   t.same([rows.filter((body) => !isSafe('event', body)), inBatch.filter((body) => !isSafe('batch', body))], [[], []])
 })
 
-t.test('values anywhere follow the grammar of JSON to the letter', async (t) => {
+t.test('a scan accepts exactly the values of the JSON grammar', async (t) => {
   const right = [
     ...['0', '-0', '1', '-1', '10', '0.0', '1.50', '1e5', '1E5', '1e+5', '1E-05', '0e0', '-0.1e1', '1e400'],
     ...['12345678901234567890', 'true', 'false', 'null', '""', '"\\"\\\\\\/\\b\\f\\n\\r\\t\\u00Ff"', '"\u007f/\'"'],
@@ -444,7 +444,7 @@ for (const kind of KINDS) {
   })
 }
 
-t.test('asterisks overwrite the key, and nothing else', async (t) => {
+t.test('overwriteKey overwrites only the key', async (t) => {
   const event = (key: string) => `{"é":"sk_1","apiKey" : "${key}","event":"sk_1","distinct_id":"u","x":"\\"apiKey\\":"}`
   const batch = (key: string) => `{"events":[{"event":"sk_1","distinct_id":"😀","apiKey":"sk_1"}],"apiKey":\n"${key}"}`
   const overwritten = (body: string, scan: (raw: Buffer) => ScannedBody | null) => {

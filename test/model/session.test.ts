@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parseProperties } from '../../src/model/properties.js'
 import {
-  durationOf,
   endSession,
   formatSession,
+  measureDuration,
   parseSession,
   type Session,
   startSession,
@@ -29,7 +29,7 @@ const calls = {
 }
 const merged: Session = { ...active, properties: p('{"a":1,"b":3,"c":[4.0]}'), updatedAt: 5000 }
 
-t.test('start', async (t) => {
+t.test('startSession creates a session, merges into it, and refuses a completed one', async (t) => {
   t.same(calls.start(null, 'ann'), {
     distinctId: 'ann',
     state: 'active',
@@ -43,13 +43,13 @@ t.test('start', async (t) => {
   t.throws(() => calls.start(completed, 'ann'), { code: 'session_ended' })
 })
 
-t.test('update', async (t) => {
+t.test('updateSession merges properties and creates nothing', async (t) => {
   t.throws(() => calls.update(null, 'ann'), { code: 'not_found' })
   t.same(calls.update(active, 'ann'), merged)
   t.throws(() => calls.update(completed, 'ann'), { code: 'session_ended' })
 })
 
-t.test('end', async (t) => {
+t.test('endSession completes a session and may be repeated', async (t) => {
   t.throws(() => calls.end(null, 'ann'), { code: 'not_found' })
   t.same(calls.end(active, 'ann'), { ...active, state: 'completed', updatedAt: 5000, endedAt: 5000 })
   t.equal(calls.end(completed, 'ann'), completed, 'the very same object')
@@ -80,7 +80,7 @@ t.test('properties merge, known names keep their place', async (t) => {
   t.same(startSession(null, 'ann', null, 5000).properties, new Map())
 })
 
-t.test("the client's duration", async (t) => {
+t.test('a session has the greatest duration that the client sent', async (t) => {
   const sent = (text: string, duration: number | null = null) => {
     const session = updateSession({ ...active, duration }, 'ann', p(`{"duration":${text}}`), 5000)
     t.equal(session.properties.get('duration'), text, 'it stays a property, as it was spelled')
@@ -99,19 +99,22 @@ t.test("the client's duration", async (t) => {
   t.equal(startSession(null, 'ann', p('{"duration":7}'), 5000).duration, 7)
   t.equal(startSession(active, 'ann', p('{"duration":7}'), 5000).duration, 7)
   t.equal(updateSession({ ...active, duration: 90 }, 'ann', null, 5000).duration, 90)
-  t.equal(durationOf({ ...active, duration: 90 }), 90)
-  t.equal(durationOf({ ...active, duration: 0 }), 0)
+  t.equal(measureDuration({ ...active, duration: 90 }), 90)
+  t.equal(measureDuration({ ...active, duration: 0 }), 0)
 })
 
-t.test('without one it is the seconds between start and last call', async (t) => {
-  const started = startSession(null, 'ann', null, 10_000)
-  t.equal(durationOf(started), 0)
-  const updated = updateSession(started, 'ann', null, 11_234)
-  t.equal(durationOf(updated), 1.234)
-  const ended = endSession(updated, 'ann', 12_500)
-  t.equal(durationOf(ended), 2.5, 'the end is a call too')
-  t.equal(durationOf(endSession(ended, 'ann', 99_000)), 2.5, 'a repeated end is none')
-})
+t.test(
+  'measureDuration returns the seconds between start and last call without a duration of the client',
+  async (t) => {
+    const started = startSession(null, 'ann', null, 10_000)
+    t.equal(measureDuration(started), 0)
+    const updated = updateSession(started, 'ann', null, 11_234)
+    t.equal(measureDuration(updated), 1.234)
+    const ended = endSession(updated, 'ann', 12_500)
+    t.equal(measureDuration(ended), 2.5, 'the end is a call too')
+    t.equal(measureDuration(endSession(ended, 'ann', 99_000)), 2.5, 'a repeated end is none')
+  },
+)
 
 t.test('whatever the calls and the clock, durations and times never decrease', async () => {
   const call = fc.record({
@@ -132,7 +135,7 @@ t.test('whatever the calls and the clock, durations and times never decrease', a
         if (session.startedAt !== startedAt || session.updatedAt < before.updatedAt) return false
         if (session.updatedAt < now && before.state === 'active') return false
         if (before.duration !== null && (session.duration ?? -1) < before.duration) return false
-        if (durationOf(session) < 0) return false
+        if (measureDuration(session) < 0) return false
         if (session.endedAt !== null && session.endedAt !== session.updatedAt) return false
       }
       return true
@@ -140,7 +143,7 @@ t.test('whatever the calls and the clock, durations and times never decrease', a
   )
 })
 
-t.test('a stored session is parsed to the same', async (t) => {
+t.test('parseSession reverses formatSession', async (t) => {
   const awkward = p('{"state":"x","properties":{"b":1.0},"__proto__":1e400,"n":9007199254740993}')
   for (const session of [
     active,

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { canLink, groupName, isPlaceholder, isReserved } from '../../src/model/user-names.js'
 
-t.test('reserved names', async (t) => {
+t.test('isReserved refuses names of groups, visitors and nobody', async (t) => {
   for (const name of ['$anonymous', '$group:', groupName('company', 'acme'), '$visitor:2026-01-01:x']) {
     t.ok(isReserved(name), name)
     t.notOk(canLink(name), name)
@@ -11,7 +11,7 @@ t.test('reserved names', async (t) => {
   }
 })
 
-t.test('placeholders, in any case, with any white space around and in quotes', async (t) => {
+t.test('isPlaceholder recognises placeholders in any case, with white space around them and in quotes', async (t) => {
   const texts = [
     ...['undefined', 'null', 'None', 'nil', 'NaN', '[object Object]', '0', '-1', 'true', 'false', 'anonymous', 'guest'],
     ...[
@@ -63,7 +63,7 @@ t.test('placeholders, in any case, with any white space around and in quotes', a
   }
 })
 
-t.test('what only looks like one is a name', async (t) => {
+t.test('isPlaceholder accepts names that only resemble placeholders', async (t) => {
   const names = [
     ...[
       'nullable',

@@ -5,7 +5,7 @@ import { elementTexts, memberText } from '../../src/json/texts.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
 import {
   ERASED_EVENT,
-  erasedIndexes,
+  findErasedIndexes,
   type ParsedEvent,
   rewriteEntry,
   verbatimBatch,
@@ -55,7 +55,7 @@ const keptParsed = (body: string, key = HEADER_KEY) => verbatimEvent(Buffer.from
 const keptParsedBatch = (body: string, key = HEADER_KEY) =>
   verbatimBatch(Buffer.from(body), parseBatch(body), key).toString()
 
-t.test('a key in the body is overwritten where it stands', async (t) => {
+t.test('verbatimEvent overwrites a key in the body in place', async (t) => {
   const body = (key: string) =>
     `{ "apiKey":"${key}","event":"e","distinct_id":"é😀","properties":{"a" : 1.0},"timestamp":15 }`
   t.equal(kept(body(KEY), KEY), body('*'.repeat(KEY.length)))
@@ -69,7 +69,7 @@ t.test('a key in the body is overwritten where it stands', async (t) => {
   t.equal(verbatimBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY), rawBatch)
 })
 
-t.test('a body without a key is stored verbatim', async (t) => {
+t.test('verbatimEvent leaves a body without a key unchanged', async (t) => {
   const body = ' {"event":"e" , "distinct_id":"u","more":[1.0]} '
   t.equal(kept(body), body)
   const batch = ' {"events":[ {"event":"e" , "distinct_id":"u","x":1} ],"more":"apiKey"} '
@@ -125,7 +125,7 @@ t.test('a body whose key cannot be located for certain is rewritten', async (t) 
   }
 })
 
-t.test('a key that an event contains, too, is not stored', async (t) => {
+t.test('verbatimBatch does not store a key that an event also contains', async (t) => {
   const event = (properties = '{}') =>
     `{"apiKey":"${KEY}","event":"e","distinct_id":"u","properties":${properties},"x":"${KEY}"}`
   const body = `{"apiKey":"${KEY}","events":[${event()},${event('{"a":1.0}')}]}`
@@ -161,7 +161,7 @@ t.test('an escaped field name is written without escapes', async (t) => {
   t.same(seenInBatch(Buffer.from(keptOfBatch(`{"ev\\u0065nts":[${body}]}`))), [seen(text)])
 })
 
-t.test('one escape in one name is enough, whichever character it hides', async (t) => {
+t.test('a single escape in a field name makes the body be rewritten', async (t) => {
   for (const name of ['event', 'distinct_id', 'timestamp', 'properties']) {
     for (const [i, character] of [...name].entries()) {
       for (const hex of new Set([hexOf(character), hexOf(character).toUpperCase()])) {
@@ -174,7 +174,7 @@ t.test('one escape in one name is enough, whichever character it hides', async (
   }
 })
 
-t.test('rewriteEntry: fields of the contract only, each once, the last one', async (t) => {
+t.test('rewriteEntry keeps only fields of the contract, each once, with the last value', async (t) => {
   const body = `{"events":[
     {"event":"a","distinct_id":"u","event":"b","properties":{"x":1},"properties":{"x" : 2.0},"timestamp":1,"timestamp":null,"y":[{}]},
     {"distinct_id":"u\\ud83d\\ude00","event":"\\n\\"","properties":null},
@@ -293,7 +293,7 @@ t.test('rewriteEntry preserves the content of every entry', async () => {
   )
 })
 
-t.test('an entry with events that were rewritten on arrival is the same after rewriteEntry', async (t) => {
+t.test('rewriteEntry does not change events that were rewritten on arrival', async (t) => {
   // Single events of the same moment share an entry; one of them had its names or key spelled with escapes.
   const events = [
     kept('{"event":"caf\\u0065","distinct_id":"u","properties":{"a":1.0}}'),
@@ -311,9 +311,9 @@ function sameEvent(a: ReturnType<typeof seen>, b: ReturnType<typeof seen>): bool
   return JSON.stringify(a) === JSON.stringify(b)
 }
 
-t.test('the places of erased events', async (t) => {
+t.test('findErasedIndexes finds the erased events of an entry', async (t) => {
   const own = '{"event":"e","distinct_id":"u","properties":{"like":{"event":"","distinct_id":""}}}'
-  const at = (body: string) => erasedIndexes(Buffer.from(body))
+  const at = (body: string) => findErasedIndexes(Buffer.from(body))
   t.strictSame(at(`{"events":[${[ERASED_EVENT, own, own, ERASED_EVENT].join(',')}]}`), [0, 3])
   t.strictSame(at(`{"events":[${own}]}`), [])
   for (const other of [

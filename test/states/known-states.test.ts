@@ -9,7 +9,7 @@ import { openRedisRelocation } from '../../src/journal/redis/relocation.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { ByteBudget } from '../../src/lib/byte-budget.js'
 import type { Position } from '../../src/model/position.js'
-import { stateKeyOf } from '../../src/model/state-key.js'
+import { toStateKey } from '../../src/model/state-key.js'
 import { KnownStates } from '../../src/states/known-states.js'
 import { StateStore } from '../../src/states/state-store.js'
 import type { StateTable, StoredKeys } from '../../src/store/tables.js'
@@ -55,7 +55,7 @@ async function setUp(t: Test, other?: Journal) {
       seen.keys.push(after)
       if (seen.isDown) throw new Error('the store is down')
       const later = [...stored].filter(([, { version }]) => version > after)
-      return chunks(later.map(([name]) => Buffer.from(stateKeyOf('profiles', 'p', name).slice(32), 'hex')))
+      return chunks(later.map(([name]) => Buffer.from(toStateKey('profiles', 'p', name).slice(32), 'hex')))
     },
   }
   const commits: GroupCommit[] = []
@@ -85,7 +85,7 @@ async function setUp(t: Test, other?: Journal) {
         (JSON.parse(`[${body}]`) as { name: string; value: number }[]).map(({ name, value }) => {
           if (deletes) stored.delete(name)
           else stored.set(name, { version: position, value })
-          return { stateKey: stateKeyOf('profiles', 'p', name), version: position }
+          return { stateKey: toStateKey('profiles', 'p', name), version: position }
         }),
       )
       await journal.acknowledge(block, states)
@@ -134,7 +134,7 @@ t.test('what another process made is known once the journal has forgotten it', a
   await it.process().add('b')
   await it.store()
   it.seen.keys = []
-  t.equal((await it.journal.readStates([stateKeyOf('profiles', 'p', 'a')], 1)).states[0], null, 'it is forgotten')
+  t.equal((await it.journal.readStates([toStateKey('profiles', 'p', 'a')], 1)).states[0], null, 'it is forgotten')
   // The first look comes before anything else was read, the second after it.
   t.equal(await one.states.get('p', 'a'), 1)
   await one.known.settled()
@@ -194,7 +194,7 @@ t.test('after a loss of the journal all is read again', async (t) => {
     { now: () => it.clock.monotonic },
   )
   const { mark } = await it.journal.markStates()
-  const isNew = () => known.isNew(stateKeyOf('profiles', 'p', 'a'), { readAt: it.clock.now, mark })
+  const isNew = () => known.isNew(toStateKey('profiles', 'p', 'a'), { readAt: it.clock.now, mark })
   await it.process().add('x')
   await it.store()
   t.notOk(isNew())
@@ -297,7 +297,7 @@ t.test('what the process itself writes while the store is read is known', async 
   await one.states.get('p', 'nobody')
   await one.known.settled()
   // By hand, without the mark, and before the store has it.
-  await redis.del(`{k}:state:${stateKeyOf('profiles', 'p', 'x')}`)
+  await redis.del(`{k}:state:${toStateKey('profiles', 'p', 'x')}`)
   await it.store()
   await one.add('x')
   t.equal(await one.states.get('p', 'x'), 2)
@@ -347,9 +347,9 @@ t.test('as many states as come make it grow', async (t) => {
   await one.known.settled()
   t.ok(one.known.bytes > before)
   const reading = { readAt: it.clock.now, mark: (await it.journal.markStates()).mark }
-  const asked = Array.from({ length: 1000 }, (_, i) => stateKeyOf('profiles', 'p', `fresh-${i}`))
+  const asked = Array.from({ length: 1000 }, (_, i) => toStateKey('profiles', 'p', `fresh-${i}`))
   t.ok(asked.filter((key) => one.known.isNew(key, reading)).length > 970)
-  t.notOk(one.known.isNew(stateKeyOf('profiles', 'p', 'many-7'), reading))
+  t.notOk(one.known.isNew(toStateKey('profiles', 'p', 'many-7'), reading))
 })
 
 t.test('whatever processes do, and clocks, nothing that was added is lost', async (t) => {

@@ -8,7 +8,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { ByteBudget } from '../../src/lib/byte-budget.js'
 import type { Position } from '../../src/model/position.js'
-import { stateKeyOf } from '../../src/model/state-key.js'
+import { toStateKey } from '../../src/model/state-key.js'
 import { type StateLimits, StateStore } from '../../src/states/state-store.js'
 import type { StateTable } from '../../src/store/tables.js'
 import { fromServer, temporaryFolder } from '../helper.js'
@@ -69,7 +69,7 @@ async function openStates(t: Test, maxBytes = MAX_BYTES) {
         for (const { project_id, distinct_id, value } of JSON.parse(`[${body}]`)) {
           if (value === null) stored.delete(`${project_id}/${distinct_id}`)
           else stored.set(`${project_id}/${distinct_id}`, { version: position, value })
-          settled.push({ stateKey: stateKeyOf('profiles', project_id, distinct_id), version: position })
+          settled.push({ stateKey: toStateKey('profiles', project_id, distinct_id), version: position })
         }
       }
       await journal.acknowledge(block, settled)
@@ -219,7 +219,7 @@ t.test('a state that has lost its text in the journal is read from the store, an
   t.ok(reads.length > 0, 'the store was read')
   for (const name of names) t.equal(await both[1].get('p', name), 10_040)
 
-  const keys = names.map((name) => stateKeyOf('profiles', 'p', name))
+  const keys = names.map((name) => toStateKey('profiles', 'p', name))
   const found = (await journal.readStates(keys, MAX_BYTES)).states
   const cut = names.find((_, i) => found[i]?.state === null)
   t.ok(cut, 'some are cut')
@@ -269,7 +269,7 @@ t.test('a process that was suspended between reading and commit overwrites nothi
     advance(STATE_MEMORY_MS + 1)
     await other.change('p', 'other', add(1))
     await store() // forgets the 11, which only the store has now
-    t.same((await journal.readStates([stateKeyOf('profiles', 'p', 'a')], MAX_BYTES)).states, [null])
+    t.same((await journal.readStates([toStateKey('profiles', 'p', 'a')], MAX_BYTES)).states, [null])
   }
   const one = states(after(journal, 'readStates', suspension))
   await one.change('p', 'a', add(100))
@@ -383,7 +383,7 @@ t.test('a value that has expired in the journal is read from the store', async (
   advance(HOUR_MS)
   await one.change('p', 'other', () => 1)
   await store() // sweeps
-  t.same((await journal.readStates([stateKeyOf('profiles', 'p', 'a')], MAX_BYTES)).states, [null], 'it is forgotten')
+  t.same((await journal.readStates([toStateKey('profiles', 'p', 'a')], MAX_BYTES)).states, [null], 'it is forgotten')
   t.equal(stored.get('p/a')?.value, 5)
   reads.length = 0
   t.equal(await one.get('p', 'a'), 5)
@@ -616,12 +616,12 @@ t.test('slow changes do not block the event loop together', async (t) => {
 
 t.test('the key of a state tells kinds, projects and names apart', async (t) => {
   const keys = [
-    stateKeyOf('profiles', 'p', 'n'),
-    stateKeyOf('sessions', 'p', 'n'),
-    stateKeyOf('profiles', 'p', 'n"'),
-    stateKeyOf('profiles', 'pn', ''),
-    stateKeyOf('profiles', '', 'pn'),
-    stateKeyOf('profiles', 'p","n', ''),
+    toStateKey('profiles', 'p', 'n'),
+    toStateKey('sessions', 'p', 'n'),
+    toStateKey('profiles', 'p', 'n"'),
+    toStateKey('profiles', 'pn', ''),
+    toStateKey('profiles', '', 'pn'),
+    toStateKey('profiles', 'p","n', ''),
   ]
   t.equal(new Set(keys).size, keys.length)
   t.ok(keys.every((key) => /^[0-9a-f]{64}$/.test(key)))

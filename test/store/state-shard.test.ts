@@ -2,7 +2,7 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { literal } from '../../src/clickhouse/parameters.js'
 import { chooseLane } from '../../src/lanes/lane-of.js'
-import { type StateKind, stateKeyOf } from '../../src/model/state-key.js'
+import { type StateKind, toStateKey } from '../../src/model/state-key.js'
 import { VERSIONED_TABLES } from '../../src/store/newest-rows.js'
 import { stateShardSql } from '../../src/store/state-shard.js'
 import { startClickHouse } from '../helper.js'
@@ -40,7 +40,7 @@ t.test('ClickHouse finds the shard of a state as the service does', async (t) =>
         {},
         { max_query_size: '10000000' },
       )
-      const wanted = NAMES.map((name) => chooseLane(stateKeyOf(kind, project, name), layout.lanes) % layout.shards)
+      const wanted = NAMES.map((name) => chooseLane(toStateKey(kind, project, name), layout.lanes) % layout.shards)
       t.strictSame(
         rows.map(({ shard }) => Number(shard)),
         wanted,

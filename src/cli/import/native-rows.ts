@@ -49,7 +49,7 @@ export class NativeRows {
       this.#raw = raw
       this.#scan = new EventScan(raw)
     }
-    const found = this.#scan.endOf(start)
+    const found = this.#scan.findEnd(start)
     // White space may follow the event, and other fields may have to become the properties.
     return found === end && (!this.#scan.hasOthers || this.#scan.hasProperties)
   }

@@ -1,7 +1,7 @@
 import { KEY_CLASSES } from '../../contract/key-class.js'
 import { INSERT_ID_BUCKET_MS, idBucketAt, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
 import type { Relocation } from '../../journal/relocation.js'
-import { INSERT_ID_BYTES, insertIdsOfLane, writeInsertId } from '../../model/insert-id.js'
+import { INSERT_ID_BYTES, selectInsertIds, writeInsertId } from '../../model/insert-id.js'
 import { readNamedEvents } from '../../store/dump.js'
 import type { WholeStore } from '../whole-store.js'
 
@@ -57,7 +57,7 @@ async function rememberAll(journals: readonly Relocation[], waiting: Map<string,
   for (const { projectId, bucket, ids: some } of waiting.values()) {
     const all = Buffer.concat(some)
     for (const [lane, journal] of journals.entries()) {
-      const ids = insertIdsOfLane(all, lane, journals.length)
+      const ids = selectInsertIds(all, lane, journals.length)
       if (ids.length === 0) continue
       for (const keyClass of KEY_CLASSES) await journal.addInsertIds({ sender: { projectId, keyClass }, bucket, ids })
     }

@@ -1,6 +1,6 @@
 import type { Shard, Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
-import type { JournalLook } from '../../journal/relocation.js'
+import type { JournalStatus } from '../../journal/relocation.js'
 import { describeLayout } from '../../lanes/layout.js'
 import { lanePlace, openRelocation } from '../../lanes/open-journal.js'
 import { failureText } from '../../lib/failure-text.js'
@@ -83,10 +83,10 @@ async function laneStatus(config: Config, lane: number, shards: number, log: Log
   }
 }
 
-async function lookAt(config: Config, lane: number, log: Log): Promise<JournalLook | null> {
+async function lookAt(config: Config, lane: number, log: Log): Promise<JournalStatus | null> {
   const journal = await openRelocation(config, lane, log)
   try {
-    return await journal.look()
+    return await journal.readStatus()
   } finally {
     await journal.close()
   }

@@ -63,7 +63,7 @@ async function checkJournals(config: Config, report: Report, io: CommandIo): Pro
     try {
       const journal = await openRelocation(config, lane, log)
       try {
-        const look = await journal.look()
+        const look = await journal.readStatus()
         if (look) report.say(`${name} can be read; ${look.depth.entries} entries wait to be stored.`)
         const tally = await journal.tally()
         if (tally) tallies.push(tally)

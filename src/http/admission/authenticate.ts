@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import type { KeyRing } from '../../keys/key-ring.js'
-import { type Access, ALLOWED, type KeyKind, toKeyClass, type StoredKey } from '../../keys/keys.js'
+import { type Access, ALLOWED, type KeyKind, type StoredKey, toKeyClass } from '../../keys/keys.js'
 import type { RecentOwners } from '../../lib/recent-owners.js'
 import type { Sender } from '../../model/sender.js'
 import { type BrowserLimits, clientAddress } from './browser-limits.js'

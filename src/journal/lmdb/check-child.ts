@@ -1,20 +1,20 @@
 /**
- * The entry of the child process that reads a database of LMDB before the service opens it: LMDB maps the file into memory and
- * trusts what is in it, so damage ends a process by a signal. Only `check.ts` starts it, with `fork(…, [folder, 'write' or
- * 'read'])`. It changes nothing.
+ * The entry point of a child process that reads an LMDB database before the service opens it. LMDB maps the file into
+ * memory and trusts its content, so damage kills the process by a signal. Only `check.ts` starts it, with `fork(…,
+ * [folder, 'write' or 'read'])`. It changes nothing.
  */
 import { ABORT, type Database, open } from 'lmdb'
 import type { Meta } from './encoding.js'
 import { TABLE_NAMES } from './tables.js'
 
-/** The exit code if the database cannot be read; why is on stderr. */
+/** The exit code if the database cannot be read; the reason is on stderr. */
 const DAMAGED = 3
-/** A large database is not read to its end, ms. */
+/** After this, reading ends, even if a large database has more, ms. */
 const LIMIT_MS = 3_000
 
 const [path = '', mode] = process.argv.slice(2)
 
-/** Copies each key and value, as those on pages of their own are only looked at then. */
+/** Copies each key and value, because LMDB touches overflow pages only then. */
 function readAll(table: Database<Buffer, Buffer>, until: number): void {
   let count = 0
   for (const { value } of table.getRange()) {
@@ -34,7 +34,7 @@ function check(): void {
     if (names.includes(name))
       readAll(root.openDB({ name, encoding: 'binary', keyEncoding: 'binary', cache: false }), until)
   }
-  // It is made before this one.
+  // The service creates `meta` before `log`.
   if (names.includes('log') && !names.includes('meta')) throw new Error('its table of the journal itself is missing')
   if (!names.includes('meta')) return
   const meta = root.openDB<Meta | string, string>({ name: 'meta', encoding: 'json' })
@@ -43,7 +43,7 @@ function check(): void {
   if (isWriting) writeNothing(meta)
 }
 
-/** A transaction reads which pages are free, so one is begun, and given up. */
+/** Begins a transaction and aborts it, because a transaction reads the list of free pages. */
 function writeNothing(meta: Database<Meta | string, string>): void {
   meta.transactionSync(() => {
     for (let i = 0; i < 20; i++) meta.putSync(`check ${i}`, 'x'.repeat(3000))
@@ -53,7 +53,7 @@ function writeNothing(meta: Database<Meta | string, string>): void {
 
 try {
   check()
-  // Without closing: what is left to do may fail on a damaged database, too.
+  // Without closing the database, because that may also fail on a damaged one.
   process.exit(0)
 } catch (error) {
   process.stderr.write(error instanceof Error ? error.message : String(error), () => process.exit(DAMAGED))

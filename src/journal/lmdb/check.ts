@@ -3,69 +3,69 @@ import { once } from 'node:events'
 import { open, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { millisecondsOf, type Position } from '../../model/position.js'
+import { type Position, toMilliseconds } from '../../model/position.js'
 import { readEntryLog } from './entry-log.js'
 
 /** LMDB's stamp, and the version of its files, in the first two pages. */
 const MAGIC = 0xbeefc0de
 const VERSION = 2
-/** Where they are in a page of lmdb's LMDB: behind number, transaction, flags and bounds of the page. */
+/** Their offset in a page of lmdb's LMDB: after the page's number, transaction, flags and bounds. */
 const MAGIC_AT = 24
 const FLAGS_AT = 18
 const IS_META = 8
-/** The size of a page is in the record of the free pages, behind the stamp, an address and the size of the map. */
+/** The page size is in the record of the free pages, after the stamp, an address and the size of the map. */
 const PAGE_SIZE_AT = MAGIC_AT + 24
 const LEAST_PAGE = 256
 const LARGEST_PAGE = 65_536
-/** A check takes a quarter of a second, and some more for a large database. */
+/** A check takes a quarter of a second, and a few seconds for a large database. */
 const LIMIT_MS = 120_000
-/** After every position: all records of the log count. */
+/** Greater than every position, so that all records of the log count. */
 const END = (1n << 64n) - 1n
 const STDERR_KEPT = 1000
 
 // The same extension as this file: tests run the .ts, users the .js.
 const CHILD = fileURLToPath(new URL(`./check-child${extname(import.meta.url)}`, import.meta.url))
 
-/** The embedded journal's database cannot be read; the message says what is left, and what to do. */
+/** The embedded journal's database cannot be read. The message says what is still intact and what to do. */
 export class DamagedJournalError extends Error {
   override readonly name = 'DamagedJournalError'
 }
 
-/** Folder → size and time of a database that was found to be sound. */
+/** Folder → size and modification time of a database that passed the check. */
 const sound = new Map<string, string>()
 
 /**
- * Makes sure that LMDB can open the database of a folder, if there is one: LMDB ends the process where a page is damaged.
- * Its first pages are read here, and all others by a process that may end.
- * @param isOwn whether no other process has it open, so that a transaction may be tried
+ * Makes sure that LMDB can open the database of a folder, if there is one: a damaged page makes LMDB kill the process.
+ * So its first pages are read here, and all others by a child process.
+ * @param isOwn whether no other process has it open, so that the check may begin a transaction
  * @throws DamagedJournalError
  */
 export async function checkDatabase(folder: string, isOwn: boolean): Promise<void> {
   const path = join(folder, 'data.mdb')
-  const state = await stateOf(path)
+  const state = await readFileState(path)
   if (state === null || sound.get(folder) === state) return
-  const fault = (await faultOfMetaPages(path)) ?? (await faultOfReading(folder, isOwn))
+  const fault = (await checkMetaPages(path)) ?? (await checkByReading(folder, isOwn))
   if (fault !== null) throw new DamagedJournalError(await describe(folder, fault))
-  if (isOwn) sound.set(folder, (await stateOf(path)) ?? '')
+  if (isOwn) sound.set(folder, (await readFileState(path)) ?? '')
 }
 
-/** @returns null if there is no file, or an empty one, as LMDB leaves it when it is killed at the very beginning */
-async function stateOf(path: string): Promise<string | null> {
+/** @returns null if there is no file or an empty one, which LMDB leaves if it is killed while creating it */
+async function readFileState(path: string): Promise<string | null> {
   const found = await stat(path).catch(() => null)
   return found && found.size > 0 ? `${found.size} ${found.mtimeMs}` : null
 }
 
-async function faultOfMetaPages(path: string): Promise<string | null> {
+async function checkMetaPages(path: string): Promise<string | null> {
   const file = await open(path, 'r')
   try {
     const { size } = await file.stat()
     const first = await readAt(file, 0)
     const pageSize = first.length > PAGE_SIZE_AT + 4 ? first.readUInt32LE(PAGE_SIZE_AT) : 0
     const isSize = pageSize >= LEAST_PAGE && pageSize <= LARGEST_PAGE && (pageSize & (pageSize - 1)) === 0
-    if (faultOfMetaPage(first) || !isSize) return 'its first page is not one of LMDB'
+    if (isDamagedMetaPage(first) || !isSize) return 'its first page is not one of LMDB'
     if (size < 2 * pageSize) return 'it ends within its first two pages'
     const second = await readAt(file, pageSize)
-    if (faultOfMetaPage(second) || second.readUInt32LE(PAGE_SIZE_AT) !== pageSize)
+    if (isDamagedMetaPage(second) || second.readUInt32LE(PAGE_SIZE_AT) !== pageSize)
       return 'its second page is not one of LMDB'
     return null
   } finally {
@@ -79,7 +79,7 @@ async function readAt(file: Awaited<ReturnType<typeof open>>, at: number): Promi
   return bytes.subarray(0, bytesRead)
 }
 
-function faultOfMetaPage(page: Buffer): boolean {
+function isDamagedMetaPage(page: Buffer): boolean {
   if (page.length < 128) return true
   return (
     page.readUInt32LE(MAGIC_AT) !== MAGIC ||
@@ -88,8 +88,8 @@ function faultOfMetaPage(page: Buffer): boolean {
   )
 }
 
-/** @returns how a process ended that has read the database; null if it could */
-async function faultOfReading(folder: string, isOwn: boolean): Promise<string | null> {
+/** Reads the database in a child process. @returns how that failed; null if it did not */
+async function checkByReading(folder: string, isOwn: boolean): Promise<string | null> {
   const child = fork(CHILD, [folder, isOwn ? 'write' : 'read'], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
   let stderr = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
@@ -119,7 +119,7 @@ async function describe(folder: string, fault: string): Promise<string> {
   )
 }
 
-/** What the files of entries have, which LMDB is not needed for. */
+/** Describes the entries in the log, which can be read without LMDB. */
 async function describeLog(folder: string): Promise<string> {
   let [entries, events] = [0, 0]
   const at: { first: Position | null; last: Position | null } = { first: null, last: null }
@@ -140,7 +140,7 @@ async function describeLog(folder: string): Promise<string> {
     return `The log of entries next to it cannot be read either (${(error as Error).message}).`
   }
   if (at.first === null || at.last === null) return 'The log next to it has no entries, so nothing waits to be stored.'
-  const time = (position: Position) => new Date(millisecondsOf(position)).toISOString()
+  const time = (position: Position) => new Date(toMilliseconds(position)).toISOString()
   return (
     `The log of entries next to it can be read: ${entries} entries with ${events} events of ` +
     `${projects.size === 1 ? `the project ${[...projects].join()}` : `${projects.size} projects`}, accepted from ` +

@@ -10,8 +10,8 @@ interface Change {
 }
 
 /**
- * The changes that a write makes in LMDB. Reads see them. They are applied all or none, once the entries of the write are in
- * the log.
+ * The changes that a write makes in LMDB. Reads through the draft see them. They are applied atomically, after the
+ * entries of the write are in the log.
  */
 export class Draft {
   readonly #changes = new Map<Table, Map<string, Change>>()
@@ -42,8 +42,8 @@ export class Draft {
   /**
    * Makes the changes in one transaction.
    * @param more work for the same transaction
-   * @param watched `onReplaced` is called within it with the earlier values of one of the tables
-   * @throws as `transact`
+   * @param watched `onReplaced` is called within the transaction with the previous values of one of the tables
+   * @throws see `transact`
    */
   async commit(
     root: RootDatabase,

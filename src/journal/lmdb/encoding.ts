@@ -1,18 +1,18 @@
-import { millisecondsOf, type Position } from '../../model/position.js'
+import { type Position, toMilliseconds } from '../../model/position.js'
 import type { EntryKind, WaitingEntry } from '../journal.js'
 import { FIRST_LAYOUT, type LayoutGuard } from '../layout.js'
 import { formatShares, parseShares, projectIn } from '../shares.js'
 
-/** An entry is stored with the index of its kind here, so new kinds must be added at the end. */
+/** Entries are stored with the index of their kind in this list, so new kinds must be added at the end. */
 const KINDS: EntryKind[] = ['events', 'profiles', 'sessions', 'aliases', 'rejected']
 /** Kind, count and length of the shares. */
 const ENTRY_HEADER_BYTES = 9
 /** Added to the kind of an entry whose position is ahead of the clock; the clock's time follows its header. */
 const HAS_TIME = 0x80
-/** Added to the kind of an entry with skipped events; their number and indexes follow. */
+/** Added to the kind of an entry with skipped events; their count and indexes follow. */
 const HAS_SKIP = 0x40
 
-/** The version of all formats of the embedded journal. A journal of another one is refused, so change it with any of them. */
+/** The version of all formats of the embedded journal. Raise it with any change of them: other versions are refused. */
 export const FORMAT = 1
 
 /** The state of the journal itself, stored as JSON. */
@@ -29,12 +29,12 @@ export interface Meta {
   closedFor?: number
 }
 
-export function guardOf({ layout = FIRST_LAYOUT, closedFor }: Meta): LayoutGuard {
+export function toGuard({ layout = FIRST_LAYOUT, closedFor }: Meta): LayoutGuard {
   return { version: layout, closedFor: closedFor ?? null }
 }
 
-/** The fields that `guardOf` reads; empty for a journal of the first layout. */
-export function metaOf({ version, closedFor }: LayoutGuard): Pick<Meta, 'layout' | 'closedFor'> {
+/** The fields that `toGuard` reads; none for a journal of the first layout. */
+export function toMeta({ version, closedFor }: LayoutGuard): Pick<Meta, 'layout' | 'closedFor'> {
   return { ...(version !== FIRST_LAYOUT && { layout: version }), ...(closedFor !== null && { closedFor }) }
 }
 
@@ -55,18 +55,18 @@ export function expiryKey(atMs: number, name: Buffer): Buffer {
   return withPosition(BigInt(atMs), name)
 }
 
-/** The state's key in that of its expiry. */
+/** The state's key within the key of its expiry. */
 export function nameIn(expiry: Buffer): Buffer {
   return expiry.subarray(8)
 }
 
 /**
- * Encodes what precedes the body of an entry: kind (1 byte), count (4), length of the shares (4), the time of acceptance (8,
- * only if the kind has HAS_TIME), the number of skipped events and the index of each (4 each, only if the kind has
- * HAS_SKIP), the shares, which name the project. Without a time, the position's applies.
+ * Encodes what precedes the body of an entry: kind (1 byte), count (4), length of the shares (4), the time of
+ * acceptance (8, only if the kind has HAS_TIME), the number of skipped events and the index of each (4 each, only if
+ * the kind has HAS_SKIP), the shares, which name the project. Without a time, the position's applies.
  */
 export function encodeEntryHead({ position, kind, count, receivedAt, skip, shares }: WaitingEntry): Buffer {
-  const hasTime = receivedAt !== millisecondsOf(position)
+  const hasTime = receivedAt !== toMilliseconds(position)
   const held = Buffer.from(formatShares(shares))
   const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES)
   header.writeUInt8(KINDS.indexOf(kind) + (hasTime ? HAS_TIME : 0) + (skip ? HAS_SKIP : 0), 0)
@@ -92,7 +92,7 @@ export function decodeEntry(position: Position, value: Buffer): WaitingEntry {
     kind,
     projectId: projectIn(kind, shares),
     count: value.readUInt32BE(1),
-    receivedAt: hasTime ? Number(value.readBigUInt64BE(ENTRY_HEADER_BYTES)) : millisecondsOf(position),
+    receivedAt: hasTime ? Number(value.readBigUInt64BE(ENTRY_HEADER_BYTES)) : toMilliseconds(position),
     body: value.subarray(bodyStart),
     ...(skip && { skip }),
     shares,

@@ -1,7 +1,7 @@
 import type { Log } from '../../lib/log.js'
-import { laterOf, type Position, START } from '../../model/position.js'
+import { maxPosition, type Position, START } from '../../model/position.js'
 import type { WaitingEntry } from '../journal.js'
-import { Shares, stateBytesOf } from '../shares.js'
+import { countStateBytes, Shares } from '../shares.js'
 import { UnstoredEntries } from '../unstored-entries.js'
 import { EntryLog, UnknownOutcome } from './entry-log.js'
 import { assertRoom } from './room.js'
@@ -24,17 +24,19 @@ export interface EntriesOptions {
 
 type OldestEntry = Pick<WaitingEntry, 'position' | 'receivedAt'>
 
-/** The unstored entries of the embedded journal, and their sums. All are in the log, the oldest ones also in memory. */
+/**
+ * The unstored entries of the embedded journal and their totals. All are in the log, the oldest ones also in memory.
+ */
 export class LmdbEntries {
   readonly #tables: LmdbTables
   readonly #log: EntryLog
   readonly #memory: UnstoredEntries
   readonly #pending = new Map<string, number>()
-  /** who holds them, and their states */
+  /** the shares that the entries and their states take */
   readonly shares = new Shares()
   #stored: Position
   #last: Position
-  /** since the start, those that were in the log then included */
+  /** entries added since the start, including those that were in the log then */
   #added = 0
   #removed = 0
   #bytes = 0
@@ -61,7 +63,7 @@ export class LmdbEntries {
       assertRoom: (bytes) => assertRoom(options.path, tables, bytes),
     })
     try {
-      if (laterOf(applied, frozen) > laterOf(stored, log.last)) {
+      if (maxPosition(applied, frozen) > maxPosition(stored, log.last)) {
         throw new Error('the last entries of the journal are missing: the files have less than LMDB knows of')
       }
       const entries = new LmdbEntries(tables, log, options)
@@ -97,7 +99,7 @@ export class LmdbEntries {
     return this.#stateBytes
   }
 
-  /** Bytes of the disk that a small write may take now. */
+  /** How many bytes of disk a small write may take now. */
   get growth(): number {
     return this.#log.growth
   }
@@ -107,12 +109,12 @@ export class LmdbEntries {
     return this.#pending
   }
 
-  pendingOf(projectId: string): number {
+  countPending(projectId: string): number {
     return this.#pending.get(projectId) ?? 0
   }
 
   /**
-   * Makes entries durable. They count only after `add`.
+   * Makes entries durable. They become visible only with `add`.
    * @param isConditional see `EntryLog.append`
    * @throws ApiError `unavailable` if nothing was written, `internal` if that is unknown
    */
@@ -131,7 +133,7 @@ export class LmdbEntries {
    */
   async takeBack(last: Position): Promise<void> {
     try {
-      // A snapshot is read for a moment more. This one may be older than the transaction.
+      // lmdb keeps reading a snapshot for a moment, and this one may be older than the transaction.
       this.#tables.root.resetReadTxn()
       if (appliedIn(this.#tables) >= last) throw new Error('a transaction that failed is on disk')
     } catch (error) {
@@ -176,7 +178,7 @@ export class LmdbEntries {
     return null
   }
 
-  /** Reads the oldest entry from the log. @returns null if entries were removed meanwhile, so it must be read again */
+  /** Reads the oldest entry from the log. @returns null if entries were removed in the meantime: read it again then */
   async #findOldest(): Promise<OldestEntry | null> {
     const stored = this.#stored
     try {
@@ -185,7 +187,7 @@ export class LmdbEntries {
       if (!oldest) throw new Error('entries of the journal cannot be read')
       return { position: oldest.position, receivedAt: oldest.receivedAt }
     } catch (error) {
-      // The file may have been removed because its entries were stored meanwhile.
+      // The file may have been removed in the meantime because its entries were stored.
       if (this.#stored !== stored) return null
       throw error
     }
@@ -210,7 +212,7 @@ export class LmdbEntries {
     await this.#log.close()
   }
 
-  /** The oldest entries if they are in memory, else null. */
+  /** The oldest entries if they are in memory, otherwise null. */
   #kept(maxBytes: number): WaitingEntry[] | null {
     const run = this.#memory.run(maxBytes, Number.POSITIVE_INFINITY)
     return run && run.before === this.#removed ? run.entries : null
@@ -232,10 +234,10 @@ export class LmdbEntries {
   #count(entry: WaitingEntry, sign: 1 | -1): void {
     const { kind, projectId, count, body } = entry
     this.#bytes += sign * body.length
-    this.#stateBytes += sign * stateBytesOf(entry)
+    this.#stateBytes += sign * countStateBytes(entry)
     for (const share of entry.shares) this.shares.add(share, sign)
     if (kind !== 'events') return
-    const pending = this.pendingOf(projectId) + sign * count
+    const pending = this.countPending(projectId) + sign * count
     if (pending === 0) this.#pending.delete(projectId)
     else this.#pending.set(projectId, pending)
   }

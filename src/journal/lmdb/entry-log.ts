@@ -4,7 +4,7 @@ import { open, rm } from 'node:fs/promises'
 import type { Log } from '../../lib/log.js'
 import { type Position, START } from '../../model/position.js'
 import type { WaitingEntry } from '../journal.js'
-import { decodeRecords, encodeHeader, encodeRecord, lengthOf } from './segment.js'
+import { decodeRecords, encodeHeader, encodeRecord, sumLengths } from './segment.js'
 import {
   fileNumber,
   findSegments,
@@ -17,7 +17,9 @@ import {
 
 /** A write that would exceed this size begins another file. */
 const SEGMENT_BYTES = 8 * 1024 * 1024
-/** Files with stored entries only that are kept for reuse, because overwriting a file is faster than growing one. */
+/**
+ * How many files without unstored entries are kept for reuse, because overwriting a file is faster than growing one.
+ */
 const MAX_FREE = 8
 /** A file grows in steps of this size: a write that does not change the size of its file takes half the time. */
 const STEP_BYTES = 1024 * 1024
@@ -25,7 +27,9 @@ const STEP_BYTES = 1024 * 1024
 const SMALL_BYTES = 64 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 
-/** With O_DSYNC a write returns once it is on disk, which saves a turn of the event loop. Only Linux also flushes the drive. */
+/**
+ * With O_DSYNC a write returns once it is on disk, which saves an event loop turn. Only Linux also flushes the drive.
+ */
 const WRITES_THROUGH = process.platform === 'linux'
 const FLAGS = constants.O_RDWR | constants.O_CREAT | (WRITES_THROUGH ? constants.O_DSYNC : 0)
 
@@ -37,17 +41,17 @@ export interface EntryLogOptions {
   /** entries up to here are no longer needed */
   stored: Position
   segmentBytes?: number | undefined
-  /** rejects if the log must not use this many more bytes of the disk */
+  /** rejects if the log must not use this many more bytes of disk */
   assertRoom?: (bytes: number) => Promise<void>
   log?: Pick<Log, 'warn'> | undefined
 }
 
-/** A write failed, and removing what it had written failed too: after a crash its entries may be there, or not. */
+/** A write failed, and so did removing the part that it had written. After a crash its entries may or may not exist. */
 export class UnknownOutcome extends Error {}
 
 /**
- * The entries of the embedded journal on disk, one record after another, in files that are reused once all their entries
- * are stored. A record is complete or does not count. Only one call of `append` or `undo` may run at a time.
+ * The entries of the embedded journal on disk: records in files, which are reused once all their entries are stored. An
+ * incomplete record does not count. Only one call of `append` or `undo` may run at a time.
  */
 export class EntryLog {
   readonly #path: string
@@ -114,19 +118,19 @@ export class EntryLog {
     return this.#last
   }
 
-  /** Bytes of the disk that a small record may take now: 0 if there is room for it in a file. */
+  /** How many bytes of disk a small record may take now: 0 if there is room for it in a file. */
   get growth(): number {
     const current = this.#live.at(-1)
     const hasRoom = current && current.end + SMALL_BYTES <= Math.min(current.size, this.#segmentBytes)
-    // The file may end within a step, and the record in the one behind the next.
+    // The file may end within a step, and the record may end two steps later.
     return hasRoom || this.#free.length > 0 ? 0 : 2 * STEP_BYTES
   }
 
   /**
-   * Appends entries in rising order of their positions, and resolves when they are on disk.
+   * Appends entries in ascending order of their positions, and resolves when they are on disk.
    * @param isConditional whether they only count once LMDB's `applied` has reached the last of them
-   * @throws UnknownOutcome if the entries may be on disk or not
-   * @throws the error of the system if nothing was appended
+   * @throws UnknownOutcome if the entries may or may not be on disk
+   * @throws the system error if nothing was appended
    */
   async append(entries: WaitingEntry[], isConditional: boolean): Promise<void> {
     await this.#truncate()
@@ -144,7 +148,7 @@ export class EntryLog {
       segment.last = entries.at(-1)?.position ?? segment.last
       this.#last = segment.last
     } catch (error) {
-      // What was written must not count after a crash. If this fails too, nothing is appended until it succeeds.
+      // The written part must not count after a crash. If this also fails, nothing is appended until it succeeds.
       const isGone = await this.#truncate().then(
         () => true,
         () => isConditional,
@@ -156,7 +160,7 @@ export class EntryLog {
   }
 
   async #write(segment: Segment, parts: Buffer[]): Promise<void> {
-    const length = lengthOf(parts)
+    const length = sumLengths(parts)
     const end = segment.end + length
     const missing = end > segment.size ? Math.ceil(end / STEP_BYTES) * STEP_BYTES - end : 0
     const padded = missing > 0 ? [...parts, ZEROS.subarray(0, missing)] : parts
@@ -168,7 +172,7 @@ export class EntryLog {
     segment.end = end
   }
 
-  /** Removes what the last `append` appended. */
+  /** Removes the entries of the last `append`. */
   async undo(): Promise<void> {
     const segment = this.#live.at(-1)
     if (!segment) return
@@ -179,7 +183,7 @@ export class EntryLog {
     await this.#truncate()
   }
 
-  /** Removes what is behind the last record. */
+  /** Removes the bytes after the last record. */
   async #truncate(): Promise<void> {
     const segment = this.#live.at(-1)
     if (this.#truncateAt === null || !segment) return
@@ -239,7 +243,9 @@ export class EntryLog {
     await this.#freeStored()
   }
 
-  /** Frees segments with stored entries only. The last one too, between writes: on a full disk it may be the only room. */
+  /**
+   * Frees segments without unstored entries. Between writes also the last one: on a full disk it may be the only room.
+   */
   async #freeStored(): Promise<void> {
     while (this.#live.length > 0) {
       const [segment] = this.#live
@@ -260,7 +266,7 @@ export class EntryLog {
 
   async #keepFree(most: number): Promise<void> {
     for (const { file, path } of this.#free.splice(most)) {
-      // A file that stays does no harm: the next start finds that all its entries are stored.
+      // A file that remains does no harm: the next start finds that all its entries are stored.
       await file.close().catch(() => undefined)
       await rm(path).catch((err) => {
         this.#log?.warn(

@@ -11,7 +11,7 @@ import type {
   WaitingEntry,
   Write,
 } from '../journal.js'
-import { addShare, fullnessFor, Shares, shareOf } from '../shares.js'
+import { addShare, fullnessFor, Shares, toShare } from '../shares.js'
 import type { Draft } from './draft.js'
 import type { LmdbInsertIds } from './insert-ids.js'
 import type { MemoryClock } from './memory-clock.js'
@@ -20,13 +20,13 @@ import type { LmdbStates } from './states.js'
 import type { LmdbTables } from './tables.js'
 import { countRepeated } from './tallies.js'
 
-/** What the embedded journal remembers, which decides the outcome of a write. */
+/** The memory of the embedded journal, which decides the outcome of a write. */
 export interface Remembered {
   requests: LmdbRequests
   insertIds: LmdbInsertIds
   states: LmdbStates
   tallies: LmdbTables['tallies']
-  /** by which requests and ids expire; null: the time of each call */
+  /** the clock by which requests and ids expire; null: the time of each call */
   clock: MemoryClock | null
 }
 
@@ -38,7 +38,7 @@ interface Call {
   draft: Draft
 }
 
-/** Executes the writes of a call: makes their entries, and their changes in a draft. */
+/** Executes the writes of a call: makes their entries, and puts their changes into a draft. */
 export function execute(writes: Write[], remembered: Remembered, entries: NewEntries, call: Call): Outcome[] {
   const outcomes = writes.map((write) => {
     const outcome = executeOne(write, remembered, entries, call)
@@ -68,7 +68,7 @@ function executeOne(
       if (write.eventKeys) return appendKeyed(write, write.eventKeys, requests, entries, { now, draft })
       const known = write.insertIds ? insertIds.take({ sender: write, digests: write.insertIds }, now, draft) : []
       if (known.length === write.count) {
-        // As a reservation: the same body is recognised by its ids again, and another one is a mismatch.
+        // Only reserved: the same body is recognised by its ids again, and another body is a mismatch.
         remember(START)
         return { status: 'known', known }
       }
@@ -96,7 +96,7 @@ function executeOne(
   }
 }
 
-/** Appends the events whose keys do not refuse them. A key that two of them have refuses the second. */
+/** Appends the events whose keys are new. If two events have the same key, the second is refused. */
 function appendKeyed(
   append: Append,
   eventKeys: IdempotencyKey[],
@@ -123,9 +123,9 @@ function appendKeyed(
 }
 
 /**
- * Removes expired requests and ids, and states that have not changed since they were stored. Call it within a transaction.
+ * Removes expired requests, ids and states. Call it within a transaction.
  * @param limit how many of each
- * @returns by how many bytes the cached states grow: zero or less
+ * @returns the change in bytes of the cached states: zero or less
  */
 export function sweep({ requests, insertIds, states, clock }: Remembered, now: number, limit: number): number {
   clock?.note(now)
@@ -142,13 +142,13 @@ export class NewEntries {
   readonly #rows = new Map<StateKind, { position: Position; rows: string[]; shares: Share[] }>()
   readonly #waiting: Shares
   readonly #maxBytes: number
-  /** of the entries that are new */
+  /** the shares of the new entries */
   readonly #added = new Shares()
 
   /**
    * @param now epoch ms
    * @param advance assigns the next position
-   * @param room what the entries that wait take of it
+   * @param room the limit, and the shares that waiting entries already take of it
    */
   constructor(now: number, advance: () => Position, { waiting, maxBytes }: { waiting: Shares; maxBytes: number }) {
     this.#now = now
@@ -159,7 +159,7 @@ export class NewEntries {
 
   /** Why there is no room for a write; null if there is. */
   fullnessFor(write: Append | Commit): Fullness | null {
-    const { holder, bytes } = shareOf(write)
+    const { holder, bytes } = toShare(write)
     const held = this.#waiting.of(holder) + this.#added.of(holder)
     const used = this.#waiting.total + this.#added.total
     return fullnessFor(write.keyClass, bytes, { held, used, limit: this.#maxBytes })
@@ -176,7 +176,7 @@ export class NewEntries {
    */
   append(append: Append, position: Position, known: number[]): void {
     const { kind = 'events', projectId, count, body } = append
-    const share = shareOf(append)
+    const share = toShare(append)
     this.#added.add(share)
     const of = { projectId, count: count - known.length, receivedAt: this.#now, body, shares: [share] }
     const entry = { position, kind, ...of }
@@ -191,7 +191,7 @@ export class NewEntries {
       this.#rows.set(kind, entry)
     }
     entry.rows.push(row)
-    const share = shareOf(commit)
+    const share = toShare(commit)
     this.#added.add(share)
     addShare(entry.shares, share)
     return entry.position

@@ -7,21 +7,21 @@ import type { LmdbTables } from './tables.js'
 
 /** Sizes that decide when ids are merged. */
 export interface IdLimits {
-  /** ids in memory from which on they are merged into pages: an eighth of those in pages, but within these bounds */
+  /** ids are merged into pages when memory has an eighth of the ids in pages, but within these bounds */
   recent: { min: number; max: number }
-  /** ids of a page, on average, from which on pages are split */
+  /** pages are split when they have this many ids on average */
   page: number
 }
 
 /**
- * A page of 160 ids fills most of one of LMDB's. The most recent ids, and those of the write that brings them past that
- * number, are fewer than 2^19: beyond it, an `IdTable` doubles to 32 MiB, which takes the main thread 50 ms.
+ * A page of 160 ids fills most of an LMDB page. The recent ids, including those of the write that exceeds the maximum,
+ * are fewer than 2^19: an `IdTable` of more doubles to 32 MiB, which takes the main thread 50 ms.
  */
 export const ID_LIMITS: IdLimits = { recent: { min: 60_000, max: 480_000 }, page: 160 }
 const RECENT_SHARE = 1 / 8
-/** A merge is done when this share of as many ids as it merges have come. */
+/** A merge finishes by the time that this fraction of the number of ids that it merges have arrived. */
 const MERGE_SHARE = 2 / 3
-/** Records of merged ids that a write removes, or twice as many as it has ids if that is more. */
+/** How many records of merged ids a write removes, or twice the number of its ids if that is more. */
 const MIN_REMOVED = 64
 
 /** The kinds of keys, after the bucket. */
@@ -30,7 +30,7 @@ const LOG = 1
 const PAGE = 2
 /** bucket, kind, and a number of 48 bits */
 const KEY_BYTES = BUCKET_BYTES + 1 + 6
-/** Bytes of an id that choose its page, and those after them, which tell most ids of a page apart. */
+/** Offsets in an id of the bytes that choose its page, and of the next ones, which distinguish most ids of a page. */
 const PAGE_AT = 4
 const REST_AT = 8
 
@@ -41,7 +41,7 @@ interface Layout {
   merged: number
   /** ids in pages, without those that are being merged */
   count: number
-  /** the merge that is under way: how many pages it has rewritten, and the bits that they have then */
+  /** the current merge: how many pages it has rewritten, and the `bits` after it */
   merge: { done: number; bits: number } | null
 }
 
@@ -57,9 +57,10 @@ interface Merging {
 }
 
 /**
- * Ids of one sender that came in one bucket of time. New ids are appended to a log, one record for each write, and kept in memory. When
- * there are many they are merged into pages, some pages with each write: a write of 1000 random ids into a tree would rewrite
- * 1000 of its pages. After a write that took ids, `keep` has to be called before the next one, if it was committed; otherwise the bucket has to be opened anew.
+ * Ids of one sender that arrived in one bucket of time. New ids are appended to a log, one record for each write, and
+ * kept in memory. When there are many, they are merged into pages, some pages with each write: a write of 1000 random
+ * ids into a tree would rewrite 1000 of its pages. After a write that took ids, call `keep` if it was committed;
+ * otherwise reopen the bucket.
  *
  * Keys are its number, then
  *   LAYOUT                          → `Layout` as JSON
@@ -73,17 +74,17 @@ export class IdBucket {
   #layout: Layout
   /** the ids that are not in pages, except those of `#merging` */
   #recent = new IdTable()
-  /** taken by the write that is being made */
+  /** ids that the current write has taken */
   #taken = new IdTable()
   #merging: Merging | null = null
   #filter: PageFilter
   #nextRecord: number
-  /** whether the log may have records that are merged */
+  /** whether the log may have records whose ids are merged */
   #hasMerged = true
-  /** pages that the ids which have come should have rewritten, and did not yet */
+  /** how many pages the merge is behind schedule */
   #due = 0
 
-  /** Reads what the table has of a bucket. */
+  /** Reads a bucket from the table. */
   constructor(table: LmdbTables['insertIds'], number: number, limits = () => ID_LIMITS) {
     this.#table = table
     this.#number = number
@@ -118,17 +119,17 @@ export class IdBucket {
   }
 
   /**
-   * Records the ids that were taken. Called once for a write, after its last `take`: with a record for each request, more
-   * would come than are removed.
+   * Records the ids that were taken. Call it once for a write, after its last `take`: a record for each request would
+   * add more records than are removed.
    */
   record(draft: Draft): void {
-    // Before the record: the ids of all that are in the log are in #recent then.
+    // Before the new record, because now #recent has the ids of all records in the log.
     if (this.#hasMerged && !this.#merging) this.#removeMerged(draft)
     else this.#merge(draft)
     draft.put(this.#table, this.#key(LOG, this.#nextRecord++), this.#taken.all())
   }
 
-  /** The write was committed. */
+  /** Call it when the write is committed. */
   keep(): void {
     this.#addRecent(this.#taken.all())
     this.#taken = new IdTable()
@@ -146,12 +147,12 @@ export class IdBucket {
     if (this.#merging?.table.has(ids, at)) return true
     const { bits, merge } = this.#layout
     const word = ids.readUInt32BE(at + PAGE_AT)
-    const isDone = merge !== null && numberOf(word, bits) < merge.done
+    const isDone = merge !== null && findPageNumber(word, bits) < merge.done
     const pageBits = isDone ? merge.bits : bits
     const filter = (isDone && this.#merging?.filter) || this.#filter
-    const number = numberOf(word, pageBits)
+    const number = findPageNumber(word, pageBits)
     if (!filter.mayHave(number, ids, at)) return false
-    const page = this.#table.get(this.#key(PAGE, firstOf(number, pageBits))) ?? NO_IDS
+    const page = this.#table.get(this.#key(PAGE, firstWordOfPage(number, pageBits))) ?? NO_IDS
     if (!filter.isNoted(number)) filter.note(number, page)
     return isIn(page, ids, at)
   }
@@ -203,12 +204,12 @@ export class IdBucket {
     const { table, filter } = this.#merging
     const number = merge.done
     const ids = table.withPrefix(number, bits)
-    const before = this.#table.get(this.#key(PAGE, firstOf(number, bits)))
+    const before = this.#table.get(this.#key(PAGE, firstWordOfPage(number, bits)))
     if (merge.bits > bits || ids.length > 0) {
       const parts = splitPage(before ? Buffer.concat([before, ids]) : ids, merge.bits, 2 ** (merge.bits - bits))
       parts.forEach((part, i) => {
         const page = number * parts.length + i
-        const key = this.#key(PAGE, firstOf(page, merge.bits))
+        const key = this.#key(PAGE, firstWordOfPage(page, merge.bits))
         filter.note(page, part)
         if (part.length > 0) draft.put(this.#table, key, part)
         else if (i === 0 && before) draft.remove(this.#table, key)
@@ -238,12 +239,12 @@ export class IdBucket {
   }
 }
 
-/** Of the page for ids that begin so. @param bits at least 1 */
-function numberOf(word: number, bits: number): number {
+/** The number of the page for ids that begin with `word`. @param bits at least 1 */
+function findPageNumber(word: number, bits: number): number {
   return word >>> (32 - bits)
 }
 
-function firstOf(number: number, bits: number): number {
+function firstWordOfPage(number: number, bits: number): number {
   return number * 2 ** (32 - bits)
 }
 
@@ -256,12 +257,12 @@ function isIn(page: Buffer, ids: Buffer, at: number): boolean {
   return false
 }
 
-/** Splits the ids of a page into those of as many pages, a power of two, which are chosen by so many bits. */
+/** Splits a page. @param bits the bits that choose a page afterwards @param pages into how many, a power of two */
 function splitPage(ids: Buffer, bits: number, pages: number): Buffer[] {
   if (pages === 1) return [ids]
   const parts: Buffer[][] = Array.from({ length: pages }, () => [])
   for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) {
-    const number = numberOf(ids.readUInt32BE(at + PAGE_AT), bits)
+    const number = findPageNumber(ids.readUInt32BE(at + PAGE_AT), bits)
     parts[number % pages]?.push(ids.subarray(at, at + INSERT_ID_BYTES))
   }
   return parts.map((part) => Buffer.concat(part))

@@ -7,13 +7,13 @@ import type { LmdbInsertIds } from './insert-ids.js'
 export interface IdMemoryOptions {
   /** epoch ms */
   now(): number
-  /** executes something when no write is in flight */
+  /** runs `work` while no write is in flight */
   inTurn<T>(work: () => T): Promise<T>
-  /** executes something in a transaction that succeeds on a full disk as well */
+  /** runs `work` in a transaction that also succeeds on a full disk */
   drain(work: () => void): Promise<void>
 }
 
-/** What the embedded journal does with the ids that it remembers, besides its writes. */
+/** The embedded journal's ids, for everything but writes. */
 export class LmdbIdMemory implements IdMemory {
   readonly #ids: LmdbInsertIds
   readonly #options: IdMemoryOptions

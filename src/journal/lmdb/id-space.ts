@@ -4,21 +4,21 @@ import type { Draft } from './draft.js'
 import { IdBucket, type IdLimits } from './id-bucket.js'
 import type { LmdbTables } from './tables.js'
 
-/** What is stored of a sender besides the ids themselves. It may run ahead of them, if a write failed. */
+/** The record of a sender's ids. If a write failed, it may be ahead of the ids themselves. */
 export interface SpaceRecord {
   /** epoch ms: ids that came before were forgotten early; null if none ever was */
   since: number | null
   /** in the order in which they were begun */
   buckets: {
-    /** of its `IdBucket`; no two have the same */
+    /** unique number of its `IdBucket` */
     number: number
-    /** the bucket of time in which its ids came */
+    /** the bucket of time in which its ids arrived */
     time: number
-    /** epoch ms at which the first one came */
+    /** epoch ms at which the first id arrived */
     startedAt: number
     ids: number
   }[]
-  /** numbers of buckets that are to be removed */
+  /** numbers of buckets to remove */
   dropped: number[]
 }
 
@@ -28,7 +28,7 @@ export interface SpaceOptions {
   nextNumber(): number
 }
 
-/** When ids come, or are looked for. */
+/** The time of a look-up or a write of ids. */
 export interface IdTime {
   /** epoch ms */
   now: number
@@ -36,15 +36,15 @@ export interface IdTime {
   oldest: number
 }
 
-/** The ids of one sender, by the bucket of time in which they arrived; one in which many arrived is several. */
+/** The ids of one sender, in `IdBucket`s by the bucket of time in which they arrived; several if many arrived. */
 export class IdSpace {
   readonly #table: LmdbTables['insertIds']
   readonly #options: SpaceOptions
   readonly record: SpaceRecord
   readonly #buckets: Map<number, IdBucket>
-  /** buckets that the write which is being made has added to */
+  /** buckets that the current write has added to */
   readonly #changed = new Set<number>()
-  /** whether that write is the first for long that had ids forgotten early */
+  /** whether the current write is the first in 7 days that made ids be forgotten early */
   #isShortened = false
 
   constructor(table: LmdbTables['insertIds'], record: SpaceRecord, options: SpaceOptions) {
@@ -55,7 +55,7 @@ export class IdSpace {
     for (const bucket of record.buckets) bucket.ids = this.#buckets.get(bucket.number)?.size ?? 0
   }
 
-  /** The indexes of the known ids among these. */
+  /** The indexes of the known ids. */
   find(ids: Buffer, { oldest }: IdTime): number[] {
     const buckets = this.#living(oldest)
     const known: number[] = []
@@ -66,9 +66,9 @@ export class IdSpace {
   }
 
   /**
-   * Adds ids, and forgets the oldest if there are too many then. Call `write` after the last `take` of a write.
-   * @param bucket of time in which they came
-   * @returns the indexes of those that were known
+   * Adds ids, and forgets the oldest if there are then too many. Call `write` after the last `take` of a write.
+   * @param bucket of time in which they arrived
+   * @returns the indexes of ids that were known
    */
   take(ids: Buffer, { now, oldest }: IdTime, bucket: number, max: number): number[] {
     const to = this.#bucketFor(bucket, now, max)
@@ -88,12 +88,15 @@ export class IdSpace {
     return known
   }
 
-  /** Records what a write has taken. */
+  /** Records the ids that a write has taken. */
   write(draft: Draft): void {
     for (const number of this.#changed) this.#buckets.get(number)?.record(draft)
   }
 
-  /** The write was committed. @returns whether it had ids forgotten early, and no other one has for 7 days */
+  /**
+   * Call it when the write is committed.
+   * @returns whether it is the first in 7 days that made ids be forgotten early
+   */
   keep(): boolean {
     for (const number of this.#changed) this.#buckets.get(number)?.keep()
     this.#changed.clear()
@@ -102,14 +105,14 @@ export class IdSpace {
     return isShortened
   }
 
-  /** Leaves buckets to be removed. @returns whether there were any */
+  /** Marks buckets for removal. @returns whether there were any */
   drop(isDropped: (bucket: SpaceRecord['buckets'][number]) => boolean): boolean {
     if (!dropFrom(this.record, isDropped)) return false
     for (const number of this.record.dropped) this.#buckets.delete(number)
     return true
   }
 
-  /** All ids that have not expired, with the bucket of time in which they came; an id may come twice. */
+  /** All ids that have not expired, with the bucket of time in which they arrived; an id may occur twice. */
   *all(oldest: number): Generator<{ bucket: number; ids: Buffer }> {
     for (const { number, time } of this.record.buckets) {
       if (time < oldest) continue
@@ -130,7 +133,7 @@ export class IdSpace {
   #bucketFor(time: number, now: number, max: number): SpaceRecord['buckets'][number] {
     const { buckets } = this.record
     const last = buckets.findLast((bucket) => bucket.time === time)
-    // So that half of what may be remembered stays when the oldest of them is forgotten.
+    // So that half of the maximum remains when the oldest bucket is forgotten.
     if (last && last.ids < max / 2) return last
     const next = { number: this.#options.nextNumber(), time, startedAt: now, ids: 0 }
     buckets.push(next)
@@ -140,7 +143,7 @@ export class IdSpace {
 
   #shorten(own: number, { now, oldest }: IdTime, max: number): void {
     if (countIds(this.record) <= max) return
-    // Those that have expired are not known any more, so nothing is forgotten early with them.
+    // Expired ids are no longer known, so dropping them first forgets nothing early.
     this.drop(({ time }) => time < oldest)
     while (countIds(this.record) > max) {
       const first = this.record.buckets.find(({ number }) => number !== own)
@@ -160,7 +163,7 @@ function countIds({ buckets }: SpaceRecord): number {
   return buckets.reduce((sum, { ids }) => sum + ids, 0)
 }
 
-/** Leaves buckets of a record to be removed. @returns whether there were any */
+/** Marks buckets of a record for removal. @returns whether there were any */
 export function dropFrom(record: SpaceRecord, isDropped: (bucket: SpaceRecord['buckets'][number]) => boolean): boolean {
   const dropped = record.buckets.filter(isDropped)
   if (dropped.length === 0) return false
@@ -169,7 +172,7 @@ export function dropFrom(record: SpaceRecord, isDropped: (bucket: SpaceRecord['b
   return true
 }
 
-/** Where in the buffer the ids are; zeros stand for none. */
+/** The offsets of ids in the buffer, without zeros, which mean no id. */
 function* placesIn(ids: Buffer): Generator<number> {
   for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) if (isId(ids, at)) yield at
 }

@@ -4,12 +4,12 @@ const WORD_BYTES = 4
 const WORDS = INSERT_ID_BYTES / WORD_BYTES
 /** The word of an id that chooses its slot: the first one of its digest. */
 const PREFIX = 1
-/** Few: of most senders, a bucket gets a handful of ids. */
+/** Small, because a bucket of most senders has only a handful of ids. */
 const FIRST_BITS = 3
 
 /**
- * A set of ids in one array, which the garbage collector does not look into: 32 to 64 bytes for an id. Ids are in the order
- * of their prefixes, except where they had to take the next free slot.
+ * A set of ids in one array, which the garbage collector does not scan: 32 to 64 bytes per id. Ids are in the order of
+ * their prefixes, unless they had to take the next free slot.
  */
 export class IdTable {
   /** there are 2^bits slots of one id each; all zeros: free */
@@ -41,14 +41,14 @@ export class IdTable {
     return this.#at(places)
   }
 
-  /** The ids of which the first bits of the prefix are this number. */
+  /** The ids whose prefix begins with these bits. */
   withPrefix(number: number, bits: number): Buffer {
     const words = this.#words
     const spread = this.#bits - bits
     const first = spread >= 0 ? number * 2 ** spread : number >>> -spread
     const end = (first + 2 ** Math.max(0, spread)) * WORDS
     const places: number[] = []
-    // Behind the last slot of its own, an id can be in any up to the first that is free. At least half of them are.
+    // An id can be after the last slot of its prefix, up to the first free slot. At least half of all slots are free.
     for (let at = first * WORDS; ; at += WORDS) {
       const place = at & (words.length - 1)
       const isFree = this.#isFree(place)
@@ -66,14 +66,14 @@ export class IdTable {
     return ids
   }
 
-  /** The place of an id, or the free one where it belongs. */
+  /** The slot of an id, or the free slot that it would take. */
   #find(ids: Buffer, at: number): number {
     const words = this.#words
     const first = ids.readInt32BE(at)
     const prefix = ids.readInt32BE(at + WORD_BYTES)
     const third = ids.readInt32BE(at + 2 * WORD_BYTES)
     const fourth = ids.readInt32BE(at + 3 * WORD_BYTES)
-    for (let place = this.#slotOf(prefix); ; place = this.#after(place)) {
+    for (let place = this.#findSlot(prefix); ; place = this.#after(place)) {
       const isSame =
         words[place + PREFIX] === prefix &&
         words[place] === first &&
@@ -83,7 +83,7 @@ export class IdTable {
     }
   }
 
-  #slotOf(prefix: number): number {
+  #findSlot(prefix: number): number {
     return (prefix >>> (32 - this.#bits)) * WORDS
   }
 
@@ -102,7 +102,7 @@ export class IdTable {
     this.#words = new Int32Array(2 * old.length)
     for (let from = 0; from < old.length; from += WORDS) {
       if (old[from] === 0 && old[from + 1] === 0 && old[from + 2] === 0 && old[from + 3] === 0) continue
-      let place = this.#slotOf(old[from + PREFIX] ?? 0)
+      let place = this.#findSlot(old[from + PREFIX] ?? 0)
       while (!this.#isFree(place)) place = this.#after(place)
       for (let i = 0; i < WORDS; i++) this.#words[place + i] = old[from + i] ?? 0
     }

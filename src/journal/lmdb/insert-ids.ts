@@ -12,36 +12,38 @@ import { dropFrom, IdSpace, type IdTime, type SpaceRecord } from './id-space.js'
 import type { MemoryClock } from './memory-clock.js'
 import type { LmdbTables } from './tables.js'
 
-/** Bytes of ids that are listed at once, or a little more: whoever adds them elsewhere waits for the disk after each piece. */
+/**
+ * Approximate size of a listed piece of ids. The caller that adds them elsewhere waits for the disk after each piece.
+ */
 const PIECE_BYTES = 10_000 * INSERT_ID_BYTES
-/** Senders whose ids are open: of the others, a look-up reads a few records first. */
+/** How many senders' ids are kept open. For other senders, a look-up reads a few records first. */
 const MAX_OPEN = 500
-/** Senders that a sweep looks at. */
+/** How many senders a sweep inspects. */
 const SWEPT = 50
-/** Records and pages that one step of `removeDropped` removes. */
+/** How many records and pages one step of `removeDropped` removes. */
 const REMOVED = 2000
-/** What the open senders may have in memory before it is merged into pages, see `IdLimits`: as much as one of them had. */
+/** How many ids all open senders together may have in memory before they are merged into pages, see `IdLimits`. */
 const RECENT = { min: 480_000, max: 1_920_000 }
 const MIN_RECENT = 2_000
 
 export interface InsertIdsOptions {
-  /** default: those of `limitsFor` */
+  /** default: see `limitsFor` */
   limits?: IdLimits | undefined
   /** by which ids expire; default: the time that each call has */
   clock?: MemoryClock | null
   max?: PerClass
-  /** ids of this sender are forgotten early from now on; called once, until for 7 days none was */
+  /** ids of this sender are forgotten early from now on; called again only after 7 days in which none was */
   onShortened?(sender: Sender): void
 }
 
-/** The ids of events and changes that the embedded journal remembers, for each sender apart. */
+/** The ids of events and changes that the embedded journal remembers, separately for each sender. */
 export class LmdbInsertIds {
   readonly #tables: Pick<LmdbTables, 'insertIds' | 'idSpaces'>
   readonly #options: InsertIdsOptions
-  /** by name, the ones used last at the end */
+  /** by name, the most recently used at the end */
   readonly #open = new Map<string, IdSpace>()
   #lastNumber: number
-  /** the last write that took ids, and whose */
+  /** the last write that took ids, and their senders */
   #last: { draft: Draft; spaces: Map<string, IdSpace> } | null = null
   /** the name after which the next sweep begins */
   #sweptTo: Buffer | null = null
@@ -57,13 +59,13 @@ export class LmdbInsertIds {
     }
   }
 
-  /** The indexes of the known ids among these. Call it only while no write is in flight, or before its `record`. */
+  /** The indexes of the known ids. Call it only while no write is in flight, or before the write's `record`. */
   find({ sender, digests }: SentIds, now: number, draft = new Draft()): number[] {
     this.#settle(draft)
     return this.#space(senderName(sender)).find(digests, this.#time(now))
   }
 
-  /** Remembers ids. Call `record` once all ids of a write are taken. @returns the indexes of those that were known */
+  /** Remembers ids. Call `record` once all ids of a write are taken. @returns the indexes of ids that were known */
   take({ sender, digests }: SentIds, now: number, draft: Draft, bucket = idBucketAt(now)): number[] {
     this.#settle(draft)
     const { max = ANY_NUMBER } = this.#options
@@ -86,8 +88,7 @@ export class LmdbInsertIds {
   }
 
   /**
-   * Removes ids that have expired or were dropped, of some of the senders: up to `limit` records and pages. Call it within a
-   * transaction.
+   * Removes expired and dropped ids of some senders, up to `limit` records and pages. Call it within a transaction.
    */
   forget(now: number, limit: number): void {
     const { oldest } = this.#time(now)
@@ -117,7 +118,7 @@ export class LmdbInsertIds {
     if (space.drop(() => true)) space.record.since = now
   }
 
-  /** Frees what dropped ids of a sender take, in steps. @param transact executes one in a transaction */
+  /** Removes a sender's dropped ids from disk, in steps. @param transact executes a step in a transaction */
   async removeDropped(sender: Sender, transact: (step: () => void) => Promise<void>): Promise<void> {
     const name = senderName(sender)
     for (let isLeft = true; isLeft; ) {
@@ -129,7 +130,7 @@ export class LmdbInsertIds {
     }
   }
 
-  /** What is remembered of each sender that has any. */
+  /** The use of each sender that has ids. */
   *use(now: number, projectId?: string): Generator<IdUse> {
     const { oldest } = this.#time(now)
     const own = projectId !== undefined && KEY_CLASSES.map((keyClass) => senderName({ projectId, keyClass }))
@@ -141,7 +142,7 @@ export class LmdbInsertIds {
     }
   }
 
-  /** The ids that have not expired, in pieces; an id may come twice. Call it only while no write is in flight. */
+  /** The ids that have not expired, in pieces; an id may occur twice. Call it only while no write is in flight. */
   *all(now: number): Generator<RememberedIds> {
     this.#settle(new Draft())
     const { oldest } = this.#time(now)
@@ -165,8 +166,8 @@ export class LmdbInsertIds {
   }
 
   /**
-   * Removes records and pages of dropped buckets. A bucket stays listed until a later call finds it empty: the transaction
-   * may fail, and what nobody lists would stay for ever.
+   * Removes records and pages of dropped buckets. A bucket stays listed until a later call finds it empty: the
+   * transaction may fail, and an unlisted bucket would never be removed.
    * @returns how many, at most `limit`
    */
   #remove(record: SpaceRecord, limit: number): number {
@@ -217,14 +218,14 @@ export class LmdbInsertIds {
 
   #closeOne(): void {
     for (const name of this.#open.keys()) {
-      // What a write has taken is only in memory until it is committed.
+      // The ids that a write has taken are only in memory until it is committed.
       if (this.#last?.spaces.has(name)) continue
       this.#open.delete(name)
       return
     }
   }
 
-  /** Keeps what the last write took, as it is known by now whether that was committed; if not, it is read anew. */
+  /** Keeps the ids of the last write if it was committed; otherwise they are read from the table again. */
   #settle(draft: Draft): void {
     if (!this.#last || this.#last.draft === draft) return
     const { spaces, draft: last } = this.#last
@@ -236,7 +237,7 @@ export class LmdbInsertIds {
   }
 }
 
-/** Opens those of a journal. @param clock null: ids expire by the time that each call has */
+/** Opens the ids of a journal. @param clock null: ids expire by the time of each call */
 export function openInsertIds(
   tables: Pick<LmdbTables, 'insertIds' | 'idSpaces'>,
   clock: MemoryClock | null,

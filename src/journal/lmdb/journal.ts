@@ -1,6 +1,6 @@
 import type { Database } from 'lmdb'
 import { oneAtATime } from '../../lib/one-at-a-time.js'
-import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
+import { maxPosition, nextPosition, type Position, START } from '../../model/position.js'
 import {
   type Block,
   bodiesToRelease,
@@ -24,7 +24,7 @@ import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { journalFull } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
-import { FORMAT, guardOf, type Meta, metaOf, positionKey } from './encoding.js'
+import { FORMAT, type Meta, positionKey, toGuard, toMeta } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
 import { execute, NewEntries, type Remembered } from './execute.js'
 import { LmdbIdMemory } from './id-memory.js'
@@ -44,9 +44,9 @@ export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmen
   path: string
   /** above this many bytes of entries and their states, writes are refused */
   maxBytes: number
-  /** idempotency keys that a sender may have remembered; default: any number */
+  /** how many idempotency keys of a sender are remembered; default: any number */
   maxRequestKeys?: PerClass
-  /** default: any number */
+  /** how many ids of a sender are remembered; default: any number */
   maxIds?: PerClass
   /** the version of the layout that this process was started for; default FIRST_LAYOUT */
   layout?: number
@@ -81,10 +81,10 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
 
 /**
  * The journal of a single process. Entries are in a log of files; states, remembered requests and ids, and the stored
- * position are in LMDB. A write that changes nothing in LMDB is durable once its record is in the log. Otherwise the record
- * is written first and is conditional: it counts once the transaction that follows is committed, which notes the record's
- * last position. The size of the entries, the last position and the pending events are computed from the log at the start
- * and kept in memory, so they always agree with it after a crash.
+ * position are in LMDB. A write that changes nothing in LMDB is durable once its record is in the log. Otherwise the
+ * record is written first and is conditional: it counts once the following transaction, which notes the record's last
+ * position, is committed. The size of the entries, the last position and the pending events are computed from the log
+ * at the start and kept in memory, so they always agree with it after a crash.
  */
 class LmdbJournal implements Journal {
   readonly id: number
@@ -140,14 +140,14 @@ class LmdbJournal implements Journal {
     this.#layout = layout
     this.#now = now
     this.id = meta.id
-    this.#guard = guardOf(meta)
+    this.#guard = toGuard(meta)
     this.#stored = BigInt(meta.stored)
     this.#frozen = meta.frozen && { first: BigInt(meta.frozen[0]), last: BigInt(meta.frozen[1]) }
     this.#appended = entries.last
     this.#cache = new StateCache(this.#remembered, tables.meta, maxBytes)
     this.#advancedPast = BigInt(meta.outranked ?? START)
     this.#recordedLift = this.#advancedPast
-    this.#allocated = laterOf(this.#appended, this.#advancedPast)
+    this.#allocated = maxPosition(this.#appended, this.#advancedPast)
   }
 
   write(writes: Write[]): Promise<Outcome[]> {
@@ -161,7 +161,7 @@ class LmdbJournal implements Journal {
     const now = this.#now()
     const floor = limitedBy(this.#foreignFloor, now)
     const advance = () => {
-      this.#allocated = nextPosition(laterOf(this.#allocated, floor), now)
+      this.#allocated = nextPosition(maxPosition(this.#allocated, floor), now)
       this.#inFlight ??= this.#allocated
       return this.#allocated
     }
@@ -175,7 +175,7 @@ class LmdbJournal implements Journal {
       if (added.length > 0) await this.#entries.prepare(added, !draft.isEmpty)
       if (!draft.isEmpty) await this.#apply(draft, added.at(-1)?.position)
       isKept = added.length > 0 && this.#entries.add(added)
-      this.#appended = laterOf(this.#appended, this.#entries.last)
+      this.#appended = maxPosition(this.#appended, this.#entries.last)
     } catch (error) {
       // Expired data may be all that can be freed, and while writes fail nothing else removes it.
       await this.#removeExpired().catch(() => undefined)
@@ -203,7 +203,7 @@ class LmdbJournal implements Journal {
     done()
   }
 
-  /** Refuses further writes, because one may be on disk or not. The next start finds out. */
+  /** Refuses further writes, because one may or may not be on disk. The next start finds out. */
   #stop(error: unknown): never {
     this.isUp = false
     throw error
@@ -227,7 +227,7 @@ class LmdbJournal implements Journal {
     return {
       appended: this.#appended,
       stored: this.#stored,
-      pending: this.#entries.pendingOf(projectId),
+      pending: this.#entries.countPending(projectId),
       deletions: this.#deletions.get(projectId) ?? 0,
     }
   }
@@ -239,31 +239,31 @@ class LmdbJournal implements Journal {
       const lifted = limitedBy(position, this.#now())
       if (lifted > this.#allocated && lifted > this.#recordedLift) {
         this.#advancedPast = lifted + (BigInt(LIFT_STEP_MS) << 16n)
-        // Not from memory: a block that is being frozen is not in #frozen yet.
+        // Not #frozen, which does not have a block that is being frozen.
         const meta = this.#meta.get('meta')
         if (meta) putMeta(this.#tables, { ...meta, outranked: String(this.#advancedPast) })
       }
-      this.#allocated = laterOf(this.#allocated, lifted)
+      this.#allocated = maxPosition(this.#allocated, lifted)
       appended = this.#allocated
     })
     this.#recordedLift = this.#advancedPast
-    this.#appended = laterOf(this.#appended, appended)
-    // Before the wait: a write that is in flight now may be done after it, and its entries are not stored.
+    this.#appended = maxPosition(this.#appended, appended)
+    // Read before the wait: a write that is in flight now may finish during it, and its entries are not stored yet.
     const inFlight = this.#inFlight
     const first = (await this.#entries.oldest())?.position ?? inFlight
     // If the first entry was assigned after the lift, everything up to the lift is stored.
     const stored = first === null || first > appended ? appended : first - 1n
-    if (this.#isEmpty) this.#stored = laterOf(this.#stored, appended)
+    if (this.#isEmpty) this.#stored = maxPosition(this.#stored, appended)
     return { ...(await this.progress(projectId)), appended, stored }
   }
 
-  /** Whether nothing waits, and nothing is being written. */
+  /** Whether nothing waits and nothing is being written. */
   get #isEmpty(): boolean {
     return this.#entries.length === 0 && this.#inFlight === null
   }
 
   raiseFloor(position: Position): void {
-    this.#foreignFloor = laterOf(this.#foreignFloor, position)
+    this.#foreignFloor = maxPosition(this.#foreignFloor, position)
   }
 
   async claim(maxBytes: number): Promise<Block | null> {
@@ -303,12 +303,12 @@ class LmdbJournal implements Journal {
       done = this.#cache.settle(states, now)
       // If no entry is left, everything assigned counts as stored. After a lift, that is beyond the last entry.
       const isLast = this.#entries.length === block.entries.length && this.#inFlight === null
-      if (isLast) stored = laterOf(stored, this.#allocated)
+      if (isLast) stored = maxPosition(stored, this.#allocated)
       putMeta(this.#tables, this.#metaWith(stored, null))
     })
     done?.()
     this.#stored = stored
-    this.#appended = laterOf(this.#appended, stored)
+    this.#appended = maxPosition(this.#appended, stored)
     this.#frozen = null
     this.#listeners.release(await this.#entries.remove(block))
     this.#listeners.noteStored(stored)
@@ -319,9 +319,9 @@ class LmdbJournal implements Journal {
     if (version !== this.#layout || (isWrite && closedFor !== null)) throw new LayoutError(this.#guard)
   }
 
-  /** While writes fail, no block is acknowledged, which would remove what has expired. */
+  /** Removes expired data while writes fail, when no acknowledgement does it. */
   async #removeExpired(): Promise<void> {
-    // After a transaction that failed, LMDB may never answer another one, so none is begun for nothing.
+    // After a failed transaction, LMDB may never finish another one, so none is begun without need.
     if (!this.#remembered.states.hasExpired(this.#now())) return
     let done: (() => void) | undefined
     await transact(this.#tables.root, () => {
@@ -331,7 +331,7 @@ class LmdbJournal implements Journal {
   }
 
   async advancePast(position: Position): Promise<void> {
-    this.#advancedPast = laterOf(this.#allocated, position)
+    this.#advancedPast = maxPosition(this.#allocated, position)
     this.#allocated = this.#advancedPast
     const isEmpty = this.#isEmpty
     const stored = isEmpty ? this.#advancedPast : this.#stored
@@ -363,7 +363,7 @@ class LmdbJournal implements Journal {
   }
 
   async tally(): Promise<Tally> {
-    // Not from memory: that follows the transaction of an acknowledgement.
+    // Not #stored, which is advanced only after the transaction of an acknowledgement.
     const stored = BigInt(this.#meta.get('meta')?.stored ?? this.#stored)
     const projects = readTallies(this.#tables.tallies)
     for (const [project, count] of this.#entries.pending) addWaiting(projects, project, count)
@@ -401,7 +401,7 @@ class LmdbJournal implements Journal {
       stored: String(stored),
       frozen: frozen && [String(frozen.first), String(frozen.last)],
       ...(this.#advancedPast !== START && { outranked: String(this.#advancedPast) }),
-      ...metaOf(this.#guard),
+      ...toMeta(this.#guard),
     }
   }
 }

@@ -1,23 +1,24 @@
-import { millisecondsOf } from '../../model/position.js'
+import { toMilliseconds } from '../../model/position.js'
 import { positionKey } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
 /** Key of the table `log`. */
 const REMEMBERED = Buffer.from('remembered')
-/** So fast does this clock catch up with the machine's after a time in which nothing ran, or after that was set. */
+/** How fast this clock catches up with the machine's after downtime, or after the machine's clock was set. */
 const CATCH_UP = 2
 
 export interface Clocks {
   /** epoch ms; default: the machine's clock, which may be set */
   now?: () => number
-  /** ms since some start, which nobody sets; default: the time that passes, but if `now` is given, that is relied upon */
+  /** monotonic, ms; default: the monotonic clock, or `now` if that is given */
   elapsed?: () => number
 }
 
 /**
- * The time by which the embedded journal forgets what it remembers. What is forgotten is gone, so a clock that is wrong for an
- * hour must not decide it: this one is never ahead of the machine's, and goes on at most twice as fast as time passes. After
- * a time in which the service did not run, it is behind for as long again, and what is remembered is kept that much longer.
+ * The clock by which the embedded journal forgets requests and ids. Forgetting cannot be undone, so a clock that is
+ * wrong for an hour must not cause it: this one is never ahead of the machine's clock and runs at most CATCH_UP times
+ * as fast. After downtime it needs the same time again to catch up, and requests and ids are remembered that much
+ * longer.
  */
 export class MemoryClock {
   readonly #log: LmdbTables['log']
@@ -25,7 +26,7 @@ export class MemoryClock {
   #time: number
   #at: number
 
-  /** @returns null where the clock that is given is relied upon */
+  /** @returns null if `now` is given without `elapsed`, and is relied upon */
   static of(tables: Pick<LmdbTables, 'log' | 'meta'>, { now, elapsed }: Clocks): MemoryClock | null {
     if (now && !elapsed) return null
     return new MemoryClock(tables, now ?? Date.now, elapsed ?? (() => performance.now()))
@@ -35,8 +36,8 @@ export class MemoryClock {
     this.#log = log
     this.#elapsed = elapsed
     const noted = log.get(REMEMBERED)?.readBigUInt64BE()
-    // A version that had no such clock has stored something last at that time.
-    const known = noted === undefined ? millisecondsOf(BigInt(meta.get('meta')?.stored ?? 0)) : Number(noted)
+    // Without a noted time, the last stored position tells how late it is at least.
+    const known = noted === undefined ? toMilliseconds(BigInt(meta.get('meta')?.stored ?? 0)) : Number(noted)
     this.#time = Math.min(known, now())
     this.#at = this.#elapsed()
   }

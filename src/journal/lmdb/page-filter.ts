@@ -1,16 +1,16 @@
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
 
-/** Bytes of a page's part: 13 bits for each of 160 ids, so that one in a hundred unknown ids needs a look at its page. */
+/** Filter bytes per page: 13 bits for each of 160 ids, so that only 1 % of unknown ids need a look at their page. */
 const PART_BYTES = 256
-/** Bytes of all parts. With more than 10 million ids, parts are smaller and more ids need a look. */
+/** Bytes of the whole filter. With more than 10 million ids, a page has fewer and more ids need a look. */
 const MAX_BYTES = 16 * 1024 * 1024
 const MIN_PART_BYTES = 8
-/** Bytes of an id of which each pair sets a bit: those that do not choose the page. */
+/** Offsets of the byte pairs of an id that each set a bit; they do not choose the page. */
 const BITS_AT = [8, 10, 12]
 
 /**
- * Tells of most ids that they are not in their page, without reading it: a Bloom filter of each page. It is a cache: a
- * page that was not noted may have any id.
+ * A Bloom filter of each page, which tells for most unknown ids that they are not in their page, without reading it. It
+ * is a cache: a page that was not noted may have any id.
  */
 export class PageFilter {
   readonly #bits: Uint8Array
@@ -32,7 +32,7 @@ export class PageFilter {
   mayHave(page: number, ids: Buffer, at: number): boolean {
     if (this.#noted[page] !== 1) return true
     for (const from of BITS_AT) {
-      const bit = this.#bitOf(ids, at + from)
+      const bit = this.#findBit(ids, at + from)
       if (((this.#bits[page * this.#partBytes + (bit >>> 3)] ?? 0) & (1 << (bit & 7))) === 0) return false
     }
     return true
@@ -44,7 +44,7 @@ export class PageFilter {
     this.#bits.fill(0, start, start + this.#partBytes)
     for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) {
       for (const from of BITS_AT) {
-        const bit = this.#bitOf(ids, at + from)
+        const bit = this.#findBit(ids, at + from)
         const byte = start + (bit >>> 3)
         this.#bits[byte] = (this.#bits[byte] ?? 0) | (1 << (bit & 7))
       }
@@ -52,7 +52,7 @@ export class PageFilter {
     this.#noted[page] = 1
   }
 
-  #bitOf(ids: Buffer, at: number): number {
+  #findBit(ids: Buffer, at: number): number {
     return ((ids[at] ?? 0) | ((ids[at + 1] ?? 0) << 8)) & (this.#partBytes * 8 - 1)
   }
 }

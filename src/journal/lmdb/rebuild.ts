@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { laterOf, type Position, START } from '../../model/position.js'
+import { maxPosition, type Position, START } from '../../model/position.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { checkDatabase, DamagedJournalError } from './check.js'
 import { FORMAT, type Meta, positionKey } from './encoding.js'
@@ -14,11 +14,13 @@ import { transact } from './transact.js'
 const END = (1n << 64n) - 1n
 
 /**
- * Makes the database of an embedded journal anew if it is damaged or gone, from its log: all entries in there wait for the
- * store again, which knows those that it has. Idempotency keys and `insert_id`s are forgotten. The damaged file is kept.
- * @param known what the store has recorded: the journal's id, the version of the layout, and the greatest position of any event or row
+ * Rebuilds the database of an embedded journal from its log if it is damaged or missing: all entries of the log wait
+ * for the store again, which recognises those that it has. Idempotency keys and `insert_id`s are forgotten. The damaged
+ * file is kept.
+ * @param known recorded by the store: the journal's id, the layout version, and the greatest position of any event or
+ * row
  * @returns the name of the damaged file, null if there was none; undefined if nothing has to be done
- * @throws Error if the log is damaged, too
+ * @throws Error if the log is also damaged
  */
 export async function rebuildLmdbJournal(
   folder: string,
@@ -32,9 +34,9 @@ export async function rebuildLmdbJournal(
   if (damaged) throw new Error(`${damaged.path} is damaged, too: restore the folder from a backup.`)
   const kept = isThere ? join(folder, `data.mdb.damaged-${Date.now()}`) : null
   if (kept !== null) await rename(path, kept)
-  const { stored, last } = rangeOf(segments)
+  const { stored, last } = findRange(segments)
   const { id, layout } = known
-  const outranked = String(laterOf(laterOf(last, stored), known.last))
+  const outranked = String(maxPosition(maxPosition(last, stored), known.last))
   const meta: Meta = { format: FORMAT, id, stored: String(stored), frozen: null, outranked }
   const tables = openTables(folder)
   try {
@@ -58,8 +60,10 @@ async function isSound(folder: string): Promise<boolean> {
   }
 }
 
-/** The last files that follow one another; those before are no longer needed, as some between were removed. */
-function rangeOf(segments: readonly FoundSegment[]): { stored: Position; last: Position } {
+/**
+ * The range of the last consecutive files. Earlier ones are no longer needed, because files between them were removed.
+ */
+function findRange(segments: readonly FoundSegment[]): { stored: Position; last: Position } {
   const used = segments.filter(({ last }) => last !== START)
   let stored = used.at(-1)?.after ?? START
   for (const { after, last } of used.toReversed().slice(1)) {

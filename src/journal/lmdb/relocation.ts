@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs'
-import { laterOf, type Position, START } from '../../model/position.js'
+import { maxPosition, type Position, START } from '../../model/position.js'
 import type { Tally, WaitingEntry } from '../journal.js'
-import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
+import type { JournalStatus, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { ANY_NUMBER } from '../sender-limits.js'
-import { stateBytesOf } from '../shares.js'
+import { countStateBytes } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
-import { guardOf, type Meta } from './encoding.js'
+import { type Meta, toGuard } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
 import { LmdbInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
@@ -17,12 +17,12 @@ import { appliedIn, type LmdbTables, openTables } from './tables.js'
 import { addWaiting, readTallies } from './tallies.js'
 import { transact } from './transact.js'
 
-/** Requests or states in one piece. */
+/** How many requests or states a piece has. */
 const PIECE = 1000
 
 /**
- * Opens the embedded journal of a lane to inspect it or to change the layout. For a change, no process may have the journal
- * open. Creates nothing in the folder before `create`.
+ * Opens the embedded journal of a lane to inspect it or to change the layout. For a change, no process may have the
+ * journal open. Creates nothing in the folder before `create`.
  */
 export function openLmdbRelocation({ path, ...clocks }: { path: string } & Clocks): Relocation {
   return new LmdbRelocation(path, clocks)
@@ -43,9 +43,9 @@ class LmdbRelocation implements Relocation {
 
   async tally(): Promise<Tally | null> {
     // Opens the tables.
-    if (!(await this.look())) return null
+    if (!(await this.readStatus())) return null
     const { meta, log, tallies } = this.#open()
-    // Within one turn of the event loop, LMDB reads one snapshot: a service beside this command may acknowledge blocks.
+    // A running service may acknowledge blocks. Within one turn of the event loop, LMDB reads a single snapshot.
     const found = meta.get('meta')
     const projects = readTallies(tallies)
     if (!found) return null
@@ -58,31 +58,31 @@ class LmdbRelocation implements Relocation {
     return { journalId: found.id, stored, projects }
   }
 
-  async look(): Promise<JournalLook | null> {
+  async readStatus(): Promise<JournalStatus | null> {
     if (!existsSync(this.#path)) return null
     if (!this.#tables) await checkDatabase(this.#path, false)
     const tables = this.#open()
     const found = readMeta(tables, this.#path)
     if (!found) return null
-    const { version: layout, closedFor } = guardOf(found)
+    const { version: layout, closedFor } = toGuard(found)
     const stored = BigInt(found.stored)
     const depth = { entries: 0, bytes: 0, stateBytes: 0, oldestMs: 0 }
-    let last = laterOf(stored, BigInt(found.outranked ?? START))
+    let last = maxPosition(stored, BigInt(found.outranked ?? START))
     const count = (entry: WaitingEntry) => {
       const { position, receivedAt, body } = entry
       if (position <= stored) return
       if (depth.entries === 0) depth.oldestMs = Math.max(0, this.#now() - receivedAt)
       depth.entries++
       depth.bytes += body.length
-      depth.stateBytes += stateBytesOf(entry)
-      last = laterOf(last, position)
+      depth.stateBytes += countStateBytes(entry)
+      last = maxPosition(last, position)
     }
     for await (const entries of readEntryLog(this.#path, appliedIn(tables))) entries.forEach(count)
     return { id: found.id, layout, closedFor, appended: last, depth }
   }
 
   async create(): Promise<void> {
-    if (await this.look()) return
+    if (await this.readStatus()) return
     this.#open()
     await this.#put(await newMeta(this.#path, this.#now(), 0))
   }
@@ -93,7 +93,7 @@ class LmdbRelocation implements Relocation {
 
   async raise(position: Position): Promise<void> {
     const meta = this.#meta
-    await this.#put({ ...meta, outranked: String(laterOf(position, BigInt(meta.outranked ?? START))) })
+    await this.#put({ ...meta, outranked: String(maxPosition(position, BigInt(meta.outranked ?? START))) })
   }
 
   async *requests(): AsyncGenerator<RememberedRequest[]> {
@@ -157,7 +157,7 @@ class LmdbRelocation implements Relocation {
     return new LmdbRequests(this.#open(), this.#meta.id, ANY_NUMBER, this.#clock)
   }
 
-  /** By which the journal forgets, whatever the clock of this machine says now. */
+  /** The clock by which the journal forgets, which may differ from this machine's. */
   get #clock(): MemoryClock | null {
     return MemoryClock.of(this.#open(), this.#clocks)
   }

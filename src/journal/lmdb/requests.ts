@@ -19,47 +19,47 @@ import type { MemoryClock } from './memory-clock.js'
 import type { LmdbTables } from './tables.js'
 
 /**
- * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that expired
- * ones are removed from the front. Call `forget` and `add` within a transaction.
+ * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that
+ * expired ones are removed from the front. Call `forget` and `add` within a transaction.
  */
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts'>
-  readonly #maxOfSender: PerClass
+  readonly #maxPerSender: PerClass
   readonly #clock: MemoryClock | null
   readonly #ownId: number
-  /** those that may have requests, the latest first: most of the time, all but one or two are empty */
+  /** the buckets that may have requests, the latest first; usually one or two */
   #buckets: number[]
   /** since the last removal */
   #added = 0
 
   /**
    * @param ownId id of this journal
-   * @param clock by which requests expire; default: the time that each call has
+   * @param clock by which requests expire; default: the time of each call
    */
   constructor(
     tables: Pick<LmdbTables, 'requests' | 'counts'>,
     ownId: number,
-    maxOfSender: PerClass,
+    maxPerSender: PerClass,
     clock: MemoryClock | null = null,
   ) {
     this.#clock = clock
     this.#tables = tables
     this.#ownId = ownId
-    this.#maxOfSender = maxOfSender
+    this.#maxPerSender = maxPerSender
     this.#buckets = [...bucketsIn(tables.requests)].reverse()
   }
 
   /** See `Journal.findRequest`. */
   find(request: IdempotencyKey, now: number): Refused | null {
-    return refusalOf(request, [...this.#found(request, now, new Draft())], this.#ownId)
+    return findRefusal(request, [...this.#found(request, now, new Draft())], this.#ownId)
   }
 
   /** Why a request is not executed: it is known, or its sender has reached its maximum. Null if it is executed. */
   refusal(request: IdempotencyKey, now: number, draft: Draft): Refused | null {
     const found = [...this.#found(request, now, draft)]
-    const known = refusalOf(request, found, this.#ownId)
+    const known = findRefusal(request, found, this.#ownId)
     if (known) return known
-    // A reserved key is counted already.
+    // A reserved key has been counted.
     return found.length === 0 && this.#isLimited(request, now, draft) ? { status: 'limited' } : null
   }
 
@@ -74,12 +74,12 @@ export class LmdbRequests {
   #isLimited({ sender }: IdempotencyKey, now: number, draft: Draft): boolean {
     let count = 0
     for (const bucket of this.#living(now)) count += this.#count(bucket, sender, draft)
-    return count >= this.#maxOfSender[sender.keyClass]
+    return count >= this.#maxPerSender[sender.keyClass]
   }
 
   /**
-   * The buckets that have not expired, and the next one: the clock may have been ahead when a request arrived. Where it is not
-   * relied upon, by any time.
+   * The buckets that have not expired, and future ones, because the clock may have been ahead when a request arrived:
+   * the next one if the clock is relied upon, otherwise all.
    */
   #living(now: number): number[] {
     const oldest = bucketAt(this.#time(now)) - OLD_BUCKETS
@@ -163,8 +163,8 @@ function keyAt(bucket: number, rest: Buffer): Buffer {
   return Buffer.concat([bucketStart(bucket), rest])
 }
 
-/** What a request is answered with if it has been remembered as these; null if at most reserved. */
-function refusalOf(request: IdempotencyKey, found: RequestValue[], ownId: number): Refused | null {
+/** The refusal of a remembered request; null if it is unknown or only reserved. */
+function findRefusal(request: IdempotencyKey, found: RequestValue[], ownId: number): Refused | null {
   const own = fingerprintBytes(request)
   for (const { fingerprint, position, index, journalId } of found) {
     if (!fingerprint.equals(own)) return { status: 'mismatch' }

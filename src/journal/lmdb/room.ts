@@ -3,8 +3,8 @@ import type { LmdbTables } from './tables.js'
 import { unwritable } from './transact.js'
 
 /**
- * Bytes that are reserved for LMDB, on the disk and in its own file. It has to record what is claimed and stored: without
- * room for that, the journal could not be drained, and would stay full.
+ * Bytes that are reserved for LMDB, on the disk and in its own file. It has to record claims and acknowledgements:
+ * without room for them, the journal could not be drained and would stay full.
  */
 const RESERVED_BYTES = 16 * 1024 * 1024
 
@@ -17,7 +17,7 @@ interface TableStats {
 }
 
 /**
- * @param bytes that a write would take, beside those of LMDB
+ * @param bytes that a write would take in addition to LMDB's
  * @throws ApiError `unavailable` if LMDB would have less than it needs to drain the journal
  */
 export async function assertWritable(folder: string, tables: LmdbTables, bytes = 0): Promise<void> {
@@ -37,8 +37,8 @@ export async function assertRoom(folder: string, tables: LmdbTables, bytes = 0):
 
 /** Bytes that LMDB has freed within its file, which never shrinks. */
 function unusedBytes(tables: LmdbTables): number {
-  const pagesOf = (stats: TableStats) => stats.treeBranchPageCount + stats.treeLeafPageCount + stats.overflowPages
+  const countPages = (stats: TableStats) => stats.treeBranchPageCount + stats.treeLeafPageCount + stats.overflowPages
   const { lastPageNumber, pageSize } = tables.root.getStats() as TableStats & { lastPageNumber: number }
-  const used = Object.values(tables).reduce((sum, table) => sum + pagesOf(table.getStats() as TableStats), 0)
+  const used = Object.values(tables).reduce((sum, table) => sum + countPages(table.getStats() as TableStats), 0)
   return Math.max(0, lastPageNumber - used) * pageSize
 }

@@ -32,7 +32,7 @@ export interface FoundSegment extends Omit<Segment, 'file'> {
   isDamaged: boolean
 }
 
-/** Bytes that are read at once; more if a record has more. */
+/** Bytes per read; more if a record is larger. */
 const PIECE_BYTES = 256 * 1024
 const NAME = /^entries-\d+$/
 
@@ -81,7 +81,7 @@ function inspect(path: string, bytes: Buffer, applied: Position): FoundSegment {
  * @param start where the first one begins
  */
 export async function* recordsOf(segment: Segment, start = HEADER_BYTES): AsyncGenerator<LogRecord> {
-  // Remembered, because the segment may be reused meanwhile; its records have another salt then.
+  // Copied, because the segment may be reused in the meantime; its records have another salt then.
   const { file, salt, end } = segment
   let length = PIECE_BYTES
   for (let at = start; at < end; ) {

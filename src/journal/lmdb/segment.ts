@@ -10,8 +10,9 @@ import { decodeEntry, encodeEntryHead } from './encoding.js'
  *     record  length of what follows the CRC (4 bytes), CRC (4), whether it is conditional (1), entries
  *     entry   position (8), length of the rest (4), the head (see `encodeEntryHead`), the body
  *
- * All integers are big-endian. A segment ends where no record follows. The CRC of a record is seeded with the salt, which is
- * drawn at random each time that a file is reused. So old bytes in the file are never taken for records, whatever clients sent.
+ * All integers are big-endian. A segment ends where no record follows. The CRC of a record is seeded with the salt,
+ * which is drawn at random whenever a file is reused. So old bytes in the file are never taken for records, whatever
+ * clients sent.
  */
 export interface SegmentHeader {
   /** rises from segment to segment */
@@ -23,7 +24,7 @@ export interface SegmentHeader {
 /** What one write appended. */
 export interface LogRecord {
   entries: WaitingEntry[]
-  /** whether it counts only if LMDB has the rest of its write */
+  /** whether it counts only if LMDB has the other changes of its write */
   isConditional: boolean
   /** where it begins and ends */
   start: number
@@ -64,7 +65,7 @@ export function encodeRecord(entries: WaitingEntry[], isConditional: boolean, sa
     start.writeUInt32BE(rest.length + entry.body.length, 8)
     parts.push(Buffer.concat([start, rest]), entry.body)
   }
-  head.writeUInt32BE(lengthOf(parts) - 8)
+  head.writeUInt32BE(sumLengths(parts) - 8)
   head.writeUInt32BE(
     parts.reduce((crc, part, i) => crc32(i === 0 ? part.subarray(8) : part, crc), salt),
     4,
@@ -99,8 +100,8 @@ function isWhole(bytes: Buffer, at: number, salt: number): boolean {
 }
 
 /**
- * Whether a complete record with entries after a position is anywhere beyond the end of a segment. Because only one write is
- * in flight at a time, a crash does not leave one there, so the segment is damaged.
+ * Whether a complete record with entries after a position is anywhere after the end of a segment. Because only one
+ * write is in flight at a time, a crash cannot leave one there, so the segment is damaged.
  */
 export function hasRecordBehind(segment: Buffer, end: number, salt: number, after: Position): boolean {
   for (let at = end; at + RECORD_HEAD_BYTES + ENTRY_HEAD_BYTES <= segment.length; at++) {
@@ -109,7 +110,10 @@ export function hasRecordBehind(segment: Buffer, end: number, salt: number, afte
   return false
 }
 
-/** Whether a record with entries after a position may begin at `start`: a fast check, because a CRC at each byte is too slow. */
+/**
+ * Whether a record with entries after a position may begin at `start`: a fast check, because a CRC at each byte is too
+ * slow.
+ */
 function isPlausible(segment: Buffer, start: number, after: Position): boolean {
   // This is true for most bytes of text, so it is checked first.
   if ((segment[start] ?? 0) > segment.length >>> 24) return false
@@ -131,6 +135,6 @@ function decodeEntries(bytes: Buffer): WaitingEntry[] {
   return entries
 }
 
-export function lengthOf(parts: Buffer[]): number {
+export function sumLengths(parts: Buffer[]): number {
   return parts.reduce((sum, { length }) => sum + length, 0)
 }

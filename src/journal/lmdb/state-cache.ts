@@ -4,10 +4,12 @@ import { CACHE_PART, STATE_MEMORY_MS, type StoredState } from '../journal.js'
 import { EMPTY, expiryKey, type Meta } from './encoding.js'
 import { type Remembered, sweep } from './execute.js'
 
-/** An acknowledgement removes up to this many expired requests and states, or twice as many as it adds if that is more. */
+/**
+ * Maximum number of expired requests and states that an acknowledgement removes, or twice what it adds if that is more.
+ */
 const MIN_SWEEP = 1000
 
-/** How large the cached states of the embedded journal are, and which of them lose their text when that is too much. */
+/** Limits the size of the embedded journal's cached states: when it is exceeded, the oldest lose their text. */
 export class StateCache {
   readonly #remembered: Remembered
   readonly #meta: Database<Meta, string>
@@ -29,8 +31,8 @@ export class StateCache {
   }
 
   /**
-   * Lets states expire, removes those that have expired, and all else that is forgotten by now, and cuts those that are too
-   * many. Call it within a transaction, and what it returns once that is committed.
+   * Lets states expire, removes everything that has expired, and cuts states while the cache is too large. Call it
+   * within a transaction, and call the returned function once that is committed.
    */
   settle(stored: StoredState[], now: number): () => void {
     const { states } = this.#remembered
@@ -43,19 +45,22 @@ export class StateCache {
     }
   }
 
-  /** Where the next cut begins: a clock that was set back lets states expire before those where the last one ended. */
+  /** Where the next cut begins. After the clock is set back, new states expire before the end of the last cut. */
   #cutAfter(now: number): Buffer | null {
     const first = expiryKey(now + STATE_MEMORY_MS, EMPTY)
     return this.#cutUpTo && this.#cutUpTo.compare(first) > 0 ? first : this.#cutUpTo
   }
 
-  /** Counts the states that a write replaces. Call `onReplaced` within its transaction, and `done` once that is committed. */
+  /**
+   * Counts the states that a write replaces. Call `onReplaced` within its transaction, and `done` once that is
+   * committed.
+   */
   replacing(): { onReplaced(state: Buffer): void; done(): void } {
     let stored = START
     let replaced = 0
     return {
       onReplaced: (state) => {
-        // Not from memory, where it is advanced only after the transaction that lets states expire.
+        // Not from memory, which is advanced only after the transaction that lets states expire.
         if (stored === START) stored = BigInt(this.#meta.get('meta')?.stored ?? START)
         if (state.readBigUInt64BE() <= stored) replaced += state.length
       },
@@ -69,7 +74,7 @@ export class StateCache {
   }
 
   #add(grown: number): void {
-    // Those of dead letters are not counted, but one that is replaced looks as if it had been.
+    // States of dead letters are not counted, but replacing one subtracts it as if it had been.
     this.#bytes = Math.max(0, this.#bytes + grown)
   }
 }

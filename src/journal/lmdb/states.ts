@@ -15,13 +15,13 @@ import type { LmdbTables } from './tables.js'
 
 /** Follows the version of a state that has lost its text; no state begins with it. */
 const CUT = Buffer.from([0])
-/** A cut state has this many bytes. A tombstone has fewer and is never cut, as the store may remove its row. */
+/** A cut state has this many bytes. A tombstone has fewer and is never cut, because the store may remove its row. */
 const CUT_BYTES = 8 + CUT.length
 
 /**
- * The states of the embedded journal, and when they expire. From when they are stored to when they expire they are a cache.
- * Call the methods that change them within a transaction, except those that take a draft. `letExpire`, `sweep` and `cut`
- * return by how many bytes the cache grows once the transaction is committed.
+ * The states of the embedded journal and their expiry. Once stored, they are a cache until they expire. Call the
+ * methods that change them within a transaction, except those that take a draft. `letExpire`, `sweep` and `cut` return
+ * by how many bytes the cache grows once the transaction is committed.
  */
 export class LmdbStates {
   readonly #tables: Pick<LmdbTables, 'states' | 'expiries'>
@@ -37,7 +37,8 @@ export class LmdbStates {
   }
 
   /**
-   * Runs work that removes states, without a mark: readings in the meantime may have the states or not.
+   * Runs work that removes states while there is no mark, because readings in the meantime may or may not have the
+   * states.
    * @param last returns the last position that was assigned by the end of the work
    */
   async unmarked(work: () => Promise<void>, last: () => Position): Promise<void> {
@@ -56,7 +57,7 @@ export class LmdbStates {
     return bytes
   }
 
-  /** The states of as many of the first keys as fit into `maxBytes`, at least one. */
+  /** The states of the first keys: those that fit into `maxBytes`, but at least one. */
   read(stateKeys: string[], maxBytes: number): (State | null)[] {
     const states: (State | null)[] = []
     let bytes = 0
@@ -64,12 +65,12 @@ export class LmdbStates {
       const value = this.#tables.states.get(Buffer.from(stateKey, 'hex'))
       bytes += value?.length ?? 0
       if (bytes > maxBytes && states.length > 0) break
-      states.push(value ? { version: value.readBigUInt64BE(), state: isCut(value) ? null : textOf(value) } : null)
+      states.push(value ? { version: value.readBigUInt64BE(), state: isCut(value) ? null : decodeState(value) } : null)
     }
     return states
   }
 
-  /** Whether the state still is the one that the commit was computed from. */
+  /** Whether the state is still the one that the commit was computed from. */
   isExpected({ stateKey, expected, readAt }: Commit, now: number, draft: Draft): boolean {
     const current = draft.get(this.#tables.states, Buffer.from(stateKey, 'hex'))
     return current ? current.readBigUInt64BE() === expected : readAt <= now && now - readAt <= READING_MEMORY_MS
@@ -133,7 +134,7 @@ export class LmdbStates {
     for (const { key, value } of this.#tables.states.getRange()) {
       const stateKey = key.toString('hex')
       const version = value.readBigUInt64BE()
-      if (!expiring.has(`${stateKey} ${version}`)) yield { stateKey, version, state: textOf(value) }
+      if (!expiring.has(`${stateKey} ${version}`)) yield { stateKey, version, state: decodeState(value) }
     }
   }
 
@@ -143,7 +144,7 @@ export class LmdbStates {
     if (here === undefined || here < version) this.put(stateKey, version, state, draft)
   }
 
-  /** Removes the states that expire, and of the others those that do not belong to this journal. */
+  /** Keeps only the states that do not expire and belong to this journal. */
   keep(isOwn: (stateKey: string) => boolean): void {
     const expiring = this.#expiring()
     for (const { key, value } of this.#tables.states.getRange()) {
@@ -162,7 +163,7 @@ export class LmdbStates {
     return expiring
   }
 
-  /** The states that expire, in the order in which they do. */
+  /** The states that expire, in order of their expiry. */
   *#expiringStates(range: { start?: Buffer; limit?: number } = {}): Generator<{
     key: Buffer
     name: Buffer
@@ -192,6 +193,6 @@ function isCut(value: Buffer): boolean {
   return value.length === CUT_BYTES && value[8] === CUT[0]
 }
 
-function textOf(value: Buffer): string {
+function decodeState(value: Buffer): string {
   return value.toString('utf8', 8)
 }

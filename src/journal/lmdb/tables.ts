@@ -2,21 +2,24 @@ import { type Database, open, type RootDatabase } from 'lmdb'
 import { type Position, START } from '../../model/position.js'
 import type { Meta } from './encoding.js'
 
-/** What the embedded journal has in LMDB: everything except the entries. */
+/** The embedded journal's tables in LMDB, which have everything except the entries. */
 export interface LmdbTables {
   root: RootDatabase
   meta: Database<Meta, string>
-  /** APPLIED → last position of the last conditional record whose transaction is committed; REMEMBERED → see `MemoryClock` */
+  /**
+   * APPLIED → last position of the last conditional record whose transaction is committed; REMEMBERED → see
+   * `MemoryClock`
+   */
   log: Database<Buffer, Buffer>
   /** state key → version and state */
   states: Database<Buffer, Buffer>
   /** time and state key → the version that expires then */
   expiries: Database<Buffer, Buffer>
-  /** bucket and key → position and fingerprint, then the id of the journal if it is another one */
+  /** bucket and key → see `formatRequest` */
   requests: Database<Buffer, Buffer>
   /** bucket and sender → number of that sender's requests */
   counts: Database<Buffer, Buffer>
-  /** what is counted and project → number, see `readTallies` */
+  /** field and project → count, see `readTallies` */
   tallies: Database<Buffer, Buffer>
   /** see `IdBucket` */
   insertIds: Database<Buffer, Buffer>
@@ -31,7 +34,7 @@ export function appliedIn({ log }: Pick<LmdbTables, 'log'>): Position {
   return log.get(APPLIED)?.readBigUInt64BE() ?? START
 }
 
-/** What the tables are called in the database. */
+/** The names of the tables in the database. */
 export const TABLE_NAMES = [
   ...['meta', 'log', 'states', 'expiries', 'requests', 'request-counts'],
   ...['insert-ids', 'insert-id-spaces', 'tallies'],

@@ -4,7 +4,10 @@ import type { LmdbTables } from './tables.js'
 
 type Tallies = LmdbTables['tallies']
 
-/** The keys of the two counts of a project begin with these: an acknowledgement and a write may run at the same time. */
+/**
+ * Prefixes of a project's two counts. They have separate keys, because an acknowledgement and a write may run in
+ * parallel.
+ */
 const FIELDS = { a: 'acknowledged', r: 'repeated' } as const
 type Field = keyof typeof FIELDS
 const NOTHING: ProjectTally = { acknowledged: 0, repeated: 0, waiting: 0 }
@@ -16,17 +19,17 @@ export function countAcknowledged(tallies: Tallies, entries: readonly Entry[]): 
     if (kind === 'events') counts.set(projectId, (counts.get(projectId) ?? 0) + count)
   }
   for (const [project, count] of counts) {
-    const key = keyOf('a', project)
+    const key = toKey('a', project)
     tallies.put(key, encode(decode(tallies.get(key)) + count))
   }
 }
 
-/** Counts the events of a write that were known already; not those that are refused for their keys and have to be sent again. */
+/** Counts the known events of a write, without those that were refused for their keys and have to be sent again. */
 export function countRepeated(tallies: Tallies, write: Write, outcome: Outcome, draft: Draft): void {
   if (write.type !== 'append' || write.kind === 'rejected') return
   const count = outcome.status === 'repeated' ? write.count : repeatedIn(outcome)
   if (count === 0) return
-  const key = keyOf('r', write.projectId)
+  const key = toKey('r', write.projectId)
   draft.put(tallies, key, encode(decode(draft.get(tallies, key)) + count))
 }
 
@@ -36,7 +39,7 @@ function repeatedIn(outcome: Outcome): number {
   return refused ? refused.filter(({ status }) => status === 'repeated').length : known.length
 }
 
-/** What was counted, without what waits. */
+/** Reads the counts, without the waiting events. */
 export function readTallies(tallies: Tallies): Map<string, ProjectTally> {
   const projects = new Map<string, ProjectTally>()
   for (const { key, value } of tallies.getRange()) {
@@ -53,7 +56,7 @@ export function addWaiting(projects: Map<string, ProjectTally>, project: string,
   projects.set(project, { ...tally, waiting: tally.waiting + count })
 }
 
-function keyOf(field: Field, project: string): Buffer {
+function toKey(field: Field, project: string): Buffer {
   return Buffer.from(field + project)
 }
 

@@ -9,7 +9,7 @@ import { ApiError } from '../../contract/errors.js'
 export async function transact(root: RootDatabase, work: () => void): Promise<void> {
   let failure: unknown
   try {
-    // Only a child transaction can be aborted half-way.
+    // Only a child transaction can be aborted halfway.
     await root.childTransaction(() => {
       try {
         work()
@@ -28,7 +28,7 @@ export async function transact(root: RootDatabase, work: () => void): Promise<vo
 }
 
 /**
- * As `transact`, but if that fails, frees disk space and tries once more.
+ * Does what `transact` does, but if that fails, frees disk space and tries once more.
  * @param makeRoom returns whether it freed any
  */
 export async function transactWithRoom(
@@ -44,7 +44,7 @@ export async function transactWithRoom(
   }
 }
 
-/** The error of a write that may or may not be there after a restart. */
+/** The error of a write that may or may not exist after a restart. */
 export function inDoubt(cause: unknown): ApiError {
   const message = 'The journal could not be written. It is unknown whether the events are stored.'
   return new ApiError('internal', message, { cause })

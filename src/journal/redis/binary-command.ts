@@ -2,14 +2,15 @@ import type { Socket } from 'node:net'
 import { Command } from 'ioredis'
 
 /**
- * A command whose reply is binary. Its binary arguments go to the socket as they are, between the text of the others: ioredis
- * would copy each argument of a command that has a binary one, which takes 5 µs more for a write. Cork the socket for it.
+ * A command whose reply is binary. Its binary arguments go to the socket unchanged, between the text of the others:
+ * ioredis would copy every argument of a command with a binary one, which takes 5 µs more per write. Cork the socket
+ * for it.
  */
 export class BinaryCommand extends Command {
   declare args: (string | Buffer)[]
 
   constructor(name: string, args: (string | Buffer)[]) {
-    // Given there, they would be flattened, which takes 3 µs for a write.
+    // Passing the arguments here would flatten them, which takes 3 µs per write.
     super(name, [], { replyEncoding: null })
     this.args = args
   }

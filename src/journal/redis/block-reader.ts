@@ -4,7 +4,7 @@ import { formatPosition } from '../../model/position.js'
 import { parseEntry, type StreamEntry } from './encoding.js'
 import { bodyKey } from './keys.js'
 
-/** Entries, and about how many bytes of them, that one command reads: Redis does nothing else meanwhile. */
+/** How many entries, and about how many bytes of them, one command reads: Redis does nothing else in the meantime. */
 const PIECE_ENTRIES = 1_000
 const PIECE_BYTES = 4 * 1024 * 1024
 
@@ -16,8 +16,8 @@ export interface BlockReaderOptions {
 }
 
 /**
- * Reads entries that another process wrote. By commands, not in a script: Lua would copy every body twice, for which Redis
- * took 200 ms for a block of 32 MiB.
+ * Reads entries that another process wrote. It uses commands, not a script: Lua would copy every body twice, which took
+ * Redis 200 ms for a block of 32 MiB.
  */
 export class BlockReader {
   readonly #options: BlockReaderOptions
@@ -26,12 +26,12 @@ export class BlockReader {
     this.#options = options
   }
 
-  /** The entries after the stored ones, up to `maxBytes` and `maxEntries`, without the bodies that have keys. */
+  /** The entries after the stored ones, up to `maxBytes` and `maxEntries`, without bodies in keys of their own. */
   next(stored: string, maxBytes: number, maxEntries: number): Promise<StreamEntry[]> {
     return this.#read(`(${stored}`, '+', maxBytes, maxEntries)
   }
 
-  /** The entries of a block, without the bodies that have keys. @param frozen "<first> <last>" */
+  /** The entries of a block, without bodies in keys of their own. @param frozen "<first> <last>" */
   block(frozen: string): Promise<StreamEntry[]> {
     const [first = '', last = ''] = frozen.split(' ')
     return this.#read(first, last, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
@@ -41,7 +41,7 @@ export class BlockReader {
     const { redis, keys } = this.#options
     const entries: StreamEntry[] = []
     let [start, bytes, largest] = [from, 0, 1]
-    // One entry first, then as many at a time as fit if none is larger than those before.
+    // One entry first, then the number that fits if none is larger than those before.
     let count = 1
     while (bytes < maxBytes && entries.length < maxEntries) {
       const some = await redis.xrangeBuffer(keys.stream, start, to, 'COUNT', count)
@@ -61,16 +61,16 @@ export class BlockReader {
   }
 
   /**
-   * Reads the bodies that have keys into the entries of a block.
+   * Reads the bodies in keys of their own into the entries of a block.
    * @param frozen "<first> <last>"
-   * @throws ApiError `unavailable` if another writer has stored the block, or a part of it, meanwhile
+   * @throws ApiError `unavailable` if another writer has stored a part of the block in the meantime
    */
   async readBodies(found: StreamEntry[], frozen: string): Promise<void> {
     const { redis, prefix, keys, log } = this.#options
     const apart = found.filter(({ at }) => at !== null)
     const names = apart.map(({ at }) => bodyKey(prefix, at ?? ''))
     const bodies = names.length > 0 ? await redis.mgetBuffer(names) : []
-    // Then nothing of it was missing when it was read.
+    // If the block is still frozen, none of its bodies was missing when they were read.
     assertCurrent((await redis.hget(keys.meta, 'frozen')) === frozen)
     apart.forEach(({ entry }, i) => {
       const body = bodies[i]
@@ -80,7 +80,9 @@ export class BlockReader {
   }
 }
 
-/** @throws ApiError if another writer was faster. That is harmless, as its block has the same token, but claim again. */
+/**
+ * @throws ApiError if another writer was faster. That is harmless, because its block has the same token; claim again.
+ */
 export function assertCurrent(isCurrent: boolean): void {
   if (!isCurrent) throw new ApiError('unavailable', 'Another writer has taken over this block.')
 }

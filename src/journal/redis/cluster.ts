@@ -11,8 +11,8 @@ interface Address {
 }
 
 /**
- * Connects to the current master of a key's slot in a Redis Cluster. Each connection asks the next seed first, because one
- * may be cut off from the others. If no seed responds, nodes that a seed named earlier are asked.
+ * Connects to the current master of a key's slot in a Redis Cluster. Each connection asks the next seed first, because
+ * a seed may be cut off from the others. If no seed responds, it asks nodes that a seed named earlier.
  * @param seeds redis:// or rediss:// URLs of some nodes; user, password and TLS of the first one apply to all
  */
 export function clusterConnector(seeds: readonly string[], key: string): NonNullable<RedisOptions['Connector']> {
@@ -47,7 +47,7 @@ export function clusterConnector(seeds: readonly string[], key: string): NonNull
       for (const seed of asked) {
         if (!this.connecting) break
         try {
-          const known = await withSeed(seed, this.#options, (redis) => slotsOf(redis, key))
+          const known = await withSeed(seed, this.#options, (redis) => fetchMasters(redis, key))
           nodes = known.nodes
           return known.master
         } catch (error) {
@@ -61,7 +61,7 @@ export function clusterConnector(seeds: readonly string[], key: string): NonNull
 
 /**
  * Whether the servers are nodes of a Redis Cluster, according to the first one that responds.
- * @throws Error of the last one if none answers
+ * @throws the error of the last server if none responds
  */
 export async function isRedisCluster(urls: readonly string[]): Promise<boolean> {
   let lastError: unknown = new Error('no URL was given')
@@ -75,7 +75,7 @@ export async function isRedisCluster(urls: readonly string[]): Promise<boolean> 
   throw lastError
 }
 
-/** @param options their user, password and TLS apply to nodes that a seed named */
+/** @param options user, password and TLS for nodes that a seed named */
 async function withSeed<T>(
   seed: string | Address,
   { username, password, tls }: RedisOptions,
@@ -102,14 +102,14 @@ async function withSeed<T>(
 }
 
 /** The master of a key's slot, and all masters. */
-async function slotsOf(redis: Redis, key: string): Promise<{ master: Address; nodes: Address[] }> {
+async function fetchMasters(redis: Redis, key: string): Promise<{ master: Address; nodes: Address[] }> {
   const slot = Number(await redis.call('CLUSTER', 'KEYSLOT', key))
   const ranges = (await redis.call('CLUSTER', 'SLOTS')) as [number, number, [string | null, number]][]
-  const addressOf = ([host, port]: [string | null, number]): Address => {
-    // A node that does not know its own address is the one that was asked.
+  const toAddress = ([host, port]: [string | null, number]): Address => {
+    // A node that does not know its own address is the node that we asked.
     return { host: host && host !== '?' ? host : (redis.options.host ?? '127.0.0.1'), port: Number(port) }
   }
   const range = ranges.find(([from, to]) => slot >= from && slot <= to)
   if (!range) throw new Error(`no node of the cluster has slot ${slot} of ${key}`)
-  return { master: addressOf(range[2]), nodes: ranges.map(([, , master]) => addressOf(master)) }
+  return { master: toAddress(range[2]), nodes: ranges.map(([, , master]) => toAddress(master)) }
 }

@@ -14,7 +14,7 @@ const RETRY_PAUSE_MS = 50
 const REPLICAS_WAIT_MS = 1_000
 
 export const OPTIONS = {
-  // After a lost connection, ioredis would resend commands by itself and so write twice; the journal knows how to resend.
+  // After a lost connection, ioredis would resend commands and so write twice. The journal resends them itself, safely.
   maxRetriesPerRequest: 0,
   autoResendUnfulfilledCommands: false,
   enableOfflineQueue: false,
@@ -26,7 +26,7 @@ export const OPTIONS = {
   retryStrategy: (times: number) => backoffMs({ firstMs: 100, maxMs: 1_000 }, times),
 } satisfies RedisOptions
 
-/** Too few replicas confirmed a script in time; whether it survives the loss of its master is open. */
+/** Too few replicas confirmed a script in time; whether it survives the loss of its master is unknown. */
 class ReplicasError extends Error {
   override readonly name = 'ReplicasError'
 }
@@ -57,7 +57,7 @@ export class RedisConnection {
     this.#isCluster = typeof url !== 'string'
     this.redis = openRedis(url, OPTIONS, prefix)
     this.redis.on('ready', () => this.#begin())
-    // With a refused login the connection is closed before it is ready, so this is the only place to learn the reason.
+    // After a refused login the connection is closed before it is ready, so only this event has the reason.
     this.redis.on('error', (error) => {
       if (refusedAccess(error)) this.#lastError = error
     })
@@ -76,7 +76,7 @@ export class RedisConnection {
     while (isCurrent()) {
       try {
         await this.#prepare()
-        // If the connection was replaced meanwhile, its own 'ready' event prepares the new one.
+        // If the connection was replaced in the meantime, the new one is prepared by its own 'ready' event.
         if (!isCurrent()) return
         this.#isReady = true
         this.#lastError = null
@@ -107,7 +107,7 @@ export class RedisConnection {
     })
   }
 
-  /** Sends commands in one system call, and at once: the caller has more to do in this turn of the event loop. */
+  /** Sends commands in one system call, and immediately: the caller has more to do in this turn of the event loop. */
   cork<T>(send: () => T): T {
     const { stream } = this.redis
     stream.cork()
@@ -120,9 +120,9 @@ export class RedisConnection {
 
   /**
    * Runs a script by its digest, or by its text if Redis does not have it yet.
-   * @param keys among others, those that it names
-   * @param args those that it names
-   * @param rest the arguments that follow them
+   * @param keys at least those that the script names
+   * @param args the named arguments of the script
+   * @param rest the arguments after the named ones
    * @param replicas how many must have its writes before this resolves; with 0, no WAIT is sent
    * @throws ReplicasError if too few confirmed it in time
    */
@@ -150,7 +150,7 @@ export class RedisConnection {
       const sent = new BinaryCommand(command, args)
       const reply = this.redis.sendCommand(sent) as Promise<unknown>
       if (replicas === 0) return reply
-      // Right after it on the same connection: WAIT covers what was written there before.
+      // Sent right after it on the same connection, because WAIT covers earlier writes of its connection.
       const known = this.redis.call('WAIT', String(replicas), String(REPLICAS_WAIT_MS))
       known.catch(() => undefined)
       return reply.then(async (value) => {

@@ -1,4 +1,4 @@
-import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
+import { formatPosition, type Position, parsePosition, START, toMilliseconds } from '../../model/position.js'
 import { senderName } from '../../model/sender.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
 import {
@@ -18,16 +18,16 @@ import {
   type WaitingEntry,
   type Write,
 } from '../journal.js'
-import { addShare, largestOf, parseShares, projectIn, shareOf, stateBytesOf } from '../shares.js'
+import { addShare, countStateBytes, parseShares, pickLargest, projectIn, toShare } from '../shares.js'
 import { type Argument, recordArguments } from './script.js'
 import { APPEND, BODY, COMMIT, COUNT, REQUEST, RESERVE, SHARD_BYTES, STORED_STATE } from './scripts.js'
 
 /**
  * The arguments of WRITE for one write.
- * @param at name of the key that holds the body of an append; null if its entry does
+ * @param at name of the key that holds the body of an append; null if the entry holds it
  */
 export function writeArguments(write: Write, at: string | null): Argument[] {
-  // No object is spread into another one here, which takes 2 µs.
+  // Without spreading objects, which would take 2 µs.
   const { shard, digest, sender } = requestFields(write.idempotencyKey)
   if (write.type === 'reserve') return recordArguments(RESERVE, { type: 'reserve', shard, digest, sender })
   const holder = senderName(write)
@@ -71,7 +71,7 @@ export function writeArguments(write: Write, at: string | null): Argument[] {
   })
 }
 
-/** A position as scripts get it: they compare its parts as numbers. */
+/** Formats a position for scripts, which compare its parts as numbers. */
 export function positionFields(position: Position): { ms: string; seq: string } {
   const [ms = '', seq = ''] = formatPosition(position).split('-')
   return { ms, seq }
@@ -103,7 +103,7 @@ export function acknowledgeArguments(block: Block, names: string[], states: Stor
     if (kind === 'events') events.set(projectId, (events.get(projectId) ?? 0) + count)
     for (const { holder, bytes } of shares) held.set(holder, (held.get(holder) ?? 0) + bytes)
     bodyBytes += body.length
-    stateBytes += stateBytesOf(entry)
+    stateBytes += countStateBytes(entry)
   }
   const counts = [...events, ...held].map(([name, amount]) => ({ name, amount: String(amount) }))
   return {
@@ -192,7 +192,7 @@ export function parseIndexes(text: string): number[] {
   return text === '' ? [] : text.split('.').map(Number)
 }
 
-/** Parses a stored state: its version, a space, its text; or only its version. */
+/** Parses a stored state: its version, then a space and the state unless that was cut. */
 export function parseState(value: Buffer): State {
   const space = value.indexOf(' ')
   if (space === -1) return { version: parsePosition(value.toString('latin1')), state: null }
@@ -203,7 +203,7 @@ export function parseState(value: Buffer): State {
 export function parseDepth(reply: unknown): Omit<Depth, 'limitBytes'> {
   const [entries = 0, bytes = 0, oldestMs = 0, stateBytes = 0, cachedBytes = 0, ...held] = reply as number[]
   const large = held.flatMap((holder, i) => (i % 2 === 0 ? { holder: String(holder), bytes: Number(held[i + 1]) } : []))
-  return { entries, bytes, oldestMs, stateBytes, cachedBytes, large: largestOf(large) }
+  return { entries, bytes, oldestMs, stateBytes, cachedBytes, large: pickLargest(large) }
 }
 
 /** A reply of CLAIM. */
@@ -211,11 +211,13 @@ export interface Claimed {
   /** "<first> <last>" */
   frozen: string
   isRepeated: boolean
-  /** if no block is frozen: after which position the next one begins, and how many entries there ever were before it */
+  /**
+   * if no block is frozen: the position after which the next one begins, and how many entries were ever added before it
+   */
   next: { stored: string; before: number } | null
 }
 
-/** @returns null where another writer holds the lease or may take it, or nothing waits */
+/** @returns null if another writer holds the lease or may take it, or nothing waits */
 export function parseClaimed(reply: unknown): Claimed | null {
   if (reply === null) return null
   const [frozen, isRepeated, stored, before] = reply as [Buffer, number, Buffer?, Buffer?]
@@ -226,7 +228,7 @@ export function parseClaimed(reply: unknown): Claimed | null {
   }
 }
 
-/** An entry of the stream; its body may be in a key of its own. */
+/** An entry of the stream, whose body may be in a key of its own. */
 export interface Placed {
   entry: WaitingEntry
   /** name of the key that holds the body; null if the entry itself does */
@@ -251,7 +253,7 @@ export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
     kind: kindName,
     projectId: projectIn(kindName, shares),
     count: Number(count),
-    receivedAt: time ? Number(time) : millisecondsOf(position),
+    receivedAt: time ? Number(time) : toMilliseconds(position),
     body: isHere ? value : NOTHING,
     ...(skip && { skip: parseIndexes(skip.toString()) }),
     shares,
@@ -260,11 +262,11 @@ export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
 }
 
 /**
- * The entries that successful writes became: one for each append, one for all rows of a kind.
+ * Builds the entries of successful writes: one for each append, one for all rows of a kind.
  * @param receivedAt epoch ms by the journal's clock
- * @param names of the keys that hold the bodies of the writes; null where the entry does
+ * @param names of the keys that hold the bodies of the writes; null if the entry holds it
  */
-export function entriesOf(
+export function toEntries(
   writes: Write[],
   outcomes: Outcome[],
   receivedAt: number,
@@ -280,7 +282,7 @@ export function entriesOf(
     if (write.type === 'append') {
       const { kind = 'events', projectId, count, body } = write
       const { known } = outcome
-      const shares = [shareOf(write)]
+      const shares = [toShare(write)]
       const entry = { position, kind, projectId, count: count - (known?.length ?? 0), receivedAt, body, shares }
       entries.push({ entry: known ? { ...entry, skip: known } : entry, at: names[i] ?? null })
       return
@@ -293,7 +295,7 @@ export function entriesOf(
       entries.push({ entry: group.entry, at: null })
     }
     group.rows.push(write.row)
-    addShare(group.entry.shares, shareOf(write))
+    addShare(group.entry.shares, toShare(write))
   })
   for (const { entry, rows: texts } of rows.values()) {
     entry.count = texts.length
@@ -304,7 +306,7 @@ export function entriesOf(
 
 const NOTHING = Buffer.alloc(0)
 
-export function limitsOf(entries: WaitingEntry[]): { first: Position; last: Position } {
+export function toLimits(entries: WaitingEntry[]): { first: Position; last: Position } {
   return { first: entries[0]?.position ?? START, last: entries.at(-1)?.position ?? START }
 }
 

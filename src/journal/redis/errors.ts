@@ -4,7 +4,7 @@ import { LayoutError, parseGuard } from '../layout.js'
 import { journalFull } from '../shares.js'
 import { isDatabaseRefused } from './open.js'
 
-/** Error replies after which Redis certainly wrote nothing: it or the journal is full, or it takes no writes for now. */
+/** Error replies that say that nothing was written because Redis or the journal is full. */
 const FULL = /^(FULL|OOM)\b/
 const UNAVAILABLE =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/
@@ -24,10 +24,10 @@ export function asRefusal(error: unknown): ApiError | null {
   return new ApiError('unavailable', 'The journal cannot be written now. Try again in a moment.', { cause: error })
 }
 
-/** Redis refuses the user or the password, or the user lacks rights. Only an operator can correct that. */
+/** Redis refuses the user or the password, or the user lacks rights. Only an operator can fix that. */
 const LOGIN_REFUSAL = /^(WRONGPASS|NOAUTH|NOPERM)\b/
 
-/** What to do if Redis refuses the login or the database, also as the cause of another error; null for any other failure. */
+/** Explains a refused login or database, also if it is the cause of another error; null for any other failure. */
 export function refusedAccess(error: unknown): Error | null {
   if (isReply(error) && LOGIN_REFUSAL.test(error.message)) {
     return new Error(`Redis refuses the login of REDIS_URL: "${error.message}". Correct its user and password.`)
@@ -38,7 +38,7 @@ export function refusedAccess(error: unknown): Error | null {
   return error instanceof Error && error.cause !== undefined ? refusedAccess(error.cause) : null
 }
 
-/** Whether the journal was deleted from Redis, or another one is there, or this Redis has not adopted it yet. */
+/** Whether the journal was deleted from Redis or replaced by another one, or this Redis has not adopted it yet. */
 export function isGone(error: unknown): boolean {
   return isReply(error) && /^(GONE|HISTORY)\b/.test(error.message)
 }
@@ -48,7 +48,7 @@ export function isLost(error: unknown): boolean {
   return isReply(error) && error.message.startsWith('LOST')
 }
 
-/** Whether WRITE returned this error after it had checked that the call was not executed before. */
+/** Whether WRITE returned this error after checking that the call had not been executed before. */
 export function isFromScript(error: unknown): boolean {
   return isReply(error) && /^(FULL|OOM|LAYOUT)\b/.test(error.message)
 }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { OtherVersionError } from '../../contract/other-version.js'
-import { laterOf, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
+import { maxPosition, type Position, parsePosition, START, toMilliseconds } from '../../model/position.js'
 import type { RedisConnection } from './connection.js'
 import { positionFields } from './encoding.js'
 import { unavailable } from './errors.js'
@@ -16,9 +16,9 @@ export interface RedisJournalLog {
 export interface RedisHistoryOptions {
   keys: Pick<JournalKeys, 'meta' | 'stream'>
   connection: Pick<RedisConnection, 'run'>
-  /** meta keys of other lanes' journals; if one exists in a Redis where this journal would be created, that is an error */
+  /** meta keys of other lanes' journals; a Redis with one of them is refused instead of creating this journal there */
   others: string[]
-  /** number of the layout, which a new journal gets */
+  /** number of the layout for a new journal */
   layout: string
   /** see RedisJournalOptions */
   lastStored: ((from: Position) => Promise<Position>) | undefined
@@ -26,9 +26,9 @@ export interface RedisHistoryOptions {
 }
 
 /**
- * How far ahead of its clock a Redis begins to assign positions if another Redis assigned the last ones, ms: the clock of a
- * replica may be this far behind its master's. The default of min-replicas-max-lag, for which a master that lost its
- * replicas keeps accepting writes.
+ * How far ahead of its clock a Redis starts to assign positions if another Redis assigned the last ones, ms: a
+ * replica's clock may lag its master's by this much. It is the default of min-replicas-max-lag, for which a master that
+ * lost its replicas keeps accepting writes.
  */
 const CLOCK_TOLERANCE_MS = 10_000
 /** How long the store may take to return the last position, ms. */
@@ -45,13 +45,13 @@ export class LaneOrderError extends Error {
 }
 
 /**
- * What this process knows of the journal's past. It prevents a Redis that lost the end of the journal, such as a replica
- * that lagged behind its master, from assigning a position twice.
+ * What this process knows about the journal's past. It prevents a Redis that lost the end of the journal, such as a
+ * lagging replica that became the master, from assigning a position twice.
  */
 export class RedisHistory {
   /** id of the journal; 0 before it is known */
   id = 0
-  /** incremented each time that the past may have changed */
+  /** incremented whenever the past may have changed */
   era = 0
   /** replication id of Redis: changes when a replica becomes the master, and after a restart */
   name = ''
@@ -66,12 +66,12 @@ export class RedisHistory {
   }
 
   note(position: Position): void {
-    this.floor = laterOf(this.floor, position)
+    this.floor = maxPosition(this.floor, position)
   }
 
   /** See `Journal.raiseFloor`. */
   raiseFloor(position: Position): void {
-    this.foreignFloor = laterOf(this.foreignFloor, position)
+    this.foreignFloor = maxPosition(this.foreignFloor, position)
   }
 
   /** @param name master_replid of INFO */
@@ -80,20 +80,20 @@ export class RedisHistory {
   }
 
   /**
-   * Creates the journal if there is none; a Redis that did not assign the last positions continues after the greatest one
-   * that is known. Until then WRITE refuses the writes of every process there.
+   * Creates the journal if there is none. A Redis that did not assign the last positions continues after the greatest
+   * known position; until then, its WRITE refuses the writes of every process.
    * @throws ApiError `unavailable` if Redis holds another journal
    * @throws OtherVersionError
    */
   async adopt(): Promise<void> {
     const { keys, others, layout, connection } = this.#options
-    // In a new era, the writer does not rely on what it knew of the journal.
+    // In a new era, the writer does not rely on what it knew about the journal.
     this.era++
     const seen = this.floor
     const reply = (await connection.run(LOOK, keys, {})) as Buffer[]
     const [known = '', written, name = '', stored = '', keptBefore = '', format] = reply.map(String)
     if (known !== '' && format !== FORMAT) throw new OtherVersionError('The journal in Redis')
-    // The event ids assigned so far contain the number of the journal that this process started with.
+    // Event ids contain the number of the journal, so this process cannot continue with another one.
     if (this.id !== 0 && known !== '' && Number(known) !== this.id) throw anotherJournal()
     const isFirst = known === '' && this.id === 0
     let [id, kept] = [Number(known), keptBefore]
@@ -122,15 +122,15 @@ export class RedisHistory {
   }
 
   /**
-   * Not promised: nothing is reported if the first process to adopt the journal has seen none of the lost positions.
-   *
-   * @param kept the last position that this Redis had, or "" if that is unknown
-   * @param seen the last one that this process had seen
+   * Logs that positions were lost. Not promised: if the first process to adopt the journal has seen none of the lost
+   * positions, nothing is reported.
+   * @param kept the last position in this Redis, or "" if that is unknown
+   * @param seen the last position that this process has seen
    */
   #reportLoss(kept: string, seen: Position): void {
     if (kept === '' || parsePosition(kept) >= seen) return
     const { log } = this.#options
-    const until = timeOf(seen)
+    const until = formatTime(seen)
     if (parsePosition(kept) === START) {
       log.error(
         { until },
@@ -139,14 +139,14 @@ export class RedisHistory {
       return
     }
     log.error(
-      { after: timeOf(parsePosition(kept)), until },
+      { after: formatTime(parsePosition(kept)), until },
       'Redis has lost the end of the journal: what was accepted then and is not in ClickHouse is lost',
     )
   }
 
   /**
-   * Notes the last stored position. If the store is unavailable, events must still be accepted: the positions then rely on
-   * synchronised clocks alone.
+   * Notes the last stored position. If the store is unavailable, events must still be accepted: the positions then rely
+   * on synchronised clocks alone.
    */
   async #askStore(from: Position): Promise<void> {
     const { lastStored, log } = this.#options
@@ -165,8 +165,8 @@ export class RedisHistory {
   }
 }
 
-function timeOf(position: Position): string {
-  return new Date(millisecondsOf(position)).toISOString()
+function formatTime(position: Position): string {
+  return new Date(toMilliseconds(position)).toISOString()
 }
 
 function anotherJournal(): Error {

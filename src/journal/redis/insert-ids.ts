@@ -8,15 +8,15 @@ import { BYTES_PER_ID } from './maxmemory.js'
 import type { RunScript } from './script.js'
 import { COUNT_INSERT_IDS, FIND_INSERT_IDS, FORGET_INSERT_IDS, SWEEP } from './scripts.js'
 
-/** Share of maxmemory that all ids together may take. */
+/** Part of maxmemory that all ids together may take. */
 const SHARE_OF_ALL = 1 / 2
 /** Pauses between two sweeps, ms; the short one while there is more to remove. */
 const SWEEP_MS = 5_000
 const BUSY_SWEEP_MS = 100
-/** Senders that a sweep looks at, and hashes that it removes at most: a few ms, in which Redis does nothing else. */
+/** How many senders a sweep inspects, and how many hashes it removes at most. It blocks Redis for a few ms. */
 const SWEPT = 200
 const REMOVED = 5_000
-/** So fast does the clock by which ids expire catch up with that of Redis, as that of the embedded journal does. */
+/** How fast the clock by which ids expire catches up with that of Redis; see `MemoryClock`. */
 const CATCH_UP = 2
 
 export interface RedisInsertIdsOptions {
@@ -27,24 +27,24 @@ export interface RedisInsertIdsOptions {
   log: { warn(fields: object, message: string): void }
 }
 
-/** The ids that the Redis journal remembers, besides what WRITE does with them. */
+/** The Redis journal's ids, for everything but writes. */
 export class RedisInsertIds implements IdMemory {
   readonly #options: RedisInsertIdsOptions
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
   #cursor = '0'
-  /** what the sweep has seen since it began anew */
+  /** what the sweep has seen since it last began with the first sender */
   #seen: IdUse[] = []
-  /** what it saw the last time, of all senders */
+  /** how many ids all senders had in the last complete sweep */
   #ids = 0
-  /** by which ids expire, and when that was told (`performance.now()`) */
+  /** the time by which ids expire, and when Redis reported it (`performance.now()`) */
   #remembered: { ms: number; at: number } | null = null
 
   constructor(options: RedisInsertIdsOptions) {
     this.#options = options
   }
 
-  /** What the ids of all senders take, as far as it was seen, bytes. */
+  /** Memory that the ids of all senders take, in bytes, according to the last sweep. */
   get bytes(): number {
     return this.#ids * BYTES_PER_ID
   }
@@ -52,7 +52,7 @@ export class RedisInsertIds implements IdMemory {
   /** Begins to sweep, until `close`. */
   start(): void {
     const run = async () => {
-      // Redis may be down; the next sweep is soon enough.
+      // Redis may be down; the next sweep tries again.
       const isBusy = await this.#sweep().catch(() => false)
       if (!this.#isClosed) this.#timer = setTimeout(run, isBusy ? BUSY_SWEEP_MS : SWEEP_MS).unref()
     }
@@ -75,17 +75,17 @@ export class RedisInsertIds implements IdMemory {
   }
 
   async use(projectId?: string): Promise<IdUse[]> {
-    const uses = projectId === undefined ? await this.#useOfAll() : await this.#useOf(projectId)
+    const uses = projectId === undefined ? await this.#countAllUse() : await this.#countUse(projectId)
     return uses.filter(({ ids }) => ids > 0)
   }
 
-  async #useOf(projectId: string): Promise<IdUse[]> {
+  async #countUse(projectId: string): Promise<IdUse[]> {
     const names = KEY_CLASSES.map((keyClass) => senderName({ projectId, keyClass }))
     const { prefix, run } = this.#options
     return usesIn((await run(COUNT_INSERT_IDS, { prefix }, names)) as Buffer[])
   }
 
-  async #useOfAll(): Promise<IdUse[]> {
+  async #countAllUse(): Promise<IdUse[]> {
     const found = new Map<string, IdUse>()
     let cursor = '0'
     do {
@@ -114,7 +114,7 @@ export class RedisInsertIds implements IdMemory {
     return isBusy
   }
 
-  /** Many senders together may have too many although none has: then the one that has most forgets its oldest. */
+  /** If all senders together have too many ids, the sender with the most forgets its oldest. */
   async #limit(seen: readonly IdUse[]): Promise<void> {
     const limit = this.#options.maxmemory()
     if (limit === 0 || this.bytes <= limit * SHARE_OF_ALL) return
@@ -122,7 +122,7 @@ export class RedisInsertIds implements IdMemory {
     if (largest) await this.#forget(largest.sender, 'oldest', largest.ids)
   }
 
-  /** @param least does nothing if there are fewer ids, as another process was first */
+  /** @param least does nothing if there are fewer ids, because another process was first */
   async #forget(sender: Sender, which: 'all' | 'oldest' | '', least = 0): Promise<boolean> {
     const { prefix, run } = this.#options
     const [isLeft, shortened] = (await run(FORGET_INSERT_IDS, {

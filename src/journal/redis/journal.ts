@@ -28,9 +28,7 @@ import { CONNECTION_WAIT_MS, OPTIONS, RedisConnection } from './connection.js'
 import {
   acknowledgeArguments,
   type Claimed,
-  entriesOf,
   formatLimits,
-  limitsOf,
   type Placed,
   parseClaimed,
   parseDepth,
@@ -39,6 +37,8 @@ import {
   positionFields,
   requestFields,
   type StreamEntry,
+  toEntries,
+  toLimits,
 } from './encoding.js'
 import { asRefusal, isGone, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
@@ -66,17 +66,18 @@ import {
 import { RedisStates } from './states.js'
 
 /**
- * A body up to this size is a part of its entry. A larger one gets a key of its own, so that no script copies it. A key costs
- * Redis about as much as copying 2 KB, and the service as much again; at 8 KB, Redis took 40 % more to copy it.
+ * A body up to this size is a part of its entry. A larger one gets a key of its own, so that no script copies it. A key
+ * costs Redis about as much as copying 2 KB, and the service the same again; at 8 KB, copying took Redis 40 % longer
+ * than a key.
  */
 const MAX_BODY_IN_ENTRY = 4 * 1024
-/** Acknowledging a block removes its entries while Redis does nothing else: some 5 ms for this many. */
+/** Acknowledging a block removes its entries and blocks Redis meanwhile: about 5 ms for this number. */
 const MAX_BLOCK_ENTRIES = 20_000
 
 /**
- * Opens the journal in Redis (7.0 or later), creating it if there is none. Waits up to 2 s for the connection. With `late`,
- * a Redis that cannot be reached by then is no error: the journal is down, with `id` 0, until it can be.
- * @throws Error that says what to do if Redis cannot be reached or must not be used
+ * Opens the journal in Redis (7.0 or later), creating it if there is none. Waits up to 2 s for the connection. With
+ * `late`, an unreachable Redis is not an error: the journal is down, with `id` 0, until Redis can be reached.
+ * @throws Error that says what to do, if Redis cannot be reached or must not be used
  */
 export async function openRedisJournal(options: RedisJournalOptions): Promise<Journal> {
   const journal = new RedisJournal(options)
@@ -102,7 +103,7 @@ class RedisJournal implements Journal {
   readonly #subscriber: Redis
   readonly #prefix: string
   readonly #keys: JournalKeys
-  /** names this process as producer and as writer */
+  /** identifies this process as producer and writer */
   readonly #name = randomUUID()
   readonly #listeners = new JournalListeners()
   readonly #history: RedisHistory
@@ -113,15 +114,15 @@ class RedisJournal implements Journal {
   readonly #states: RedisStates
   readonly #reader: BlockReader
   readonly #late = new LateCheck(() => this.watchMemory())
-  /** names of the keys that hold the bodies of entries, of those that have one */
+  /** names of the keys that hold bodies, for entries that have one */
   readonly #bodyNames = new WeakMap<WaitingEntry, string>()
   readonly #replicas: number
   readonly #layout: string
   /** see CLAIM */
   readonly #place: '' | 'home' | 'guest'
-  /** kept while this process is the writer, which saves it from reading them back */
+  /** kept while this process is the writer, so that it need not read them back */
   #unstored: UnstoredEntries | null = null
-  /** the era in which the unstored entries were written; those of another era may be lost */
+  /** the era in which the unstored entries were written; entries of another era may be lost */
   #unstoredEra = 0
 
   constructor(options: RedisJournalOptions) {
@@ -195,7 +196,7 @@ class RedisJournal implements Journal {
     this.ids.start()
   }
 
-  /** Leaves the checks of a start to the connection, once it is established. */
+  /** Defers the checks of a start until the connection is established. */
   async openLate(late: LateStart): Promise<void> {
     await this.#late.begin(late, this.isUp)
   }
@@ -207,7 +208,7 @@ class RedisJournal implements Journal {
     this.ids.warn(shortened)
     for (const outcome of outcomes) if (outcome.status === 'done') this.#history.note(outcome.position)
     const unstored = era === this.#unstoredEra ? this.#unstored : null
-    const isKept = unstored?.add(before, this.#entriesIn(entriesOf(writes, outcomes, receivedAt, names))) ?? false
+    const isKept = unstored?.add(before, this.#entriesIn(toEntries(writes, outcomes, receivedAt, names))) ?? false
     this.#listeners.release(bodiesToRelease(writes, outcomes, isKept))
     return outcomes
   }
@@ -292,14 +293,14 @@ class RedisJournal implements Journal {
     }
   }
 
-  /** See CLAIM. @param run what the block is to be */
+  /** See CLAIM. @param run the entries for the block */
   async #freeze(run: Run | null): Promise<Claimed | null> {
     const args = {
       writer: this.#name,
       leaseMs: this.#lease.ms,
       ...this.#identity,
       place: this.#place,
-      run: run ? formatLimits(limitsOf(run.entries)) : '',
+      run: run ? formatLimits(toLimits(run.entries)) : '',
       addedBefore: run ? String(run.before) : '',
     }
     return parseClaimed(await this.#run(CLAIM, args, { replicas: this.#replicas }))
@@ -316,7 +317,7 @@ class RedisJournal implements Journal {
     return this.#unstored
   }
 
-  /** The entries, of whose bodies it is known from then on which keys they have. */
+  /** Returns the entries and remembers the keys of their bodies. */
   #entriesIn(found: Placed[]): WaitingEntry[] {
     for (const { entry, at } of found) if (at !== null) this.#bodyNames.set(entry, at)
     return found.map(({ entry }) => entry)
@@ -374,7 +375,7 @@ class RedisJournal implements Journal {
     await this.progress()
     if (this.#limit.bytes < 0)
       throw new ApiError('unavailable', 'The journal cannot be written: Redis has no memory left.')
-    // Redis refuses it if it refuses writes, as when its disk or its memory is full; it changes nothing.
+    // Changes nothing, but fails if Redis refuses writes, for example because its disk or memory is full.
     await this.#call(() => this.#redis.xadd(`${this.#prefix}:none`, 'NOMKSTREAM', '*', '', ''))
   }
 
@@ -417,7 +418,7 @@ class RedisJournal implements Journal {
     return this.#connection.run(script, this.#keys, args, options)
   }
 
-  /** What a script compares with what the journal has: it refuses a process of another journal or layout. */
+  /** The arguments by which scripts refuse a process of another journal or layout. */
   get #identity() {
     return { journalId: String(this.id), layout: this.#layout }
   }

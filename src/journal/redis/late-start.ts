@@ -10,7 +10,7 @@ export interface LateStart {
   onFatal(error: Error): void
 }
 
-/** The error, or its cause, that says that a Redis must not be used, so that waiting is pointless; null if it says no such thing. */
+/** The error or its cause, if it means that a Redis must not be used, so that waiting is pointless; otherwise null. */
 export function wrongRedis(error: unknown): Error | null {
   const isWrong =
     error instanceof EvictionError || error instanceof LaneOrderError || error instanceof OtherVersionError
@@ -18,7 +18,7 @@ export function wrongRedis(error: unknown): Error | null {
   return error instanceof Error && error.cause !== undefined ? wrongRedis(error.cause) : null
 }
 
-/** Runs the checks of a start at which Redis was down later: before the first connection to it is used. */
+/** Defers the checks of a start while Redis is down: they run before the first connection is used. */
 export class LateCheck {
   readonly #check: () => Promise<void>
   /** null if the checks have passed */
@@ -30,7 +30,7 @@ export class LateCheck {
     this.#check = check
   }
 
-  /** @param isUp whether Redis has come up meanwhile */
+  /** @param isUp whether Redis has come up in the meantime */
   async begin(late: LateStart, isUp: boolean): Promise<void> {
     this.#late = late
     // A fatal error is reported by `after`, and the process ends.

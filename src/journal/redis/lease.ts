@@ -2,8 +2,8 @@ import type { RunScript } from './script.js'
 import { RELEASE, RENEW } from './scripts.js'
 
 /**
- * Another writer takes over this long after the last renewal, ms: soon enough for a reader that waits 5 s. Two writers at
- * once do no harm, because a block has one token; they only do the work twice.
+ * Another writer takes over this long after the last renewal, ms: soon enough for a reader that waits 5 s. Two
+ * concurrent writers do no harm, because a block has one token; they only do the work twice.
  */
 const LEASE_MS = 3_000
 const RENEWAL_MS = 1_000
@@ -25,7 +25,7 @@ export class WriterLease {
   /** Renews the lease for as long as this process lives and has a block, however long its INSERT takes. */
   hold(): void {
     this.#renewal ??= setInterval(() => {
-      // The next renewal is soon enough; if that fails as well, another writer takes over.
+      // The next renewal tries again; if that also fails, another writer takes over.
       this.#run(RENEW, { writer: this.#name, leaseMs: this.ms }).catch(() => undefined)
     }, RENEWAL_MS).unref()
   }

@@ -4,8 +4,8 @@ import type { PerClass } from '../sender-limits.js'
 const MIB = 1024 * 1024
 
 /**
- * Bytes of an id: 24 to 45 were measured, depending on how full the hashes are. Of an idempotency key: 40 to 60 where there
- * are many.
+ * Bytes of an id: 24 to 45 were measured, depending on how full the hashes are. An idempotency key takes 40 to 60 if
+ * there are many.
  */
 export const BYTES_PER_ID = 32
 const BYTES_PER_KEY = 60
@@ -50,9 +50,9 @@ export function mayEvict({ limit, policy }: RedisMemory): boolean {
 }
 
 /**
- * Bytes that may still be written before the journal has to refuse writes; negative if it is over that already. The
- * reserve is a fifth of the limit, at least 64 MiB and at most half: room for requests in flight, as Redis holds several
- * copies of a write until it is done, and for what the writer needs to drain the journal.
+ * Bytes that may still be written before the journal has to refuse writes; negative if that point is passed. The
+ * reserve is a fifth of the limit, at least 64 MiB and at most half: room for requests in flight, because Redis holds
+ * several copies of a write until it is done, and for the writer to drain the journal.
  */
 export function roomIn({ used, limit }: RedisMemory): number {
   if (limit === 0) return Number.POSITIVE_INFINITY

@@ -11,12 +11,12 @@ import type { WriteLimits } from './producer.js'
 const MEMORY_READ_MS = 1_000
 
 /**
- * Redis' default of hash-max-listpack-entries. The hashes of idempotency keys and insert_ids have up to this many fields, and
- * need little memory only as listpacks.
+ * Redis' default of hash-max-listpack-entries. The hashes of idempotency keys and insert_ids have up to this many
+ * fields, and need little memory only as listpacks.
  */
 const LISTPACK_FIELDS = 512
 
-/** If less than this share of Redis' memory waits for the store, that is not what fills it. */
+/** If waiting data takes less than this part of Redis' memory, something else fills it. */
 const WAITING_SHARE = 1 / 2
 
 /** Redis may delete accepted events to make room. */
@@ -34,7 +34,7 @@ export interface MemoryLimitOptions {
   history: RedisHistory
   /** configured limit of the journal, bytes */
   maxBytes: number
-  /** ids and idempotency keys that one sender may have remembered */
+  /** how many ids and idempotency keys of one sender are remembered */
   max: Record<'ids' | 'keys', PerClass>
   depth(): Promise<Depth>
   log: RedisJournalLog
@@ -42,7 +42,7 @@ export interface MemoryLimitOptions {
 
 /**
  * The limit of the journal's bytes: the configured one, or less, so that Redis never reaches its maxmemory and refuses
- * writes itself. Every process computes the same limit, because the bytes and the memory are those of all.
+ * writes itself. Every process computes the same limit, because all read the same journal and memory.
  */
 export class MemoryLimit {
   bytes: number
@@ -63,7 +63,7 @@ export class MemoryLimit {
     this.cacheBytes = Math.floor(options.maxBytes * CACHE_PART)
   }
 
-  /** What the next write may bring. */
+  /** The limits of the next write. */
   get current(): WriteLimits {
     return { bytes: this.bytes, ...limitsWithin(this.maxmemory, this.#options.max) }
   }
@@ -80,7 +80,7 @@ export class MemoryLimit {
   }
 
   /**
-   * The refusal of a write, which says what fills Redis if that is not what waits for the store.
+   * Returns the refusal of a write, with a message about what fills Redis if it is not waiting data.
    * @param ids bytes of the remembered ids
    */
   explain(refusal: unknown, ids: number): unknown {
@@ -135,12 +135,12 @@ export class MemoryLimit {
     this.#use = { used: memory.used, waiting: bytes + stateBytes }
     const room = bytes + stateBytes + roomIn(memory)
     this.bytes = Math.min(maxBytes, room)
-    // Without the cache there would be as much more room.
+    // Without the cache, there would be this much more room.
     this.cacheBytes = Math.max(0, Math.floor(Math.min(maxBytes, room + cachedBytes) * CACHE_PART))
     const before = this.#mayEvict
     this.#mayEvict = mayEvict(memory)
     if (this.#reads && this.#mayEvict && !before) {
-      // After the start, which fails instead; once for each change, as of the settings or of the master.
+      // A start fails instead. Later it is logged once per change, for example of the settings or the master.
       log.error({ err: new EvictionError(memory.policy) }, 'Redis may delete accepted events')
     }
     return memory

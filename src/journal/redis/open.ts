@@ -2,7 +2,7 @@ import { Redis, type RedisOptions } from 'ioredis'
 import { clusterConnector } from './cluster.js'
 import { isSentinelUrl, parseSentinelUrl } from './url.js'
 
-/** Replies have the shapes that they have by default. */
+/** Without replyMapping, because the callers rely on the default shapes of replies. */
 type ConnectionOptions = Omit<RedisOptions, 'replyMapping'>
 
 /** Whether Redis has refused the database that the URL names. */
@@ -14,8 +14,8 @@ export function isDatabaseRefused(error: object): boolean {
 const WRONG_NODE = /^(READONLY|MOVED|CLUSTERDOWN)\b/
 
 /**
- * A client that reconnects until `disconnect` is called. ioredis itself gives up for good if the search for the server fails:
- * no node of a cluster responds, or the Sentinels change the master while they are asked for it.
+ * A client that reconnects until `disconnect` is called. ioredis itself gives up if it cannot find the server: no node
+ * of a cluster responds, or the Sentinels change the master while they are asked for it.
  */
 class LastingRedis extends Redis {
   #isClosed = false
@@ -47,11 +47,11 @@ class LastingRedis extends Redis {
 }
 
 /**
- * The one place that connects to Redis: every form of REDIS_URL works wherever Redis is used.
+ * The only place that connects to Redis, so every form of REDIS_URL works wherever Redis is used.
  *
- * A Redis that has become a replica, or has lost the slot, is disconnected at once, because it would refuse every write as
- * long as the connection lives. The next connection asks DNS, the Sentinels or the cluster again. So is one that does not
- * have the database: ioredis would use the first one instead.
+ * A Redis that has become a replica, or has lost the slot, is disconnected immediately, because it would refuse every
+ * write on this connection. The next connection asks DNS, the Sentinels or the cluster again. A Redis without the
+ * database is also disconnected: ioredis would use the first database instead.
  * @param url a list: the seeds of a Redis Cluster
  * @param key in a cluster, the connection is to the master of this key's slot
  * @throws Error if the URL is invalid, which the configuration has checked
@@ -72,7 +72,7 @@ function connect(url: string | readonly string[], options: ConnectionOptions, ke
   if (!isSentinelUrl(url)) return new Redis(url, common)
   const master = parseSentinelUrl(url)
   if (!master) throw new Error('REDIS_URL is no sentinel:// URL')
-  // The detector listens to the Sentinels, so that a master which lost them but not us is left as well.
+  // The detector listens to the Sentinels, so that we also leave a master that can reach us but not them.
   return new LastingRedis({
     ...common,
     ...master,

@@ -8,9 +8,9 @@ export interface RedisJournalOptions {
   url: string | readonly string[]
   /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
-  /** idempotency keys that a sender may have remembered; default: any number that does not fill Redis' maxmemory */
+  /** how many idempotency keys of a sender are remembered; default: what fits into Redis' maxmemory */
   maxRequestKeys?: PerClass
-  /** ids that a sender may have remembered; default as of `maxRequestKeys` */
+  /** how many ids of a sender are remembered; default: what fits into Redis' maxmemory */
   maxIds?: PerClass
   /** number of the layout that this process was started for; default FIRST_LAYOUT */
   layout?: number
@@ -18,7 +18,7 @@ export interface RedisJournalOptions {
   isHome?: boolean | undefined
   /** of every key; its braces are a hash tag, which keeps the keys in one slot of a cluster */
   prefix?: string
-  /** prefixes of the lanes on other Redis servers: a Redis that has one of those journals instead of this one is refused */
+  /** prefixes of the lanes on other Redis servers; a Redis that has one of their journals is refused */
   otherPrefixes?: readonly string[]
   /** a body up to this size, in bytes, is a part of its entry; default MAX_BODY_IN_ENTRY */
   maxBodyInEntry?: number

@@ -30,7 +30,7 @@ export interface ProducerOptions {
 export interface WriteLimits {
   /** size of the journal above which writes are refused */
   bytes: number
-  /** ids and idempotency keys that one sender may have remembered */
+  /** how many ids and idempotency keys of one sender are remembered */
   ids: PerClass
   keys: PerClass
 }
@@ -38,14 +38,14 @@ export interface WriteLimits {
 export interface Written {
   /** era of the history when the write was sent */
   era: number
-  /** entries that the journal ever had before these */
+  /** how many entries were ever added to the journal before these */
   before: number
   outcomes: Outcome[]
   /** epoch ms by the clock of Redis */
   receivedAt: number
   /** for each write, the name of the key that holds its body; null if its entry does, or if it has none */
   names: (string | null)[]
-  /** those whose ids are known for a shorter time from now on */
+  /** senders whose ids are known for a shorter time from now on */
   shortened: Sender[]
 }
 
@@ -56,8 +56,8 @@ const RETRY_PAUSE_MS = 50
 const UNUSED_BODY_MS = 60_000
 
 /**
- * Writes to the journal exactly once. Redis keeps the reply to a producer's last call. A call whose reply was lost is sent
- * again with the same number: that returns the kept reply, or executes the call if it had not been executed.
+ * Writes to the journal exactly once. Redis keeps the reply to a producer's last call. A call whose reply was lost is
+ * sent again with the same number: that returns the kept reply, or executes the call if it had not been executed.
  */
 export class Producer {
   readonly #options: ProducerOptions
@@ -126,7 +126,7 @@ export class Producer {
       } catch (failure) {
         const fault = isGone(failure) ? await history.adopt().catch((error) => error) : failure
         if (!fault) continue
-        const error = causeOf(fault, bodyError, replyLostAt !== null)
+        const error = chooseCause(fault, bodyError, replyLostAt !== null)
         if (isFinal(error, replyLostAt !== null)) throw asRefusal(error) ?? error
         if (!asRefusal(error)) replyLostAt ??= Date.now()
         if (replyLostAt !== null && Date.now() - replyLostAt > LOST_REPLY_WAIT_MS) throw unknownOutcome(error)
@@ -145,7 +145,7 @@ export class Producer {
     const { connection, replicas } = this.#options
     return connection.cork(() => {
       for (const { key, body } of bodies) {
-        // If there is one yet, it is kept: a resent body must not touch one that an entry already refers to.
+        // NX: a resent body must not change one that an entry already refers to.
         const set = new BinaryCommand('SET', [key, body, 'NX', 'PX', String(UNUSED_BODY_MS)])
         set.promise.catch(onBodyError)
         connection.redis.sendCommand(set)
@@ -165,14 +165,14 @@ function sendersIn(names: string): Sender[] {
  * Why a write failed: often a body was refused first. A replica that refuses a body also closes the connection, and the
  * WRITE after the body did nothing then.
  */
-function causeOf(fault: unknown, bodyError: unknown, isReplyLost: boolean): unknown {
+function chooseCause(fault: unknown, bodyError: unknown, isReplyLost: boolean): unknown {
   const isClosed = !isReplyLost && !isReply(fault) && asRefusal(bodyError) !== null
   return isClosed || (isLost(fault) && isReply(bodyError)) ? bodyError : fault
 }
 
 /**
- * Whether resending is pointless. Before any reply was lost, every refusal is final. Afterwards only one from the script
- * is: the script has checked what became of this producer's last call.
+ * Whether resending is pointless. Before any reply was lost, every refusal is final. Afterwards only one from the
+ * script is: the script has checked what became of this producer's last call.
  */
 function isFinal(error: unknown, isReplyLost: boolean): boolean {
   if (asRefusal(error)) return !isReplyLost || isFromScript(error)

@@ -7,7 +7,7 @@ import { formatRequest, parseRequest } from '../idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import type { Tally } from '../journal.js'
 import { parseGuard } from '../layout.js'
-import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
+import type { JournalStatus, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { CONNECTION_WAIT_MS, RedisConnection } from './connection.js'
 import { parseState, parseTally, positionFields } from './encoding.js'
 import { asRefusal, unavailable } from './errors.js'
@@ -31,12 +31,12 @@ import {
   TALLY,
 } from './scripts.js'
 
-/** Keys of one SCAN step, and requests or states of one script call. */
+/** How many keys a SCAN step has, and how many requests or states a script call has. */
 const PIECE = 500
 
 /**
- * Opens the Redis journal of a lane to inspect it or to change the layout. Creates nothing before `create`. Waits up to 2 s
- * for the connection.
+ * Opens the Redis journal of a lane to inspect it or to change the layout. Creates nothing before `create`. Waits up to
+ * 2 s for the connection.
  */
 export async function openRedisRelocation(
   options: Pick<RedisJournalOptions, 'url' | 'prefix' | 'replicas' | 'log'>,
@@ -81,7 +81,7 @@ class RedisRelocation implements Relocation {
     await this.#connection.connected(CONNECTION_WAIT_MS)
   }
 
-  async look(): Promise<JournalLook | null> {
+  async readStatus(): Promise<JournalStatus | null> {
     const reply = await this.#run(LOOK_AT_LAYOUT, {})
     const [id, layout, last, format] = (reply as (Buffer | null)[]).map((text) => text && String(text))
     if (!id) return null
@@ -116,7 +116,7 @@ class RedisRelocation implements Relocation {
   }
 
   async *requests(): AsyncGenerator<RememberedRequest[]> {
-    const ownId = (await this.look())?.id ?? 0
+    const ownId = (await this.readStatus())?.id ?? 0
     for await (const keys of this.#scan('requests:')) {
       const read = (hash: string) => this.#connection.run(READ_HASH, { hash }, {})
       const hashes = (await this.#call(() => Promise.all(keys.map(read)))) as Buffer[][]
@@ -126,7 +126,7 @@ class RedisRelocation implements Relocation {
   }
 
   async addRequests(requests: RememberedRequest[]): Promise<void> {
-    const ownId = (await this.look())?.id ?? 0
+    const ownId = (await this.readStatus())?.id ?? 0
     for (const piece of pieces(requests)) {
       const args = piece.flatMap((request) => {
         const { bucket, key } = request
@@ -141,7 +141,7 @@ class RedisRelocation implements Relocation {
   }
 
   async *insertIds(): AsyncGenerator<RememberedIds> {
-    // By the clock by which the journal forgets, see REMEMBERED.
+    // The clock by which the journal forgets, see remembered.lua.
     const remembered = await this.#call(() => this.#redis.hget(this.#key('meta'), 'remembered'))
     const first = idBucketAt(Number(remembered ?? Date.now())) - OLD_ID_BUCKETS
     const index = await this.#call(() => this.#redis.hgetall(this.#key('ids')))
@@ -220,7 +220,7 @@ class RedisRelocation implements Relocation {
     }
   }
 
-  /** The keys that begin with a name. A key that exists during the whole scan is found, possibly twice. */
+  /** Lists the keys that begin with a name. A key that exists during the whole scan is found, possibly twice. */
   async *#scan(name: string): AsyncGenerator<string[]> {
     let cursor = '0'
     do {

@@ -5,7 +5,7 @@ import type { JournalKeys } from './keys.js'
 /** An argument of a script. */
 export type Argument = string | Buffer
 
-/** What the names in capital letters stand for in the scripts. */
+/** The values of the names in capital letters in the scripts. */
 export interface Names {
   /**
    * Consecutive arguments that a script reads together: `APPEND.kind` is the offset of a field from the first one,
@@ -22,9 +22,9 @@ export interface Source {
 }
 
 /**
- * A Lua script in the folder `scripts`. It knows its keys and arguments by the same names as its callers: `KEYS.stream` is
- * the key that they pass as `stream`, `ARGV.layout` the argument `layout`. Arguments without names follow these, from
- * `ARGV[ARGS.length + 1]` on. A line such as `--- include shared/now` stands for the text of that file.
+ * A Lua script in the folder `scripts`. It knows its keys and arguments by the same names as its callers: `KEYS.stream`
+ * is the key that they pass as `stream`, `ARGV.layout` the argument `layout`. Arguments without names follow these,
+ * from `ARGV[ARGS.length + 1]` on. A line such as `--- include shared/now` is replaced by that file.
  */
 export class Script<Key extends string = string, Arg extends string = string> {
   readonly keys: readonly Key[]

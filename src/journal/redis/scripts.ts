@@ -14,21 +14,21 @@ import { FORMAT } from './keys.js'
 import { Script } from './script.js'
 
 /*
- * The scripts of the Redis journal, and the keys and arguments of each, in their order. Callers and scripts use the same
- * names: to add an argument, name it here, pass it, and read it in the script. What a script does and returns is said in its
- * file.
+ * The scripts of the Redis journal, with the keys and arguments of each, in order. Callers and scripts use the same
+ * names: to add an argument, name it here, pass it, and read it in the script. The file of a script says what it does
+ * and returns.
  */
 
 /** Bytes of an idempotency key that choose the hash in which it is remembered. */
 export const SHARD_BYTES = 2
 
-/** An idempotency key: see shared/requests.lua; all empty if there is none. `sender` is whose count it is part of. */
+/** An idempotency key: see shared/requests.lua; all empty if there is none. It counts towards `sender`. */
 export const REQUEST = ['shard', 'digest', 'sender'] as const
 
 /**
- * A write of new entries. `size` is that of the body in bytes. `field` is "body" if `body` is the body itself, "at" if it is
- * the name of the key that holds it. `ids` are those of its events (see shared/insert-ids.lua), sent by `idsSender`. Then
- * follows the number of `requests` that its events have, and a REQUEST for each.
+ * A write of new entries. `size` is the size of the body in bytes. `field` is "body" if `body` is the body itself, "at"
+ * if it is the name of the key that holds it. `ids` are the ids of its events (see shared/insert-ids.lua), sent by
+ * `idsSender`. At the end come the number of `requests` of its events, and a REQUEST for each.
  */
 export const APPEND = [
   'type',
@@ -73,7 +73,10 @@ export const KEPT_STATE = ['stateKey', 'version', 'state'] as const
 /** An idempotency key that another journal remembers. */
 export const KEPT_REQUEST = ['bucket', 'shard', 'fieldAndValue'] as const
 
-/** The fields of an entry of the stream. Instead of `body`, it has `at` if a key holds the body. The last ones are optional. */
+/**
+ * The fields of an entry of the stream. Instead of `body`, it has `at` if a key holds the body. The last ones are
+ * optional.
+ */
 const ENTRY = ['kind', 'held', 'count', 'bytes', 'body', 'time', 'skip']
 
 const NAMES = {
@@ -96,7 +99,7 @@ const NAMES = {
     INSERT_ID_BUCKET_MS,
     INSERT_ID_MEMORY_MS,
     OLD_ID_BUCKETS,
-    // Of an id, these choose its hash, at most.
+    // Maximum bits of an id that choose its hash.
     MAX_ID_BITS: 24,
   },
 }
@@ -108,7 +111,7 @@ function defineScript<const Key extends string, const Arg extends string>(
   return new Script(file, order, NAMES)
 }
 
-/** Then an APPEND, a RESERVE or a COMMIT for each write. */
+/** Followed by an APPEND, a RESERVE or a COMMIT for each write. */
 export const WRITE = defineScript('write', {
   keys: ['stream', 'meta', 'pending', 'producer'],
   args: [
@@ -144,7 +147,8 @@ export const CLAIM = defineScript('claim', {
     'layout',
     // "home", "guest", or "" for the only lane
     'place',
-    // the entries that the writer has read or holds in memory, "<first> <last>", and how many were ever added before them
+    // the entries that the writer has read or holds in memory, "<first> <last>", and how many were ever added before
+    // them
     'run',
     'addedBefore',
   ],
@@ -157,7 +161,10 @@ export const RELEASE = defineScript('release', { keys: ['lease'], args: ['writer
 /** Blocks are "<first> <last>". */
 export const SHRINK = defineScript('shrink', { keys: ['meta'], args: ['frozen', 'shrunk'] })
 
-/** Then the BODY of each entry that has one, a COUNT for each project and for each holder, and a STORED_STATE for each state. */
+/**
+ * Followed by the BODY of each entry that has one, a COUNT for each project and holder, and a STORED_STATE for each
+ * state.
+ */
 export const ACKNOWLEDGE = defineScript('acknowledge', {
   keys: ['stream', 'meta', 'pending'],
   args: [
@@ -198,7 +205,7 @@ export const NOTE_DELETION = defineScript('note-deletion', { keys: ['deletions']
 
 export const TALLY = defineScript('tally', { keys: ['meta', 'pending', 'acknowledged', 'repeated'], args: [] })
 
-/** Then the keys of the states. */
+/** Followed by the keys of the states. */
 export const READ_STATES = defineScript('read-states', { keys: ['mark'], args: ['prefix', 'bytes'] })
 
 export const MARK_STATES = defineScript('mark-states', {
@@ -210,7 +217,7 @@ export const FIND_REQUEST = defineScript('find-request', { keys: ['meta'], args:
 
 export const FIND_INSERT_IDS = defineScript('find-insert-ids', { keys: ['meta'], args: ['prefix', 'sender', 'ids'] })
 
-/** Then the names of the senders. */
+/** Followed by the names of the senders. */
 export const COUNT_INSERT_IDS = defineScript('count-insert-ids', { keys: ['meta'], args: ['prefix'] })
 
 export const SWEEP = defineScript('sweep', {
@@ -222,7 +229,7 @@ export const SWEEP = defineScript('sweep', {
     'senders',
     // how many hashes to remove at most
     'hashes',
-    // the latest that `remembered` may be now, ms, as far as the caller knows, or 0
+    // upper bound of `remembered` that the caller knows, ms, or 0
     'latest',
   ],
 })
@@ -281,7 +288,7 @@ export const RAISE = defineScript('raise', { keys: ['stream', 'meta'], args: ['m
 
 export const READ_HASH = defineScript('read-hash', { keys: ['hash'], args: [] })
 
-/** Then a KEPT_REQUEST for each. */
+/** Followed by a KEPT_REQUEST for each. */
 export const ADD_REQUESTS = defineScript('add-requests', { keys: ['meta'], args: ['prefix'] })
 
 export const ADD_INSERT_IDS = defineScript('add-insert-ids', {
@@ -289,8 +296,8 @@ export const ADD_INSERT_IDS = defineScript('add-insert-ids', {
   args: ['prefix', 'sender', 'bucket', 'ids'],
 })
 
-/** Then a KEPT_STATE for each. */
+/** Followed by a KEPT_STATE for each. */
 export const ADD_STATES = defineScript('add-states', { keys: ['meta'], args: ['prefix'] })
 
-/** Then the keys of the states. */
+/** Followed by the keys of the states. */
 export const REMOVE_STATES = defineScript('remove-states', { keys: ['mark'], args: ['prefix'] })

@@ -14,7 +14,7 @@ export interface RedisStatesOptions {
   run: RunScript
 }
 
-/** The states of the Redis journal, each in a key of its own, and their mark. */
+/** The states of the Redis journal, each in its own key, and their mark. */
 export class RedisStates {
   readonly #options: RedisStatesOptions
 
@@ -45,7 +45,7 @@ export class RedisStates {
     return { readAt: Number(readAt), mark, madeAt: parsePosition(mark.slice(mark.indexOf(' ') + 1)) }
   }
 
-  /** Removes all of them, in steps, each of which removes the mark. */
+  /** Removes all states in steps. Each step removes the mark. */
   async clear(): Promise<void> {
     const { prefix, keys, redis } = this.#options
     for await (const found of redis.scanStream({ match: stateKey(prefix, '*'), count: 1000 })) {

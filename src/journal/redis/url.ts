@@ -1,4 +1,4 @@
-/** The master that a set of Sentinels watches, in the form of ioredis' options. */
+/** The master that a set of Sentinels watches, as options of ioredis. */
 export interface SentinelAddress {
   sentinels: { host: string; port: number }[]
   /** of the master, the one given to `sentinel monitor` */
@@ -23,8 +23,8 @@ export function isSentinelUrl(url: string): boolean {
 
 /**
  * Reads `sentinel://[user:password@]host[:26379][,host…]/name[?db=0&sentinelUsername=…&sentinelPassword=…]`. User and
- * password are those of Redis. URL reads no list of hosts, hence this.
- * @returns null where it is none
+ * password are those of Redis. `URL` cannot parse a list of hosts.
+ * @returns null if it is not such a URL
  */
 export function parseSentinelUrl(url: string): SentinelAddress | null {
   const [, login = '', hosts = '', name = '', query = ''] = SENTINEL_URL.exec(url) ?? []
@@ -45,7 +45,7 @@ export function parseSentinelUrl(url: string): SentinelAddress | null {
       ...given('sentinelPassword', parameters.get('sentinelPassword')),
     }
   } catch {
-    // A per cent sign that escapes nothing.
+    // It contains an invalid percent escape.
     return null
   }
 }

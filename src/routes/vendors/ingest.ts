@@ -3,8 +3,8 @@ import { isName, MAX_BATCH } from '../../contract/limits.js'
 import type { Appends } from '../../ingest/group-commit.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
 import { omitUndefined } from '../../lib/given.js'
-import { type InsertIds, insertIdsOfParsed } from '../../model/identified-events.js'
-import { rejectionId } from '../../model/insert-id.js'
+import { type InsertIds, readParsedInsertIds } from '../../model/identified-events.js'
+import { toRejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
 import type { Sender } from '../../model/sender.js'
 import { isPlaceholder } from '../../model/user-names.js'
@@ -89,7 +89,7 @@ export function planMessages(sender: Sender, messages: readonly SdkMessage[]): P
   const plan: Plan = { batches: [], people: kept, faults, refused, placeholders, count: messages.length }
   for (let start = 0; start < texts.length; start += MAX_BATCH) {
     const some = texts.slice(start, start + MAX_BATCH)
-    const insertIds = insertIdsOfParsed(sender.projectId, identities.slice(start, start + MAX_BATCH))
+    const insertIds = readParsedInsertIds(sender.projectId, identities.slice(start, start + MAX_BATCH))
     plan.batches.push({ text: some.join(','), count: some.length, insertIds })
   }
   return plan
@@ -155,7 +155,7 @@ async function rejectLink({ commits, links }: IngestParts, sender: Sender, { rea
   const key = `${projectId}\0${text}`
   if (links.listed.has(key)) return
   const body = formatRejected([{ reason, message: text }])
-  await commits.appendRejected(sender, body, rejectionId(projectId, body))
+  await commits.appendRejected(sender, body, toRejectionId(projectId, body))
   links.listed.add(key)
 }
 
@@ -171,7 +171,7 @@ async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[])
   if (faults.length === 0) return
   const body = formatRejected(faults.map(({ reason, text }) => ({ reason, message: text })))
   const areKnown = faults.every(({ insertId }) => insertId !== undefined)
-  await commits.appendRejected(sender, body, areKnown ? rejectionId(sender.projectId, body) : null)
+  await commits.appendRejected(sender, body, areKnown ? toRejectionId(sender.projectId, body) : null)
 }
 
 function formatFaultText({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {

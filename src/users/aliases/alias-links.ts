@@ -3,9 +3,9 @@ import { ApiError } from '../../contract/errors.js'
 import type { KeyClass } from '../../contract/key-class.js'
 import type { Log } from '../../lib/log.js'
 import { RecentNames } from '../../lib/recent-names.js'
-import { type Alias, HAS_NAMES, isLink, type LinkStrength, ledTo } from '../../model/alias.js'
-import { type Profile, takeAway } from '../../model/profile.js'
-import { lengthOfProperties } from '../../model/properties.js'
+import { type Alias, addOtherName, HAS_NAMES, isLink, type LinkStrength } from '../../model/alias.js'
+import { type Profile, takeAwayProperties } from '../../model/profile.js'
+import { estimateProperties } from '../../model/properties.js'
 import { canLink } from '../../model/user-names.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { Repetition, States } from '../../states/state-store.js'
@@ -225,7 +225,7 @@ export class AliasLinks {
     { toll }: LinkCaller,
   ): Promise<'identified' | 'has_aliases' | null> {
     const profile = await this.#parts.profiles.get(projectId, name)
-    if (profile) toll?.touch(lengthOfProperties(profile.properties))
+    if (profile) toll?.touch(estimateProperties(profile.properties))
     if (profile?.isIdentified) return 'identified'
     return hasNames ? 'has_aliases' : null
   }
@@ -255,7 +255,7 @@ export class AliasLinks {
       isMade = !isLink(current) && (isMerge || current === null || isYielding(current, { user, alias }))
       isStep = current !== null
       if (!isMade) return current
-      return isStep ? ledTo(made, made.createdAt) : made
+      return isStep ? addOtherName(made, made.createdAt) : made
     })
     if (!isMade) {
       const isMine = (current: Alias | null) => current?.isPending === true && current.createdAt === mark.createdAt
@@ -264,7 +264,7 @@ export class AliasLinks {
     }
     await states.change(projectId, user, (current) => {
       isStep ||= isLink(current)
-      return ledTo(current, Date.now())
+      return addOtherName(current, Date.now())
     })
     if (isStep) settling.note(projectId)
     if (own) await this.#give(projectId, alias, made, caller)
@@ -314,7 +314,7 @@ export class AliasLinks {
     if (!own) return
     const given = new Map([...own.properties].filter(([name]) => names.includes(name)))
     await profiles.change(projectId, givenTo, (profile) => {
-      const left = profile && takeAway(profile, { ...own, properties: given }, Date.now())
+      const left = profile && takeAwayProperties(profile, { ...own, properties: given }, Date.now())
       return left?.isDerived && left.properties.size === 0 ? null : left
     })
   }

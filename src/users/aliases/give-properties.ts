@@ -1,13 +1,13 @@
 import { ApiError } from '../../contract/errors.js'
 import type { KeyClass } from '../../contract/key-class.js'
-import { type Given, give, type Profile } from '../../model/profile.js'
+import { type GivenProperties, giveProperties, type Profile } from '../../model/profile.js'
 import type { States } from '../../states/state-store.js'
 import { type Toll, tolled } from '../../states/toll.js'
 
 /** Properties of another name to give to a user, and the sender whose share of the journal that uses. */
 export interface Gift {
   user: string
-  other: Given
+  other: GivenProperties
   /** default: the service itself */
   keyClass?: KeyClass
   toll?: Toll | null
@@ -22,7 +22,7 @@ export async function giveTo(
   let given: string[] = []
   const take = (profile: Profile | null) => {
     given = [...other.properties.keys()].filter((name) => !profile?.properties.has(name))
-    return give(profile, other, Date.now())
+    return giveProperties(profile, other, Date.now())
   }
   try {
     await profiles.change(projectId, user, tolled(take, toll), { keyClass })

@@ -1,7 +1,7 @@
 import { ApiError } from '../../contract/errors.js'
 import { forEachInBatches } from '../../lib/in-turns.js'
-import { type Alias, HAS_NAMES, isLink, ledTo } from '../../model/alias.js'
-import { type Profile, takeAway } from '../../model/profile.js'
+import { type Alias, addOtherName, HAS_NAMES, isLink } from '../../model/alias.js'
+import { type Profile, takeAwayProperties } from '../../model/profile.js'
 import type { Properties } from '../../model/properties.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { States } from '../../states/state-store.js'
@@ -49,7 +49,7 @@ async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: str
   const others = [...parting.leaving].filter((name) => name !== alias)
   await states.change(projectId, alias, (current) => {
     if (!isLink(current)) return current
-    return { ...(others.length > 0 ? ledTo(current, Date.now()) : current), isPending: true }
+    return { ...(others.length > 0 ? addOtherName(current, Date.now()) : current), isPending: true }
   })
   const taken = await takeGiven(parts, parting)
   await giveAgain(parts, parting, taken)
@@ -109,7 +109,7 @@ async function takeGiven({ profiles, states }: TakeBackParts, parting: Parting):
       let lost: string[] = []
       await profiles.change(projectId, to, (profile) => {
         if (!profile) return null
-        const left = takeAway(profile, given, Date.now())
+        const left = takeAwayProperties(profile, given, Date.now())
         lost = [...given.properties.keys()].filter(
           (property) => profile.properties.has(property) && !left.properties.has(property),
         )
@@ -212,7 +212,8 @@ async function unmark({ aliases, states, barrier }: TakeBackParts, { projectId, 
   await aliases.settle(projectId, left)
   if (left.length > 0) return
   await states.change(projectId, user, (current) => (isLink(current) ? current : null))
-  if ((await namesNow()).length > 0) await states.change(projectId, user, (current) => ledTo(current, Date.now()))
+  if ((await namesNow()).length > 0)
+    await states.change(projectId, user, (current) => addOtherName(current, Date.now()))
 }
 
 function pick(properties: Properties, names: Iterable<string>): Properties {

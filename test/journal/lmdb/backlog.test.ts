@@ -62,7 +62,7 @@ t.test('a reader is never told that an entry is stored before it is acknowledged
 const bytesRead = async () => Number(/rchar: (\d+)/.exec(await readFile('/proc/self/io', 'utf8'))?.[1])
 const noProc = process.platform !== 'linux' && 'needs /proc'
 
-t.test('of a backlog on disk, only what is asked for is read', { skip: noProc }, async (t) => {
+t.test('only the requested part of a backlog on disk is read', { skip: noProc }, async (t) => {
   const path = await temporaryFolder(t)
   const { journal, positions } = await backlog({ path, count: 60, bytes: 100_000, segmentBytes: ALL })
   t.teardown(() => journal.close())

@@ -101,7 +101,7 @@ t.test('the journal does not open without the entries of a frozen block, or of a
   }
 })
 
-t.test('neither the journal nor a relocation begins anew where entries are without data.mdb', async (t) => {
+t.test('neither the journal nor a relocation starts from scratch if there are entries but no data.mdb', async (t) => {
   const { path } = await filled()
   await rm(join(path, 'data.mdb'))
   await t.rejects(openAt(path), /no data\.mdb/)
@@ -148,7 +148,7 @@ t.test(
 )
 
 const O_DSYNC = 0o10000
-t.test('no writes are taken after a transaction that may be there or not', { skip: noProc }, async (t) => {
+t.test('the journal refuses writes after a transaction with an unknown outcome', { skip: noProc }, async (t) => {
   const path = await newFolder()
   let journal = await openAt(path)
   await journal.write([append('one')])
@@ -172,7 +172,7 @@ t.test('no writes are taken after a transaction that may be there or not', { ski
   t.equal((await journal.depth()).entries, 2)
 })
 
-t.test('files that are not needed may stay where they cannot be removed', async (t) => {
+t.test('unneeded files that cannot be removed do no harm', async (t) => {
   const path = await newFolder()
   const warned: string[] = []
   const warn = ({ file }: { file: string }) => warned.push(file)

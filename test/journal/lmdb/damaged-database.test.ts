@@ -58,7 +58,7 @@ for (const [place, happen] of ACCIDENTS) {
     const damaged = await readFile(file)
     const said = /data\.mdb is damaged: .*80 entries with 60 events of the project shop.*Restore.*--rebuild-journal/s
     await t.rejects(openLmdbJournal({ path, maxBytes: 1e9 }), said)
-    await t.rejects(openLmdbRelocation({ path }).look(), /data\.mdb is damaged/)
+    await t.rejects(openLmdbRelocation({ path }).readStatus(), /data\.mdb is damaged/)
     t.ok((await readFile(file)).equals(damaged), 'it is left as it was')
     t.ok((await readdir(path)).includes('entries-1'))
   })
@@ -73,7 +73,7 @@ function random(seed: number): () => number {
   }
 }
 
-t.test('no damage to the first pages ends the process', async (t) => {
+t.test('checkDatabase survives any damage to the first pages', async (t) => {
   const next = random(7)
   const bytes = await readFile(join(whole, 'data.mdb'))
   let refused = 0

@@ -59,59 +59,62 @@ const step = fc.oneof(
   fc.record({ type: fc.constant('reopen' as const) }),
 )
 
-t.test('what was appended and not forgotten is there, whatever of the last write came to the disk', async (t) => {
-  const property = fc.asyncProperty(
-    fc.array(step, { maxLength: 30 }),
-    fc.array(body, { minLength: 1, maxLength: 3 }),
-    fc.nat(),
-    async (steps, lastBodies, bytesWritten) => {
-      const path = await newFolder()
-      let position = 0n
-      let stored = START
-      let expected: WaitingEntry[] = []
-      const make = (bodies: Uint8Array[]) => bodies.map((body) => entry(++position, body))
-      const start = () => EntryLog.open({ path, stored, applied: START, segmentBytes: SEGMENT_BYTES })
-      let log = await start()
-      for (const step of steps) {
-        if (step.type === 'append') {
-          const entries = make(step.bodies)
-          await log.append(entries, false)
-          expected.push(...entries)
-        } else if (step.type === 'undo') {
-          await log.append(make(step.bodies), true)
-          await log.undo()
-        } else if (step.type === 'forget') {
-          stored = expected[Math.min(step.count, expected.length) - 1]?.position ?? stored
-          expected = expected.slice(step.count)
-          await log.forget(stored)
-        } else {
-          await log.close()
-          log = await start()
+t.test(
+  'EntryLog has all entries that were appended and not forgotten, whichever part of the last write reached the disk',
+  async (t) => {
+    const property = fc.asyncProperty(
+      fc.array(step, { maxLength: 30 }),
+      fc.array(body, { minLength: 1, maxLength: 3 }),
+      fc.nat(),
+      async (steps, lastBodies, bytesWritten) => {
+        const path = await newFolder()
+        let position = 0n
+        let stored = START
+        let expected: WaitingEntry[] = []
+        const make = (bodies: Uint8Array[]) => bodies.map((body) => entry(++position, body))
+        const start = () => EntryLog.open({ path, stored, applied: START, segmentBytes: SEGMENT_BYTES })
+        let log = await start()
+        for (const step of steps) {
+          if (step.type === 'append') {
+            const entries = make(step.bodies)
+            await log.append(entries, false)
+            expected.push(...entries)
+          } else if (step.type === 'undo') {
+            await log.append(make(step.bodies), true)
+            await log.undo()
+          } else if (step.type === 'forget') {
+            stored = expected[Math.min(step.count, expected.length) - 1]?.position ?? stored
+            expected = expected.slice(step.count)
+            await log.forget(stored)
+          } else {
+            await log.close()
+            log = await start()
+          }
+          assert.deepEqual(await collect(log.read(stored)), expected)
         }
-        assert.deepEqual(await collect(log.read(stored)), expected)
-      }
-      const before = await filesOf(path)
-      const last = make(lastBodies)
-      await log.append(last, false)
-      await log.close()
-      assert.deepEqual(await recovered(path, stored), [...expected, ...last])
-      // A write that is interrupted anywhere is a write that never was, or one that was.
-      const after = await filesOf(path)
-      for (const [name, bytes] of after) {
-        const old = before.get(name) ?? Buffer.alloc(0)
-        if (bytes.equals(old)) continue
-        // But for the header: a disk writes a sector as a whole.
-        const random = bytesWritten % (bytes.length + 1)
-        const at = random < HEADER_BYTES ? 0 : random
-        await writeFile(join(path, name), Buffer.concat([bytes.subarray(0, at), old.subarray(at)]))
-      }
-      const found = await recovered(path, stored)
-      assert.deepEqual(found, found.length > expected.length ? [...expected, ...last] : expected)
-    },
-  )
-  await fc.assert(property, { numRuns: RUNS })
-  t.pass(`${RUNS} runs`)
-})
+        const before = await filesOf(path)
+        const last = make(lastBodies)
+        await log.append(last, false)
+        await log.close()
+        assert.deepEqual(await recovered(path, stored), [...expected, ...last])
+        // A write that is interrupted anywhere is a write that never was, or one that was.
+        const after = await filesOf(path)
+        for (const [name, bytes] of after) {
+          const old = before.get(name) ?? Buffer.alloc(0)
+          if (bytes.equals(old)) continue
+          // But for the header: a disk writes a sector as a whole.
+          const random = bytesWritten % (bytes.length + 1)
+          const at = random < HEADER_BYTES ? 0 : random
+          await writeFile(join(path, name), Buffer.concat([bytes.subarray(0, at), old.subarray(at)]))
+        }
+        const found = await recovered(path, stored)
+        assert.deepEqual(found, found.length > expected.length ? [...expected, ...last] : expected)
+      },
+    )
+    await fc.assert(property, { numRuns: RUNS })
+    t.pass(`${RUNS} runs`)
+  },
+)
 
 async function filesOf(path: string): Promise<Map<string, Buffer>> {
   const files = new Map<string, Buffer>()
@@ -150,7 +153,7 @@ for (const segmentBytes of [1, SEGMENT_BYTES]) {
   )
 }
 
-t.test('bytes of a client are no record, and entries that are missing in the middle are noticed', async (t) => {
+t.test('EntryLog takes no bytes of a client for a record, and detects entries missing in the middle', async (t) => {
   const path = await newFolder()
   const options = { path, stored: START, applied: START, segmentBytes: 64 }
   let log = await EntryLog.open(options)
@@ -179,7 +182,7 @@ async function _textsOf(journal: Journal): Promise<string[]> {
   return block?.entries.map(({ body }) => body.toString()) ?? []
 }
 
-t.test('entries are read from the log where memory has no room for them', async (t) => {
+t.test('entries are read from the log if memory has no room for them', async (t) => {
   const path = await newFolder()
   const journal = await openLmdbJournal({ path, maxBytes: ALL, segmentBytes: 200, memoryBytes: 20 })
   t.teardown(() => journal.close())

@@ -8,7 +8,7 @@ const idOf = (n: number) => hash('sha256', `${n}`, 'buffer').subarray(0, INSERT_
 const listOf = (ids: Buffer) => (ids.toString('hex').match(/.{32}/g) ?? []).sort()
 const prefixOf = (id: Buffer, bits: number) => id.readUInt32BE(4) >>> (32 - bits)
 
-t.test('a table has the ids that were added, in all and by their prefixes', async (t) => {
+t.test('IdTable returns the added ids, all of them and by prefix', async (t) => {
   const table = new IdTable()
   const ids = Array.from({ length: 5000 }, (_, n) => idOf(n))
   // The last slots, so that ids go on in the first ones.
@@ -29,7 +29,7 @@ t.test('a table has the ids that were added, in all and by their prefixes', asyn
   }
 })
 
-t.test('a filter never denies an id of a page, and denies most others', async (t) => {
+t.test('PageFilter never denies an id of a page, and denies most others', async (t) => {
   for (const bits of [4, 17, 22]) {
     const pages = 2 ** bits
     const filter = new PageFilter(pages)

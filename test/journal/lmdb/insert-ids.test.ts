@@ -95,7 +95,7 @@ function mergesIn(tables: LmdbTables): boolean[] {
   })
 }
 
-t.test('each id is known for a week from when it first came, whatever fails and restarts meanwhile', async (t) => {
+t.test('LmdbInsertIds knows each id for a week after its arrival, despite failures and restarts', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
   const merges = new Set<boolean>()
@@ -187,7 +187,7 @@ t.test('the log stays short if the ids of a write come from many requests', asyn
   t.ok(keysOf(tables, LOG).length < 20, 'for 5000 requests')
 })
 
-t.test('the log is short again soon after many single events, if batches follow', async (t) => {
+t.test('the log is soon short again after many single events, if batches follow', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
   const ids = new LmdbInsertIds(tables, { limits: { recent: { min: 2000, max: 2000 }, page: 100 } })
@@ -203,7 +203,7 @@ t.test('the log is short again soon after many single events, if batches follow'
   t.ok(keysOf(tables, LOG).length < 50, 'after 30 batches')
 })
 
-t.test('expired ids leave nothing behind', async (t) => {
+t.test('LmdbInsertIds removes everything about expired ids', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
   const ids = new LmdbInsertIds(tables, { limits: LIMITS })
@@ -221,7 +221,7 @@ t.test('expired ids leave nothing behind', async (t) => {
   t.equal(tables.insertIds.getCount(), 0)
 })
 
-t.test('LmdbInsertIds removes what it dropped although a transaction fails', async (t) => {
+t.test('LmdbInsertIds removes dropped ids even if a transaction fails', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
   const ids = new LmdbInsertIds(tables, { limits: LIMITS })
@@ -241,7 +241,7 @@ t.test('LmdbInsertIds removes what it dropped although a transaction fails', asy
   t.equal(tables.idSpaces.getCount(), 0)
 })
 
-t.test('LmdbInsertIds tells no sender of ids forgotten early that have expired', async (t) => {
+t.test('LmdbInsertIds does not report expired ids as forgotten early', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
   const shortened: string[] = []

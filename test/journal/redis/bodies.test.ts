@@ -41,7 +41,7 @@ t.test('a body is kept until its entry is acknowledged, and no longer', async (t
   t.match(await journal.depth(), { entries: 0, bytes: 0 })
 })
 
-t.test('a small body is a part of its entry, which another process reads as well', async (t) => {
+t.test('a small body is a part of its entry, and another process can read it', async (t) => {
   const { journal, open, bodies } = await fresh(t, { maxBodyInEntry: 5 })
   await journal.write([append('small'), append('larger')])
   t.equal((await bodies()).length, 1)
@@ -106,7 +106,7 @@ t.test(
   },
 )
 
-t.test('a block of which somebody deleted every body is acknowledged', async (t) => {
+t.test('a block is acknowledged even if somebody deleted all its bodies', async (t) => {
   const { journal, open, bodies } = await fresh(t)
   await journal.write([append('gone')])
   await direct.unlink(await bodies())
@@ -118,7 +118,7 @@ t.test('a block of which somebody deleted every body is acknowledged', async (t)
   t.match(await next.progress('p'), { stored: block?.last, pending: 0 })
 })
 
-t.test('a block of another process is read in pieces, up to the bytes and the entries that it may have', async (t) => {
+t.test('BlockReader reads a block of another process in pieces, up to its limits of bytes and entries', async (t) => {
   const { journal, open, bodies } = await fresh(t, { maxBodyInEntry: 100 })
   const sent = Array.from({ length: 21_000 }, (_, i) => (i % 1000 === 7 ? `${i} `.padEnd(101, '.') : String(i)))
   for (let i = 0; i < sent.length; i += 3000) await journal.write(sent.slice(i, i + 3000).map((text) => append(text)))
@@ -158,7 +158,7 @@ t.test('a block that another writer stores while it is read is not returned', as
   }
 })
 
-t.test('entries written while a claim finds another writer are released from memory as well', async (t) => {
+t.test('entries written while another writer holds the lease are also released from memory', async (t) => {
   const { journal, open } = await fresh(t)
   const other = await open()
   await other.write([append('first')])

@@ -76,7 +76,7 @@ function keepWriting(journal: Journal, name: string) {
   }
 }
 
-t.test('the servers say whether they are a cluster', async (t) => {
+t.test('isRedisCluster tells a cluster from a single server', async (t) => {
   const alone = await startRedis(t)
   t.equal(await isRedisCluster(cluster.urls), true)
   t.equal(await isRedisCluster(['redis://127.0.0.1:1', cluster.urls[1] ?? '']), true, 'the first one that answers')
@@ -84,7 +84,7 @@ t.test('the servers say whether they are a cluster', async (t) => {
   await t.rejects(isRedisCluster(['redis://127.0.0.1:1']))
 })
 
-t.test('two lanes are on two masters, and a reader goes over both', async (t) => {
+t.test('two lanes are on two masters, and a reader walks both', async (t) => {
   const prefixes = [await cluster.prefixOn(1), await cluster.prefixOn(2)]
   const lanes = await Promise.all(prefixes.map((prefix) => open(t, prefix)))
   for (const [i, prefix] of prefixes.entries()) {
@@ -101,7 +101,7 @@ t.test('two lanes are on two masters, and a reader goes over both', async (t) =>
   t.same(await drain(second), ['two'])
 })
 
-t.test('a lane goes on where its slot has moved to', async (t) => {
+t.test('a lane continues on the node that its slot has moved to', async (t) => {
   const prefix = await cluster.prefixOn(0)
   const [journal, other] = [await open(t, prefix), await open(t, prefix)]
   await journal.write([append('before')])
@@ -139,7 +139,7 @@ t.test('while its slot moves, a busy lane refuses and loses nothing', async (t) 
   t.equal((await journal.progress('p')).pending, 0)
 })
 
-t.test('a replica takes the place of a master that dies', async (t) => {
+t.test('a lane continues on a replica after its master dies', async (t) => {
   const prefix = await cluster.prefixOn(1)
   // One of them is the other's then, which confirms what is written.
   await cluster.addReplicas(1, 2)

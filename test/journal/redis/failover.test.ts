@@ -5,7 +5,7 @@ import type { Append, Block, Journal } from '../../../src/journal/journal.js'
 import { openRedisJournal } from '../../../src/journal/redis/journal.js'
 import type { RedisJournalOptions } from '../../../src/journal/redis/options.js'
 import { WRITE } from '../../../src/journal/redis/scripts.js'
-import { formatPosition, millisecondsOf, type Position, START } from '../../../src/model/position.js'
+import { formatPosition, type Position, START, toMilliseconds } from '../../../src/model/position.js'
 import { silent } from '../../helper.js'
 import { RedisPair } from '../../redis-pair.js'
 import { SENDER } from '../writes.js'
@@ -60,7 +60,7 @@ t.test('positions assigned by a master whose clock was ahead are not assigned ag
   t.strictSame(await drain(journal), ['known to both', 'next'])
 })
 
-t.test('nor by a process that has not seen them, if the store has', async (t) => {
+t.test('a process that has not seen the last positions continues after those in the store', async (t) => {
   const asked: Position[] = []
   let stored = START
   const lastStored = async (from: Position) => {
@@ -78,7 +78,7 @@ t.test('nor by a process that has not seen them, if the store has', async (t) =>
   t.ok(asked.length > 0 && asked.every((from) => from === before), 'only behind what is known as stored')
 })
 
-t.test('nor if nobody has seen them, as long as the clocks are at most 10 s apart', async (t) => {
+t.test('positions that nobody has seen are not assigned again if the clocks differ by at most 10 s', async (t) => {
   const lastStored = async () => {
     throw new Error('the store is unavailable')
   }
@@ -89,10 +89,10 @@ t.test('nor if nobody has seen them, as long as the clocks are at most 10 s apar
   await pair.failOver()
   const next = await write(other, 'next')
   t.ok(next > lost)
-  t.ok(millisecondsOf(next) <= Date.now() + 10_000)
+  t.ok(toMilliseconds(next) <= Date.now() + 10_000)
 })
 
-t.test('what a Redis has lost is in the log', async (t) => {
+t.test('RedisHistory logs the positions that a Redis has lost', async (t) => {
   const errors: [data: object, message: string][] = []
   const log = { ...silent, error: (data: object, message: string) => errors.push([data, message]) }
   const { pair, journal, other } = await start(t, { log })
@@ -106,7 +106,7 @@ t.test('what a Redis has lost is in the log', async (t) => {
   const lost = await write(journal, 'lost')
   await pair.failOver()
   await write(journal, 'next')
-  const [after, until] = [kept, lost].map((position) => new Date(millisecondsOf(position)).toISOString())
+  const [after, until] = [kept, lost].map((position) => new Date(toMilliseconds(position)).toISOString())
   t.match(errors, [[{ after: String, until }, /the end of the journal/]])
   t.ok(String(Reflect.get(errors[0]?.[0] ?? {}, 'after')) >= String(after))
 
@@ -119,7 +119,7 @@ t.test('what a Redis has lost is in the log', async (t) => {
   t.match(errors.slice(1), [[{ until: String }, /lost the journal/]])
 })
 
-t.test('a position of another lane, before which nothing was written, is no loss', async (t) => {
+t.test('RedisHistory reports no loss after a lift to a position of another lane', async (t) => {
   const errors: object[] = []
   const log = { ...silent, error: (data: object, message: string) => errors.push({ ...data, message }) }
   const { pair, journal } = await start(t, { log })
@@ -140,17 +140,20 @@ t.test('a reader need not wait for positions that were only skipped', async (t) 
   t.equal(appended, stored)
 })
 
-t.test('unstored entries in memory are not mistaken for those that the replica has in their place', async (t) => {
-  const { pair, journal, other } = await start(t)
-  t.equal(await journal.claim(ALL), null, 'a writer runs here')
-  await write(journal, 'known to both')
-  await pair.detach()
-  await write(journal, 'lost')
-  await pair.failOver()
-  // As many entries as before, with the same first one.
-  await write(other, 'in its place')
-  t.strictSame(textsOf(await journal.claim(ALL)), ['known to both', 'in its place'])
-})
+t.test(
+  'the writer does not mistake unstored entries in memory for those at the same positions of the replica',
+  async (t) => {
+    const { pair, journal, other } = await start(t)
+    t.equal(await journal.claim(ALL), null, 'a writer runs here')
+    await write(journal, 'known to both')
+    await pair.detach()
+    await write(journal, 'lost')
+    await pair.failOver()
+    // As many entries as before, with the same first one.
+    await write(other, 'in its place')
+    t.strictSame(textsOf(await journal.claim(ALL)), ['known to both', 'in its place'])
+  },
+)
 
 for (const isKnown of [true, false]) {
   t.test(`a call whose reply was lost is written once, if the replica ${isKnown ? 'has' : 'lacks'} it`, async (t) => {

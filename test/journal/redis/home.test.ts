@@ -4,7 +4,7 @@ import { randomName, silent, startRedis, until } from '../../helper.js'
 
 const ALL = 1024 * 1024
 
-t.test('a writer makes room for one that prefers the lane, and takes over when that one has gone', async (t) => {
+t.test('a guest writer yields to a home writer, and takes over when that one is gone', async (t) => {
   const { url } = await startRedis(t)
   const prefix = `{${randomName('home')}}`
   const open = async (isHome: boolean) => {

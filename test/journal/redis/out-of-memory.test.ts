@@ -5,7 +5,7 @@ import { positionAt, START } from '../../../src/model/position.js'
 import { silent, startRedis } from '../../helper.js'
 import { ALL, append, commit } from '../writes.js'
 
-t.test('a write that Redis refuses for its memory leaves no body behind', async (t) => {
+t.test('a write that Redis refuses because it is out of memory leaves no body', async (t) => {
   const { url } = await startRedis(t)
   const admin = new Redis(url)
   t.teardown(() => admin.disconnect())
@@ -22,7 +22,7 @@ t.test('a write that Redis refuses for its memory leaves no body behind', async 
   for (const body of bodies) t.ok((await admin.pttl(body)) > 0, 'a body of no entry expires')
 })
 
-t.test('the writer moves past what the store has while Redis is out of memory', async (t) => {
+t.test('advancePast works while Redis is out of memory', async (t) => {
   const { url } = await startRedis(t)
   const admin = new Redis(url)
   t.teardown(() => admin.disconnect())
@@ -35,7 +35,7 @@ t.test('the writer moves past what the store has while Redis is out of memory', 
   t.equal((await journal.progress()).appended, later)
 })
 
-t.test('a deletion is noted while Redis is out of memory', async (t) => {
+t.test('noteDeletion works while Redis is out of memory', async (t) => {
   const { url } = await startRedis(t)
   const admin = new Redis(url)
   t.teardown(() => admin.disconnect())

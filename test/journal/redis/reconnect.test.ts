@@ -11,7 +11,7 @@ import { startSentinel } from '../../sentinel.js'
 const OPTIONS = { enableOfflineQueue: false, maxRetriesPerRequest: 0, commandTimeout: 20_000, retryStrategy: () => 20 }
 const LIMIT_MS = 30_000
 
-t.test('a connection that asks for the master when a Sentinel names another one gets there', async (t) => {
+t.test('openRedis reaches the new master if the Sentinels change it while they are asked', async (t) => {
   const { master, port, sentinel } = await startSentinel(t)
   const proxy = await TcpProxy.open(t, `redis://127.0.0.1:${port}`)
   const redis = openRedis(`sentinel://:s%2Fcret@127.0.0.1:${new URL(proxy.url).port}/main`, OPTIONS)
@@ -40,7 +40,7 @@ t.test('a connection that asks for the master when a Sentinel names another one 
   )
 })
 
-t.test('a connection to a cluster of which no node was there for a while comes back', async (t) => {
+t.test('openRedis reconnects to a cluster whose nodes were all down for a while', async (t) => {
   const cluster = await RedisCluster.start(t, 1)
   const redis = openRedis(cluster.urls, OPTIONS)
   let failures = 0
@@ -54,7 +54,7 @@ t.test('a connection to a cluster of which no node was there for a while comes b
   await until('the cluster', async () => (await redis.set('{tallyhouse}', 'b').catch(() => null)) === 'OK', LIMIT_MS)
 })
 
-t.test('a connection that was closed stays so', async (t) => {
+t.test('openRedis does not reconnect after disconnect', async (t) => {
   const { port } = await startSentinel(t)
   let retries = 0
   const retryStrategy = () => ++retries
@@ -65,7 +65,7 @@ t.test('a connection that was closed stays so', async (t) => {
   t.equal(retries, 0)
 })
 
-t.test('where Redis does not have the database, no other one is used', async (t) => {
+t.test('openRedis uses no other database if Redis does not have the requested one', async (t) => {
   const { url } = await startRedis(t, ['--databases', '2'])
   const open = async (database: number) => {
     const journal = await openRedisJournal({ url: `${url}/${database}`, maxBytes: 1e6, log: silent })

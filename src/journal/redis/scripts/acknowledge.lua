@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Deletes a block that is stored, with the bodies of its entries, counts its events as acknowledged, and lets its
--- states expire. It does not read the entries, which would take some 2 µs for each: the writer has them. While the
--- cached states take too much together, those that were stored first lose their text.
+-- Deletes a stored block with the bodies of its entries, counts its events as acknowledged, and lets its states
+-- expire. It does not read the entries, because the writer has them and reading takes about 2 µs each. While the
+-- cached states take too much, the oldest lose their text.
 --
 -- Returns 1, or 0 if another writer has moved on.
 
--- An acknowledgement cuts up to this many states, and two for each that it adds.
+-- An acknowledgement cuts up to this number of states, plus two for each that it adds.
 local MIN_CUT = 100
 
 --- include shared/now
@@ -15,7 +15,7 @@ if redis.call('HGET', meta, 'frozen') ~= ARGV.frozen then return 0 end
 local last = string.match(ARGV.frozen, '%S+$')
 redis.call('HDEL', meta, 'frozen')
 local settled = redis.call('XTRIM', stream, 'MINID', ARGV.positionAfter)
--- Subtracted from 0, because the negation of no bytes is "-0", which is no integer to Redis.
+-- Subtracted from 0, because negating 0 gives "-0", which Redis does not accept as an integer.
 local bytes = redis.call('HINCRBY', meta, 'bytes', 0 - tonumber(ARGV.bodyBytes))
 local states = redis.call('HINCRBY', meta, 'states', 0 - tonumber(ARGV.stateBytes))
 
@@ -40,7 +40,7 @@ end
 -- If nothing is left, everything that was assigned is stored: after advance-past.lua, that is later than any entry.
 if redis.call('XLEN', stream) == 0 then
   last = table.concat(redis.call('HMGET', meta, 'ms', 'seq'), '-')
-  -- A body that somebody deleted was counted in full.
+  -- Deleted bodies were counted in full, so the sums may not be 0.
   if bytes ~= 0 or states ~= 0 then redis.call('HSET', meta, 'bytes', 0, 'states', 0) end
   redis.call('DEL', prefix .. ':held')
 end

@@ -1,4 +1,4 @@
--- Remembers ids of another journal, in the bucket in which they came there.
+-- Remembers ids of another journal, in the bucket in which they arrived there.
 local prefix, max_ids = ARGV.prefix, { page = math.huge, secret = math.huge }
 --- include shared/now
 --- include shared/remembered

@@ -1,5 +1,5 @@
--- Remembers requests of another journal, in the bucket in which they came there. What is here already, and more than
--- reserved, stays.
+-- Remembers requests of another journal, in the bucket in which they arrived there. A request that is known here,
+-- and not only reserved, is left unchanged.
 local reserved, buckets = string.rep('\0', 8), redis.call('HGET', KEYS.meta, 'request-buckets') or ''
 for i = ARGS.length + 1, #ARGV, KEPT_REQUEST.length do
   local bucket, request = ARGV[i + KEPT_REQUEST.bucket], ARGV[i + KEPT_REQUEST.fieldAndValue]

@@ -1,4 +1,4 @@
--- Adds states of another journal that do not expire. One that is here with the same or a later version stays.
+-- Adds states of another journal that do not expire, unless the same or a later version is here.
 local prefix = ARGV.prefix
 --- include shared/uncount-state
 local function parts(version)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Raises the positions past one that the store has. If nothing waits, marks everything up to it as stored, and
--- forgets what is counted.
+-- resets the counts.
 --
 -- Returns 1 if nothing waits, else 0. The caller has to delete the states if nothing does.
 local meta = KEYS.meta

@@ -2,8 +2,8 @@
 -- Takes the writer's lease and freezes the next block, or returns the frozen one. It does not read the entries: the
 -- writer does.
 --
--- With several lanes, each has writers that prefer it, at `home` there, and others, `guest`s, which make way: a guest
--- neither takes the lease nor keeps it if one at home has asked for it within the duration of a lease.
+-- With several lanes, each has `home` writers, which prefer it, and `guest` writers, which yield: a guest neither
+-- takes nor keeps the lease if a home writer has asked for it within the duration of a lease.
 --
 -- Returns nil if another writer holds the lease or may take it, or if nothing waits; else { "<first> <last>", 1 if
 -- the block was frozen before or 0 if it is the writer's run }; or, if none is frozen and the run is not next, { "",

@@ -1,6 +1,5 @@
 #!lua flags=no-writes
--- Says how many ids of some senders are remembered. Returns for each sender its name, the number of its ids and
--- `since`.
+-- Counts the remembered ids of some senders. Returns for each sender its name, the number of its ids and `since`.
 local prefix = ARGV.prefix
 --- include shared/now
 --- include shared/remembered

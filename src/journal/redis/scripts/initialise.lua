@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Creates an empty journal if there is none, or adopts one of another history: raises its positions, so that none of
--- those which are missing here is assigned again.
+-- Creates an empty journal if there is none, or adopts one of another history: raises its positions, so that
+-- positions that were lost here are not assigned again.
 --
 -- Returns { the journal's id, the last position that was here before, or "" }.
 --- include shared/now
@@ -15,7 +15,7 @@ local function raise(to_ms, to_seq)
   if to_ms > ms or (to_ms == ms and to_seq > seq) then ms, seq = to_ms, to_seq end
 end
 raise(tonumber(ARGV.floorMs), tonumber(ARGV.floorSeq))
--- If the positions were ahead of the clock already, those that are missing here are less than a second's.
+-- If the positions were ahead of the clock, less than a second's worth of them was lost.
 if ms > 0 then raise(ms + 1000, 0) end
 raise(now + tonumber(ARGV.toleranceMs), 0)
 

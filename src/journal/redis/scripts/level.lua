@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Lifts the positions to one of another journal, so that whatever is assigned later comes after it. Says how far the
--- store is.
+-- Lifts the positions to one of another journal, so that positions assigned later are greater. Reads the progress.
 --
 -- Returns { last position assigned or lifted to, the first one that waits or "", pending events of the project, its
 -- deletions }.

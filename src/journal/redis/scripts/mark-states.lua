@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Reads the mark of the states, and makes it if there is none. It has the last entry of the stream: states of those
--- up to it may have vanished together with another mark.
+-- Reads the mark of the states, or makes one if there is none. It contains the last position of the stream: states
+-- up to there may have been removed together with an earlier mark.
 --
 -- Returns { ms of the clock, "<random text> <position>" }.
 --- include shared/now

@@ -1,4 +1,4 @@
--- Reads how far the journal and the store are.
+-- Reads the progress of the journal and the store.
 --
 -- Returns { last position assigned, stored, pending events of the project, its deletions }.
 --- include shared/refusal

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Says which processes may use the journal, and whether they may write. What they know of the states by their mark
--- ends.
+-- Sets which processes may use the journal, and whether they may write. Removes the mark of the states, so that the
+-- processes no longer rely on it.
 --
 -- Returns 1, or 0 if there is no journal.
 local present = redis.call('HGET', KEYS.meta, 'layout')

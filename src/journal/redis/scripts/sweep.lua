@@ -1,10 +1,9 @@
 #!lua flags=allow-oom
--- Removes some of what is forgotten: hashes of requests, and hashes of ids of some senders, which it lists; writes
--- remove ids only of the senders whose ids they bring. It also advances the time by which ids and requests are
--- forgotten.
+-- Removes some forgotten hashes: of requests, and of ids of some senders, which it lists. Writes remove only ids of
+-- their own senders. It also advances the time by which ids and requests are forgotten.
 --
--- Returns { where to go on or 0, `remembered`, 1 if there is more to remove or 0, then for each sender its name, the
--- number of its ids and `since` }.
+-- Returns { where to continue or 0, `remembered`, 1 if there is more to remove or 0, then for each sender its name,
+-- the number of its ids and `since` }.
 local prefix = ARGV.prefix
 --- include shared/now
 --- include shared/remembered

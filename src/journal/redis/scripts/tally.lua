@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads what the journal has counted.
+-- Reads the counts of the journal.
 --
 -- Returns { the journal's id or nil, stored, then for each hash its projects and numbers in turn }.
 local id, stored = unpack(redis.call('HMGET', KEYS.meta, 'id', 'stored'))

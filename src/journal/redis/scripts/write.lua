@@ -4,9 +4,9 @@
 -- the clock; and, if there are any, the senders whose ids are known for a shorter time from now on, in hexadecimal
 -- digits, joined by commas. The outcomes are
 --   done:<position>[:<indexes>[:<reasons>]]   the indexes are those of events that are skipped
---   known:<indexes>[:<reasons>]               nothing of it is new
+--   known:<indexes>[:<reasons>]               none of it is new
 --   repeated:<position>[:<id of a journal>[:<index>]], mismatch   as find-request.lua returns them
---   limited                                   the sender has as many idempotency keys as are remembered
+--   limited                                   the sender has reached its maximum of idempotency keys
 --   conflict, full:all, full:own
 -- Indexes are joined by dots. If the skipped events have requests of their own, the reasons are the outcomes of
 -- these, joined by ";", with "/" instead of ":".
@@ -133,7 +133,7 @@ while ARGV[i] do
     count = count - #skipped
     if not outcome and count == 0 then
       outcome = 'known:' .. skip .. why
-      -- A reservation: the same body is known again by its ids, and another one is a mismatch.
+      -- Only reserved: the same body is recognised by its ids again, and another body is a mismatch.
       remember(shard, digest, sender, '0-0')
     end
     if outcome then
@@ -214,8 +214,7 @@ for _, entry in ipairs(entries) do
   for holder, share in pairs(entry.shares) do shares[#shares + 1] = string.format('%.0f ', share) .. holder end
   redis.call('XADD', KEYS.stream, entry.position, 'kind', entry.kind, 'held', table.concat(shares, '\n'),
     'count', count, 'bytes', size, field, body, unpack(last_fields))
-  -- After the first command that Redis refuses when it is out of memory: then no entry refers to the body, and it
-  -- expires.
+  -- Only after XADD: if Redis refuses that because it is out of memory, no entry refers to the body, which expires.
   if field == 'at' then redis.call('PERSIST', body_key(body)) end
   bytes = bytes + size
 end

@@ -1,4 +1,4 @@
--- Forgets the expired states in the counts, and returns the bytes of those that will expire.
+-- Removes expired states from the counts, and returns the bytes of the states that will expire.
 local function cached_states(expiries, now)
   local cached, counts = 0, redis.call('HGETALL', expiries)
   for i = 1, #counts, 2 do

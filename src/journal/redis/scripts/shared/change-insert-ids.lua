@@ -1,6 +1,6 @@
 -- Remembers insert_ids. Needs insert-ids.lua, and `max_ids`, by class of key, if ids are taken.
 
--- Removes hashes that are not needed any more, up to a limit. Returns what is left of the limit.
+-- Removes hashes that are no longer needed, up to a limit. Returns the rest of the limit.
 local function remove_ids(space, limit)
   local i = 1
   while limit > 0 and i <= #space.tiers do
@@ -22,7 +22,7 @@ local function remove_ids(space, limit)
   return limit
 end
 
--- Drops the oldest segment but one. Returns false if there is no other.
+-- Drops the oldest segment, except `except`. Returns false if there is none.
 local function drop_oldest(space, except)
   local oldest, after = nil, nil
   for _, tier in ipairs(space.tiers) do
@@ -71,8 +71,8 @@ local function tier_of(space, bucket, max)
   })
 end
 
--- Moves some ids of the first tier that has a next one in its segment: a hash for 64 new ids, which is some two ids
--- for each.
+-- Moves some ids of the first tier that has a next one in its segment: a hash for 64 new ids, which is about two ids
+-- per new one.
 local function move_ids(space, count)
   for i, tier in ipairs(space.tiers) do
     local target = nil
@@ -95,7 +95,7 @@ local function move_ids(space, count)
   end
 end
 
--- Remembers them. Returns the indexes of those that are known.
+-- Remembers ids. Returns the indexes of ids that were known.
 local function take_ids(name, ids, bucket)
   local space, max = space_of(name), max_ids[string.match(name, '^%a+')]
   local known, newest = {}, tier_of(space, bucket, max)
@@ -120,7 +120,7 @@ local function take_ids(name, ids, bucket)
   return known
 end
 
--- Records what has changed, once some of what is not needed any more is removed.
+-- Removes some hashes that are no longer needed, then records the changes.
 local function record_ids()
   for name, space in pairs(id_spaces) do
     if space.added > 0 then remove_ids(space, 64 + math.ceil(space.added / 8)) end

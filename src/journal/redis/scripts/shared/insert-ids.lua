@@ -1,6 +1,6 @@
--- Finds insert_ids, each sender's apart. Needs `prefix`, `now` and `remembered`.
+-- Finds insert_ids, separately for each sender. Needs `prefix`, `now` and `remembered`.
 --
--- An id is 16 bytes; 16 zeros stand for none. Ids are fields of hashes that are small enough for Redis to keep them
+-- An id is 16 bytes; 16 zeros mean no id. Ids are fields of hashes that are small enough for Redis to keep them
 -- as listpacks, without a pointer to each: an id takes 23 bytes of memory, in a key of its own it would take 100. How
 -- many hashes that needs depends on the number of ids, so they come in tiers. A segment has the ids of one bucket of
 -- time. Its first tier has as many hashes as the ids of the segment before needed, or one; once it is full, the next
@@ -60,7 +60,7 @@ local function count_ids(space)
   for _, tier in ipairs(space.tiers) do if not tier.dead then count = count + tier.count end end
   return count
 end
--- The latest first, because most repetitions come soon.
+-- The latest first, because most repetitions follow soon.
 local function living_tiers(space, except)
   local living = {}
   for i = #space.tiers, 1, -1 do
@@ -69,7 +69,7 @@ local function living_tiers(space, except)
   end
   return living
 end
--- The indexes of those that are known.
+-- Returns the indexes of known ids.
 local function find_ids(name, ids)
   local found, tiers = {}, living_tiers(space_of(name))
   for i = 0, #ids / INSERT_ID_BYTES - 1 do

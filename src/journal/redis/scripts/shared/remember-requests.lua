@@ -2,7 +2,7 @@
 local request_counts = {}
 local function request_counts_at(bucket) return prefix .. ':request-counts:' .. bucket end
 local current_bucket
--- The bucket of the present, which is listed from then on.
+-- Returns the current bucket, and lists it.
 local function list_bucket()
   if current_bucket then return current_bucket end
   current_bucket = string.format('%.0f', math.floor(now / IDEMPOTENCY_BUCKET_MS))
@@ -25,14 +25,14 @@ local function is_limited(sender)
   end
   return count.before + count.added >= max_requests[string.match(sender, '^%a+')]
 end
--- The outcome of a request that is not executed, else nil. A reserved one is counted already.
+-- The outcome of a request that is not executed, otherwise nil. A reserved request has been counted.
 local function refused(shard, digest, sender)
   if shard == '' then return nil end
   local outcome, is_reserved = known(shard, digest)
   if outcome then return outcome end
   return is_limited(sender) and not is_reserved and 'limited' or nil
 end
--- An index is that of the event in its entry; nil is 0.
+-- Remembers a request. `index` is the index of the event in its entry; nil means 0.
 local function remember(shard, digest, sender, position, index)
   if shard == '' then return end
   local ms, seq = string.match(position, '^(%d+)-(%d+)$')

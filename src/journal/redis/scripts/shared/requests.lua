@@ -8,7 +8,7 @@
 -- A request is passed as its shard, "" if there is none, and its digest: the field, then the fingerprint, both in
 -- bytes.
 local living_buckets
--- The buckets that are not forgotten, also those of a time in which the clock was ahead.
+-- The buckets that are not forgotten, including those of a time when the clock was ahead.
 local function read_buckets()
   if not living_buckets then
     living_buckets = {}
@@ -26,7 +26,7 @@ local function known(shard, digest)
   if shard == '' then return nil end
   local is_reserved = false
   local field, buckets = string.sub(digest, 1, FIELD_BYTES), read_buckets()
-  -- The latest first, because most repetitions come soon.
+  -- The latest first, because most repetitions follow soon.
   for i = #buckets, 1, -1 do
     local value = redis.call('HGET', requests_at(buckets[i], shard), field)
     if value then

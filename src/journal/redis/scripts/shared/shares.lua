@@ -1,5 +1,5 @@
--- How much of the journal each sender holds. Needs `prefix`, `max_bytes`, and `used`, the bytes that all hold
--- together.
+-- How much of the journal each sender holds. Needs `prefix`, `max_bytes`, and `used`, the bytes that all senders
+-- hold.
 local held_key, held, added = prefix .. ':held', {}, {}
 
 -- Whether the journal is full for a write: the rule of `fullnessFor` in shares.ts.
