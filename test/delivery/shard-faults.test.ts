@@ -66,7 +66,7 @@ t.test('what the servers lack for reading from each other is named', async (t) =
   await t.rejects(
     noPort,
     new ShardsError(
-      `Shard 1 (${hostOf(closed)}) has no native port (tcp_port), by which the shards read from each other. Give it one, or set CLICKHOUSE_CLUSTER to a cluster of the servers’ own configuration.`,
+      `Shard 1 (${hostOf(closed)}) has no native port (tcp_port), which the shards need to read from each other. Give it one, or set CLICKHOUSE_CLUSTER to a cluster of the servers’ own configuration.`,
     ),
   )
   const password = `http://tallyhouse:other@${hostOf(second)}/analytics`
