@@ -16,7 +16,7 @@ Prints the line to change in your code so that another product's SDK sends its e
                tallyhouse keys create --project NAME --kind write
   --check      also sends one test event as that SDK does, and reads it back if the variable
                READ_KEY or SECRET_KEY has a key that may read. The event stays: it is named
-               "${TEST_NAME}", as is its user
+               "${TEST_NAME}", and so is its user
 
 With --check the exit code is 1 if the SDK would not consider the event delivered, or if it cannot
 be read back.`

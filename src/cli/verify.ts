@@ -9,7 +9,7 @@ Checks whether the store and the journals still have everything, and says what i
 do. The service may be running or not.
 
   parts      what ClickHouse has put aside as broken, or does not find any more, with what it held
-  counts     the events of each project and month, as they were noted, and as they are there
+  counts     the events of each project and month, as recorded and as stored
   checksums  the files of each part, by ClickHouse's CHECK TABLE, with one thread
   ledger     of each project, whether all events that were received are stored, repeated, refused,
              deleted or waiting

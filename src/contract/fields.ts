@@ -17,7 +17,7 @@ export interface Schema<Input = unknown, Parsed = Input> extends Type.TSchema {
   [parsed]: Parsed
 }
 
-/** A field that may be absent or null. It is there once it is read if it is `filled`. */
+/** A field that may be absent or null. A `filled` one is always present after reading. */
 interface Absent<Input, Parsed, Presence extends 'filled' | 'optional'> extends Schema<Input, Parsed> {
   [presence]: Presence
 }

@@ -23,7 +23,7 @@ export interface LiveLimits {
   perProject: number
   /** bytes that wait for one listener, apart from those of the event that exceeds them */
   bufferBytes: number
-  /** bytes that wait for all listeners; those that want the same share them */
+  /** bytes buffered for all listeners, who share the buffers of the same events */
   memoryBytes: number
   /** without anything to send, ms */
   heartbeatMs: number
@@ -49,7 +49,7 @@ export interface LiveHubOptions {
   journals: readonly Pick<Journal, 'listen'>[]
   limits: LiveLimits
   log: Pick<Log, 'info' | 'warn'>
-  /** ends all streams, so that their clients come back to another process */
+  /** ends all streams, so that their clients reconnect to another process */
   closing: AbortSignal
 }
 

@@ -11,7 +11,7 @@ export interface LiveEvent {
   frame: Buffer
 }
 
-/** A name of a filter as LiveEvent has those of events. */
+/** A filter's name in the encoding that LiveEvent uses for names. */
 export function asBytes(name: string): string {
   return Buffer.from(name).toString('latin1')
 }

@@ -6,7 +6,7 @@ const MAX_PROJECTS = 100
 
 const STATES = ['stored', 'repeated', 'refused', 'deleted', 'waiting', 'missing', 'unexplained'] as const
 
-/** What became of the events of each project. Empty until they were counted. */
+/** How many events of each project were stored, refused and deleted. Empty until the first count. */
 export function ledgerMetrics(ledgers: readonly ProjectLedger[]): Metric[] {
   const most = [...ledgers].sort((a, b) => b.missing - a.missing || b.received - a.received).slice(0, MAX_PROJECTS)
   const readings = most.flatMap((ledger) =>

@@ -1,12 +1,12 @@
 import type { Connection } from '../../client/connection.js'
 import { MAX_PAGE } from '../../contract/limits.js'
 import { memberText } from '../../json/texts.js'
-import { readJson, readText } from '../../json/value.js'
+import { readText } from '../../json/value.js'
 import type { BatchPlace } from '../../model/batch-id.js'
 import { formatCursor } from '../../model/cursor.js'
 import { type EventPlace, formatEventId, parseEventId } from '../../model/event-id.js'
 import type { Batch } from './batches.js'
-import { IMPORT_RETRY } from './send.js'
+import { IMPORT_RETRY, readEventTexts } from './send.js'
 
 /** What to do with batches that were not acknowledged and whose idempotency keys have expired. */
 export const UNACKNOWLEDGED = ['check', 'send', 'skip'] as const
@@ -26,7 +26,7 @@ export async function findStored(
   batch: Batch,
   signal: AbortSignal,
 ): Promise<BatchPlace | null> {
-  const events = readEventTexts(batch)
+  const events = readEventTexts(batch.body)
   const seen = new Set<bigint>()
   for (const index of new Set([0, events.length - 1])) {
     for (const place of await findLike(connection, events[index] ?? '', index, signal)) {
@@ -91,10 +91,6 @@ async function read(connection: Connection, query: URLSearchParams, signal: Abor
   const events = readText(text).member('events')?.elements() ?? []
   const ids = new Map(events.map((event) => [event.member('eventId')?.value as string, event.text]))
   return { ids, next: value.next as string | null }
-}
-
-function readEventTexts({ body }: Batch): string[] {
-  return (readJson(body)?.member('events')?.elements() ?? []).map(({ text }) => text)
 }
 
 /** Compares the exact text of the properties. If the event had no time, the service chose one, which is ignored. */

@@ -90,7 +90,7 @@ export function requireAll({ value: { accepted, skipped } }: CallResult, count: 
 }
 
 /** Returns the texts of the events in a body. */
-function readEventTexts(body: Buffer): string[] {
+export function readEventTexts(body: Buffer): string[] {
   return (readJson(body)?.member('events')?.elements() ?? []).map(({ text }) => text)
 }
 

@@ -114,7 +114,7 @@ async function checkLedger(
   { isAccepting }: Options,
   report: Report,
 ): Promise<void> {
-  if (!tallies) return report.say('Ledger: unknown, as not all journals can be read.')
+  if (!tallies) return report.say('Ledger: unknown, because not all journals can be read.')
   try {
     const { active } = await readLayouts(shards.first)
     const layout = active?.version ?? 1
