@@ -234,7 +234,7 @@ t.test('a disk that is too full for it is called that', { skip: noMount }, async
 const { startEmbeddedClickHouse } = await import(${source('clickhouse/embedded/engine.js')})
 const { ClickHouse } = await import(${source('clickhouse/client.js')})
 const { migrate } = await import(${source('clickhouse/migrate.js')})
-const { leftoversOfEvents, rewriteParts } = await import(${source('store/rewrite.js')})
+const { findEventLeftovers, rewriteParts } = await import(${source('store/rewrite.js')})
 const log = { info() {}, warn() {}, error() {} }
 const engine = await startEmbeddedClickHouse({ path: ${JSON.stringify(`${dir}/data`)}, log })
 const clickhouse = new ClickHouse({ url: engine.url })
@@ -242,7 +242,7 @@ await migrate(clickhouse)
 const id = "reinterpret(bitShiftLeft(toUInt128(number), 64), 'UUID')"
 await clickhouse.command("INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) SELECT 'p', " + id + ", 'e', 'u', 0, 0, randomString(10000) FROM numbers(2000)")
 await clickhouse.command('DELETE FROM events WHERE event_id IN (SELECT event_id FROM events LIMIT 1)')
-const [{ id: month }] = await leftoversOfEvents(clickhouse)
+const [{ id: month }] = await findEventLeftovers(clickhouse)
 await rewriteParts(clickhouse, month, AbortSignal.timeout(60000)).catch(({ name, message }) => console.log(name, message))
 await clickhouse.close()
 await engine.close()`
