@@ -390,7 +390,8 @@ export class ClickHouse {
 
   /** Whether a project that reads a lot has to leave this busy thread to others. */
   #yields(project: string): boolean {
-    return this.#load.isShort && this.#priority.isHeavy(project) && this.#owners?.hasOthersThan(project) === true
+    if (!this.#load.isShort || !this.#priority.isHeavy(project)) return false
+    return this.#owners?.hasOthersThan(toOwner(project)) === true
   }
 
   /** Runs a read. If the replica lacks a block that others have, it fetches that first. */
@@ -434,6 +435,15 @@ export class ClickHouse {
       throw error
     }
   }
+}
+
+/** Names a share of its own for a kind of read of a project, next to its other reads. */
+export function nameShare(kind: 'live' | 'erase', project: string): string {
+  return `${kind}\0${project}`
+}
+
+function toOwner(name: string): string {
+  return name.slice(name.indexOf('\0') + 1)
 }
 
 function throwUnreachable(error: NoSlotError): never {

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { ReadOptions } from '../clickhouse/client.js'
+import { nameShare, type ReadOptions } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { idAfter } from '../model/event-id.js'
@@ -39,7 +39,7 @@ export async function readStretch(shards: Shards, stretch: Stretch, reading: Rea
   return await shards.bytes(`${from} LIMIT {limit:UInt32} FORMAT RowBinary`, { ...parameters, limit }, SETTINGS, {
     ...reading,
     // Its own share of the slots, so that an export of all events does not delay live streams.
-    project: `live ${stretch.projectId}`,
+    project: nameShare('live', stretch.projectId),
   })
 }
 

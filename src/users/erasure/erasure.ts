@@ -1,3 +1,4 @@
+import { nameShare } from '../../clickhouse/client.js'
 import type { Shards } from '../../clickhouse/shards.js'
 import type { Journal } from '../../journal/journal.js'
 import { forEachInBatches } from '../../lib/in-turns.js'
@@ -156,7 +157,7 @@ export class Erasure {
  * block it.
  */
 export function shardsOfErasure(shards: Shards, projectId: string): Shards {
-  return shards.for(`erase ${projectId}`)
+  return shards.for(nameShare('erase', projectId))
 }
 
 function sumCounts(counts: Map<string, number>[]): Map<string, number> {
