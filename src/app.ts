@@ -59,7 +59,7 @@ import type { SearchLimits } from './store/event-search.js'
 import { prepareAvailable } from './store/prepare-shards.js'
 import { Erasure } from './users/erasure/erasure.js'
 import { ProjectErasure } from './users/erasure/project-erasure.js'
-import { Purge } from './users/erasure/purge.js'
+import { PURGE_PACE, Purge, type PurgePace } from './users/erasure/purge.js'
 
 const HOUR_MS = 3_600_000
 
@@ -90,6 +90,8 @@ export interface AppOptions {
   liveLimits?: Partial<LiveLimits>
   /** how reads share the connections to ClickHouse; default: `SLOT_LIMITS` */
   slotLimits?: SlotLimits
+  /** how often a project may have its deleted data purged; default: `PURGE_PACE` */
+  purgePace?: PurgePace
 }
 
 /**
@@ -126,7 +128,7 @@ async function open(
   { server, requests, limitCounts, closing }: OpenServer,
   opened: CloseStack,
 ) {
-  const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
+  const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS, purgePace: pace = PURGE_PACE } = options
   const owners = new RecentOwners()
   const keys = new KeyRing(environmentKeys(config))
   const store = opened.add(await openOwnStore(config, { log, slotLimits, owners }))
@@ -145,7 +147,7 @@ async function open(
   const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
   const keyRefresh = new KeyRefresh({ ring: keys, table: openKeyTable(clickhouse), log, closing, everyMs })
   const purge = opened.add(
-    new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL }),
+    new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL, pace }),
   )
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
   let keysFound: KeysFound | undefined

@@ -184,10 +184,10 @@ export interface StoredEvent {
   timestamp: number
 }
 
-/** The whole service in this process, called without a socket. */
+/** The whole service in this process, called without a socket. Purges do not wait for more to purge. */
 export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOptions = {}): Promise<Client> {
   const config = loadConfig(env)
-  const app = await buildApp(config, options)
+  const app = await buildApp(config, { purgePace: { pauseMs: 0, pauseFactor: 0 }, ...options })
   t.teardown(() => app.close())
   const call: Client['call'] = (method, url, body, headers = {}) =>
     app.inject({

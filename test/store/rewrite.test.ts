@@ -7,7 +7,7 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { findEventLeftovers, findTableLeftovers, purgeOldRows, rewriteParts } from '../../src/store/rewrite.js'
-import { Purge } from '../../src/users/erasure/purge.js'
+import { Purge, type PurgeOptions } from '../../src/users/erasure/purge.js'
 import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
 
 const EVENTS = 120
@@ -99,16 +99,15 @@ function purgeOf(
   t: Test,
   clickhouse: ClickHouse,
   intervalMs: number,
-  more: { gatherMs?: number; waitForAll?: () => Promise<bigint> } = {},
+  more: Partial<Pick<PurgeOptions, 'pace'>> & { waitForAll?: () => Promise<bigint> } = {},
 ): Purge {
-  const { gatherMs, waitForAll = async () => 0n } = more
-  const gather = gatherMs === undefined ? {} : { gatherMs }
+  const { waitForAll = async () => 0n, ...pace } = more
   const purge = new Purge({
     shards: Shards.of(clickhouse),
     barrier: { waitForAll },
     log: silent,
     intervalMs,
-    ...gather,
+    ...pace,
   })
   t.teardown(() => purge.close())
   return purge
@@ -263,7 +262,7 @@ t.test('what a project erases in a loop is gathered, and another one is served a
     purges++
     return 0n
   }
-  const purge = purgeOf(t, clickhouse, 0, { gatherMs: 3_000, waitForAll })
+  const purge = purgeOf(t, clickhouse, 0, { pace: { pauseMs: 3_000, pauseFactor: 5 }, waitForAll })
   const edits = new EventEdits(Shards.of(clickhouse))
   const events: string[] = []
   for (let i = 0; i < 20; i++) events.push(await insertEvent(clickhouse, '2026-02', i))

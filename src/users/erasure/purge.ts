@@ -21,17 +21,24 @@ export interface PurgeOptions {
   intervalMs: number
   /** how often to check whether something is due, ms */
   pollMs?: number
-  /** shortest time between two purges that one project asks for, ms */
-  gatherMs?: number
+  /** default: `PURGE_PACE` */
+  pace?: PurgePace
 }
+
+/** How often one project may have its deleted data purged. */
+export interface PurgePace {
+  /** the shortest pause after a purge, ms */
+  pauseMs: number
+  /** the pause as a multiple of the time that the purge took, so that a project erasing in a loop keeps the store from rewriting all the time */
+  pauseFactor: number
+}
+
+export const PURGE_PACE: PurgePace = { pauseMs: 5_000, pauseFactor: 5 }
 
 /** @param key of the leftovers among those of all shards */
 type IsWanted = (key: string, leftovers: Leftovers) => boolean
 
 const POLL_MS = 60_000
-const GATHER_MS = 5_000
-/** The share of time that the store may spend rewriting for a project that erases in a loop: one part in this many. */
-const GATHER_SHARE = 5
 /** Pause after a failure, such as a full disk, which seldom passes within a minute. */
 const RETRY_MS = 10 * 60_000
 
@@ -106,9 +113,11 @@ export class Purge {
   async #pauseAfter(purged: Promise<unknown>): Promise<void> {
     const began = performance.now()
     await purged.catch(() => undefined)
-    const { gatherMs = GATHER_MS } = this.#options
-    const pauseMs = Math.max(gatherMs, GATHER_SHARE * (performance.now() - began))
-    await wait(pauseMs, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined)
+    const { pauseMs, pauseFactor } = this.#options.pace ?? PURGE_PACE
+    const tookMs = performance.now() - began
+    await wait(Math.max(pauseMs, pauseFactor * tookMs), undefined, { signal: this.#stop.signal, ref: false }).catch(
+      () => undefined,
+    )
   }
 
   /** Takes off what has waited for as long as it may; nothing while another purge runs. */
