@@ -29,10 +29,11 @@ const ROOMS = {
   http: 'clickhouse/errors.ts journal keys model contract json version.ts lib',
   metrics: 'http damage live lanes users states store clickhouse journal model contract version.ts lib',
   routes:
-    'http metrics mcp questions live damage lanes users states ingest reads store clickhouse journal keys vendors model ' +
+    'http metrics mcp questions live damage projects lanes users states ingest reads store clickhouse journal keys vendors model ' +
     'contract json version.ts lib',
+  projects: 'store clickhouse model contract lib',
   'app.ts':
-    'routes http metrics questions live damage lanes users reads store clickhouse keys contract config.ts version.ts lib',
+    'routes http metrics questions live damage projects lanes users reads store clickhouse keys contract config.ts version.ts lib',
   process: 'app.ts metrics keys config.ts lib',
   client: 'contract json',
   browser: '',

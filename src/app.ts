@@ -26,8 +26,10 @@ import { LIVE_LIMITS, LiveHub, type LiveLimits } from './live/hub.js'
 import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
+import { Projects } from './projects/projects.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
+import { withAging } from './reads/aging-barrier.js'
 import { EventReads } from './reads/event-reads.js'
 import { deadLetters } from './routes/dead-letters.js'
 import { docs } from './routes/docs.js'
@@ -57,6 +59,7 @@ import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
 import { prepareAvailable } from './store/prepare-shards.js'
+import { hideExpired } from './store/retention.js'
 import { Erasure } from './users/erasure/erasure.js'
 import { ProjectErasure } from './users/erasure/project-erasure.js'
 import { PURGE_PACE, Purge, type PurgePace } from './users/erasure/purge.js'
@@ -131,7 +134,9 @@ async function open(
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS, purgePace: pace = PURGE_PACE } = options
   const owners = new RecentOwners()
   const keys = new KeyRing(environmentKeys(config))
-  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners }))
+  const projects = new Projects({ log, closing, everyMs, now: options.now })
+  const hide = (project: string) => hideExpired(projects.kept(project))
+  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, hide }))
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   const isWriter = config.ROLE !== 'api'
@@ -159,6 +164,7 @@ async function open(
     const { ready, failure } = prepared
     await checkLayout(shards, layout)
     lanes.noteLayout(layout.version === 1)
+    await projects.start(shards)
     keysFound ??= await keyRefresh.start(DEFAULT_PROJECT)
     onKeys?.(keysFound)
     onKeys = undefined
@@ -201,7 +207,7 @@ async function open(
   const counted = { requests, limitCounts, admission, lanes: all, links, lateClockReads, live, parts, ledger }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  return { store, lanes, journals, parts, ledger, purge, admission, live, closing, metrics: { read } }
+  return { store, projects, lanes, journals, parts, ledger, purge, admission, live, closing, metrics: { read } }
 }
 
 /** Events and rows that this process has stored. */
@@ -230,12 +236,21 @@ function registerOperation(server: App, { ROLE }: Config, { store, journals, par
 
 function registerApi(server: App, config: Config, { searchLimits, now, load }: AppOptions, parts: Parts): void {
   const { log } = server
-  const { purge, admission, lanes, store, journals } = parts
+  const { purge, admission, lanes, store, journals, projects } = parts
   const { shards } = store
-  const { buffers, commits, profiles, sessions, aliases, links, barrier, entries, noteDeletion } = lanes
+  const { buffers, commits, profiles, sessions, aliases, links, entries, noteDeletion } = lanes
+  const barrier = withAging(lanes.barrier, (projectId) => projects.kept(projectId).events)
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
   const origins = splitList(config.CORS_ORIGIN)
-  const asked = new Questions({ shards, barrier, aliases, limits: config, now, load })
+  const asked = new Questions({
+    shards,
+    barrier,
+    aliases,
+    limits: config,
+    defaults: (projectId) => projects.get(projectId).settings,
+    now,
+    load,
+  })
   const catalog = new Catalog({ shards, barrier, questions: asked, log })
   server.addHook('onListen', () => {
     catalog.prepare(parts.closing)
@@ -281,7 +296,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(sessionReads, { sessions, shards, barrier })
       scope.register(deadLetters, { shards, barrier, noteDeletion })
       scope.register(key)
-      scope.register(project, { projectErasure, purge })
+      scope.register(project, { projects, shards, projectErasure, purge })
       scope.register(ids, { ids: lanes.ids })
     },
     { prefix: '/public' },

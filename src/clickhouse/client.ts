@@ -30,6 +30,8 @@ export interface StoreOptions extends ReplicasOptions {
   slotLimits?: SlotLimits
   /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
+  /** settings that hide rows of a project from its own reads; default: none */
+  hide?: ((project: string) => ClickHouseSettings) | undefined
   /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
   spoolLimits?: SpoolLimits
 }
@@ -93,6 +95,7 @@ export class ClickHouse {
   readonly #load = new ThreadLoad()
   readonly #priority: ReadPriority
   readonly #owners: StoreOptions['owners']
+  readonly #hide: StoreOptions['hide']
   readonly #life: { isClosed: boolean }
   readonly #project: string | undefined
   readonly database: string
@@ -101,6 +104,7 @@ export class ClickHouse {
     if ('of' in options) {
       const { of, project } = options
       this.#owners = of.#owners
+      this.#hide = of.#hide
       this.#slots = of.#slots
       this.#spooled = of.#spooled
       this.#insertTimeoutMs = of.#insertTimeoutMs
@@ -109,8 +113,9 @@ export class ClickHouse {
       this.#life = of.#life
       this.#project = project
     } else {
-      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, ...replicas } = options
+      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, hide, ...replicas } = options
       this.#owners = owners
+      this.#hide = hide
       this.#slots = new ReadSlots(slotLimits ?? SLOT_LIMITS, (project) => this.#yields(project))
       this.#spooled = new SpoolMemory(spoolLimits ?? SPOOL_LIMITS)
       this.#insertTimeoutMs = insertTimeoutMs ?? INSERT_TIMEOUT_MS
@@ -194,7 +199,8 @@ export class ClickHouse {
     const { project = this.#project, slot, ...rest } = reading
     if (project === undefined) return await this.#rows(query, parameters, settings, rest)
     return await this.#paced({ project, slot, signal: reading.signal }, async (paced, onLeft) => {
-      return await this.#rows<Row>(query, parameters, { ...paced, ...settings }, { ...rest, onLeft })
+      const all = { ...paced, ...this.#hidden(project), ...settings }
+      return await this.#rows<Row>(query, parameters, all, { ...rest, onLeft })
     })
   }
 
@@ -308,7 +314,7 @@ export class ClickHouse {
     const priority = project !== undefined && (await this.#priority.settings(project))
     const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)
     if (project !== undefined) slot.onFree(this.#priority.begin(project))
-    const paced = { ...priority, ...(project !== undefined && this.#threads()) }
+    const paced = { ...priority, ...(project !== undefined && { ...this.#threads(), ...this.#hidden(project) }) }
     const all = {
       database: this.database,
       wait_end_of_query: 1,
@@ -388,6 +394,11 @@ export class ClickHouse {
     return this.#slots.held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
   }
 
+  /** Nothing is hidden from an erasure. */
+  #hidden(name: string): ClickHouseSettings {
+    return name.startsWith(ERASE) ? {} : (this.#hide?.(toOwner(name)) ?? {})
+  }
+
   /** Whether a project that reads a lot has to leave this busy thread to others. */
   #yields(project: string): boolean {
     if (!this.#load.isShort || !this.#priority.isHeavy(project)) return false
@@ -441,6 +452,8 @@ export class ClickHouse {
 export function nameShare(kind: 'live' | 'erase', project: string): string {
   return `${kind}\0${project}`
 }
+
+const ERASE = nameShare('erase', '')
 
 function toOwner(name: string): string {
   return name.slice(name.indexOf('\0') + 1)

@@ -4,6 +4,7 @@
  * checks against it.
  */
 
+import type { ProjectSettings } from './project-settings.js'
 import type { QuestionInput } from './questions.js'
 
 /** Properties as they are read: any values that JSON has. */
@@ -248,4 +249,15 @@ export interface ReplayedLetters {
   replayed: number
   /** those that are not, and why */
   refused: { id: string; reason: string }[]
+}
+
+/** A project and its settings, defaults included. */
+export interface ProjectAnswer {
+  project: ProjectSettings & {
+    id: string
+    /** counts the changes; 0 before the first */
+    revision: number
+    /** epoch milliseconds; 0 before the first change */
+    updated_at: number
+  }
 }

@@ -1,19 +1,38 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
+import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import { ProjectParams } from '../contract/project-schemas.js'
+import { ProjectAnswer, ProjectParams, SettingsBody } from '../contract/project-schemas.js'
 import { NoQuery } from '../contract/query-schemas.js'
 import type * as responses from '../contract/responses.js'
+import type { Project, Projects } from '../projects/projects.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { purgeAndReport } from '../users/erasure/purge-report.js'
 
 export interface ProjectOptions {
+  projects: Projects
+  shards: Shards
   projectErasure: ProjectErasure
   purge: Purge
 }
 
-/** Erases a project. */
-export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (app, { projectErasure, purge }) => {
+/** The settings of the key's project, and its end. */
+export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
+  app,
+  { projects, shards, projectErasure, purge },
+) => {
+  app.get('/project', { schema: { querystring: NoQuery, response: { 200: ProjectAnswer } } }, ({ projectId }) =>
+    describe(projectId, projects.get(projectId)),
+  )
+
+  app.patch(
+    '/project',
+    { schema: { querystring: NoQuery, body: SettingsBody, response: { 200: ProjectAnswer } } },
+    async ({ projectId, body: { apiKey: _, revision, ...change } }) =>
+      describe(projectId, await projects.change(shards, projectId, change, revision ?? undefined)),
+  )
+
   const schema = { params: ProjectParams, querystring: NoQuery }
   app.delete('/projects/:project', { schema }, async ({ projectId, params }) => {
     // So that no other one is erased by mistake.
@@ -29,6 +48,10 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (app, { 
       ...(isComplete ? await purgeAndReport(purge, projectId, app.log) : { gone_at: null, purge_error: null }),
     } satisfies responses.ProjectErased & { status: 1; error: null }
   })
+}
+
+function describe(id: string, { settings, revision, updatedAt }: Project): Static<typeof ProjectAnswer> {
+  return { status: 1, error: null, project: { id, ...settings, revision, updated_at: updatedAt } }
 }
 
 function notTheProject(): ApiError {

@@ -1,6 +1,14 @@
 import { ForgottenIds, RememberedIds } from '../../contract/id-schemas.js'
-import { KeyDescription, ProjectErased } from '../../contract/project-schemas.js'
+import { KeyDescription, ProjectAnswer, ProjectErased } from '../../contract/project-schemas.js'
+import { DEFAULT_SETTINGS } from '../../contract/project-settings.js'
 import type { Call } from './call.js'
+
+const settings = { ...DEFAULT_SETTINGS, name: 'Shop', timezone: 'Europe/Vienna', currency: 'EUR' }
+const example = {
+  status: 1,
+  error: null,
+  project: { id: 'shop', ...settings, revision: 3, updated_at: 1_733_788_800_000 },
+}
 
 /** The calls about a project as a whole, by method and path. */
 export const PROJECT_CALLS: Record<string, Call> = {
@@ -17,6 +25,28 @@ export const PROJECT_CALLS: Record<string, Call> = {
       example: { status: 1, error: null, key: { kind: 'secret', project: 'default' } },
     },
     errors: ['invalid_request'],
+  },
+  'GET /public/project': {
+    id: 'readProject',
+    tag: 'Operation',
+    summary: 'Read the settings of the project',
+    description: 'Every setting of the key’s project, defaults included.',
+    access: 'read',
+    response: { schema: ProjectAnswer, example },
+    errors: ['invalid_request'],
+  },
+  'PATCH /public/project': {
+    id: 'changeProject',
+    tag: 'Operation',
+    summary: 'Change settings of the project',
+    description:
+      'What is absent stays, and null sets the default, also within `keep` and `quotas`. Every process knows a change within ' +
+      'some 5 s. A shorter `keep` hides what is older immediately and removes it from the disk within a day: it cannot be ' +
+      'brought back. Try `dry_run` of `POST /public/project/expire` first.',
+    access: 'manage',
+    example: { timezone: 'Europe/Vienna', keep: { events: '25m' }, revision: 2 },
+    response: { schema: ProjectAnswer, example },
+    errors: ['invalid_request', 'revision_conflict'],
   },
   'GET /public/ids': {
     id: 'countIds',

@@ -1,0 +1,15 @@
+-- The settings of projects as JSON; what a project has not set has its default. A change is an INSERT whose token is the
+-- version that it replaces, so of two changes of one version, one is stored; `write_id` says which. Used on the first
+-- shard only. Rows are never deleted: a project that is removed gets empty settings.
+CREATE TABLE IF NOT EXISTS projects
+(
+    project_id LowCardinality(String),
+    settings   String CODEC(ZSTD(1)),
+    updated_at Int64,
+    write_id   UUID,
+    version    UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY project_id
+SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1;
