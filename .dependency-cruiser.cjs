@@ -31,7 +31,7 @@ const ROOMS = {
   routes:
     'http metrics mcp questions live damage projects lanes users states ingest reads store clickhouse journal keys vendors model ' +
     'contract json version.ts lib',
-  projects: 'store clickhouse model contract lib',
+  projects: 'users states reads store clickhouse journal model contract json lib',
   'app.ts':
     'routes http metrics questions live damage projects lanes users reads store clickhouse keys contract config.ts version.ts lib',
   process: 'app.ts metrics keys config.ts lib',

@@ -13,3 +13,16 @@ ENGINE = ReplacingMergeTree(version)
 ORDER BY project_id
 SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1;
+
+-- Work that one process does at a time, such as removing what has expired. Each turn is claimed by an INSERT with a token
+-- of its own, so one process has it; `process` says which. Used on the first shard only.
+CREATE TABLE IF NOT EXISTS turns
+(
+    task       String,
+    turn       UInt64,
+    process    UUID,
+    claimed_at DateTime DEFAULT now()
+)
+ENGINE = ReplacingMergeTree(turn)
+ORDER BY task
+SETTINGS non_replicated_deduplication_window = 10000;

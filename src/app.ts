@@ -2,6 +2,7 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
 import { warnOfMissingRights } from './clickhouse/rights.js'
+import type { Shards } from './clickhouse/shards.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
@@ -27,6 +28,7 @@ import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
 import { Projects } from './projects/projects.js'
+import { Retention } from './projects/retention.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
 import { withAging } from './reads/aging-barrier.js'
@@ -55,6 +57,7 @@ import { amplitude } from './routes/vendors/amplitude.js'
 import { mixpanel } from './routes/vendors/mixpanel.js'
 import { openpanel } from './routes/vendors/openpanel.js'
 import { posthog } from './routes/vendors/posthog.js'
+import type { VendorOptions } from './routes/vendors/protocol.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
@@ -95,6 +98,8 @@ export interface AppOptions {
   slotLimits?: SlotLimits
   /** how often a project may have its deleted data purged; default: `PURGE_PACE` */
   purgePace?: PurgePace
+  /** how often to look for what has expired, ms; default: an hour */
+  retentionEveryMs?: number
 }
 
 /**
@@ -131,7 +136,7 @@ async function open(
   { server, requests, limitCounts, closing }: OpenServer,
   opened: CloseStack,
 ) {
-  const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS, purgePace: pace = PURGE_PACE } = options
+  const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
   const owners = new RecentOwners()
   const keys = new KeyRing(environmentKeys(config))
   const projects = new Projects({ log, closing, everyMs, now: options.now })
@@ -151,9 +156,8 @@ async function open(
   const journals = all.map(({ journal }) => journal)
   const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
   const keyRefresh = new KeyRefresh({ ring: keys, table: openKeyTable(clickhouse), log, closing, everyMs })
-  const purge = opened.add(
-    new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL, pace }),
-  )
+  const removing = { ...options, projects, shards, lanes, intervalMs: HOUR_MS * config.PURGE_INTERVAL, log }
+  const { purge, retention } = openRemoval(removing, opened)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
   let keysFound: KeysFound | undefined
   const start = async () => {
@@ -177,6 +181,7 @@ async function open(
     if (failure) throw failure
     if (isWriter) {
       purge.start()
+      retention.start()
       lanes.settling.start()
       ledger.start()
     }
@@ -207,7 +212,28 @@ async function open(
   const counted = { requests, limitCounts, admission, lanes: all, links, lateClockReads, live, parts, ledger }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  return { store, projects, lanes, journals, parts, ledger, purge, admission, live, closing, metrics: { read } }
+  const removal = { purge, retention }
+  return { store, projects, ...removal, lanes, journals, parts, ledger, admission, live, closing, metrics: { read } }
+}
+
+interface RemovalParts extends Pick<AppOptions, 'purgePace' | 'retentionEveryMs' | 'now'> {
+  projects: Projects
+  shards: Shards
+  lanes: Awaited<ReturnType<typeof openLanes>>
+  intervalMs: number
+  log: FastifyBaseLogger
+}
+
+/** What takes deleted and expired data off the disk. */
+function openRemoval(
+  { purgePace: pace = PURGE_PACE, retentionEveryMs: everyMs, lanes, intervalMs, ...parts }: RemovalParts,
+  opened: CloseStack,
+) {
+  const { barrier, profiles, noteDeletion } = lanes
+  const { now, projects, ...common } = { ...parts, barrier }
+  const purge = opened.add(new Purge({ ...common, intervalMs, pace }))
+  const retention = opened.add(new Retention({ ...common, projects, profiles, noteDeletion, purge, now, everyMs }))
+  return { purge, retention }
 }
 
 /** Events and rows that this process has stored. */
@@ -234,12 +260,17 @@ function registerOperation(server: App, { ROLE }: Config, { store, journals, par
   })
 }
 
+function registerVendors(server: App, options: VendorOptions): void {
+  for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, options)
+}
+
 function registerApi(server: App, config: Config, { searchLimits, now, load }: AppOptions, parts: Parts): void {
   const { log } = server
-  const { purge, admission, lanes, store, journals, projects } = parts
+  const { purge, admission, lanes, store, journals, projects, retention } = parts
   const { shards } = store
   const { buffers, commits, profiles, sessions, aliases, links, entries, noteDeletion } = lanes
-  const barrier = withAging(lanes.barrier, (projectId) => projects.kept(projectId).events)
+  const keptSince = (projectId: string) => projects.kept(projectId).events
+  const barrier = withAging(lanes.barrier, keptSince)
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
   const origins = splitList(config.CORS_ORIGIN)
   const asked = new Questions({
@@ -263,9 +294,9 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
 
   server.register(docs)
   server.register(signIn, { admission })
+  const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
-  const vendor = { admission, bodyLimit, maxDepth, scriptsIn, buffers, commits, profiles, aliases, links, barrier }
-  for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
+  registerVendors(server, { admission, bodyLimit, maxDepth, keptSince, scriptsIn, buffers, commits, ...people })
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
     scope.register(mcp, { questions: asked, catalog, reads, profiles, aliases })
@@ -274,29 +305,19 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
     async (scope) => {
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
-      scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth })
+      scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth, keptSince })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth })
       scope.register(questions, { questions: asked, catalog })
       scope.register(schema, { catalog })
       scope.register(saved, { shards, now })
       scope.register(live, { live: parts.live, admission })
-      scope.register(users, {
-        profiles,
-        aliases,
-        links,
-        shards,
-        barrier,
-        erasure,
-        purge,
-        questions: asked,
-        deletesEvents,
-      })
-      scope.register(usersBatch, { profiles, aliases, links, barrier, bodyLimit })
+      scope.register(users, { ...people, shards, erasure, purge, questions: asked, deletesEvents })
+      scope.register(usersBatch, { ...people, bodyLimit })
       scope.register(sessionReads, { sessions, shards, barrier })
       scope.register(deadLetters, { shards, barrier, noteDeletion })
       scope.register(key)
-      scope.register(project, { projects, shards, projectErasure, purge })
+      scope.register(project, { projects, retention, shards, projectErasure, purge })
       scope.register(ids, { ids: lanes.ids })
     },
     { prefix: '/public' },

@@ -5,6 +5,7 @@ export const STATUS_OF = {
   too_many_events: 400,
   not_numeric: 400,
   not_array: 400,
+  too_old: 400,
   unauthorized: 401,
   wrong_key_kind: 403,
   invalid_csrf_token: 403,

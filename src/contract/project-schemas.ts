@@ -2,7 +2,7 @@ import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry }
 import { isTimeZone } from './limits.js'
 import { FIRST_VIEWS, KEEP_PATTERN, NUMBER_FORMATS, QUOTAS, type QuotaName, WEEK_STARTS } from './project-settings.js'
 import type * as responses from './responses.js'
-import { apiKey, defineFields, ErasedUsers, Name, withFields } from './schemas.js'
+import { apiKey, defineFields, ErasedUsers, milliseconds, Name, withFields } from './schemas.js'
 
 /** The schemas of calls about a project as a whole. */
 
@@ -119,6 +119,12 @@ export const SettingsBody = Type.Composite(
     Type.Partial(Type.Object(SETTINGS)),
     Type.Object({
       apiKey,
+      dry_run: Type.Optional(
+        Type.Union([Type.Boolean(), Type.Null()], {
+          message: 'must be true or false',
+          description: 'Changes nothing, and adds what would expire.',
+        }),
+      ),
       revision: Type.Optional(
         Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
           message: 'must be the revision that was read, or absent',
@@ -131,13 +137,34 @@ export const SettingsBody = Type.Composite(
 )
 export type SettingsBody = Static<typeof SettingsBody>
 
-export const ProjectAnswer = withFields(
-  defineFields<responses.ProjectAnswer>({
-    project: Type.Object({
+const Expired = Type.Object(
+  defineFields<responses.Expired>({
+    count: Type.Integer(),
+    from: Type.Union([milliseconds, Type.Null()]),
+    to: Type.Union([milliseconds, Type.Null()]),
+    bytes: Type.Integer({ description: 'On the disk, estimated; of profiles: 0.' }),
+  }),
+)
+
+const expired = Type.Optional(
+  Type.Object(
+    defineFields<NonNullable<responses.ProjectAnswer['expired']>>({
+      events: Expired,
+      sessions: Expired,
+      profiles: Expired,
+    }),
+    { description: 'Only with `dry_run`: what would expire now.' },
+  ),
+)
+
+export const ProjectAnswer = withFields({
+  project: Type.Unsafe<responses.ProjectAnswer['project']>(
+    Type.Object({
       id: Type.String(),
       revision: Type.Integer({ description: 'Counts the changes; 0 before the first.' }),
       updated_at: Type.Integer({ description: 'Epoch ms; 0 before the first change.' }),
       ...(SETTINGS as TProperties),
-    }) as never,
-  }),
-)
+    }),
+  ),
+  expired,
+})

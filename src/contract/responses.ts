@@ -251,6 +251,16 @@ export interface ReplayedLetters {
   refused: { id: string; reason: string }[]
 }
 
+/** What is older than a project keeps it. */
+export interface Expired {
+  count: number
+  /** the earliest and the latest time of it, epoch milliseconds; null if there is none */
+  from: number | null
+  to: number | null
+  /** bytes on the disk, estimated */
+  bytes: number
+}
+
 /** A project and its settings, defaults included. */
 export interface ProjectAnswer {
   project: ProjectSettings & {
@@ -260,4 +270,6 @@ export interface ProjectAnswer {
     /** epoch milliseconds; 0 before the first change */
     updated_at: number
   }
+  /** only of a dry run */
+  expired?: { events: Expired; sessions: Expired; profiles: Expired }
 }

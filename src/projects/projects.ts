@@ -50,6 +50,7 @@ export class Projects {
   readonly #options: ProjectsOptions
   #byId: ReadonlyMap<string, Project> = new Map()
   #isReadable = true
+  #isRepeating = false
 
   constructor(options: ProjectsOptions) {
     this.#options = options
@@ -79,6 +80,8 @@ export class Projects {
   /** Reads the settings, and then again every few seconds. @throws StoreError, StoreUnreachableError at the first read */
   async start(shards: Shards): Promise<void> {
     await this.#read(shards)
+    if (this.#isRepeating) return
+    this.#isRepeating = true
     void this.#repeat(shards)
   }
 

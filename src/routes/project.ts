@@ -3,15 +3,18 @@ import type { Static } from '@sinclair/typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { ProjectAnswer, ProjectParams, SettingsBody } from '../contract/project-schemas.js'
+import { changeSettings } from '../contract/project-settings.js'
 import { NoQuery } from '../contract/query-schemas.js'
 import type * as responses from '../contract/responses.js'
 import type { Project, Projects } from '../projects/projects.js'
+import type { Retention } from '../projects/retention.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { purgeAndReport } from '../users/erasure/purge-report.js'
 
 export interface ProjectOptions {
   projects: Projects
+  retention: Pick<Retention, 'preview'>
   shards: Shards
   projectErasure: ProjectErasure
   purge: Purge
@@ -20,7 +23,7 @@ export interface ProjectOptions {
 /** The settings of the key's project, and its end. */
 export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app,
-  { projects, shards, projectErasure, purge },
+  { projects, retention, shards, projectErasure, purge },
 ) => {
   app.get('/project', { schema: { querystring: NoQuery, response: { 200: ProjectAnswer } } }, ({ projectId }) =>
     describe(projectId, projects.get(projectId)),
@@ -29,8 +32,13 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.patch(
     '/project',
     { schema: { querystring: NoQuery, body: SettingsBody, response: { 200: ProjectAnswer } } },
-    async ({ projectId, body: { apiKey: _, revision, ...change } }) =>
-      describe(projectId, await projects.change(shards, projectId, change, revision ?? undefined)),
+    async ({ projectId, body: { apiKey: _, revision, dry_run: isDryRun, ...change } }) => {
+      if (!isDryRun) return describe(projectId, await projects.change(shards, projectId, change, revision ?? undefined))
+      const project = projects.get(projectId)
+      const settings = changeSettings(project.settings, change)
+      const expired = await retention.preview(projectId, settings.keep)
+      return { ...describe(projectId, { ...project, settings }), expired }
+    },
   )
 
   const schema = { params: ProjectParams, querystring: NoQuery }

@@ -1,5 +1,7 @@
 import t from 'tap'
-import { type Client, LAYOUTS, settingsFor, startApp } from '../helper.js'
+import { insertDeadLetter } from '../../src/store/dead-letters.js'
+import { openStore } from '../../src/store/open.js'
+import { type Client, LAYOUTS, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 
 const DAY_MS = 86_400_000
@@ -68,6 +70,122 @@ async function check(client: Client, t: import('tap').Test) {
   t.match(await read(client, ['/public/events?limit=1000']), /"event":"new"/)
   await ok('PATCH', '/public/project', { keep: { events: '60d' } })
   t.match(await read(client, ['/public/events?limit=1000']), /"event":"old"/, 'until it leaves the disk')
+}
+
+t.test('events that have expired are refused by name, at every door', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { call } = client
+  const now = Date.now()
+  await call('PATCH', '/public/project', { keep: { events: '30d' } })
+  const event = (days: number) => ({ event: 'e', distinct_id: 'u', timestamp: now - days * DAY_MS })
+  const refused = (response: Awaited<ReturnType<typeof call>>, ...paths: string[]) => {
+    t.equal(response.statusCode, 400)
+    const { code, details } = response.json()
+    t.equal(code, 'too_old')
+    t.strictSame(
+      details.map(({ path }: { path: string }) => path),
+      paths,
+    )
+  }
+  refused(await call('POST', '/public/track', event(31)), '/timestamp')
+  // The scanner does not know fractions, so these are parsed.
+  refused(await call('POST', '/public/track', { ...event(31), timestamp: event(31).timestamp + 0.5 }), '/timestamp')
+  const events = [event(29), event(31), { event: 'e', distinct_id: 'u' }, event(400)]
+  refused(await call('POST', '/public/track/batch', { events }), '/events/1/timestamp', '/events/3/timestamp')
+  const lines = events.map((one) => `${JSON.stringify(one)}\n`).join('')
+  refused(
+    await call('POST', '/public/import', lines, { 'content-type': 'application/x-ndjson' }),
+    '/events/1/timestamp',
+    '/events/3/timestamp',
+  )
+  t.equal((await call('POST', '/public/track/batch', { events: [event(29)] })).statusCode, 200)
+  const [single] = await Promise.all([
+    call(
+      'POST',
+      '/segment/v1/batch',
+      {
+        batch: [31, 1].map((days) => ({
+          type: 'track',
+          event: 'sdk',
+          userId: 'u',
+          messageId: `m${days}`,
+          timestamp: new Date(now - days * DAY_MS).toISOString(),
+        })),
+      },
+      { authorization: `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}` },
+    ),
+  ])
+  t.equal(single?.statusCode, 200)
+  t.strictSame((await client.events()).map(({ event }) => event).sort(), ['e', 'sdk'])
+  const { dead_letters } = (await call('GET', '/public/dead-letters')).json()
+  t.match(JSON.stringify(dead_letters), /is older than the project keeps events/)
+})
+
+for (const storage of LAYOUTS) {
+  t.test(`${storage}: what has expired leaves the disk, and nothing else`, async (t) => {
+    let ahead = 0
+    const env = await settingsFor(t, storage)
+    const client = await startApp(t, env, { now: () => Date.now() + ahead, retentionEveryMs: 100 })
+    const { call } = client
+    const { clickhouse, shards, close } = await openStore(client.config)
+    t.teardown(close)
+    const ok = async (...args: Parameters<typeof call>) => {
+      const response = await call(...args)
+      if (response.statusCode !== 200) throw new Error(`${args[1]}: ${response.body}`)
+      return response
+    }
+    await ok('POST', '/public/users/identify', { distinct_id: 'ann', properties: { a: 1 } })
+    await ok('POST', '/public/users/identify', { distinct_id: 'bob', properties: { a: 1 } })
+    await ok('POST', '/public/users/identify', { distinct_id: 'carl', properties: { a: 1 } })
+    await ok('POST', '/public/users/alias', { distinct_id: 'carl', alias: 'carls-phone' })
+    await client.browser('/public/sessions/start', { distinct_id: 'ann', session_id: 'ann-session' })
+    const track = (event: string, distinct_id: string, timestamp: number) =>
+      ok('POST', '/public/track', { event, distinct_id, timestamp })
+    const began = Date.now()
+    await track('old', 'ann', began - 5 * DAY_MS)
+    await track('new', 'bob', began + 100 * DAY_MS)
+    await track('new', 'carls-phone', began + 100 * DAY_MS)
+    const old = JSON.stringify({
+      events: [
+        { event: 'old', distinct_id: 'x', timestamp: began },
+        { event: 'new', distinct_id: 'x' },
+      ],
+    })
+    const entry = {
+      position: BigInt(began) << 16n,
+      kind: 'events',
+      projectId: 'default',
+      count: 2,
+      body: Buffer.from(old),
+    } as const
+    await insertDeadLetter(clickhouse, 7, { ...entry, receivedAt: began + 100 * DAY_MS }, 'ClickHouse error 27', 'late')
+    const preview = await ok('PATCH', '/public/project', { keep: { events: '1d' }, dry_run: true })
+    t.match(preview.json(), {
+      project: { keep: { events: '1d' }, revision: 0 },
+      expired: {
+        events: { count: 1, from: began - 5 * DAY_MS, to: began - 5 * DAY_MS, bytes: Number },
+        sessions: { count: 0 },
+      },
+    })
+    await ok('PATCH', '/public/project', { keep: { events: '90d', sessions: '90d', profiles: '90d' } })
+    ahead = 101 * DAY_MS
+    t.strictSame(
+      (await client.events()).map(({ event }) => event),
+      ['new', 'new'],
+    )
+    t.equal((await call('GET', '/public/sessions?limit=10')).json().sessions.length, 0)
+    const ALL = { apply_deleted_mask: 0, apply_patch_parts: 0 } as const
+    await until('it to leave the disk', async () => {
+      const left = await shards.each(({ clickhouse }) => clickhouse.rows('SELECT event FROM events', {}, ALL))
+      return left.flat().length === 2
+    })
+    await until('the profile to go', async () => (await call('GET', '/public/users/ann')).statusCode === 404)
+    t.strictSame(await clickhouse.rows('SELECT session_id FROM sessions'), [])
+    t.equal((await call('GET', '/public/users/bob')).statusCode, 200)
+    t.equal((await call('GET', '/public/users/carl')).statusCode, 200, 'seen under another name')
+    const [letter] = await clickhouse.rows<{ body: string }>('SELECT body FROM dead_letters')
+    t.equal(letter?.body, '{"events":[{"event":"","distinct_id":""},{"event":"new","distinct_id":"x"}]}')
+  })
 }
 
 for (const storage of LAYOUTS) {
