@@ -39,7 +39,7 @@ const ROOMS = {
   browser: '',
   web: 'contract',
   cli:
-    'main.ts client mcp damage lanes ingest store clickhouse journal keys vendors model contract json config.ts version.ts ' +
+    'main.ts client mcp damage projects lanes ingest store clickhouse journal keys vendors model contract json config.ts version.ts ' +
     'lib',
   'main.ts': 'process app.ts metrics keys config.ts version.ts lib',
   'cli.ts': 'cli version.ts lib',

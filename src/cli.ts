@@ -17,6 +17,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   export: () => import('./cli/export/command.js'),
   lanes: () => import('./cli/lanes.js'),
   mcp: () => import('./cli/mcp.js'),
+  projects: () => import('./cli/projects.js'),
   query: () => import('./cli/query/command.js'),
   sql: () => import('./cli/sql.js'),
   tail: () => import('./cli/tail.js'),

@@ -85,29 +85,11 @@ export class Projects {
     void this.#repeat(shards)
   }
 
-  /**
-   * Changes settings of a project; this process uses them immediately.
-   * @param expected the revision that is changed; absent: any
-   * @throws ApiError `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is unknown then
-   */
+  /** Like `changeProject`; this process uses the new settings immediately. @throws like it */
   async change(shards: Shards, projectId: string, change: SettingsChange, expected?: number): Promise<Project> {
-    const updatedAt = this.#options.now?.() ?? Date.now()
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const before = await readSettings(shards, projectId)
-      if (expected !== undefined && expected !== before.revision) break
-      const settings = changeSettings(toProject(before).settings, change)
-      const text = JSON.stringify(listSet(settings))
-      const { revision: replaced } = before
-      const revision = await replaceSettings(shards, { projectId, text, revision: replaced, updatedAt })
-      if (revision === null) continue
-      const project = { settings, revision, updatedAt }
-      this.#byId = new Map([...this.#byId, [projectId, project]])
-      return project
-    }
-    throw new ApiError(
-      'revision_conflict',
-      'The settings were changed in the meantime. Read them again, and repeat the change.',
-    )
+    const project = await changeProject(shards, projectId, change, { expected, now: this.#options.now })
+    this.#byId = new Map([...this.#byId, [projectId, project]])
+    return project
   }
 
   async #repeat(shards: Shards): Promise<void> {
@@ -132,14 +114,44 @@ export class Projects {
   }
 
   async #read(shards: Shards): Promise<void> {
-    const stored = await readAllSettings(shards)
-    const read = new Map(stored.map((one) => [one.projectId, toProject(one)]))
+    const read = await readProjects(shards)
     // A change of this process may have been stored after the rows were read.
     for (const [id, project] of this.#byId) {
       if (project.revision > (read.get(id)?.revision ?? 0)) read.set(id, project)
     }
     this.#byId = read
   }
+}
+
+/** The settings of all projects that have any, read from the store now. */
+export async function readProjects(shards: Shards): Promise<Map<string, Project>> {
+  return new Map((await readAllSettings(shards)).map((one) => [one.projectId, toProject(one)]))
+}
+
+/**
+ * Changes settings of a project.
+ * @param options `expected`: the revision that is changed; absent: any
+ * @throws ApiError `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is unknown then
+ */
+export async function changeProject(
+  shards: Shards,
+  projectId: string,
+  change: SettingsChange,
+  { expected, now = Date.now }: { expected?: number | undefined; now?: (() => number) | undefined } = {},
+): Promise<Project> {
+  const updatedAt = now()
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const before = await readSettings(shards, projectId)
+    if (expected !== undefined && expected !== before.revision) break
+    const settings = changeSettings(toProject(before).settings, change)
+    const text = JSON.stringify(listSet(settings))
+    const revision = await replaceSettings(shards, { projectId, text, revision: before.revision, updatedAt })
+    if (revision !== null) return { settings, revision, updatedAt }
+  }
+  throw new ApiError(
+    'revision_conflict',
+    'The settings were changed in the meantime. Read them again, and repeat the change.',
+  )
 }
 
 function toProject({ text, revision, updatedAt }: StoredSettings): Project {
