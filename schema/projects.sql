@@ -26,3 +26,20 @@ CREATE TABLE IF NOT EXISTS turns
 ENGINE = ReplacingMergeTree(turn)
 ORDER BY task
 SETTINGS non_replicated_deduplication_window = 10000;
+
+-- What projects have used on a day (UTC), as each process has counted it; its row with the highest version counts. Used on
+-- the first shard only.
+CREATE TABLE IF NOT EXISTS project_usage
+(
+    project_id LowCardinality(String),
+    day        Date,
+    process    UUID,
+    events     UInt64,
+    bytes      UInt64,
+    -- how long ClickHouse worked on its reads
+    read_ms    UInt64,
+    version    UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY (project_id, day, process)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;

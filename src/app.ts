@@ -2,7 +2,6 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
 import { warnOfMissingRights } from './clickhouse/rights.js'
-import type { Shards } from './clickhouse/shards.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
@@ -27,8 +26,7 @@ import { LIVE_LIMITS, LiveHub, type LiveLimits } from './live/hub.js'
 import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
-import { Projects } from './projects/projects.js'
-import { Retention } from './projects/retention.js'
+import { openProjects } from './projects/open.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
 import { withAging } from './reads/aging-barrier.js'
@@ -62,10 +60,9 @@ import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
 import { prepareAvailable } from './store/prepare-shards.js'
-import { hideExpired } from './store/retention.js'
 import { Erasure } from './users/erasure/erasure.js'
 import { ProjectErasure } from './users/erasure/project-erasure.js'
-import { PURGE_PACE, Purge, type PurgePace } from './users/erasure/purge.js'
+import { Purge, type PurgePace } from './users/erasure/purge.js'
 
 const HOUR_MS = 3_600_000
 
@@ -139,9 +136,9 @@ async function open(
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
   const owners = new RecentOwners()
   const keys = new KeyRing(environmentKeys(config))
-  const projects = new Projects({ log, closing, everyMs, now: options.now })
-  const hide = (project: string) => hideExpired(projects.kept(project))
-  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, hide }))
+  const { now, retentionEveryMs } = options
+  const own = openProjects({ log, closing, everyMs, retentionEveryMs, now })
+  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, ...own.reads }))
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   const isWriter = config.ROLE !== 'api'
@@ -156,8 +153,10 @@ async function open(
   const journals = all.map(({ journal }) => journal)
   const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
   const keyRefresh = new KeyRefresh({ ring: keys, table: openKeyTable(clickhouse), log, closing, everyMs })
-  const removing = { ...options, projects, shards, lanes, intervalMs: HOUR_MS * config.PURGE_INTERVAL, log }
-  const { purge, retention } = openRemoval(removing, opened)
+  const intervalMs = HOUR_MS * config.PURGE_INTERVAL
+  const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
+  const projects = own.open({ ...lanes, shards, purge })
+  opened.add(projects.retention)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
   let keysFound: KeysFound | undefined
   const start = async () => {
@@ -168,7 +167,7 @@ async function open(
     const { ready, failure } = prepared
     await checkLayout(shards, layout)
     lanes.noteLayout(layout.version === 1)
-    await projects.start(shards)
+    await projects.start(isWriter)
     keysFound ??= await keyRefresh.start(DEFAULT_PROJECT)
     onKeys?.(keysFound)
     onKeys = undefined
@@ -181,7 +180,6 @@ async function open(
     if (failure) throw failure
     if (isWriter) {
       purge.start()
-      retention.start()
       lanes.settling.start()
       ledger.start()
     }
@@ -190,50 +188,31 @@ async function open(
   }
   await whenAvailable(start, { log, signal: closing, onFatal })
   // Requests are counted in one place, no matter which lane they write to.
-  const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisForLane(config, 0)) }
-  const admission = opened.add(
-    await openAdmission(server, limits, { keys, buffers, owners, clientLimits, log, now: options.now }),
-  )
-  const live = new LiveHub({
-    shards,
-    barrier,
-    journals,
-    limits: {
-      listeners: config.MAX_LIVE_STREAMS,
-      perProject: config.MAX_PROJECT_LIVE_STREAMS,
-      ...LIVE_LIMITS,
-      ...options.liveLimits,
-    },
-    log,
-    closing,
-  })
+  const counting = { ...config, REDIS_URL: config.REDIS_URL && (await redisForLane(config, 0)) }
+  const admission = opened.add(await openAdmission(server, counting, { keys, buffers, owners, clientLimits, log, now }))
+  const limits = { ...toLiveLimits(config), ...options.liveLimits }
+  const live = new LiveHub({ shards, barrier, journals, limits, log, closing })
   const role = config.ROLE
   const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
-  const counted = { requests, limitCounts, admission, lanes: all, links, lateClockReads, live, parts, ledger }
+  const counted = {
+    requests,
+    limitCounts,
+    admission,
+    lanes: all,
+    links,
+    lateClockReads,
+    live,
+    parts,
+    ledger,
+    quotas: projects.quotas,
+  }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  const removal = { purge, retention }
-  return { store, projects, ...removal, lanes, journals, parts, ledger, admission, live, closing, metrics: { read } }
+  return { store, projects, lanes, journals, parts, ledger, purge, admission, live, closing, metrics: { read } }
 }
 
-interface RemovalParts extends Pick<AppOptions, 'purgePace' | 'retentionEveryMs' | 'now'> {
-  projects: Projects
-  shards: Shards
-  lanes: Awaited<ReturnType<typeof openLanes>>
-  intervalMs: number
-  log: FastifyBaseLogger
-}
-
-/** What takes deleted and expired data off the disk. */
-function openRemoval(
-  { purgePace: pace = PURGE_PACE, retentionEveryMs: everyMs, lanes, intervalMs, ...parts }: RemovalParts,
-  opened: CloseStack,
-) {
-  const { barrier, profiles, noteDeletion } = lanes
-  const { now, projects, ...common } = { ...parts, barrier }
-  const purge = opened.add(new Purge({ ...common, intervalMs, pace }))
-  const retention = opened.add(new Retention({ ...common, projects, profiles, noteDeletion, purge, now, everyMs }))
-  return { purge, retention }
+function toLiveLimits({ MAX_LIVE_STREAMS: listeners, MAX_PROJECT_LIVE_STREAMS: perProject }: Config) {
+  return { listeners, perProject, ...LIVE_LIMITS }
 }
 
 /** Events and rows that this process has stored. */
@@ -266,9 +245,10 @@ function registerVendors(server: App, options: VendorOptions): void {
 
 function registerApi(server: App, config: Config, { searchLimits, now, load }: AppOptions, parts: Parts): void {
   const { log } = server
-  const { purge, admission, lanes, store, journals, projects, retention } = parts
+  const { purge, admission, lanes, store, journals } = parts
+  const { projects, limited: commits, ...own } = parts.projects
   const { shards } = store
-  const { buffers, commits, profiles, sessions, aliases, links, entries, noteDeletion } = lanes
+  const { buffers, profiles, sessions, aliases, links, entries, noteDeletion } = lanes
   const keptSince = (projectId: string) => projects.kept(projectId).events
   const barrier = withAging(lanes.barrier, keptSince)
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
@@ -317,7 +297,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(sessionReads, { sessions, shards, barrier })
       scope.register(deadLetters, { shards, barrier, noteDeletion })
       scope.register(key)
-      scope.register(project, { projects, retention, shards, projectErasure, purge })
+      scope.register(project, { ...own, projects, shards, projectErasure, purge })
       scope.register(ids, { ids: lanes.ids })
     },
     { prefix: '/public' },

@@ -39,8 +39,8 @@ set   changes settings. What is not named stays; the value "default" sets the de
         --keep-profiles AGE       profiles, by when their user was last seen
         --quota NAME=LIMIT[:hard] a limit that warns or, with :hard, also refuses events; can be
                                   repeated; NAME=default removes it. Names: events_per_day,
-                                  events_per_month, new_event_names_per_day,
-                                  new_property_names_per_day, stored_bytes
+                                  events_per_month, new_event_names_per_day (never hard),
+                                  stored_bytes
         --dry-run                 changes nothing, and counts what would expire
 
 Services know a change within 10 s. What a shorter age removes cannot be brought back.

@@ -30,6 +30,8 @@ export interface StoreOptions extends ReplicasOptions {
   slotLimits?: SlotLimits
   /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
+  /** called with the time that a read of a project took, ms */
+  onRead?: ((project: string, ms: number) => void) | undefined
   /** settings that hide rows of a project from its own reads; default: none */
   hide?: ((project: string) => ClickHouseSettings) | undefined
   /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
@@ -96,6 +98,7 @@ export class ClickHouse {
   readonly #priority: ReadPriority
   readonly #owners: StoreOptions['owners']
   readonly #hide: StoreOptions['hide']
+  readonly #onRead: StoreOptions['onRead']
   readonly #life: { isClosed: boolean }
   readonly #project: string | undefined
   readonly database: string
@@ -105,6 +108,7 @@ export class ClickHouse {
       const { of, project } = options
       this.#owners = of.#owners
       this.#hide = of.#hide
+      this.#onRead = of.#onRead
       this.#slots = of.#slots
       this.#spooled = of.#spooled
       this.#insertTimeoutMs = of.#insertTimeoutMs
@@ -113,8 +117,9 @@ export class ClickHouse {
       this.#life = of.#life
       this.#project = project
     } else {
-      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, hide, ...replicas } = options
+      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, hide, onRead, ...replicas } = options
       this.#owners = owners
+      this.#onRead = onRead
       this.#hide = hide
       this.#slots = new ReadSlots(slotLimits ?? SLOT_LIMITS, (project) => this.#yields(project))
       this.#spooled = new SpoolMemory(spoolLimits ?? SPOOL_LIMITS)
@@ -210,7 +215,7 @@ export class ClickHouse {
     run: (settings: ClickHouseSettings, onLeft: (ended: Promise<void>) => void) => Promise<T>,
   ): Promise<T> {
     const slot = held ?? (await this.#slots.take(project, signal).catch(throwUnreachable))
-    const end = this.#priority.begin(project)
+    const end = this.#begin(project)
     let left: Promise<void> | undefined
     try {
       const settings = { ...(await this.#priority.settings(project)), ...this.#threads() }
@@ -313,7 +318,7 @@ export class ClickHouse {
     const consistent = this.hasReplicas ? READ_SETTINGS : {}
     const priority = project !== undefined && (await this.#priority.settings(project))
     const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)
-    if (project !== undefined) slot.onFree(this.#priority.begin(project))
+    if (project !== undefined) slot.onFree(this.#begin(project))
     const paced = { ...priority, ...(project !== undefined && { ...this.#threads(), ...this.#hidden(project) }) }
     const all = {
       database: this.database,
@@ -392,6 +397,16 @@ export class ClickHouse {
    */
   #threads(): ClickHouseSettings {
     return this.#slots.held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
+  }
+
+  /** Counts a read from now on. @returns a function that ends it */
+  #begin(name: string): () => void {
+    const began = performance.now()
+    const end = this.#priority.begin(name)
+    return () => {
+      end()
+      this.#onRead?.(toOwner(name), performance.now() - began)
+    }
   }
 
   /** Nothing is hidden from an erasure. */

@@ -12,6 +12,8 @@ export interface OpenShardsOptions {
   owners?: StoreOptions['owners']
   /** see `StoreOptions.hide` */
   hide?: StoreOptions['hide']
+  /** see `StoreOptions.onRead` */
+  onRead?: StoreOptions['onRead']
   /** logs when another replica of a shard takes over; default: none */
   log?: Pick<Log, 'warn'>
 }
@@ -19,7 +21,10 @@ export interface OpenShardsOptions {
 /**
  * Creates clients for the shards of CLICKHOUSE_URL, each with one URL or those of its replicas. Sends no request yet.
  */
-export function openShards(url: string, { cluster, slotLimits, owners, hide, log }: OpenShardsOptions = {}): Shards {
+export function openShards(
+  url: string,
+  { cluster, slotLimits, owners, hide, onRead, log }: OpenShardsOptions = {},
+): Shards {
   const shards = shardUrls({ CLICKHOUSE_URL: url }).map((urls, number) => {
     const name = urls.map((one) => new URL(one).host).join('|')
     const onSwitch = (from: string, to: string) => {
@@ -30,6 +35,7 @@ export function openShards(url: string, { cluster, slotLimits, owners, hide, log
       onSwitch,
       owners,
       hide,
+      onRead,
       ...(slotLimits && { slotLimits }),
     })
     return { number, name, clickhouse, urls }

@@ -19,6 +19,7 @@ export const STATUS_OF = {
   unsupported_media_type: 415,
   query_too_large: 422,
   rate_limited: 429,
+  quota_exceeded: 429,
   internal: 500,
   store_damaged: 500,
   overloaded: 503,
@@ -40,6 +41,7 @@ export type LimitName =
   | 'journal'
   | 'idempotency_keys'
   | 'saved'
+  | 'quota'
 
 /** A field at fault: a JSON pointer into the request, and what is wrong there. */
 export interface ErrorDetail {

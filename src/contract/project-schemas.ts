@@ -71,7 +71,6 @@ const QUOTA_MEANS: Record<QuotaName, string> = {
   events_per_day: 'Events accepted on a day (UTC).',
   events_per_month: 'Events accepted in a calendar month (UTC).',
   new_event_names_per_day: 'Names of events that the project did not have before that day (UTC).',
-  new_property_names_per_day: 'Names of properties that the project did not have before that day (UTC).',
   stored_bytes: 'Bytes that the project has on the disks of ClickHouse, estimated from its share of each part.',
 }
 
@@ -168,3 +167,28 @@ export const ProjectAnswer = withFields({
   ),
   expired,
 })
+
+export const ProjectUsage = withFields(
+  defineFields<responses.ProjectUsage>({
+    days: Type.Array(
+      Type.Object(
+        defineFields<responses.UsedOnDay>({
+          day: Type.String(),
+          events: Type.Integer({ description: 'Accepted events.' }),
+          bytes: Type.Integer({ description: 'Bytes of them, as they came.' }),
+          read_seconds: Type.Number({ description: 'How long the store worked on reads.' }),
+        }),
+      ),
+      { description: 'Earliest first, without days on which nothing was used.' },
+    ),
+    stored_bytes: Type.Integer({ description: 'Bytes on the disks of ClickHouse, estimated.' }),
+    quotas: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        limit: Type.Integer(),
+        mode: Type.Union([Type.Literal('soft'), Type.Literal('hard')]),
+        used: Type.Integer(),
+      }),
+    ),
+  }),
+)

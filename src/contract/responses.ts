@@ -261,6 +261,25 @@ export interface Expired {
   bytes: number
 }
 
+/** What a project used on a day (UTC). */
+export interface UsedOnDay {
+  day: string
+  /** accepted events */
+  events: number
+  /** bytes of them, as they came */
+  bytes: number
+  /** how long the store worked on reads, seconds */
+  read_seconds: number
+}
+
+export interface ProjectUsage {
+  /** earliest first, without days on which nothing was used */
+  days: UsedOnDay[]
+  /** on the disk, estimated */
+  stored_bytes: number
+  quotas: { name: string; limit: number; mode: 'soft' | 'hard'; used: number }[]
+}
+
 /** A project and its settings, defaults included. */
 export interface ProjectAnswer {
   project: ProjectSettings & {

@@ -1,5 +1,5 @@
 import { ForgottenIds, RememberedIds } from '../../contract/id-schemas.js'
-import { KeyDescription, ProjectAnswer, ProjectErased } from '../../contract/project-schemas.js'
+import { KeyDescription, ProjectAnswer, ProjectErased, ProjectUsage } from '../../contract/project-schemas.js'
 import { DEFAULT_SETTINGS } from '../../contract/project-settings.js'
 import type { Call } from './call.js'
 
@@ -47,6 +47,26 @@ export const PROJECT_CALLS: Record<string, Call> = {
     example: { timezone: 'Europe/Vienna', keep: { events: '25m' }, revision: 2 },
     response: { schema: ProjectAnswer, example },
     errors: ['invalid_request', 'revision_conflict'],
+  },
+  'GET /public/usage': {
+    id: 'readUsage',
+    tag: 'Operation',
+    summary: 'Read what the project has used, by day',
+    description:
+      'Events and bytes as they were accepted, and the time that the store worked on reads; as JSON with the quotas, or as CSV. ' +
+      'What other processes counted in the last seconds is missing.',
+    access: 'read',
+    response: {
+      schema: ProjectUsage,
+      example: {
+        status: 1,
+        error: null,
+        days: [{ day: '2026-11-25', events: 120_000, bytes: 24_000_000, read_seconds: 3.2 }],
+        stored_bytes: 9_000_000,
+        quotas: [{ name: 'events_per_month', limit: 10_000_000, mode: 'soft', used: 2_400_000 }],
+      },
+    },
+    errors: ['invalid_request'],
   },
   'GET /public/ids': {
     id: 'countIds',
