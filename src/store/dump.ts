@@ -78,7 +78,6 @@ export const DUMP_TABLES: readonly DumpTable[] = [
     key: { expression: 'id', type: 'hex', bytes: 'length(content)' },
   },
   { name: 'projects', place: 'once', isVersioned: true, key: null },
-  { name: 'project_usage', place: 'once', isVersioned: true, key: null },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
 /** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported. */
@@ -92,6 +91,7 @@ const OTHER_TABLES = [
   'known_parts',
   'ledger_bases',
   'lost_parts',
+  'project_usage',
   'turns',
 ]
 

@@ -42,9 +42,9 @@ export const PROJECT_CALLS: Record<string, Call> = {
     description:
       'What is absent stays, and null sets the default, also within `keep` and `quotas`. Every process knows a change within ' +
       'some 5 s. A shorter `keep` hides what is older immediately and removes it from the disk within a day: it cannot be ' +
-      'brought back. Try `dry_run` of `POST /public/project/expire` first.',
+      'brought back. `dry_run` changes nothing, and counts what would expire.',
     access: 'manage',
-    example: { timezone: 'Europe/Vienna', keep: { events: '25m' }, revision: 2 },
+    example: { timezone: 'Europe/Vienna', keep: { events: '25m' } },
     response: { schema: ProjectAnswer, example },
     errors: ['invalid_request', 'revision_conflict'],
   },
