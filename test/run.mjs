@@ -27,8 +27,6 @@ const LIMIT_SECONDS = 1_200
 const MEMORY = '/dev/shm'
 /** Of files on a disk, and of what is left of them after a fault. */
 const OF_DISK = ['test/delivery/', 'test/journal/']
-/** Its kills are exceptions, which leave every file whole; on a disk it waits most of its time. */
-const NOT_OF_DISK = ['test/delivery/relayout.test.ts']
 /** That has to be free there, and in the machine. */
 const MEMORY_BYTES = 2 * 1024 ** 3
 /** So many files win more by a migrated store than it costs. */
@@ -165,7 +163,7 @@ async function runFile(file) {
       // Of this machine, not of the tests: each process would read all its certificates before it begins.
       NODE_EXTRA_CA_CERTS: undefined,
       ...store,
-      TMPDIR: OF_DISK.some((room) => file.startsWith(room)) && !NOT_OF_DISK.includes(file) ? onDisk : inMemory,
+      TMPDIR: OF_DISK.some((room) => file.startsWith(room)) ? onDisk : inMemory,
       ...(!file.startsWith('test/delivery/') && { TEST_PROGRAMS: 'build/src' }),
       TAP_TIMEOUT: String(LIMIT_SECONDS),
       ...(seed !== undefined && { PROPERTY_SEED: String(seed) }),
