@@ -41,7 +41,8 @@ async function listen(server: App, config: Config): Promise<void> {
 }
 
 /**
- * Checks once, before the workers start, that the address can be listened on: each of them would fail for the same reason.
+ * Checks once, before the workers start, that the address can be listened on: each of them would fail for the same
+ * reason.
  * @throws as `listen`
  */
 async function checkAddress(config: Config): Promise<void> {

@@ -23,7 +23,7 @@ export interface Migration {
   number: number
   name: string
   statements: string[]
-  /** of the statements without comments */
+  /** checksum of the statements without comments */
   checksum: string
 }
 

@@ -59,7 +59,7 @@ export async function openOwnStore(
   const parts = new CloseStack()
   try {
     const isLocal = usesDataDir(config)
-    // Before the lock, which creates the folder.
+    // Check this before locking, which creates the folder.
     if (isLocal && mustExist) await requireFolder(DATA_DIR, DATA_DIR)
     const folder = isLocal ? await lockDataFolder(DATA_DIR) : null
     if (folder) parts.add({ close: folder.release })

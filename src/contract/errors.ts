@@ -26,7 +26,7 @@ export const STATUS_OF = {
 
 export type ErrorCode = keyof typeof STATUS_OF
 
-/** The part of a shared limit above which one heavy caller is refused before all others are. */
+/** The limits whose refusals are counted for each caller. */
 export type LimitName =
   | 'requests'
   | 'wrong_keys'

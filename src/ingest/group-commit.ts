@@ -3,8 +3,8 @@ import { msUntilNextBucket } from '../journal/idempotency-memory.js'
 import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
 import { journalFull, shareFull } from '../journal/shares.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { omitUndefined } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import type { InsertIds } from '../model/identified-events.js'
 import { maxPosition, type Position, START } from '../model/position.js'
 import { type Sender, senderName } from '../model/sender.js'
@@ -59,7 +59,7 @@ export interface CommitMetrics {
   writeSeconds: Histogram
 }
 
-/** How a group commit uses the other lanes, if there are several. */
+/** How a group commit uses the other lanes of a store that has several. */
 export interface OtherLanes {
   /** begins the message of a refusal, such as `In lane 1 (host:6379): ` */
   prefix: string
@@ -88,7 +88,7 @@ export interface WaitingEvent extends Waiting<Appended | null> {
   body: Buffer
   /** INSERT_ID_BYTES; null if the event has no id */
   insertId: Buffer | null
-  /** of its request; null if that has none, or the event has an insert_id */
+  /** key of the request; null if it has none, or if the event has an insert_id */
   key: IdempotencyKey | null
 }
 
@@ -102,7 +102,9 @@ export interface WaitingWrite extends Waiting<Written> {
   write: Write
 }
 
-/** What one journal write commits. `batch` is one append for each of `events`, then `writes`; outcomes have its order. */
+/**
+ * What one journal write commits. `batch` is one append for each of `events`, then `writes`; outcomes have its order.
+ */
 export interface Group {
   /** by sender: the events of each become one entry */
   events: WaitingEvent[][]
@@ -112,12 +114,13 @@ export interface Group {
 }
 
 /**
- * The way into the journal. Requests that arrive while a write is in flight share the next one, and the single events of
- * one project share an entry, so that the cost of a write is spread over all waiting requests. One write is in flight at a
- * time; its duration is the back-pressure.
+ * The way into the journal. Requests that arrive while a write is in flight share the next one, and the single events
+ * of one project share an entry, so that the cost of a write is spread over all waiting requests. One write is in
+ * flight at a time; its duration is the back-pressure.
  *
- * A body that is appended belongs to the group commit, which releases it to the pool: an event once it is copied into its
- * entry, an entry when the journal reports that it no longer needs it, and either if it is not admitted to the queue.
+ * A body that is appended belongs to the group commit, which releases it to the pool: an event once it is copied into
+ * its entry, an entry when the journal reports that it no longer needs it, and either if it is not admitted to the
+ * queue.
  */
 export class GroupCommit {
   readonly metrics: CommitMetrics = {
@@ -142,7 +145,7 @@ export class GroupCommit {
   #closed = false
 
   /**
-   * @param pool of the bodies, and for the entries that are built from single events
+   * @param pool has the bodies, and the entries that are built from single events
    * @param others null if this is the only lane
    * @param budget of all lanes
    */
@@ -166,9 +169,9 @@ export class GroupCommit {
   }
 
   /**
-   * Appends one event, a JSON object. It shares its entry with other events of the moment.
-   * @param insertId its id, INSERT_ID_BYTES
-   * @returns null if that is known, so that nothing was appended
+   * Appends one event, a JSON object. It shares its entry with other events that are waiting.
+   * @param insertId of INSERT_ID_BYTES
+   * @returns null if the id is known, so that nothing was appended
    */
   appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
     return this.#enqueueEvent(sender, body, insertId, null)
@@ -176,7 +179,7 @@ export class GroupCommit {
 
   /**
    * Appends one entry of `count` events, given as JSON `{"events":[…]}`.
-   * @returns where the entries are that hold its events and no others: one, or none if the ids of all are known
+   * @returns the places of the entries that hold these events and no others: one, or none if all ids are known
    */
   async appendBatch(
     sender: Sender,
@@ -198,7 +201,7 @@ export class GroupCommit {
   /**
    * Like `appendEvent`, for a request that may be repeated. An event that also has an insert_id gets an entry of its
    * own.
-   * @throws ApiError `idempotency_conflict` or `rate_limited` if the key says so
+   * @throws ApiError `idempotency_conflict` or `rate_limited` because of the key
    */
   appendKeyedEvent(
     sender: Sender,
@@ -217,7 +220,7 @@ export class GroupCommit {
     await this.appendEntry(id ? { ...append, insertIds: id } : append)
   }
 
-  /** @throws ApiError `idempotency_conflict` or `rate_limited` if its idempotency key says so */
+  /** @throws ApiError `idempotency_conflict` or `rate_limited` because of its idempotency key */
   async commit(commit: Commit): Promise<Committed> {
     const { outcome } = await this.#enqueue(commit, commit.state.length + commit.row.length)
     if (outcome.status === 'known') return { status: 'known', known: outcome.known }
@@ -298,7 +301,7 @@ export class GroupCommit {
     this.#running = null
   }
 
-  /** Sends what is queued, up to the bytes of a write, to the journal; null where nothing is. */
+  /** Sends the queued requests, up to the bytes of a write, to the journal; null if there are none. */
   #send(): Group | null {
     const group = this.#take(this.#events, this.#writes)
     this.#sentAt = group && performance.now()
@@ -307,7 +310,7 @@ export class GroupCommit {
     return { events, writes, batch, written: this.#write(batch) }
   }
 
-  /** Takes events and writes out of these queues, up to the bytes of a write; null where nothing is. */
+  /** Takes events and writes out of these queues, up to the bytes of a write; null if they are empty. */
   #take(queuedEvents: WaitingEvent[], queuedWrites: WaitingWrite[]): Omit<Group, 'written'> | null {
     let room = MAX_WRITE_BYTES
     const take = <T extends { bytes: number }>(queue: T[]): T[] => {
@@ -407,7 +410,7 @@ export class GroupCommit {
     }
     moved.then(
       (appended) => {
-        if (!appended) throw new Error('an entry without ids has none that are known')
+        if (!appended) throw new Error('an entry without ids was reported as known')
         const { position, journalId } = appended
         sharers?.forEach(({ resolve }, index) => {
           resolve({ position, index, journalId })
@@ -453,7 +456,10 @@ function findLastPosition(outcomes: Outcome[]): Position {
   return last
 }
 
-/** Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see `isMovable`). */
+/**
+ * Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see
+ * `isMovable`).
+ */
 function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
   const plain = new Map<string, WaitingEvent[]>()
   const identified = new Map<string, WaitingEvent[]>()
@@ -496,7 +502,7 @@ function toAppended(outcome: Outcome, journalId: number): Appended {
   return { position, index: outcome.index ?? 0, journalId: outcome.journalId ?? journalId }
 }
 
-/** @throws ApiError `idempotency_conflict` or `rate_limited` if the idempotency key says so */
+/** @throws ApiError `idempotency_conflict` or `rate_limited` because of the idempotency key */
 function requirePosition(outcome: Outcome | undefined): Position {
   if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
   if (outcome?.status === 'mismatch') throw idempotencyConflict()

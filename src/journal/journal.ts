@@ -55,19 +55,19 @@ export interface Append {
   /** default: `events` */
   kind?: 'events' | 'rejected'
   projectId: string
-  /** of the key that it came with: whose share of the journal it takes, and whose ids it has */
+  /** class of the API key that sent it; determines the share of the journal and the ids that it counts towards */
   keyClass: KeyClass
   /** how many events `body` holds, at least 1 */
   count: number
   /** JSON `{"events":[…]}`, verbatim from the client */
   body: Buffer
-  /** of the whole entry */
+  /** key of the whole entry */
   idempotencyKey?: IdempotencyKey
   /** one for each event, instead of `idempotencyKey` and `insertIds`; an event whose key is known is skipped */
   eventKeys?: IdempotencyKey[]
   /**
-   * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known from the same sender is skipped,
-   * so that of all events with one id only the first is stored.
+   * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known from the same sender is
+   * skipped, so that of all events with one id only the first is stored.
    */
   insertIds?: Buffer
 }
@@ -77,7 +77,7 @@ export interface Commit {
   type: 'commit'
   kind: StateKind
   projectId: string
-  /** of the key that it came with: whose share of the journal it takes, and whose ids it has */
+  /** class of the API key that sent it; determines the share of the journal and the ids that it counts towards */
   keyClass: KeyClass
   /** see `toStateKey` */
   stateKey: string
@@ -90,7 +90,9 @@ export interface Commit {
   /** a JSON object without its version, which will be the position of the entry */
   row: string
   idempotencyKey?: IdempotencyKey
-  /** INSERT_ID_BYTES for each change in it that has an id, all different: if one of them is known, nothing is written */
+  /**
+   * INSERT_ID_BYTES for each change in it that has an id, all different: if one of them is known, nothing is written
+   */
   insertIds?: Buffer
 }
 
@@ -170,7 +172,7 @@ export interface StatesMark {
 export interface Entry {
   position: Position
   kind: EntryKind
-  /** of the events; empty for the other kinds, whose rows name their project */
+  /** project of the events; empty for the other kinds, whose rows name their project */
   projectId: string
   /** number of events, without skipped ones, or of rows */
   count: number
@@ -224,11 +226,11 @@ export interface Progress {
 /** The size of the entries that wait for the store, and of their states. */
 export interface Depth {
   entries: number
-  /** of the entries' bodies */
+  /** size of the entries' bodies */
   bytes: number
-  /** of the states that their rows set */
+  /** size of the states that their rows set */
   stateBytes: number
-  /** of the states that are stored and have not expired, which are kept as a cache */
+  /** size of the states that are stored and have not expired, which are kept as a cache */
   cachedBytes: number
   /** how long the oldest entry has been waiting, ms; 0 if there is none */
   oldestMs: number

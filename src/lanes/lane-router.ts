@@ -4,13 +4,13 @@ import type { Appended, AppendOptions, Appends, OtherLanes } from '../ingest/gro
 import { NOTHING_STORED, toRefusalCode } from '../ingest/refused-writes.js'
 import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import { type InsertIds, splitByLane } from '../model/identified-events.js'
 import { findInsertIdLane } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
+import { chooseLane } from './choose-lane.js'
 import type { Lane } from './lane.js'
-import { chooseLane } from './lane-of.js'
 
 /**
  * Queued bytes up to which the home lane takes everything. Its writer is usually in this process and has the bodies in
@@ -23,8 +23,8 @@ const SEND_AGAIN = 'Send the whole batch again: events with an insert_id are not
 const AVOIDED_MS = 1_000
 
 /**
- * Sends each entry to one of several lanes: those with an idempotency key to the lane of that key, events with ids to the
- * lanes that remember them, the others to the home lane while it keeps up, else to the least busy lane.
+ * Sends each entry to one of several lanes: those with an idempotency key to the lane of that key, events with ids to
+ * the lanes that remember them, the others to the home lane while it keeps up, else to the least busy lane.
  */
 export class LaneRouter implements Appends {
   readonly #lanes: readonly Lane[]
@@ -36,7 +36,7 @@ export class LaneRouter implements Appends {
   /**
    * @param lanes may be filled later, but before the first call
    * @param home number of the lane that this process prefers
-   * @param pool of the bodies
+   * @param pool has the bodies
    */
   constructor(lanes: readonly Lane[], home: number, pool: BufferPool) {
     this.#lanes = lanes
@@ -49,7 +49,9 @@ export class LaneRouter implements Appends {
     return lane.commits.appendEvent(sender, body, insertId)
   }
 
-  /** A batch with ids is split by the lanes that remember them. If one lane refuses its part, others may store theirs. */
+  /**
+   * A batch with ids is split by the lanes that remember them. If one lane refuses its part, others may store theirs.
+   */
   appendBatch(
     sender: Sender,
     body: Buffer,
@@ -82,10 +84,10 @@ export class LaneRouter implements Appends {
   }
 
   /**
-   * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the events
-   * that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have keys of their own, so
-   * that it finds their entries as well.
-   * @returns where the entries are that hold its events and no others
+   * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the
+   * events that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have keys
+   * of their own, so that it finds their entries as well.
+   * @returns the places of the entries that hold these events and no others
    * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
    */
   async #appendParts(
@@ -108,7 +110,8 @@ export class LaneRouter implements Appends {
     const plain = parts.find(({ lane }) => lane === null)
     const identified = parts.filter((part) => part !== plain)
     if (!key) {
-      // Last: if another part is refused, these are not stored yet, and the client's retry does not duplicate them.
+      // Append these last: if another part is refused, they are not stored yet, so the client's retry does not
+      // duplicate them.
       const stored = await awaitAppends(identified.map(append))
       if (!plain) return stored
       const last = await append(plain).catch((error) => {
@@ -158,7 +161,7 @@ export class LaneRouter implements Appends {
   #free(): Lane {
     const home = this.#at(this.#home)
     if (home.commits.queuedBytes < SHORT_QUEUE_BYTES && isOpen(home)) return home
-    // If none is open, the error of the home lane is the one to report.
+    // If none is open, report the error of the home lane.
     return this.#leastBusy() ?? home
   }
 
@@ -185,7 +188,7 @@ function sumLengths(pieces: Buffer[]): number {
 /**
  * Waits until all parts are settled.
  * @param hasStored whether another part of the batch is stored already
- * @returns where their entries are
+ * @returns the places of their entries
  * @throws the first error that is certain; it says what may be stored of the batch
  */
 async function awaitAppends(appending: Promise<Appended[]>[], hasStored = false): Promise<Appended[]> {

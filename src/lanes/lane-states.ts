@@ -3,8 +3,8 @@ import type { IdempotencyKey } from '../journal/journal.js'
 import { toChangeId } from '../model/insert-id.js'
 import { type StateKind, toStateKey } from '../model/state-key.js'
 import type { Change, Repetition, StateStore, States } from '../states/state-store.js'
+import { chooseLane } from './choose-lane.js'
 import type { Lane } from './lane.js'
-import { chooseLane } from './lane-of.js'
 
 /** The profiles or sessions of several lanes: each is changed in the lane of its key, so by one compare-and-set. */
 export class LaneStates<Value> implements States<Value> {
@@ -23,10 +23,10 @@ export class LaneStates<Value> implements States<Value> {
   }
 
   /**
-   * As `StateStore.change`. An idempotency key is remembered in its own lane, where every other request with that key looks
-   * for it, and then committed with the change in the lane of the state. So the change is executed once even if this
-   * process ends between the two. A change that is refused does not use up the key. One that was sent to another name of the
-   * value may have been made when that was a value of its own, in another lane.
+   * Like `StateStore.change`. An idempotency key is remembered in its own lane, where every other request with that key
+   * looks for it, and then committed with the change in the lane of the state. So the change is executed once even if
+   * this process ends between the two. A change that is refused does not use up the key. A change that was sent to
+   * another name of the value may have been made before in another lane, when that name still had a value of its own.
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const lane = this.#findLane(toStateKey(this.#kind, projectId, name))

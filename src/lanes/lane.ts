@@ -38,13 +38,13 @@ export interface Lane {
   name: string
   /** for messages about what is not stored yet: its name and, if there are several, its shard's */
   fullName: string
-  /** the one that the writer stores on */
+  /** the shard that the writer stores on */
   shard: Shard
   journal: Journal
   commits: GroupCommit
-  /** not started: a process of ROLE=api stores nothing itself */
+  /** not started yet, because a process with ROLE=api stores nothing itself */
   writer: Writer
-  /** the stores of what only this lane holds */
+  /** waits for what this lane has accepted */
   barrier: ReadBarrier
   profiles: StateStore<Profile>
   sessions: StateStore<Session>
@@ -65,9 +65,9 @@ export interface LaneOptions {
   isOwnShardEnough: () => boolean
   others: OtherLanes | null
   buffers: BufferPool
-  /** of the requests that wait for the journals */
+  /** limits the requests that wait for the journals */
   queued: QueueBudget
-  /** of the profiles and sessions that are in memory */
+  /** limits the profiles and sessions in memory */
   memory: ByteBudget
   log: Log
   /** aborts the waits at the read barrier */
@@ -122,7 +122,8 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
 }
 
 /**
- * The tables as a lane's writer sees them: it stores on its own shard, and looks on all shards for what is stored already.
+ * The tables as a lane's writer sees them: it stores on its own shard, and searches all shards for rows that are stored
+ * already.
  * @param all all shards, if entries that a failover brought back may be stored on another shard than the lane's: it
  *   may have had another one before a change of the layout
  */

@@ -51,26 +51,27 @@ export interface Lanes {
   settling: Pick<AliasSettling, 'start'>
   barrier: Barrier
   ids: LaneIds
-  /** by lane, see LevelBarrier */
+  /** by lane; see LevelBarrier */
   lateClockReads: readonly number[]
   /**
-   * The lane whose event ids have this journal id; undefined if it is the id of a former journal. While the journal of a lane
-   * is unknown (see `isUnknown`), that lane is returned for other ids: it may be the one, and fails as unavailable.
+   * The lane whose event ids have this journal id; undefined if it is the id of a former journal. While the id of a
+   * lane's journal is unknown (see `isUnknown`), that lane is returned for unknown ids, because they may be its own.
+   * Its calls then fail as unavailable.
    */
   ofJournal(id: number): Lane | undefined
   entries: StoredEntries
   /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>
   /**
-   * @param isOriginal whether the store has always had this layout, so that a state which is not in its lane's journal can
-   *   only be on its lane's shard; until this is called, all shards are searched
+   * @param isOriginal whether the store has always had this layout, so that a state which is not in its lane's journal
+   *   can only be on its lane's shard; until this is called, all shards are searched
    */
   noteLayout(isOriginal: boolean): void
   close(): Promise<void>
 }
 
 export interface LanesOptions {
-  /** the one that this process was started for */
+  /** the layout that this process was started for */
   layout: Layout
   log: Log
   /** aborts the waits at the read barrier */
@@ -182,9 +183,9 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
 }
 
 /**
- * Raises the positions of all lanes to the greatest one, so that what this process accepts comes after everything that was
- * accepted before its start. Otherwise a client's calls could change their order when its process is restarted and prefers
- * a lane with a slow clock. The position of a lane that is down is taken into account once it is up.
+ * Raises the positions of all lanes to the greatest one, so that what this process accepts comes after everything that
+ * was accepted before its start. Otherwise a client's calls could change their order when its process is restarted and
+ * prefers a lane with a slow clock. The position of a lane that is down is taken into account once it is up.
  * @param signal ends the wait for lanes that are down
  */
 async function levelFloors(journals: readonly Journal[], signal: AbortSignal): Promise<void> {
@@ -228,15 +229,15 @@ async function closeAll(parts: readonly { close(): Promise<void> }[]): Promise<v
 }
 
 export interface LaneStart {
-  /** those whose shards are ready */
+  /** the lanes whose shards are ready */
   lanes: readonly Lane[]
   /** whether this process stores events */
   isWriter: boolean
 }
 
 /**
- * Registers the journals in the store, and starts their writers. A failure in one lane does not stop the others. Call it
- * again until it returns null.
+ * Registers the journals in the store, and starts their writers. A failure in one lane does not stop the others. Call
+ * it again until it returns null.
  * @returns the error of a lane that has been down since the start, if there is one; else null
  * @throws StoreError, StoreUnreachableError; ApiError `unavailable` if a journal has gone down since
  */

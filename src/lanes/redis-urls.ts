@@ -7,8 +7,8 @@ const clusters = new WeakMap<object, Promise<boolean>>()
 type RedisSettings = Pick<Config, 'REDIS_URL' | 'LANES'>
 
 /**
- * Where the journal of a lane is.
- * @returns the URL of its Redis, or the list of seed nodes of a Redis Cluster
+ * Finds the Redis of a lane's journal.
+ * @returns its URL, or the list of seed nodes of a Redis Cluster
  * @throws Error that says what to do if none of several servers answers, or if their number is not that of the lanes
  */
 export async function redisForLane(config: RedisSettings, lane: number): Promise<string | readonly string[]> {

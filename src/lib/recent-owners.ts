@@ -6,11 +6,11 @@ interface Seen {
   at: number
 }
 
-/** The owners of recent requests: whether anybody else would notice what one owner takes. */
+/** The owners of recent requests, to find out whether one owner's load would affect others. */
 export class RecentOwners {
   readonly #now: () => number
   #last: Seen | null = null
-  /** the last one that is not the owner of `#last` */
+  /** the last request of another owner than that of `#last` */
   #other: Seen | null = null
 
   /** @param now ms of any clock that never goes back */

@@ -26,7 +26,7 @@ export class ThreadHistory {
     this.#trim()
   }
 
-  /** Busy and idle time in the window, or a bit more, and when that began, in ms since the loop began. */
+  /** Busy and idle time in the window, or slightly more, and when that period began, in ms since the loop began. */
   window(): Spent & { since: number } {
     this.#trim()
     const { active, idle } = this.#moments[0] ?? { active: 0, idle: 0 }

@@ -130,7 +130,7 @@ function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, 
   return `SELECT user FROM ${events} AS events ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''}`
 }
 
-/** @param at of a point of the answer */
+/** SQL condition for events in the bucket of a point. @param at `at` of that point in the answer */
 function matchBucket(statement: Statement, question: SeriesQuestion, at: string): string {
   const buckets = buildBuckets(question)
   if (!buckets) return '1'

@@ -18,7 +18,7 @@ export interface EventPageRequest {
   /** the `next` of an earlier page */
   cursor?: string | undefined
   page?: number | undefined
-  /** default: that of the cursor, else `asc` */
+  /** default: the order of the cursor, or else `asc` */
   order?: Order | undefined
 }
 

@@ -104,7 +104,7 @@ export async function findAliases(shards: Shards, projectId: string, distinctIds
   const fields = new QueryParameters()
   const named = `distinct_id IN ${fields.array(distinctIds)}`
   const project = `project_id = ${fields.text(projectId)}`
-  // Found by any version, then filtered by the newest one.
+  // Find aliases by any version, then filter by the newest one.
   const have = `SELECT alias FROM ${allVersions(shards, 'aliases')} WHERE ${project} AND ${named}`
   const keys = `${project} AND alias GLOBAL IN (${have})`
   return await shards.rows<NamedAlias>(

@@ -169,7 +169,7 @@ class ShardEdits {
     await this.#clickhouse.command(
       `UPDATE events
        SET properties = transform(toString(event_id), ${fields.array(ids)}, [${texts.join(', ')}])
-       WHERE ${isOneOf(fields, updates)}`,
+       WHERE ${matchEvents(fields, updates)}`,
       fields.parameters,
       SHARED_READS,
     )
@@ -178,7 +178,7 @@ class ShardEdits {
   async #delete(deletes: Named[]): Promise<void> {
     if (deletes.length === 0) return
     const fields = new QueryParameters()
-    const statement = `DELETE FROM events WHERE ${isOneOf(fields, deletes)}`
+    const statement = `DELETE FROM events WHERE ${matchEvents(fields, deletes)}`
     const counts = new Map<string, number>()
     for (const { projectId } of deletes) counts.set(projectId, (counts.get(projectId) ?? 0) + 1)
     for (const [projectId, count] of counts) await countDeleted(this.#clickhouse, projectId, count)
@@ -189,7 +189,7 @@ class ShardEdits {
   async #present(edits: Named[]): Promise<Set<string>> {
     const fields = new QueryParameters()
     const rows = await this.#clickhouse.rows<{ id: string }>(
-      `SELECT toString(event_id) AS id FROM events WHERE ${isOneOf(fields, edits)}`,
+      `SELECT toString(event_id) AS id FROM events WHERE ${matchEvents(fields, edits)}`,
       fields.parameters,
       SHARED_READS,
     )
@@ -213,7 +213,7 @@ function combineEdits(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
 }
 
 /** SQL condition for rows that are one of these events and belong to its project. */
-function isOneOf(fields: QueryParameters, events: Named[]): string {
+function matchEvents(fields: QueryParameters, events: Named[]): string {
   const ids = new Map<string, Set<string>>()
   for (const { projectId, eventId } of events) {
     const ofProject = ids.get(projectId) ?? new Set()

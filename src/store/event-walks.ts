@@ -17,8 +17,8 @@ import {
   readEventsById,
 } from './event-pages.js'
 import { SEARCH_LIMITS, type SearchLimits, searchEvents } from './event-search.js'
+import { PageIndex, type PageStart } from './page-index.js'
 import { PageReach } from './page-reach.js'
-import { PageIndex, type PageStart } from './page-starts.js'
 
 /** A requested page. */
 export interface WantedPage {

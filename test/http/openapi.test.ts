@@ -13,7 +13,7 @@ import { CALLS } from '../../src/http/openapi/calls.js'
 import { ALLOWED } from '../../src/keys/keys.js'
 import { startChromium } from '../browser/chromium.js'
 import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, temporaryFolder } from '../helper.js'
-import { routesOf } from '../routes-of.js'
+import { listRoutes } from '../list-routes.js'
 
 interface Operation {
   operationId: string
@@ -56,7 +56,7 @@ const NOT_OURS =
   /^(HEAD|OPTIONS) | \/(docs|openapi\.json|mcp|session$|assets\/|segment|jitsu|posthog|mixpanel|amplitude|openpanel|$)/
 
 t.test('every call is documented, and nothing else', async (t) => {
-  const routes = routesOf(app).filter((route) => !NOT_OURS.test(route))
+  const routes = listRoutes(app).filter((route) => !NOT_OURS.test(route))
   t.strictSame(routes.sort(), Object.keys(CALLS).sort())
   const described = operations.map(({ path, method }) => `${method} ${path.replace(/\{(\w+)\}/g, ':$1')}`)
   t.strictSame(described.sort(), Object.keys(CALLS).sort())

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { literal } from '../../src/clickhouse/parameters.js'
-import { chooseLane } from '../../src/lanes/lane-of.js'
+import { chooseLane } from '../../src/lanes/choose-lane.js'
 import { type StateKind, toStateKey } from '../../src/model/state-key.js'
 import { VERSIONED_TABLES } from '../../src/store/newest-rows.js'
 import { stateShardSql } from '../../src/store/state-shard.js'

@@ -89,12 +89,12 @@ export class LmdbEntries {
     return this.#added - this.#removed
   }
 
-  /** Size of their bodies. */
+  /** Size of the entries' bodies. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Size of the states that their rows set. */
+  /** Size of the states that the entries' rows set. */
   get stateBytes(): number {
     return this.#stateBytes
   }

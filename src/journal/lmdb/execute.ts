@@ -124,7 +124,7 @@ function appendKeyed(
 
 /**
  * Removes expired requests, ids and states. Call it within a transaction.
- * @param limit how many of each
+ * @param limit maximum number of each
  * @returns the change in bytes of the cached states: zero or less
  */
 export function sweep({ requests, insertIds, states, clock }: Remembered, now: number, limit: number): number {
@@ -197,7 +197,7 @@ export class NewEntries {
     return entry.position
   }
 
-  /** In the order of their positions. */
+  /** The entries in the order of their positions. */
   get all(): WaitingEntry[] {
     const rows = [...this.#rows].map(([kind, { position, rows, shares }]): WaitingEntry => {
       const body = Buffer.from(rows.join(','))

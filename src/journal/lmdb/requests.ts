@@ -34,7 +34,7 @@ export class LmdbRequests {
 
   /**
    * @param ownId id of this journal
-   * @param clock by which requests expire; default: the time of each call
+   * @param clock the clock by which requests expire; default: the time passed to each call
    */
   constructor(
     tables: Pick<LmdbTables, 'requests' | 'counts'>,

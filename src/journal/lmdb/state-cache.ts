@@ -68,7 +68,7 @@ export class StateCache {
     }
   }
 
-  /** All states were removed. */
+  /** Call it when all states were removed. */
   clear(): void {
     this.#bytes = 0
   }

@@ -116,21 +116,21 @@ export const WRITE = defineScript('write', {
   keys: ['stream', 'meta', 'pending', 'producer'],
   args: [
     'prefix',
-    // of this producer's call
+    // The number of the producer's call.
     'sequence',
     'journalId',
-    // "" if it is unknown
+    // "" if the history is unknown.
     'history',
     'layout',
-    // above which writes are refused
+    // Writes are refused if the journal is larger.
     'maxBytes',
-    // the greatest position of this journal that the caller knows
+    // The greatest position of this journal that the caller knows.
     'floorMs',
     'floorSeq',
-    // the greatest position of other journals
+    // The greatest position of other journals.
     'foreignMs',
     'foreignSeq',
-    // that a sender may have remembered, by the class of its key
+    // How many requests and ids of a sender are remembered, by the class of its key.
     'maxPageRequests',
     'maxSecretRequests',
     'maxPageIds',
@@ -145,10 +145,10 @@ export const CLAIM = defineScript('claim', {
     'leaseMs',
     'journalId',
     'layout',
-    // "home", "guest", or "" for the only lane
+    // "home", "guest", or "" for the only lane.
     'place',
-    // the entries that the writer has read or holds in memory, "<first> <last>", and how many were ever added before
-    // them
+    // The entries that the writer has read or holds in memory, "<first> <last>", and how many were ever added before
+    // them.
     'run',
     'addedBefore',
   ],
@@ -171,15 +171,15 @@ export const ACKNOWLEDGE = defineScript('acknowledge', {
     'prefix',
     // "<first> <last>"
     'frozen',
-    // the position after the last one of the block
+    // The position after the last one of the block.
     'positionAfter',
     'bodyBytes',
     'stateBytes',
-    // until the states expire
+    // The time until the states expire.
     'stateMs',
-    // that all cached states may take
+    // Limit of all cached states.
     'cacheBytes',
-    // how many of each follow
+    // How many of each follow.
     'bodies',
     'projects',
     'holders',
@@ -225,11 +225,11 @@ export const SWEEP = defineScript('sweep', {
   args: [
     'prefix',
     'cursor',
-    // how many senders to look at
+    // How many senders to inspect.
     'senders',
-    // how many hashes to remove at most
+    // Maximum number of hashes to remove.
     'hashes',
-    // upper bound of `remembered` that the caller knows, ms, or 0
+    // An upper bound of `remembered` that the caller knows, ms, or 0.
     'latest',
   ],
 })
@@ -239,11 +239,11 @@ export const FORGET_INSERT_IDS = defineScript('forget-insert-ids', {
   args: [
     'prefix',
     'sender',
-    // "all", "oldest", or "" to remove only
+    // "all", "oldest", or "" to only remove hashes.
     'which',
-    // how many ids there must be for "oldest"
+    // "oldest" needs at least this many ids.
     'least',
-    // how many hashes to remove at most
+    // Maximum number of hashes to remove.
     'hashes',
   ],
 })
@@ -253,13 +253,13 @@ export const LOOK = defineScript('look', { keys: ['meta'], args: [] })
 export const INITIALISE = defineScript('initialise', {
   keys: ['meta', 'stream'],
   args: [
-    // of a new journal
+    // The id if a new journal is created.
     'journalId',
     'layout',
     'history',
-    // how far the clock of the previous Redis may have been ahead
+    // How far the clock of the previous Redis may have been ahead.
     'toleranceMs',
-    // the greatest position that the caller knows
+    // The greatest position that the caller knows.
     'floorMs',
     'floorSeq',
   ],
@@ -277,9 +277,9 @@ export const LOOK_AT_LAYOUT = defineScript('look-at-layout', { keys: ['meta'], a
 export const SET_LAYOUT = defineScript('set-layout', {
   keys: ['meta', 'mark'],
   args: [
-    // "" for the present one
+    // "" for the current version.
     'version',
-    // the version that is being made, or ""
+    // The version that the layout is being changed to, or "".
     'closedFor',
   ],
 })

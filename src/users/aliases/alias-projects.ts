@@ -14,8 +14,8 @@ const STORE_MS = 5 * 60_000
 const MAX_PROJECTS = 10_000
 
 /**
- * Whether a project has aliases. `unknown`: ClickHouse has not answered yet, or has not stored everything that was in the
- * journals when this process started.
+ * Whether a project has aliases. `unknown`: ClickHouse has not answered yet, or has not stored everything that was in
+ * the journals when this process started.
  */
 export type AliasesOfProject = 'some' | 'none' | 'unknown'
 
@@ -41,8 +41,8 @@ export interface AliasProjectsOptions {
 }
 
 /**
- * Which projects have aliases. A project without any costs one look-up a second. The first alias of a project is announced
- * in all lanes, and made only once no process can still rely on there being none.
+ * Which projects have aliases. A project without any costs one look-up a second. The first alias of a project is
+ * announced in all lanes, and made only once no process can still rely on there being none.
  */
 export class AliasProjects {
   readonly #options: AliasProjectsOptions

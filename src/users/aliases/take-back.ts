@@ -1,5 +1,5 @@
 import { ApiError } from '../../contract/errors.js'
-import { forEachInBatches } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import { type Alias, addOtherName, HAS_NAMES, isLink } from '../../model/alias.js'
 import { type Profile, takeAwayProperties } from '../../model/profile.js'
 import type { Properties } from '../../model/properties.js'
@@ -29,8 +29,8 @@ interface Parting {
 }
 
 /**
- * Takes an alias back, with the names that were linked to it. Profiles come first, so that an interrupted call can
- * be repeated; until the alias is gone, it counts as pending, so a call that makes it again restores the user's profile.
+ * Takes an alias back, with the names that were linked to it. Profiles come first, so that an interrupted call can be
+ * repeated; until the alias is gone, it counts as pending, so a call that makes it again restores the user's profile.
  * @throws ApiError `unavailable` if the store does not have everything yet; then nothing was changed
  */
 export async function takeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<void> {

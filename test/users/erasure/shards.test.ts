@@ -12,7 +12,7 @@ import {
   readDeadLetters,
 } from '../../../src/store/dead-letters.js'
 import { readDisks } from '../../../src/store/disks.js'
-import { eraseFromDeadLetters } from '../../../src/store/erased-letters.js'
+import { eraseFromDeadLetters } from '../../../src/store/dead-letter-erasure.js'
 import { EventEdits } from '../../../src/store/event-edits.js'
 import { deleteEventsOfUsers, insertEvents } from '../../../src/store/events.js'
 import { Purge } from '../../../src/users/erasure/purge.js'

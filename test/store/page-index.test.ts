@@ -1,5 +1,5 @@
 import t from 'tap'
-import { PageIndex } from '../../src/store/page-starts.js'
+import { PageIndex } from '../../src/store/page-index.js'
 
 t.test('a page is reached from the nearest one before it', async (t) => {
   const starts = new PageIndex()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { chooseLane } from '../../src/lanes/lane-of.js'
+import { chooseLane } from '../../src/lanes/choose-lane.js'
 import { toStateKey } from '../../src/model/state-key.js'
 
 t.test('the lane of a key is part of the store, so it stays the same', async (t) => {
