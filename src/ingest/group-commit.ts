@@ -9,13 +9,13 @@ import type { InsertIds } from '../model/identified-events.js'
 import { maxPosition, type Position, START } from '../model/position.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { Gathering } from './gathering.js'
-import { LaneBudget, QueueBudget } from './queue-budget.js'
+import { QueueBudget } from './queue-budget.js'
 import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-writes.js'
 
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
 
-/** How long a write may be in flight before the queue goes to other lanes. */
+/** How long a write may be in flight before the queue goes to the overflow. */
 const SLOW_WRITE_MS = 1_000
 const WATCH_MS = 250
 
@@ -59,19 +59,23 @@ export interface CommitMetrics {
   writeSeconds: Histogram
 }
 
-/** How a group commit uses the other lanes of a store that has several. */
-export interface OtherLanes {
-  /** begins the message of a refusal, such as `In lane 1 (host:6379): ` */
-  prefix: string
-  /** Everything up to `position` may have been acknowledged: later writes of other lanes must come after it. */
-  onWritten(position: Position): void
-  /**
-   * Appends an entry without a key and without ids that this journal refused to another lane.
-   * @returns null if there is none to try
-   */
+/** Takes entries that the journal refuses, or is too slow for: they have neither keys nor ids, so any journal will do. */
+export interface Overflow {
+  /** whether it can take an entry now */
+  isOpen(): boolean
+  /** @returns null if it cannot take the entry */
   append(refused: Append): Promise<Appended | null> | null
-  /** whether `append` has a lane to try */
-  hasOpen(): boolean
+}
+
+export interface GroupCommitOptions {
+  /** limits the bytes that wait for the journal; default: a budget of its own */
+  budget?: Pick<QueueBudget, 'bytes' | 'tryTake' | 'give'>
+  /** default: none */
+  overflow?: Overflow
+  /** called after each write: everything up to `position` may have been acknowledged */
+  onWritten?(position: Position): void
+  /** begins the message of each refusal, such as `In lane 1 (host:6379): ` */
+  prefix?: string
 }
 
 /** The methods by which routes append events: those of one GroupCommit, or of a LaneRouter over several. */
@@ -92,7 +96,7 @@ export interface WaitingEvent extends Waiting<Appended | null> {
   key: IdempotencyKey | null
 }
 
-/** An outcome, and the id of the journal that executed the write, which may be that of another lane. */
+/** An outcome, and the id of the journal that executed the write, which may be that of the overflow. */
 export interface Written {
   outcome: Outcome
   journalId: number
@@ -132,8 +136,10 @@ export class GroupCommit {
   }
   readonly #journal: Journal
   readonly #pool: BufferPool
-  readonly #others: OtherLanes | null
-  readonly #budget: QueueBudget | LaneBudget
+  readonly #overflow: Overflow | undefined
+  readonly #onWritten: GroupCommitOptions['onWritten']
+  readonly #prefix: string
+  readonly #budget: Pick<QueueBudget, 'bytes' | 'tryTake' | 'give'>
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
   readonly #gathering = new Gathering(() => this.#events.length + this.#writes.length)
@@ -144,18 +150,17 @@ export class GroupCommit {
   #running: Promise<void> | null = null
   #closed = false
 
-  /**
-   * @param pool has the bodies, and the entries that are built from single events
-   * @param others null if this is the only lane
-   * @param budget of all lanes
-   */
-  constructor(journal: Journal, pool: BufferPool, others: OtherLanes | null = null, budget = new QueueBudget()) {
+  /** @param pool has the bodies, and the entries that are built from single events */
+  constructor(journal: Journal, pool: BufferPool, options: GroupCommitOptions = {}) {
+    const { budget = new QueueBudget(), overflow, onWritten, prefix = '' } = options
     this.#journal = journal
     this.#pool = pool
-    this.#others = others
-    this.#budget = others ? new LaneBudget(budget) : budget
+    this.#overflow = overflow
+    this.#onWritten = onWritten
+    this.#prefix = prefix
+    this.#budget = budget
     journal.listen({ onReleased: (body) => pool.release(body) })
-    if (others) this.#watch = setInterval(() => this.#handOver(others), WATCH_MS).unref()
+    if (overflow) this.#watch = setInterval(() => this.#handOver(overflow), WATCH_MS).unref()
   }
 
   /** Bytes that wait for the journal, those of the write in flight included. */
@@ -230,7 +235,7 @@ export class GroupCommit {
   }
 
   /**
-   * Remembers an idempotency key whose request is executed in another lane; no error if it was remembered before.
+   * Remembers an idempotency key whose data goes to another journal; no error if it was remembered before.
    * @throws ApiError `idempotency_conflict` or `rate_limited` as the request itself would
    */
   async reserve(idempotencyKey: IdempotencyKey): Promise<void> {
@@ -275,7 +280,7 @@ export class GroupCommit {
     if (this.#closed || fullness) {
       const code = this.#closed ? 'unavailable' : 'overloaded'
       const reason = fullness === 'own' ? shareFull(sender.keyClass) : new ApiError(code, REFUSALS[code])
-      const refusal = asRefusedWrite(reason, this.#others?.prefix)
+      const refusal = asRefusedWrite(reason, this.#prefix)
       this.#countRefused(refusal, events)
       if (body) this.#pool.release(body)
       throw refusal
@@ -326,19 +331,19 @@ export class GroupCommit {
   }
 
   /**
-   * Gives queued writes that have neither key nor ids to other lanes while the journal does not respond: the write in
-   * flight may be resent for 15 s. A write that came from another lane is refused instead.
+   * Gives queued writes that have neither key nor ids to the overflow while the journal does not respond: the write in
+   * flight may be resent for 15 s. Refuses those that the overflow does not take.
    */
-  #handOver({ prefix, hasOpen }: OtherLanes): void {
+  #handOver(overflow: Overflow): void {
     if (this.#sentAt === null) return
     if (this.#journal.isUp && performance.now() - this.#sentAt < SLOW_WRITE_MS) return
     this.#refusedAt = performance.now()
-    if (!hasOpen()) return
+    if (!overflow.isOpen()) return
     const events = this.#events.filter(({ insertId, key }) => !insertId && !key)
     const writes = this.#writes.filter(({ write }) => isMovable(write))
     this.#events = this.#events.filter(({ insertId, key }) => insertId || key)
     this.#writes = this.#writes.filter(({ write }) => !isMovable(write))
-    const error = new ApiError('unavailable', `${prefix}${REFUSALS.slow}`)
+    const error = new ApiError('unavailable', `${this.#prefix}${REFUSALS.slow}`)
     for (let group = this.#take(events, writes); group; group = this.#take(events, writes)) {
       this.#resolve(group, { error })
     }
@@ -349,7 +354,7 @@ export class GroupCommit {
     try {
       const outcomes = await this.#journal.write(batch)
       this.metrics.writeSeconds.observe((performance.now() - startedAt) / 1000)
-      if (this.#others) this.#others.onWritten(findLastPosition(outcomes))
+      if (this.#onWritten) this.#onWritten(findLastPosition(outcomes))
       return outcomes
     } catch (error) {
       return { error }
@@ -374,7 +379,7 @@ export class GroupCommit {
     const write = batch[i]
     if (write && outcome?.status === 'full') {
       const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
-      this.#refuse(group, i, asRefusedWrite(error, this.#others?.prefix))
+      this.#refuse(group, i, asRefusedWrite(error, this.#prefix))
       return
     }
     const journalId = this.#journal.id
@@ -390,9 +395,9 @@ export class GroupCommit {
   }
 
   /**
-   * Rejects one write of a group, unless another lane takes the entry: each has a share for its sender, so another
-   * one may have room. The body then belongs to the other lane; if the write is in doubt, the journal may still read
-   * it.
+   * Rejects one write of a group, unless the overflow takes the entry, which then owns the body. The sender may have room
+   * there even if it has filled its share of this journal. The body of a write in doubt is not released, because the
+   * journal may still read it.
    */
   #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): void {
     const write = batch[i]
@@ -401,7 +406,7 @@ export class GroupCommit {
     const sharers = events[i]
     const own = writes[i - events.length]
     const waiting = sharers ?? (own ? [own] : [])
-    const moved = code !== 'internal' && isMovable(write) ? this.#others?.append(write) : null
+    const moved = code !== 'internal' && isMovable(write) ? this.#overflow?.append(write) : null
     if (!moved) {
       this.#countRefused(refusal, countEvents(write))
       for (const { reject } of waiting) reject(refusal)
@@ -438,14 +443,14 @@ function countEvents(write: Write): number {
   return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
 }
 
-/** Whether any lane may take a write. Idempotency keys and insert_ids each belong to the lane that remembers them. */
+/** Whether any journal may take a write. Idempotency keys and insert_ids belong to the journal that remembers them. */
 function isMovable(write: Write): write is Append {
   return write.type === 'append' && !write.idempotencyKey && !write.insertIds && !write.eventKeys
 }
 
 /**
  * The greatest position among the outcomes; START if there is none. Repeated requests count: another process may have
- * executed them, and the client's next request may go to a lane that does not know their position yet.
+ * executed them, and the client's next request may go to a journal that does not know their position yet.
  */
 function findLastPosition(outcomes: Outcome[]): Position {
   let last = START
@@ -457,7 +462,7 @@ function findLastPosition(outcomes: Outcome[]): Position {
 }
 
 /**
- * Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see
+ * Events with insert_ids, and those with keys, form groups of their own, because the overflow cannot take those (see
  * `isMovable`).
  */
 function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {

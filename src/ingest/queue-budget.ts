@@ -35,8 +35,8 @@ export class QueueBudget {
 }
 
 /**
- * The share of one of several lanes in a budget. It leaves the others as much as it takes, so a lane that hangs does
- * not stop them, and each sender has a share of that, too, so no sender fills a lane for the others.
+ * The share of one of several lanes in a budget. It takes at most half of the free bytes, so a lane that hangs does not
+ * stop the others, and each sender has a share of it, so no sender fills a lane for the others.
  */
 export class LaneBudget {
   readonly #all: QueueBudget

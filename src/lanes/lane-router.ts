@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { ApiError } from '../contract/errors.js'
-import type { Appended, AppendOptions, Appends, OtherLanes } from '../ingest/group-commit.js'
+import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js'
 import { NOTHING_STORED, toRefusalCode } from '../ingest/refused-writes.js'
 import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -10,7 +10,7 @@ import { findInsertIdLane } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
 import { chooseLane } from './choose-lane.js'
-import type { Lane } from './lane.js'
+import type { Lane, OtherLanes } from './lane.js'
 
 /**
  * Queued bytes up to which the home lane takes everything. Its writer is usually in this process and has the bodies in
@@ -144,12 +144,14 @@ export class LaneRouter implements Appends {
       onWritten: (position: Position) => {
         for (const { number, journal } of this.#lanes) if (number !== lane.number) journal.raiseFloor(position)
       },
-      hasOpen: () => this.#leastBusy(lane.number) !== null,
-      append: (refused) => {
-        if (this.#moved.has(refused)) return null
-        this.#moved.add(refused)
-        const next = this.#leastBusy(lane.number)
-        return next?.commits.appendEntry(refused) ?? null
+      overflow: {
+        isOpen: () => this.#leastBusy(lane.number) !== null,
+        append: (refused) => {
+          if (this.#moved.has(refused)) return null
+          this.#moved.add(refused)
+          const next = this.#leastBusy(lane.number)
+          return next?.commits.appendEntry(refused) ?? null
+        },
       },
     }
   }

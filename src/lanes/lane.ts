@@ -1,7 +1,7 @@
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Config } from '../config.js'
-import { GroupCommit, type OtherLanes } from '../ingest/group-commit.js'
-import type { QueueBudget } from '../ingest/queue-budget.js'
+import { GroupCommit, type GroupCommitOptions } from '../ingest/group-commit.js'
+import { LaneBudget, type QueueBudget } from '../ingest/queue-budget.js'
 import { Writer } from '../ingest/writer.js'
 import type { Journal } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -56,6 +56,9 @@ export interface Lane {
 /** Largest alias, bytes: two names of up to 255 characters, each of up to 4 bytes or an escape of 6. */
 const MAX_ALIAS_BYTES = 4 * 1024
 
+/** How a lane's group commit uses the other lanes. */
+export type OtherLanes = Required<Omit<GroupCommitOptions, 'budget'>>
+
 /** What the lanes of a process share. */
 export interface LaneOptions {
   number: number
@@ -63,6 +66,7 @@ export interface LaneOptions {
   shards: Shards
   /** whether everything that a lane has stored is on its own shard; false after a change of the layout */
   isOwnShardEnough: () => boolean
+  /** null if this is the only lane */
   others: OtherLanes | null
   buffers: BufferPool
   /** limits the requests that wait for the journals */
@@ -95,7 +99,8 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
   }
   const writer = new Writer({ journal, tables: inDoubt(tables, () => (isOwnShardEnough() ? tables : everywhere)), log })
   parts.add({ close: () => writer.close(FLUSH_LIMIT_MS) })
-  const commits = parts.add(new GroupCommit(journal, buffers, others, queued))
+  const budget = others ? new LaneBudget(queued) : queued
+  const commits = parts.add(new GroupCommit(journal, buffers, { ...others, budget }))
   const profiles = of(tables.profiles, everywhere.profiles)
   const sessions = of(tables.sessions, everywhere.sessions)
   const aliases = of(tables.aliases, everywhere.aliases)

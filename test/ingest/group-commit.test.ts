@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
 import { GroupCommit } from '../../src/ingest/group-commit.js'
-import { QueueBudget } from '../../src/ingest/queue-budget.js'
+import { LaneBudget, QueueBudget } from '../../src/ingest/queue-budget.js'
 import type { Append, Fullness, Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
@@ -172,7 +172,7 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
   }
 })
 
-t.test('what is answered moves the other lanes on, repeated requests included', async (t) => {
+t.test('GroupCommit reports the last position of each write, also for repeated requests', async (t) => {
   const positions = [5n, 3n, 9n]
   const outcomes: Outcome[][] = [
     [{ status: 'done', position: 5n }],
@@ -183,13 +183,8 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
   ]
   const journal = { id: 1, write: async () => outcomes.shift(), listen: () => () => undefined }
   const floors: bigint[] = []
-  const others = {
-    prefix: '',
-    onWritten: (position: bigint) => floors.push(position),
-    append: () => null,
-    hasOpen: () => false,
-  }
-  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
+  const onWritten = (position: bigint) => void floors.push(position)
+  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), { onWritten })
   const key = { sender: fromServer('p'), key: '00', fingerprint: '00' }
   for (const position of positions) {
     const [appended] = await commits.appendBatch(fromServer('p'), Buffer.from('{}'), 1, { idempotencyKey: key })
@@ -201,7 +196,7 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
   t.equal(floors.at(-1), 11n)
 })
 
-t.test('events with keys stay in the lane of their keys, though it refuses them or does not respond', async (t) => {
+t.test('GroupCommit keeps events with keys if its journal refuses them or does not respond', async (t) => {
   const isDone: Outcome[] = [{ status: 'done', position: 1n }]
   const gates: ((outcome: Outcome[] | Error) => void)[] = []
   const write = () =>
@@ -214,8 +209,8 @@ t.test('events with keys stay in the lane of their keys, though it refuses them 
     moved.push(body.toString())
     return { position: 2n, index: 0, journalId: 2 }
   }
-  const others = { prefix: '', onWritten: () => undefined, hasOpen: () => true, append }
-  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
+  const overflow = { isOpen: () => true, append }
+  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), { overflow })
   t.teardown(() => commits.close())
   const keyed = (n: number) => {
     return commits.appendKeyedEvent(fromServer('p'), Buffer.from(`${n}`), {
@@ -227,7 +222,7 @@ t.test('events with keys stay in the lane of their keys, though it refuses them 
   const refused = keyed(1)
   await until('the first write', () => gates.length === 1)
   const [waiting, plain] = [keyed(2), commits.appendEvent(fromServer('p'), Buffer.from('3'))]
-  await until('another lane to have the event without a key', () => moved.length === 1)
+  await until('the overflow to have the event without a key', () => moved.length === 1)
   t.match(await plain, { journalId: 2 })
   t.strictSame(moved, ['{"events":[3]}'])
   gates[0]?.(new ApiError('unavailable', 'The journal is down.'))
@@ -254,14 +249,9 @@ t.test('GroupCommit tells a sender’s full share from a full journal, which is 
   t.match(commits.metrics, { refused: { overloaded: 10 }, overShare: 7 })
 })
 
-t.test('GroupCommit does not count what another lane takes as refused', async (t) => {
-  const others = {
-    prefix: 'In lane 1: ',
-    onWritten: () => {},
-    append: async () => ({ position: 5n, index: 0, journalId: 2 }),
-    hasOpen: () => true,
-  }
-  const commits = new GroupCommit(fullJournal('own'), new BufferPool(), others)
+t.test('GroupCommit does not count what the overflow takes as refused', async (t) => {
+  const overflow = { isOpen: () => true, append: async () => ({ position: 5n, index: 0, journalId: 2 }) }
+  const commits = new GroupCommit(fullJournal('own'), new BufferPool(), { overflow })
   t.teardown(() => commits.close())
   t.match(await commits.appendBatch(fromServer('p'), Buffer.from('{}'), 5), [{ position: 5n, journalId: 2 }])
   t.match(commits.metrics, { refused: { overloaded: 0 }, overShare: 0 })
@@ -291,8 +281,9 @@ function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
     return writes.map(() => ({ status: 'done', position: 1n }))
   }
   const journal = { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
-  const others = { prefix: '', onWritten: () => {}, append: () => null, hasOpen: () => false }
-  const commits = new GroupCommit(journal, new BufferPool(), isOneOfSeveral ? others : null, budget)
+  const commits = new GroupCommit(journal, new BufferPool(), {
+    budget: isOneOfSeveral ? new LaneBudget(budget) : budget,
+  })
   const sent: Promise<unknown>[] = []
   /** @returns whether it was taken */
   const send = async (bytes: number, projectId = 'p') => {
