@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import { OtherVersionError } from '../contract/other-version.js'
+import { OtherVersionError } from '../contract/errors.js'
 import type { ClickHouse } from './client.js'
 import { isLocal, replicated, withoutComments } from './replicated.js'
 

@@ -33,7 +33,9 @@ const DeadLetter = Type.Object(
     kind: Type.Union([Type.Literal('events'), Type.Literal('rejected')]),
     reason: Type.String(),
     received_at: milliseconds,
-    replayed_at: Type.Union([milliseconds, Type.Null()], { description: 'When it was stored; null if it was not replayed yet.' }),
+    replayed_at: Type.Union([milliseconds, Type.Null()], {
+      description: 'When it was stored; null if it was not replayed yet.',
+    }),
     entry: Type.String({ description: 'The beginning of its text: at most 10 000 characters.' }),
   }),
 )

@@ -8,7 +8,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { InjectOptions } from 'fastify'
 import openapiTS, { astToString } from 'openapi-typescript'
 import t from 'tap'
-import { STATUS_OF } from '../../src/contract/errors.js'
+import { ERROR_STATUS } from '../../src/contract/errors.js'
 import { CALLS } from '../../src/http/openapi/calls.js'
 import { ALLOWED } from '../../src/keys/keys.js'
 import { startChromium } from '../browser/chromium.js'
@@ -82,7 +82,7 @@ t.test('some call documents every error of the contract', async (t) => {
         : Object.keys(content['application/json']?.examples ?? {}).map((code) => `${status} ${code}`),
     ),
   )
-  const expected = Object.entries(STATUS_OF).map(([code, status]) => `${status} ${code}`)
+  const expected = Object.entries(ERROR_STATUS).map(([code, status]) => `${status} ${code}`)
   t.strictSame([...new Set(documented)].sort(), expected.sort())
   for (const [code, { value }] of Object.entries(document.components.examples)) t.equal(value.code, code)
 })

@@ -1,7 +1,7 @@
 import type { SwaggerOptions } from '@fastify/swagger'
 import { Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
-import { type ErrorCode, STATUS_OF } from '../../contract/errors.js'
+import { type ErrorCode, ERROR_STATUS } from '../../contract/errors.js'
 import { MEDIA_TYPES } from '../../contract/formats.js'
 import { ALLOWED } from '../../keys/keys.js'
 import { VERSION } from '../../version.js'
@@ -9,7 +9,7 @@ import type { Call } from './call.js'
 import { CALLS } from './calls.js'
 import { FAILURES } from './failures.js'
 
-const CODES = Object.keys(STATUS_OF) as ErrorCode[]
+const CODES = Object.keys(ERROR_STATUS) as ErrorCode[]
 const JSON_TYPE = 'application/json'
 
 const Failure = Type.Object({
@@ -211,8 +211,8 @@ function success({ response: { schema, example }, more, headers = {}, formats = 
 function failures(call: Call): Record<string, object> {
   const known = new Set(listErrors(call))
   const responses: Record<string, object> = {}
-  for (const status of new Set(Object.values(STATUS_OF))) {
-    const codes = CODES.filter((code) => STATUS_OF[code] === status && known.has(code))
+  for (const status of new Set(Object.values(ERROR_STATUS))) {
+    const codes = CODES.filter((code) => ERROR_STATUS[code] === status && known.has(code))
     if (codes.length === 0) continue
     const headers = status === 429 || status === 503 ? ['x-request-id', 'retry-after'] : ['x-request-id']
     responses[status] = {

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { OtherVersionError } from '../../contract/other-version.js'
+import { OtherVersionError } from '../../contract/errors.js'
 import { nextPosition, START } from '../../model/position.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { FORMAT, type Meta } from './encoding.js'

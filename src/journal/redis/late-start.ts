@@ -1,4 +1,4 @@
-import { OtherVersionError } from '../../contract/other-version.js'
+import { OtherVersionError } from '../../contract/errors.js'
 import { LaneOrderError } from './history.js'
 import { EvictionError } from './memory-limit.js'
 
