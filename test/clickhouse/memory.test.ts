@@ -12,7 +12,7 @@ const SERVER_BYTES = 1_500_000_000
 const PROFILES = 400
 const READS = 6
 
-t.test('whoever fills the memory of ClickHouse is refused, and nobody else', async (t) => {
+t.test('ClickHouse refuses only the query that fills its memory', async (t) => {
   const folder = join(await dataFolder(t), 'clickhouse')
   await mkdir(join(folder, 'conf.d'), { recursive: true })
   const limit = `<clickhouse><max_server_memory_usage>${SERVER_BYTES}</max_server_memory_usage></clickhouse>`

@@ -9,7 +9,7 @@ const migrations = await readMigrations()
 const statements = migrations.flatMap(({ name, statements }) => statements.map((text) => ({ name, text })))
 const engine = await startClickHouse(t)
 
-t.test('every statement of schema/ has a counterpart for servers with replicas', async (t) => {
+t.test('replicated rewrites every statement of schema/', async (t) => {
   for (const { name, text } of statements) {
     const first = text.replace(/--.*$/gm, '').trim().split('\n')[0]
     const spelled = replicated(text, 'analytics')
@@ -27,7 +27,7 @@ t.test('every statement of schema/ has a counterpart for servers with replicas',
   }
 })
 
-t.test('ClickHouse can read them, and knows their engines and settings', async (t) => {
+t.test('ClickHouse accepts the rewritten statements, with their engines and settings', async (t) => {
   const clickhouse = new ClickHouse({ url: engine.url })
   t.teardown(() => clickhouse.close())
   const known = await clickhouse.rows<{ name: string }>(
@@ -45,23 +45,26 @@ t.test('ClickHouse can read them, and knows their engines and settings', async (
   }
 })
 
-t.test('statements of numbered files are as they are for one server, but for windows of tokens', async (t) => {
-  const same = [
-    '-- why\nALTER TABLE events ADD COLUMN IF NOT EXISTS country String',
-    'ALTER TABLE events ADD INDEX IF NOT EXISTS by_country country TYPE minmax',
-    "ALTER TABLE events UPDATE country = '' WHERE 0",
-    'ALTER TABLE events DELETE WHERE 0',
-    'INSERT INTO deletions (kind) SELECT name FROM profiles',
-    'ALTER TABLE events MODIFY SETTING merge_selector_base = 13',
-  ]
-  for (const statement of same) t.equal(replicated(statement, 'analytics'), statement)
-  t.equal(
-    replicated('ALTER TABLE saved MODIFY SETTING non_replicated_deduplication_window = 10', 'analytics'),
-    'ALTER TABLE saved MODIFY SETTING replicated_deduplication_window = 10, replicated_deduplication_window_seconds = 7200',
-  )
-})
+t.test(
+  'statements of numbered files are unchanged for a single server, except for deduplication windows',
+  async (t) => {
+    const same = [
+      '-- why\nALTER TABLE events ADD COLUMN IF NOT EXISTS country String',
+      'ALTER TABLE events ADD INDEX IF NOT EXISTS by_country country TYPE minmax',
+      "ALTER TABLE events UPDATE country = '' WHERE 0",
+      'ALTER TABLE events DELETE WHERE 0',
+      'INSERT INTO deletions (kind) SELECT name FROM profiles',
+      'ALTER TABLE events MODIFY SETTING merge_selector_base = 13',
+    ]
+    for (const statement of same) t.equal(replicated(statement, 'analytics'), statement)
+    t.equal(
+      replicated('ALTER TABLE saved MODIFY SETTING non_replicated_deduplication_window = 10', 'analytics'),
+      'ALTER TABLE saved MODIFY SETTING replicated_deduplication_window = 10, replicated_deduplication_window_seconds = 7200',
+    )
+  },
+)
 
-t.test('what is not known to be right with replicas is refused', async (t) => {
+t.test('replicated refuses statements that are not known to be safe', async (t) => {
   const refused = [
     'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = Memory',
     'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = SummingMergeTree ORDER BY b SETTINGS fsync_after_insert = 1',
@@ -76,17 +79,17 @@ t.test('what is not known to be right with replicas is refused', async (t) => {
   for (const statement of refused) t.throws(() => replicated(statement, 'analytics'), UnreplicableError, statement)
 })
 
-t.test('a database of any name has a place of its own in the Keeper', async (t) => {
+t.test('replicated gives databases of any name their own path in the Keeper', async (t) => {
   const text = 'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = MergeTree ORDER BY b SETTINGS fsync_after_insert = 1'
   t.match(replicated(text, "o'dd/{name}"), 'tables/{shard}/o%27dd%2F%7Bname%7D/a')
 })
 
-t.test('settings are each replica’s own; the Keeper brings the rest', async (t) => {
+t.test('isLocal is true for settings, which each replica needs separately', async (t) => {
   t.ok(isLocal('-- why\nALTER TABLE events MODIFY SETTING a = 1'))
   t.notOk(isLocal('ALTER TABLE events ADD COLUMN IF NOT EXISTS a String'))
 })
 
-t.test('a later replica gets its tables as they are now, not as the baseline has them', async (t) => {
+t.test('a new replica gets the current tables, not those of the baseline', async (t) => {
   const folder = await temporaryFolder(t)
   await cp('schema', folder, { recursive: true })
   await writeFile(
@@ -119,7 +122,7 @@ ALTER TABLE events MODIFY SETTING merge_selector_base = 13;
   t.match((await tables(server)).find(({ name }) => name === 'events')?.sql, '`country` String')
 })
 
-t.test('several servers whose configuration does not make them replicas are refused', async (t) => {
+t.test('migrate refuses several servers that are not configured as replicas', async (t) => {
   const url = [engine.url, engine.url].map((one, i) => one.replace(/analytics$/, `replica${i}`)).join('|')
   const clickhouse = new ClickHouse({ url })
   t.teardown(() => clickhouse.close())

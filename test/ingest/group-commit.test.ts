@@ -301,7 +301,7 @@ function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
 }
 
 t.test(
-  'the lanes of a process share the bytes that may queue, and one that hangs leaves some to each other',
+  'the lanes of a process share the bytes that may queue, and a hanging lane leaves some to the others',
   async (t) => {
     const budget = new QueueBudget(8_000)
     const [first, second, third] = [hanging(budget, true), hanging(budget, true), hanging(budget, true)]

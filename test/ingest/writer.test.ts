@@ -612,7 +612,7 @@ t.test('a failover to a replica that lags stores nothing twice', async (t) => {
   t.strictSame(await names(), ['a', 'b', 'c', 'e', 'f', 'g', 'h'], 'nor does what was deleted come back')
 })
 
-t.test('nor if the replica has a block with other limits', async (t) => {
+t.test('a failover to a replica that has a block with other limits stores nothing twice', async (t) => {
   let inserts = 0
   let isOver = false
   const { pair, event, writer, names, drained } = await startOnPair(t, (tables) => ({

@@ -30,7 +30,7 @@ const NAMES = [
   ...Array.from({ length: 300 }, (_, i) => `user-${i}`),
 ]
 
-t.test('ClickHouse finds the shard of a state as the service does', async (t) => {
+t.test('stateShardSql finds the same shard as the service', async (t) => {
   const layout = { lanes: 7, shards: 3 }
   for (const kind of ['profiles', 'sessions'] satisfies StateKind[]) {
     for (const project of ['default', 'a "quoted" \\ project']) {
