@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { warnOfMissingRights } from './clickhouse/missing-rights.js'
 import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
-import { warnOfMissingRights } from './clickhouse/rights.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
 import { LedgerWatch } from './damage/ledger-watch.js'

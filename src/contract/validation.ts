@@ -2,7 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
 import { ApiError, type ErrorDetail } from './errors.js'
 import { MAX_BATCH } from './limits.js'
-import { deepProperties } from './nesting.js'
+import { deepProperties } from './property-depth.js'
 
 /** Maximum number of invalid fields that one error names. */
 export const MAX_DETAILS = 100

@@ -1,6 +1,6 @@
 import type { EventFilter, Names } from '../store/event-pages.js'
 import type { Listener } from './listener.js'
-import { asBytes, type LiveEvent } from './rows.js'
+import { asBytes, type LiveEvent } from './row-parser.js'
 
 /** With more names, or more bytes of names, reading every event is cheaper than filtering by name. */
 const MAX_NAMES = 2_000

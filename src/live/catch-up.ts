@@ -3,7 +3,7 @@ import { type Backoff, retry } from '../lib/backoff.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
 import { readStretch } from '../store/event-tail.js'
 import type { Listener } from './listener.js'
-import { RowParser } from './rows.js'
+import { RowParser } from './row-parser.js'
 import type { Tail } from './tail.js'
 
 export interface CatchUpOptions {

@@ -5,7 +5,7 @@ import { readStretch } from '../store/event-tail.js'
 import { Audience } from './audience.js'
 import type { Listener } from './listener.js'
 import type { Pace } from './pace.js'
-import { RowParser } from './rows.js'
+import { RowParser } from './row-parser.js'
 
 export interface TailOptions {
   shards: Shards

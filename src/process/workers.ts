@@ -1,9 +1,9 @@
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { withTimeout } from '../lib/with-timeout.js'
 import type { Log } from '../lib/log.js'
-import { mergeMetrics, type ProcessMetrics } from '../metrics/merge.js'
+import { withTimeout } from '../lib/with-timeout.js'
+import { mergeMetrics, type ProcessMetrics } from '../metrics/merge-metrics.js'
 import type { Metric } from '../metrics/metric.js'
 
 /** A worker that exits this soon after its start has failed to start. */

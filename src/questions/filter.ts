@@ -1,8 +1,8 @@
 import type { FieldName, Filter, Scalar } from '../contract/questions.js'
+import type { EventRows, FieldSql } from './event-rows.js'
 import { splitField } from './field-name.js'
 import { decodeText, extractMembers, isArray, isText, parseNumber, toTextToken } from './json-sql.js'
 import { joinPatterns } from './patterns.js'
-import type { EventRows, FieldSql } from './rows.js'
 import type { QueryContext, Statement } from './statement.js'
 import { parseInstant } from './time.js'
 

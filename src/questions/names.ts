@@ -4,9 +4,9 @@ import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
 import { lastIdAt, parseEventId } from '../model/event-id.js'
 import { START, toMilliseconds } from '../model/position.js'
+import { EventRows, formatFieldJson } from './event-rows.js'
 import { failIf, repairText, unmarkName, unmarkToken } from './json-sql.js'
 import type { Query } from './kind.js'
-import { EventRows, formatFieldJson } from './rows.js'
 import { type QueryContext, Statement } from './statement.js'
 
 /** A range of a project's events by their ids. */

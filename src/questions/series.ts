@@ -7,9 +7,9 @@ import type {
   SeriesPoint,
   SeriesQuestion,
 } from '../contract/questions.js'
-import { selectMatchingEvents } from './events.js'
 import { formatBreakdown } from './json-sql.js'
 import type { Answer, CountingKind, Query } from './kind.js'
+import { selectMatchingEvents } from './matching-events.js'
 import { findBucketNumber, type QueryContext, Statement } from './statement.js'
 import { type Buckets, formatInstant, parseInstant, parseRange, splitIntoBuckets } from './time.js'
 

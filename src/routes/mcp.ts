@@ -11,7 +11,7 @@ import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/field-name.js'
 import type { Questions } from '../questions/run.js'
 import type { EventReads } from '../reads/event-reads.js'
-import { readUser, type UserReadParts } from '../users/user-read.js'
+import { readUser, type UserReadParts } from '../users/read-user.js'
 
 export interface McpOptions extends UserReadParts {
   questions: Questions

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { sharedRun } from '../lib/shared-run.js'
+import { CONTENT_TYPE, formatMetrics } from '../metrics/format-metrics.js'
 import type { Metric } from '../metrics/metric.js'
-import { CONTENT_TYPE, formatMetrics } from '../metrics/text.js'
 
 export interface MetricsOptions {
   read: () => Promise<Metric[]>

@@ -28,8 +28,8 @@ import { deleteProfile } from '../users/delete-profile.js'
 import type { Erased, Erasure } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { purgeAndReport } from '../users/erasure/purge-report.js'
-import { exportUser } from '../users/user-export.js'
-import { readUser } from '../users/user-read.js'
+import { exportUser } from '../users/export-user.js'
+import { readUser } from '../users/read-user.js'
 
 export interface UsersOptions {
   profiles: States<Profile>

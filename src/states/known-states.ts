@@ -3,7 +3,7 @@ import { BloomFilter } from '../lib/bloom-filter.js'
 import type { Log } from '../lib/log.js'
 import { type Position, START } from '../model/position.js'
 import type { StoredKeys } from '../store/tables.js'
-import { KEY_END_BYTES } from '../store/versioned.js'
+import { KEY_END_BYTES } from '../store/versioned-table.js'
 
 /**
  * How long the keys that were read from ClickHouse are relied on, ms. A state that is stored later is found in the

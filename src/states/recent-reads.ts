@@ -1,5 +1,5 @@
 import type { StateTable } from '../store/tables.js'
-import type { StoredValue } from '../store/versioned.js'
+import type { StoredValue } from '../store/versioned-table.js'
 
 /**
  * How long a value read from ClickHouse is reused, ms. A change in the meantime is found in the journal, which is

@@ -4,7 +4,7 @@ import type { Alias } from '../model/alias.js'
 import { reservedSql } from '../model/user-names.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { allVersions, newestRows } from './newest-rows.js'
-import { BY_KEY, buildInsert, createStoredKeys, type VersionedTable } from './versioned.js'
+import { BY_KEY, buildInsert, createStoredKeys, type VersionedTable } from './versioned-table.js'
 
 const INSERT = buildInsert('aliases', {
   project_id: 'String',

@@ -1,7 +1,7 @@
 import type { SwaggerOptions } from '@fastify/swagger'
 import { Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
-import { type ErrorCode, ERROR_STATUS } from '../../contract/errors.js'
+import { ERROR_STATUS, type ErrorCode } from '../../contract/errors.js'
 import { MEDIA_TYPES } from '../../contract/formats.js'
 import { ALLOWED } from '../../keys/keys.js'
 import { VERSION } from '../../version.js'

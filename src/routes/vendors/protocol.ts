@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
-import { deepProperties } from '../../contract/nesting.js'
+import { deepProperties } from '../../contract/property-depth.js'
 import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission/admission.js'
 import { getSender } from '../../http/admission/authenticate.js'

@@ -4,7 +4,7 @@ import type { StateKind } from '../../model/state-key.js'
 import { eraseProjectFromDeadLetters } from '../../store/dead-letter-erasure.js'
 import { deleteEventsOfProject } from '../../store/events.js'
 import { eraseSaved } from '../../store/saved.js'
-import { listProjectNames } from '../../store/versioned.js'
+import { listProjectNames } from '../../store/versioned-table.js'
 import { type ErasureOptions, shardsOfErasure } from './erasure.js'
 
 /** What one call has removed from a project. */
