@@ -86,7 +86,7 @@ export interface ErasedUser {
 }
 
 export interface ErasedUsers {
-  /** in the order of the request */
+  /** users in the order of the request */
   erased: ErasedUser[]
   /** dead letters that name one of the users but cannot be read; they are left unchanged */
   unreadable_dead_letters: number

@@ -9,14 +9,14 @@ export interface ProjectLedger {
   stored: number
   /** repeated events, recognized by their keys or ids and not accepted again */
   repeated: number
-  /** in dead letters that were not replayed */
+  /** events in dead letters that were not replayed */
   refused: number
   /** includes events that are being deleted, and those whose deletion failed */
   deleted: number
   waiting: number
   /** received, but in none of these counts: lost */
   missing: number
-  /** in these counts, but not received: they hide the same number of losses */
+  /** events in these counts that were not received: they hide the same number of losses */
   unexplained: number
   /** start of the count, epoch ms; 0: the beginning */
   since: number

@@ -59,7 +59,9 @@ export interface CommitMetrics {
   writeSeconds: Histogram
 }
 
-/** Takes entries that the journal refuses, or is too slow for: they have neither keys nor ids, so any journal will do. */
+/**
+ * Takes entries that the journal refuses, or is too slow for: they have neither keys nor ids, so any journal will do.
+ */
 export interface Overflow {
   /** whether it can take an entry now */
   isOpen(): boolean
@@ -163,7 +165,7 @@ export class GroupCommit {
     if (overflow) this.#watch = setInterval(() => this.#handOver(overflow), WATCH_MS).unref()
   }
 
-  /** Bytes that wait for the journal, those of the write in flight included. */
+  /** Bytes that wait for the journal, including those of the write in flight. */
   get queuedBytes(): number {
     return this.#budget.bytes
   }
@@ -395,9 +397,9 @@ export class GroupCommit {
   }
 
   /**
-   * Rejects one write of a group, unless the overflow takes the entry, which then owns the body. The sender may have room
-   * there even if it has filled its share of this journal. The body of a write in doubt is not released, because the
-   * journal may still read it.
+   * Rejects one write of a group, unless the overflow takes the entry, which then owns the body. The sender may have
+   * room there even if it has filled its share of this journal. The body of a write in doubt is not released, because
+   * the journal may still read it.
    */
   #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): void {
     const write = batch[i]

@@ -32,11 +32,11 @@ const FLUSH_LIMIT_MS = 1_500
 
 /** One journal and the parts around it: group commit → journal → writer, the read barrier and the state stores. */
 export interface Lane {
-  /** from 0 */
+  /** counted from 0 */
   number: number
-  /** for messages, such as `lane 1 (host:6379)` */
+  /** name for messages, such as `lane 1 (host:6379)` */
   name: string
-  /** for messages about what is not stored yet: its name and, if there are several, its shard's */
+  /** name for messages about data that is not stored yet: the lane and, if there are several, its shard */
   fullName: string
   /** the shard that the writer stores on */
   shard: Shard

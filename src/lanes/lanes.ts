@@ -37,7 +37,7 @@ const STATE_MEMORY_BYTES = 32 * 1024 * 1024
  * finds the lane of a call, or waits for all lanes.
  */
 export interface Lanes {
-  /** by their numbers; at least one */
+  /** by number; at least one */
   all: readonly Lane[]
   /** the number of the lane that this process prefers */
   home: number
@@ -84,7 +84,8 @@ export interface LanesOptions {
 const JOIN_BACKOFF: Backoff = { firstMs: 100, maxMs: 1_000 }
 
 /**
- * Opens the journals and everything around them. Of several lanes, some may be down: each is used as soon as it is up.
+ * Opens the journals and everything around them. If there are several lanes, some may be down: each is used as soon as
+ * it is up.
  * @throws Error if a journal must not be opened, or if none can be; ClickHouse need not be available
  */
 export async function openLanes(config: Config, shards: Shards, options: LanesOptions): Promise<Lanes> {
@@ -156,7 +157,7 @@ function isUnknown({ journal }: Pick<Lane, 'journal'>): boolean {
   return journal.id === 0 && !journal.isUp
 }
 
-/** Opens all journals, or none. Of several, at least one must be up. */
+/** Opens all journals, or none. If there are several, at least one must be up. */
 async function openJournals(config: Config, shards: Shards, options: LanesOptions, home?: number): Promise<Journal[]> {
   const { log, onFatal = () => undefined } = options
   const layout = layoutNumber(options.layout)

@@ -13,7 +13,7 @@ import { findLastPosition } from '../store/journals.js'
 import { redisForLane } from './redis-urls.js'
 
 export interface WhichJournal {
-  /** from 0 */
+  /** number of the lane, from 0 */
   lane: number
   /** number of the layout that this process was started for; the journal refuses processes of other layouts */
   layout: number

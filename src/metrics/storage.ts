@@ -12,7 +12,7 @@ export const READING_LIMIT_MS = 700
 export interface StorageReading {
   /** by number */
   shards: ShardDisks[]
-  /** of the file system of `DATA_DIR`; null if no part is embedded */
+  /** space on the file system of `DATA_DIR`; null if no part is embedded */
   dataDir: { freeBytes: number; totalBytes: number } | null
   /** see `OwnStore.hasPriorities` */
   hasPriorities: boolean | null

@@ -18,7 +18,7 @@ interface Row {
   series: number
   /** the breakdown as JSON; empty for `$other` */
   label: string
-  /** from 1; 0 for the whole range */
+  /** number of the bucket, from 1; 0 for the whole range */
   bucket: number
   /** a number, or `inf`, `-inf`, `nan` */
   value: number | string | null

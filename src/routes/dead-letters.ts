@@ -17,11 +17,11 @@ export interface DeadLettersOptions {
   barrier: Barrier
 }
 
-/** Of an entry and of a reason, which may quote one. */
+/** Maximum length of an entry, and of a reason, which may quote an entry. */
 const MAX_CHARACTERS = 10_000
 /** Two journals may have used the same position. */
 const MAX_OF_ONE_ID = 10
-/** Letters are replayed one after the other; those whose turn does not come within this time are left. */
+/** Dead letters are replayed one after another; those that are not reached within this time are left. */
 const REPLAY_MS = 30_000
 
 /** Lists and replays the dead letters of a project. */
@@ -80,7 +80,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
   }
 }
 
-/** @throws ApiError `invalid_request` that names the texts which are no ids */
+/** @throws ApiError `invalid_request` that names the invalid ids */
 function checkIds(ids: string[]): void {
   const message = 'must be the id of a dead letter, such as 1760000000000-0'
   const details = ids.flatMap((id, i) => (isPositionText(id) ? [] : [{ path: `/ids/${i}`, message }]))

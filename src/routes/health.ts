@@ -8,9 +8,9 @@ export interface HealthOptions {
   lanes: (() => Promise<void>)[]
   /** by the number of the shard; a check throws if it is unavailable */
   shards: (() => Promise<void>)[]
-  /** number of the parts that the store has lost or cannot read */
+  /** number of parts that the store has lost or cannot read */
   lostParts: () => number
-  /** number of the events that were received and are in none of the counts of the ledger */
+  /** number of received events that are in none of the counts of the ledger */
   missingEvents: () => number
 }
 
@@ -74,7 +74,7 @@ function all(states: State[]): State {
   return states.every((state) => state === 'ready') ? 'ready' : 'unavailable'
 }
 
-/** What to call the parts that are unavailable: the only one by its kind, one of several by its number. */
+/** Names the unavailable parts: the only one by its kind, one of several by its number. */
 function nameUnavailable(only: string, one: string, states: State[]): string[] {
   return states.flatMap((state, i) => (state === 'ready' ? [] : [states.length === 1 ? only : `${one} ${i}`]))
 }

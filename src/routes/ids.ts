@@ -8,7 +8,7 @@ export interface IdsOptions {
   ids: LaneIds
 }
 
-/** What is remembered of the `insert_id`s of a project, and forgetting them. */
+/** Lists and forgets the remembered `insert_id`s of a project. */
 export const ids: FastifyPluginAsyncTypebox<IdsOptions> = async (app, { ids }) => {
   const config = { access: 'manage' as const }
   app.get('/ids', { config, schema: { querystring: NoQuery, response: { 200: RememberedIds } } }, async (request) => {

@@ -15,7 +15,7 @@ const HEADERS = {
   // Proxies must not cache, compress or buffer the stream.
   'cache-control': 'no-store, no-transform',
   'x-accel-buffering': 'no',
-  // Nothing follows on this connection, so that it need not be waited for when the service stops.
+  // A stopping service would have to wait for a connection that can be reused.
   connection: 'close',
 }
 
@@ -37,7 +37,7 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
         lastEventId,
         isAllowed: () => grant !== null && admission.isGood(grant),
       })
-      // So a client that loses the stream before its first event resumes where it began.
+      // With this header, a client that loses the stream before its first event resumes where the stream began.
       reply.headers({ ...HEADERS, 'x-last-event-id': after })
       return stream
     },

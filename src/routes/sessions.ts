@@ -61,7 +61,7 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
     },
   )
 
-  /** A session may be started under one name of a user, and go on under another. */
+  /** A session may be started under one name of a user, and continued under another. */
   async function changeSession(request: FastifyRequest, id: string, name: string, change: SessionChange) {
     const { projectId, keyClass } = getSender(request)
     const changeFor = (owner: string) => withToll<Session>((session) => change(session, owner), request.toll)

@@ -32,7 +32,7 @@ import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
 const MIN_POOLED_EVENT = 4 * 1024
 
 export interface TrackOptions extends KnownEventsParts {
-  /** those of the service; their ids are in the event ids */
+  /** the journals of the service; their ids are in the event ids */
   journals: readonly Pick<Journal, 'id'>[]
   /** has the bodies of requests */
   buffers: BufferPool
@@ -89,7 +89,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const appended = idempotencyKey
       ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds?.digests)
       : await commits.appendEvent(sender, event, insertIds?.digests)
-    // An event that was known has the id of its first request, which is not remembered.
+    // A known event keeps the id from its first request, which is not remembered.
     if (appended) reply.header('x-event-id', formatId(appended))
     return { status: 1, error: null } as const
   })

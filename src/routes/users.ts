@@ -46,7 +46,7 @@ export interface UsersOptions {
 
 /** The schema for one user in a response. */
 const MAX_ALIASES = 1000
-/** Route options of the calls by which pages change users. */
+/** Route options of the calls with which pages change users. */
 const CHANGE = { access: 'send', changesUsers: true } as const
 const STATE = { ...CHANGE, maxWeight: MAX_STATE_WEIGHT }
 
@@ -132,7 +132,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
         return { distinct_id: distinctId, profile, events, sessions, dead_letters: deadLetters }
       }),
       unreadable_dead_letters: unreadableDeadLetters,
-      // Only now: a purge removes what has been deleted before it begins.
+      // Purge last, because a purge removes what was deleted before it begins.
       ...(await purgeAndReport(purge, projectId, app.log)),
     } satisfies ErasedUsers & { status: 1; error: null }
   })

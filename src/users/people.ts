@@ -48,7 +48,7 @@ function nobody(name: string): string {
 
 /** Sorts the messages about people, without those whose names mean nobody. */
 export class PeoplePlan {
-  /** in the order of the request */
+  /** messages in the order of the request */
   readonly messages: PersonMessage[] = []
   readonly faults: Fault[] = []
   readonly refused: Fault[] = []

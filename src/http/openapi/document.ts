@@ -174,7 +174,7 @@ function addExample(content: Record<string, object>, { access, example, more }: 
   content['text/plain'] = { schema, example: JSON.stringify(example) }
 }
 
-/** One example by itself, several by their names. */
+/** A single example as `example`, several by name as `examples`. */
 function examples<Part extends 'body' | 'response'>(example: unknown, more: Call['more'], part: Part): object {
   if (!more) return { example }
   const named = Object.entries(more).map(([name, { [part]: value }]) => [name, { value }])
@@ -229,7 +229,7 @@ function failures(call: Call): Record<string, object> {
 function listErrors({ access, example, isIdempotent, errors }: Call): ErrorCode[] {
   const all: ErrorCode[] = [...errors]
   if (access) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'store_damaged', 'unavailable')
-  // The page's calls with a session, except GETs.
+  // The page's calls with a sign-in can fail for this, except GETs.
   if (access === 'manage' || (access === 'read' && example)) all.push('invalid_csrf_token')
   if (example) all.push('invalid_json', 'invalid_request', 'payload_too_large', 'unsupported_media_type')
   if (isIdempotent) all.push('idempotency_conflict', 'invalid_request')

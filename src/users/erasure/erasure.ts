@@ -34,7 +34,7 @@ export interface Erased {
 }
 
 export interface ErasedUsers {
-  /** in the order of the request */
+  /** users in the order of the request */
   users: Erased[]
   /** dead letters that name one of the users but cannot be read; they are left unchanged */
   unreadableDeadLetters: number
