@@ -70,7 +70,7 @@ export interface AppOptions {
   log?: FastifyBaseLogger
   /** called once the keys are read; with ClickHouse unavailable, after buildApp has resolved */
   onKeys?: (keys: KeysFound) => void
-  /** called with the URL of ClickHouse, password included; it survives a restart of the engine */
+  /** called with the URL of ClickHouse, including the password; it survives a restart of the engine */
   onClickHouse?: (url: string) => void
   /** maps the reader of this process's metrics to the reader of those that `/metrics` serves */
   shareMetrics?: (own: () => Promise<Metric[]>) => () => Promise<Metric[]>
@@ -135,7 +135,7 @@ async function open(
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   const isWriter = config.ROLE !== 'api'
-  // Before the lanes, so that it notes what they store at the end.
+  // Open this before the lanes, so that it closes after them and notes what they store at the end.
   const inBackground = shards.for(BACKGROUND)
   const parts = opened.add(new PartsWatch({ shards: inBackground, log, isNoting: isWriter }))
   server.addHook('onError', async (_request, _reply, error) => parts.noteError(error))

@@ -81,7 +81,7 @@ export class Connection {
       isOver = true
       abort()
     }, limitMs)
-    // Not AbortSignal.any: these signals outlive millions of requests, which must leave nothing in them.
+    // Do not use AbortSignal.any: these signals outlive millions of requests, which must leave nothing in them.
     const signals = outer ? [outer, this.#abandoned.signal] : [this.#abandoned.signal]
     for (const signal of signals) {
       signal.addEventListener('abort', abort)

@@ -16,7 +16,7 @@ export interface OwnStore {
   shards: Shards
   /** the first shard */
   clickhouse: ClickHouse
-  /** URL of all shards, password included; stays the same when the embedded engine restarts */
+  /** URL of all shards, including the password; stays the same when the embedded engine restarts */
   url: string
   /** whether the embedded engine can lower the priority of queries; null if unknown, as for a server */
   hasPriorities: boolean | null

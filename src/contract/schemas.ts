@@ -127,7 +127,7 @@ const Change = Type.Any({
         distinct_id: { type: 'string', minLength: 1, maxLength: MAX_NAME },
         operations: {
           type: ['object', 'array'],
-          description: 'As `/public/users/profile` takes them; several are applied one after the other.',
+          description: 'As `/public/users/profile` takes them; several are applied one after another.',
         },
         clear: { type: 'boolean', description: 'Whether all properties are removed first.' },
         identified: { type: 'boolean', description: 'Whether the user was identified under this name.' },

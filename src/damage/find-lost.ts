@@ -17,7 +17,7 @@ export interface ShardParts {
   /** parts recorded before */
   known: readonly KnownPart[]
   detached: readonly DetachedPart[]
-  /** losses recorded before, settled ones included */
+  /** losses recorded before, including settled ones */
   noted: readonly LostPart[]
   /** tables that this replica has not fully fetched yet */
   lagging: ReadonlySet<string>

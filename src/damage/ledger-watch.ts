@@ -20,7 +20,7 @@ export interface LedgerWatchOptions {
 
 /** Counting 500 million events takes ClickHouse a second of one core. */
 const EVERY_MS = 10 * 60_000
-/** By then, the service has started, and lost parts were reported with their contents. */
+/** Delay of the first count, ms: the service has started by then, and lost parts were reported with their contents. */
 const FIRST_MS = 60_000
 /** How long a shutdown waits for a count, ms. */
 const CLOSE_LIMIT_MS = 500

@@ -81,7 +81,7 @@ export function openServer(
     },
     clientErrorHandler: (error, socket) => refuseMalformedRequest(error, socket, requestLog),
   }).withTypeProvider<TypeBoxTypeProvider>()
-  // For everything but requests, whose `log` stays silent.
+  // This log is for everything except requests, whose own `log` stays silent.
   server.log = log
   server.setValidatorCompiler(validatorCompiler(settings.MAX_PROPERTY_DEPTH))
   server.decorateRequest('projectId', '')

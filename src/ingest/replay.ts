@@ -69,7 +69,7 @@ async function deleteErased(
   try {
     await deleteEventsOfEntry(shards, place, erased)
   } finally {
-    // Even if a shard has failed: the events of the others are gone.
+    // Do this even if a shard has failed, because the events of the others are gone.
     await noteDeletion(deadLetter.projectId)
   }
 }

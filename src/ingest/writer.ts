@@ -314,7 +314,7 @@ export class Writer {
       await this.#tables.insertDeadLetter({ ...entry, body }, fault.reason, this.#token(block))
       this.metrics.noteDead(entry)
     }
-    // Without states: the journal has to keep them, because the store does not have them.
+    // Pass no states: the journal has to keep them, because the store does not have them.
     await this.#acknowledge(block, [])
   }
 

@@ -1,7 +1,7 @@
 import { type Config, journalUrls } from '../config.js'
 import { isSentinelUrl } from '../journal/redis/url.js'
 
-/** By configuration: whether its servers are a Redis Cluster. Remembered because each lane is opened separately. */
+/** Whether the servers of a configuration are a Redis Cluster. Remembered because each lane is opened separately. */
 const clusters = new WeakMap<object, Promise<boolean>>()
 
 type RedisSettings = Pick<Config, 'REDIS_URL' | 'LANES'>

@@ -78,6 +78,6 @@ async function readPart(
     // Leaving the loop ends the query.
     if (bytes >= PART_BYTES) return { frames: Buffer.concat(frames), events: frames.length, end }
   }
-  if (!parser.isWhole) throw new Error('the rows end in the middle of one')
+  if (!parser.isWhole) throw new Error('the result ends in the middle of a row')
   return { frames: Buffer.concat(frames), events: frames.length, end: frames.length < PART_EVENTS ? upTo : end }
 }

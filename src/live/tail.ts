@@ -145,7 +145,7 @@ export class Tail {
       bytes = 0
       await this.#deliver()
     }
-    if (!parser.isWhole) throw new Error('the rows end in the middle of one')
+    if (!parser.isWhole) throw new Error('the result ends in the middle of a row')
     return count
   }
 

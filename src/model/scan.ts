@@ -427,7 +427,7 @@ export class EventScan {
     return (this.#scan.fields & TIMESTAMP) !== 0
   }
 
-  /** Whether the last event has properties, null included. */
+  /** Whether the last event has properties, even if they are null. */
   get hasProperties(): boolean {
     return (this.#scan.fields & PROPERTIES) !== 0
   }

@@ -93,7 +93,7 @@ export class Samples<Row> {
     const isLarge = known.total > LARGE
     const isYounger = ({ begunAt }: Sample<Row>, ms: number) => clock() - begunAt < ms
     const { rows } = await this.#cache.get(toSampleKey(looked, name), {
-      // After a deletion, a list must not contain what was deleted.
+      // A list must not contain what was deleted since.
       isCurrent: (sample) =>
         sample.deletions === deletions &&
         (isLarge

@@ -71,7 +71,7 @@ export class EventReads {
     const cursor = text === undefined ? null : readCursor(text, asked.order)
     const order = cursor?.order ?? asked.order ?? 'asc'
     const { stored, pending, deletions } = await this.#barrier.waitForProject(projectId)
-    // Without this limit, a page could contain half of a block, and the walk would skip the other half.
+    // Without this bound, a page could contain half of a block, and the walk would skip the other half.
     const upTo = lastIdAt(stored)
     return { wanted: { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }, pending }
   }

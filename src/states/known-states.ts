@@ -159,7 +159,7 @@ export class KnownStates {
 
   async #read(at: number): Promise<void> {
     const { era } = this.#journal
-    // Before ClickHouse is read: a state that is stored after this is in the journal for ten more minutes.
+    // Do this before reading ClickHouse: a state that is stored after this is in the journal for ten more minutes.
     const { readAt, mark, madeAt } = await this.#journal.markStates()
     const { stored } = await this.#journal.progress()
     const before = this.#known

@@ -46,7 +46,7 @@ interface ErasedState {
 type OnStates = (states: readonly ErasedState[]) => Promise<void>
 
 /**
- * Removes the data of these users from the dead letters of all shards, replayed ones included. Deletes those without
+ * Removes the data of these users from the dead letters of all shards, including replayed ones. Deletes those without
  * any other data.
  */
 export async function eraseFromDeadLetters(

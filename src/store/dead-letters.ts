@@ -192,8 +192,8 @@ interface ListedRow extends Omit<LetterRow, 'project_id' | 'size'> {
 }
 
 /**
- * Dead letters of a project, newest first, replayed ones included. Not those of profiles, sessions and aliases, which
- * may contain rows of several projects and therefore belong to none.
+ * Dead letters of a project, newest first, including replayed ones. Excludes those of profiles, sessions and aliases,
+ * which may contain rows of several projects and therefore belong to none.
  * @param maxCharacters maximum length of each returned reason and body
  */
 export async function listDeadLetters(

@@ -72,7 +72,7 @@ export function acceptSdkRequests(
     } catch (refusal) {
       return done(refusal as ApiError)
     }
-    // Without a known key in a header, the body may have one.
+    // If no header has a known key, the body may have one.
     continueBody(request, reply)
     done(null, payload)
   })

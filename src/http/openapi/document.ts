@@ -169,7 +169,7 @@ function addExample(content: Record<string, object>, { access, example, more }: 
   }
   content[JSON_TYPE] = { ...content[JSON_TYPE], ...examples(example, more, 'body') }
   if (access !== 'session') return
-  // For navigator.sendBeacon.
+  // navigator.sendBeacon sends text/plain.
   const schema = { type: 'string', contentMediaType: JSON_TYPE, description: 'The same as JSON.' }
   content['text/plain'] = { schema, example: JSON.stringify(example) }
 }

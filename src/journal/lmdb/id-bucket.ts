@@ -123,7 +123,7 @@ export class IdBucket {
    * add more records than are removed.
    */
   record(draft: Draft): void {
-    // Before the new record, because now #recent has the ids of all records in the log.
+    // Do this before adding the new record, because #recent still has the ids of all records in the log.
     if (this.#hasMerged && !this.#merging) this.#removeMerged(draft)
     else this.#merge(draft)
     draft.put(this.#table, this.#key(LOG, this.#nextRecord++), this.#taken.all())

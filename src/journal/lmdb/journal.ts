@@ -239,7 +239,7 @@ class LmdbJournal implements Journal {
       const lifted = limitedBy(position, this.#now())
       if (lifted > this.#allocated && lifted > this.#recordedLift) {
         this.#advancedPast = lifted + (BigInt(LIFT_STEP_MS) << 16n)
-        // Not #frozen, which does not have a block that is being frozen.
+        // Do not use #frozen, which does not have a block that is being frozen.
         const meta = this.#meta.get('meta')
         if (meta) putMeta(this.#tables, { ...meta, outranked: String(this.#advancedPast) })
       }
@@ -363,7 +363,7 @@ class LmdbJournal implements Journal {
   }
 
   async tally(): Promise<Tally> {
-    // Not #stored, which is advanced only after the transaction of an acknowledgement.
+    // Do not use #stored, which is advanced only after the transaction of an acknowledgement.
     const stored = BigInt(this.#meta.get('meta')?.stored ?? this.#stored)
     const projects = readTallies(this.#tables.tallies)
     for (const [project, count] of this.#entries.pending) addWaiting(projects, project, count)

@@ -303,7 +303,7 @@ export class AliasLinks {
       late = { ...current, given: current.given.filter((name) => !made.given.includes(name)) }
       return HAS_NAMES
     })
-    // Also the properties that another call has given since `made` was read.
+    // Take back the properties that another call has given since `made` was read, too.
     if (late) await this.#takeGiven(projectId, closing, late)
   }
 

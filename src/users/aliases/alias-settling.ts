@@ -50,7 +50,7 @@ export class AliasSettling {
     this.#options = options
   }
 
-  /** Also finishes what other processes have left, from now on. Call it in processes that write. */
+  /** From now on, also finishes what other processes have left. Call it in processes that write. */
   start(): void {
     this.#sweeping ??= this.#sweep()
   }

@@ -133,7 +133,7 @@ while ARGV[i] do
     count = count - #skipped
     if not outcome and count == 0 then
       outcome = 'known:' .. skip .. why
-      -- Only reserved: the same body is recognised by its ids again, and another body is a mismatch.
+      -- Only reserve the key: the same body is recognised by its ids again, and another body is a mismatch.
       remember(shard, digest, sender, '0-0')
     end
     if outcome then
@@ -156,7 +156,7 @@ while ARGV[i] do
     outcome = refused(shard, digest, sender)
     if not outcome then
       remember(shard, digest, sender, '0-0')
-      -- Not the floor: it was never assigned, so after a failover it would look lost.
+      -- Do not return the floor: it was never assigned, so after a failover it would look lost.
       outcome = 'done:' .. (#entries > 0 and string.format('%.0f-%.0f', ms, seq) or last_ms .. '-' .. last_seq)
     end
   else
@@ -214,7 +214,7 @@ for _, entry in ipairs(entries) do
   for holder, share in pairs(entry.shares) do shares[#shares + 1] = string.format('%.0f ', share) .. holder end
   redis.call('XADD', KEYS.stream, entry.position, 'kind', entry.kind, 'held', table.concat(shares, '\n'),
     'count', count, 'bytes', size, field, body, unpack(last_fields))
-  -- Only after XADD: if Redis refuses that because it is out of memory, no entry refers to the body, which expires.
+  -- Do this after XADD: if Redis refuses that because it is out of memory, no entry refers to the body, which expires.
   if field == 'at' then redis.call('PERSIST', body_key(body)) end
   bytes = bytes + size
 end
