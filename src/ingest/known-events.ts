@@ -1,5 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
-import { batchLoader } from '../lib/batch-loader.js'
+import { createBatchLoader } from '../lib/batch-loader.js'
 import type { NamedEvent } from '../model/identified-events.js'
 import { type Position, positionAt } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
@@ -29,7 +29,7 @@ const MAX_KEPT = 100
  */
 export class KnownEvents {
   readonly #parts: KnownEventsParts
-  readonly #find = batchLoader((asked: Asked[]) => this.#findAll(asked), { atOnce: QUERIES })
+  readonly #find = createBatchLoader((asked: Asked[]) => this.#findAll(asked), { atOnce: QUERIES })
   /** by project and position: the days that have stored events */
   readonly #days = new Map<string, Promise<StoredDays>>()
 

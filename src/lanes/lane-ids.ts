@@ -16,7 +16,7 @@ export class LaneIds {
   }
 
   /** How many ids of a project are remembered. @throws ApiError `unavailable` if a lane is down */
-  async of(projectId: string): Promise<LaneIdUse[]> {
+  async list(projectId: string): Promise<LaneIdUse[]> {
     const read = async ({ number: lane, journal }: Pick<Lane, 'number' | 'journal'>) => {
       return (await journal.ids.use(projectId)).map((use) => ({ ...use, lane }))
     }

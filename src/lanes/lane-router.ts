@@ -45,7 +45,7 @@ export class LaneRouter implements Appends {
   }
 
   appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
-    const lane = insertId ? this.#ofId(insertId) : this.#free()
+    const lane = insertId ? this.#laneForId(insertId) : this.#laneForUnkeyed()
     return lane.commits.appendEvent(sender, body, insertId)
   }
 
@@ -59,7 +59,7 @@ export class LaneRouter implements Appends {
     { idempotencyKey, insertIds }: AppendOptions = {},
   ): Promise<Appended[]> {
     if (insertIds) return this.#appendParts(sender, body, insertIds, idempotencyKey)
-    const lane = idempotencyKey ? this.laneForKey(idempotencyKey) : this.#free()
+    const lane = idempotencyKey ? this.laneForKey(idempotencyKey) : this.#laneForUnkeyed()
     return lane.commits.appendBatch(sender, body, count, { idempotencyKey })
   }
 
@@ -74,13 +74,13 @@ export class LaneRouter implements Appends {
     insertId: Buffer | null = null,
   ): Promise<Appended | null> {
     const keyLane = this.laneForKey(key)
-    const lane = insertId ? this.#ofId(insertId) : keyLane
+    const lane = insertId ? this.#laneForId(insertId) : keyLane
     if (lane !== keyLane) await keyLane.commits.reserve(key)
     return await lane.commits.appendKeyedEvent(sender, body, key, insertId)
   }
 
   appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
-    return (id ? this.#ofId(id) : this.#free()).commits.appendRejected(sender, body, id)
+    return (id ? this.#laneForId(id) : this.#laneForUnkeyed()).commits.appendRejected(sender, body, id)
   }
 
   /**
@@ -101,7 +101,8 @@ export class LaneRouter implements Appends {
     })
     this.#pool.release(body)
     const append = (part: (typeof parts)[number]) => {
-      const { commits } = part.lane === null ? (key ? this.laneForKey(key) : this.#free()) : this.#at(part.lane)
+      const { commits } =
+        part.lane === null ? (key ? this.laneForKey(key) : this.#laneForUnkeyed()) : this.#at(part.lane)
       const ids = part.digests && { digests: part.digests, spans: null }
       const idempotencyKey = key && part.lane !== null ? this.#keyOfPart(key, part.lane) : key
       const own = part.lane === null ? { idempotencyKey } : { idempotencyKey, insertIds: ids }
@@ -156,11 +157,11 @@ export class LaneRouter implements Appends {
     }
   }
 
-  #ofId(insertId: Buffer): Lane {
+  #laneForId(insertId: Buffer): Lane {
     return this.#at(findInsertIdLane(insertId, 0, this.#lanes.length))
   }
 
-  #free(): Lane {
+  #laneForUnkeyed(): Lane {
     const home = this.#at(this.#home)
     if (home.commits.queuedBytes < SHORT_QUEUE_BYTES && isOpen(home)) return home
     // If none is open, report the error of the home lane.

@@ -79,7 +79,7 @@ export interface LaneOptions {
 }
 
 /** Makes a lane of a journal, which the lane closes. */
-export function laneOn(journal: Journal, config: Config, options: LaneOptions): Lane {
+export function createLane(journal: Journal, config: Config, options: LaneOptions): Lane {
   const { number, name, shards, isOwnShardEnough, others, buffers, queued, memory, log, closing } = options
   const shard = shards.at(number % shards.all.length)
   const fullName = shards.areSeveral ? `${name} on shard ${shard.number} (${shard.name})` : name
@@ -97,7 +97,11 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
       stateKeys: (...wanted) => table().stateKeys(...wanted),
     }
   }
-  const writer = new Writer({ journal, tables: inDoubt(tables, () => (isOwnShardEnough() ? tables : everywhere)), log })
+  const writer = new Writer({
+    journal,
+    tables: withLookupOnAllShards(tables, () => (isOwnShardEnough() ? tables : everywhere)),
+    log,
+  })
   parts.add({ close: () => writer.close(FLUSH_LIMIT_MS) })
   const budget = others ? new LaneBudget(queued) : queued
   const commits = parts.add(new GroupCommit(journal, buffers, { ...others, budget }))
@@ -132,7 +136,7 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
  * @param all all shards, if entries that a failover brought back may be stored on another shard than the lane's: it
  *   may have had another one before a change of the layout
  */
-function inDoubt(tables: StoreTables, all: () => StoreTables): Tables {
+function withLookupOnAllShards(tables: StoreTables, all: () => StoreTables): Tables {
   return {
     ...tables,
     lastStored: (first) => all().lastStored(first),

@@ -20,7 +20,7 @@ import { AliasLinks } from '../users/aliases/alias-links.js'
 import { AliasProjects } from '../users/aliases/alias-projects.js'
 import { AliasSettling } from '../users/aliases/alias-settling.js'
 import { Aliases } from '../users/aliases/aliases.js'
-import { type Lane, laneOn } from './lane.js'
+import { createLane, type Lane } from './lane.js'
 import { LaneIds } from './lane-ids.js'
 import { LaneRouter } from './lane-router.js'
 import { LaneStates } from './lane-states.js'
@@ -58,7 +58,7 @@ export interface Lanes {
    * lane's journal is unknown (see `isUnknown`), that lane is returned for unknown ids, because they may be its own.
    * Its calls then fail as unavailable.
    */
-  ofJournal(id: number): Lane | undefined
+  findByJournal(id: number): Lane | undefined
   entries: StoredEntries
   /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>
@@ -105,7 +105,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     const others = areSeveral ? router.connectOthers({ number, name }) : null
     const isOwnShardEnough = () => isOriginal
     const options = { number, name, shards, isOwnShardEnough, others, ...shared, log, closing }
-    all.push(laneOn(areSeveral ? withNamedFailures(journal, name) : journal, config, options))
+    all.push(createLane(areSeveral ? withNamedFailures(journal, name) : journal, config, options))
   }
   const [only] = all
   if (!only) throw new RangeError('a store has at least one lane')
@@ -124,7 +124,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const projects = new AliasProjects({ lanes: all, home, shards, isShared: config.REDIS_URL !== undefined })
   const aliases = new Aliases({ states, projects, shards })
   const settling = new AliasSettling({ aliases, states, barrier, shards, log })
-  const ofJournal = (id: number) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown)
+  const findByJournal = (id: number) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown)
   return {
     all,
     home,
@@ -138,8 +138,8 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     barrier,
     ids: new LaneIds(all),
     lateClockReads,
-    ofJournal,
-    entries: new StoredEntries(ofJournal),
+    findByJournal,
+    entries: new StoredEntries(findByJournal),
     noteDeletion: (projectId) => noteDeletion(all, home, projectId),
     noteLayout: (original) => {
       isOriginal = original

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 const OWN = 512
 
 /** How many files this process may have open, `ulimit -n`; null if that is unlimited or unknown. */
-export function openFilesLimit(limitsFile = '/proc/self/limits'): number | null {
+export function readOpenFilesLimit(limitsFile = '/proc/self/limits'): number | null {
   try {
     const limit = /^Max open files\s+(\d+)/m.exec(readFileSync(limitsFile, 'utf8'))?.[1]
     return limit === undefined ? null : Number(limit)

@@ -9,7 +9,7 @@ const MAX_LISTED = 100
  * @param lanes by number; null for a lane that did not respond
  * @param now epoch ms
  */
-export function idMetrics(lanes: readonly (readonly IdUse[] | null)[], now: number): Metric[] {
+export function buildIdMetrics(lanes: readonly (readonly IdUse[] | null)[], now: number): Metric[] {
   const labels = (lane: number) => (lanes.length === 1 ? {} : { lane: String(lane) })
   const sums = lanes.map(
     (uses, lane): LabeledValue<number> => [labels(lane), uses?.reduce((sum, { ids }) => sum + ids, 0) ?? null],

@@ -7,7 +7,7 @@ const MAX_PROJECTS = 100
 const STATES = ['stored', 'repeated', 'refused', 'deleted', 'waiting', 'missing', 'unexplained'] as const
 
 /** How many events of each project were stored, refused and deleted. Empty until the first count. */
-export function ledgerMetrics(ledgers: readonly ProjectLedger[]): Metric[] {
+export function buildLedgerMetrics(ledgers: readonly ProjectLedger[]): Metric[] {
   const most = [...ledgers].sort((a, b) => b.missing - a.missing || b.received - a.received).slice(0, MAX_PROJECTS)
   const readings = most.flatMap((ledger) =>
     STATES.map((state): LabeledValue<number> => [{ project: ledger.project, state }, ledger[state]]),

@@ -11,7 +11,7 @@ const STATES = ['detached', 'missing', 'unreadable'] as const
  * What the store has lost. Labels may have the names of projects here: operators choose them, few have losses, and an
  * alert must say whose data is lost.
  */
-export function lossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
+export function buildLossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
   const shards = parts.byShard()
   const of = (shard: number): Record<string, string> => (shards.length > 1 ? { shard: String(shard) } : {})
   const counts = shards.flatMap((losses, shard) =>

@@ -11,9 +11,9 @@ import { parseSender } from '../model/sender.js'
 import type { StateMetrics } from '../states/state-store.js'
 import type { LinkMetrics } from '../users/aliases/alias-links.js'
 import { VERSION } from '../version.js'
-import { idMetrics } from './insert-ids.js'
-import { ledgerMetrics } from './ledger.js'
-import { lossMetrics } from './losses.js'
+import { buildIdMetrics } from './insert-ids.js'
+import { buildLedgerMetrics } from './ledger.js'
+import { buildLossMetrics } from './losses.js'
 import { byLabel, counter, gauge, histogram, type LabeledValue, type Metric } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
 import { READING_LIMIT_MS, type StorageReading } from './storage.js'
@@ -80,11 +80,11 @@ export class Metrics {
       ),
       ...eventMetrics(lanes),
       ...journalMetrics(depths),
-      ...idMetrics(uses, Date.now()),
+      ...buildIdMetrics(uses, Date.now()),
       ...writerMetrics(lanes),
       ...storageMetrics(storage),
-      ...lossMetrics(this.#sources.parts),
-      ...ledgerMetrics(this.#sources.ledger.ledgers),
+      ...buildLossMetrics(this.#sources.parts),
+      ...buildLedgerMetrics(this.#sources.ledger.ledgers),
       ...stateMetrics(lanes),
       counter(
         'tallyhouse_late_clock_reads_total',

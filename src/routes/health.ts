@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ApiError } from '../contract/errors.js'
 import { ReadyQuery } from '../contract/query-schemas.js'
-import { sharedRun } from '../lib/shared-run.js'
+import { shareRun } from '../lib/share-run.js'
 
 export interface HealthOptions {
   /** by the number of the lane; a check throws if its journal is unavailable, or takes no writes */
@@ -25,8 +25,8 @@ interface Checked {
 /** Liveness of the process, and readiness of the parts that it depends on. */
 export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, options) => {
   const { lanes, shards, lostParts, missingEvents } = options
-  const checkLanes = sharedRun(() => checkAll(lanes))
-  const checkShards = sharedRun(() => checkAll(shards))
+  const checkLanes = shareRun(() => checkAll(lanes))
+  const checkShards = shareRun(() => checkAll(shards))
   app.get('/health/live', async () => ({ status: 1, error: null }))
 
   app.get('/health/ready', { schema: { querystring: ReadyQuery } }, async ({ query: { partial, strict } }, reply) => {

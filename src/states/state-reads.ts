@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.js'
 import type { Journal, StateReading } from '../journal/journal.js'
-import { batchLoader } from '../lib/batch-loader.js'
+import { createBatchLoader } from '../lib/batch-loader.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
 import { type Position, START } from '../model/position.js'
 import type { StateTable } from '../store/tables.js'
@@ -64,8 +64,8 @@ export class StateReads<Value> {
   readonly #journal: Pick<Journal, 'readStates'>
   readonly #table: StateTable<Value>
   readonly #limits: StateReadLimits
-  readonly #load = batchLoader((keys: StateKey[]) => this.#read(keys))
-  readonly #loadStored = batchLoader((keys: StoredKey[]) => this.#readStored(keys), { atOnce: STORE_READS })
+  readonly #load = createBatchLoader((keys: StateKey[]) => this.#read(keys))
+  readonly #loadStored = createBatchLoader((keys: StoredKey[]) => this.#readStored(keys), { atOnce: STORE_READS })
 
   constructor(journal: Pick<Journal, 'readStates'>, table: StateTable<Value>, limits: StateReadLimits) {
     this.#journal = journal

@@ -19,7 +19,7 @@ async function lanesOf(t: Test, env: Record<string, string>) {
   const layout = { version: 1, lanes: config.LANES, shards: 1 }
   const lanes = await openLanes(config, Shards.of(clickhouse), { layout, log: await openLog('silent'), closing })
   t.teardown(() => lanes.close())
-  const numberOf = (appended: { journalId: number } | null) => lanes.ofJournal(appended?.journalId ?? 0)?.number
+  const numberOf = (appended: { journalId: number } | null) => lanes.findByJournal(appended?.journalId ?? 0)?.number
   return { ...lanes, numberOf }
 }
 

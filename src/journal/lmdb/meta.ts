@@ -7,7 +7,7 @@ import { segmentPaths } from './segment-file.js'
 import type { LmdbTables } from './tables.js'
 
 /** The Meta of a new journal. @throws Error if the folder has files of entries */
-export async function newMeta(folder: string, now: number, layout = FIRST_LAYOUT): Promise<Meta> {
+export async function createMeta(folder: string, now: number, layout = FIRST_LAYOUT): Promise<Meta> {
   const [entries] = await segmentPaths(folder)
   if (entries) {
     throw new Error(

@@ -159,7 +159,7 @@ export class Aliases {
       }
       // Read all names concurrently, rather than one after another along each chain.
       await forEachInBatches(left, async (name) => void (await read(name)))
-      const findEnd = endFinder(read)
+      const findEnd = createEndFinder(read)
       await forEachInBatches(left, async (name) => {
         const user = await findEnd(name)
         const alias = await read(name)
@@ -213,7 +213,9 @@ function stepsBefore(
  * Finds the user of a name by following the aliases; null if they make a cycle. Results are
  * remembered, so that following many names of one user takes one read per name.
  */
-export function endFinder(read: (name: string) => Promise<Alias | null>): (name: string) => Promise<string | null> {
+export function createEndFinder(
+  read: (name: string) => Promise<Alias | null>,
+): (name: string) => Promise<string | null> {
   const ends = new Map<string, string | null>()
   return async (name) => {
     const path = new Set<string>()

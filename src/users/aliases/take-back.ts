@@ -5,7 +5,7 @@ import { type Profile, takeAwayProperties } from '../../model/profile.js'
 import type { Properties } from '../../model/properties.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { States } from '../../states/state-store.js'
-import { type Aliases, endFinder, isSame } from './aliases.js'
+import { type Aliases, createEndFinder, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 
 /** How often it is restarted because the alias gave something concurrently. */
@@ -84,7 +84,7 @@ async function planParting(
     if (isLink(link)) links.set(name, link)
   })
   const leaving = new Set<string>([alias])
-  const findEnd = endFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
+  const findEnd = createEndFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
   for (const name of links.keys()) if ((await findEnd(name)) === alias) leaving.add(name)
   return { projectId, user, links, leaving }
 }

@@ -61,7 +61,7 @@ export class Erasure {
    */
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
     const { barrier, aliases } = this.#parts
-    const shards = shardsOfErasure(this.#parts.shards, projectId)
+    const shards = reserveErasureSlots(this.#parts.shards, projectId)
     // After this, no journal holds their data from before the call: it is in the store, or in a dead letter.
     await barrier.waitForAll()
     const namesByUser = await this.#findNames(projectId, distinctIds)
@@ -157,7 +157,7 @@ export class Erasure {
  * An erasure reads a lot, and yields to other queries. It has slots of its own, so exports of its project do not
  * block it.
  */
-export function shardsOfErasure(shards: Shards, projectId: string): Shards {
+export function reserveErasureSlots(shards: Shards, projectId: string): Shards {
   return shards.for(nameShare('erase', projectId))
 }
 

@@ -5,7 +5,7 @@ import { eraseProjectFromDeadLetters } from '../../store/dead-letter-erasure.js'
 import { deleteEventsOfProject } from '../../store/events.js'
 import { eraseSaved } from '../../store/saved.js'
 import { listProjectNames } from '../../store/versioned-table.js'
-import { type ErasureOptions, shardsOfErasure } from './erasure.js'
+import { type ErasureOptions, reserveErasureSlots } from './erasure.js'
 
 /** What one call has removed from a project. */
 export interface ErasedProject {
@@ -48,7 +48,7 @@ export class ProjectErasure {
    */
   async erase(projectId: string): Promise<ErasedProject> {
     const { barrier } = this.#parts
-    const shards = shardsOfErasure(this.#parts.shards, projectId)
+    const shards = reserveErasureSlots(this.#parts.shards, projectId)
     // After this, no journal holds data from before the call, except states that the store has, too.
     await barrier.waitForAll()
     // Erase from dead letters before the events, because one that is replayed concurrently stores some.

@@ -2,7 +2,7 @@ import { cp, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { copyTables, migrate, readMigrations } from '../../src/clickhouse/migrate.js'
-import { isLocal, replicated, UnreplicableError } from '../../src/clickhouse/replicated.js'
+import { isLocal, replicateStatement, UnreplicableError } from '../../src/clickhouse/replicate-statement.js'
 import { startClickHouse, temporaryFolder } from '../helper.js'
 
 const migrations = await readMigrations()
@@ -12,7 +12,7 @@ const engine = await startClickHouse(t)
 t.test('replicated rewrites every statement of schema/', async (t) => {
   for (const { name, text } of statements) {
     const first = text.replace(/--.*$/gm, '').trim().split('\n')[0]
-    const spelled = replicated(text, 'analytics')
+    const spelled = replicateStatement(text, 'analytics')
     t.notMatch(spelled, /non_replicated_/, `${name}: ${first}`)
     const [, table] = /CREATE TABLE IF NOT EXISTS (\w+)/.exec(text) ?? []
     if (!table) continue
@@ -36,7 +36,7 @@ t.test('ClickHouse accepts the rewritten statements, with their engines and sett
   )
   const names = new Set(known.map(({ name }) => name))
   for (const { name, text } of statements) {
-    const spelled = replicated(text, 'analytics')
+    const spelled = replicateStatement(text, 'analytics')
     await t.resolves(clickhouse.command(`EXPLAIN AST ${spelled}`), name)
     const created = /\bSETTINGS\b([\s\S]*)$/.exec(spelled)?.[1] ?? /MODIFY SETTING([\s\S]*)$/.exec(spelled)?.[1] ?? ''
     for (const [, setting = ''] of created.matchAll(/\b(\w+)\s*=/g)) t.ok(names.has(setting), `${name}: ${setting}`)
@@ -56,9 +56,9 @@ t.test(
       'INSERT INTO deletions (kind) SELECT name FROM profiles',
       'ALTER TABLE events MODIFY SETTING merge_selector_base = 13',
     ]
-    for (const statement of same) t.equal(replicated(statement, 'analytics'), statement)
+    for (const statement of same) t.equal(replicateStatement(statement, 'analytics'), statement)
     t.equal(
-      replicated('ALTER TABLE saved MODIFY SETTING non_replicated_deduplication_window = 10', 'analytics'),
+      replicateStatement('ALTER TABLE saved MODIFY SETTING non_replicated_deduplication_window = 10', 'analytics'),
       'ALTER TABLE saved MODIFY SETTING replicated_deduplication_window = 10, replicated_deduplication_window_seconds = 7200',
     )
   },
@@ -76,12 +76,13 @@ t.test('replicated refuses statements that are not known to be safe', async (t) 
     'ALTER TABLE a ADD COLUMN b String',
     'CREATE MATERIALIZED VIEW a TO b AS SELECT 1',
   ]
-  for (const statement of refused) t.throws(() => replicated(statement, 'analytics'), UnreplicableError, statement)
+  for (const statement of refused)
+    t.throws(() => replicateStatement(statement, 'analytics'), UnreplicableError, statement)
 })
 
 t.test('replicated gives databases of any name their own path in the Keeper', async (t) => {
   const text = 'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = MergeTree ORDER BY b SETTINGS fsync_after_insert = 1'
-  t.match(replicated(text, "o'dd/{name}"), 'tables/{shard}/o%27dd%2F%7Bname%7D/a')
+  t.match(replicateStatement(text, "o'dd/{name}"), 'tables/{shard}/o%27dd%2F%7Bname%7D/a')
 })
 
 t.test('isLocal is true for settings, which each replica needs separately', async (t) => {
