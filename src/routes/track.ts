@@ -11,6 +11,7 @@ import { getSender } from '../http/admission/authenticate.js'
 import { hasMoreElements } from '../http/admission/body-key.js'
 import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
+import { orScanned } from '../http/validator.js'
 import { appendNew } from '../ingest/append-new.js'
 import type { Appended, Appends } from '../ingest/group-commit.js'
 import { KnownEvents, type KnownEventsParts } from '../ingest/known-events.js'
@@ -76,12 +77,11 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const scanOne = (raw: Buffer) => scanEvent(raw, maxDepth)
   const one = {
     config: { access: 'send' as const, scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
-    schema: { body: TrackBody, response: { 200: Done } },
+    schema: { body: orScanned(TrackBody), response: { 200: Done } },
   }
   app.post('/track', one, async (request, reply) => {
-    const { key, rawBody } = request
+    const { key, rawBody, body } = request
     const sender = getSender(request)
-    const body: typeof request.body | ScannedBody = request.body
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
@@ -97,7 +97,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const many = (scan: (raw: Buffer) => ScannedBody | null) => ({
     bodyLimit,
     config: { access: 'send' as const, scan, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
-    schema: { body: BatchBody, querystring: BatchQuery, response: { 200: Accepted } },
+    schema: { body: orScanned(BatchBody), querystring: BatchQuery, response: { 200: Accepted } },
   })
   const append = async (
     request: FastifyRequest,
