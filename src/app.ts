@@ -82,9 +82,9 @@ export interface AppOptions {
   clientLimits?: ClientLimits
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits
-  /** epoch ms, by which questions reckon and sign-ins to the page end; default: the clock */
+  /** returns the time, epoch ms, for questions and sign-ins to the page; default: the clock */
   now?: () => number
-  /** after which questions pace themselves; default: that of this thread */
+  /** the load that slows questions down; default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'>
   /** default: `LIVE_LIMITS` */
   liveLimits?: Partial<LiveLimits>
@@ -167,14 +167,14 @@ async function open(
       lanes: all.filter(({ shard }) => ready.includes(shard)),
       isWriter,
     })
-    // The lanes of a shard that is down follow when it is back.
+    // The lanes of a shard that is down are started when it is back.
     if (failure) throw failure
     if (isWriter) {
       purge.start()
       lanes.settling.start()
       ledger.start()
     }
-    // So do those that are down themselves.
+    // So are lanes that are down themselves.
     if (missing) throw missing
   }
   await whenAvailable(start, { log, signal: closing, onFatal })
