@@ -238,7 +238,7 @@ export class StateStore<Value> {
    */
   async #tooLarge(key: StateKey, waiting: WaitingChange<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
-      const message = `With this change the properties would exceed ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
+      const message = `With this change the properties would be over ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
       return [new ApiError('payload_too_large', message)]
     }
     const refusals: unknown[] = []
