@@ -110,11 +110,7 @@ export class ChangingStore {
   }
 
   key(name: string): IdempotencyKey {
-    return {
-      sender: { projectId: PROJECT, keyClass: 'secret' },
-      key: digest(name),
-      fingerprint: digest(`body of ${name}`),
-    }
+    return { key: digest(name), fingerprint: digest(`body of ${name}`) }
   }
 
   /** Leaves something of every kind in each lane, unstored. */
@@ -156,7 +152,7 @@ export class ChangingStore {
 
   async #reserve(lane: number, journal: Journal, idempotencyKey: IdempotencyKey): Promise<void> {
     const own = chooseLane(idempotencyKey.key, this.lanes)
-    const write: Write = { type: 'reserve', idempotencyKey }
+    const write: Write = { type: 'reserve', projectId: PROJECT, keyClass: 'secret', idempotencyKey }
     if (own === lane) await journal.write([write])
     else await this.use(own, (other) => other.write([write]))
   }

@@ -240,8 +240,8 @@ export class GroupCommit {
    * Remembers an idempotency key whose data goes to another journal; no error if it was remembered before.
    * @throws ApiError `idempotency_conflict` or `rate_limited` as the request itself would
    */
-  async reserve(idempotencyKey: IdempotencyKey): Promise<void> {
-    const { outcome } = await this.#enqueue({ type: 'reserve', idempotencyKey }, RESERVE_BYTES)
+  async reserve({ projectId, keyClass }: Sender, idempotencyKey: IdempotencyKey): Promise<void> {
+    const { outcome } = await this.#enqueue({ type: 'reserve', projectId, keyClass, idempotencyKey }, RESERVE_BYTES)
     requirePosition(outcome)
   }
 
@@ -267,7 +267,7 @@ export class GroupCommit {
 
   #enqueue(write: Write, bytes: number): Promise<Written> {
     return new Promise((resolve, reject) => {
-      this.#admit(senderOfWrite(write), bytes, countEvents(write), write.type === 'append' ? write.body : null)
+      this.#admit(write, bytes, countEvents(write), write.type === 'append' ? write.body : null)
       this.#writes.push({ write, bytes, resolve, reject })
       this.#gathering.note()
     })
@@ -365,7 +365,7 @@ export class GroupCommit {
 
   #resolve(group: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
     for (const { sender, bytes } of group.events.flat()) this.#budget.give(sender, bytes)
-    for (const { write, bytes } of group.writes) this.#budget.give(senderOfWrite(write), bytes)
+    for (const { write, bytes } of group.writes) this.#budget.give(write, bytes)
     if ('error' in written) {
       this.#refusedAt = performance.now()
       const refusal = asRefusedWrite(written.error)
@@ -380,7 +380,7 @@ export class GroupCommit {
     const { events, writes, batch } = group
     const write = batch[i]
     if (write && outcome?.status === 'full') {
-      const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
+      const error = outcome.fullness === 'own' ? shareFull(write.keyClass) : journalFull()
       this.#refuse(group, i, asRefusedWrite(error, this.#prefix))
       return
     }
@@ -434,11 +434,6 @@ export class GroupCommit {
     this.metrics.refused[toRefusalCode(refusal)] += events
     if (refusal instanceof ApiError && refusal.limit === 'journal') this.metrics.overShare += events
   }
-}
-
-/** The sender of a write. */
-function senderOfWrite(write: Write): Sender {
-  return write.type === 'reserve' ? write.idempotencyKey.sender : write
 }
 
 function countEvents(write: Write): number {

@@ -39,10 +39,11 @@ import type { IdUse } from './insert-id-memory.js'
 /** What an entry holds, and so which table it goes to; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
 
-/** Identifies a request that may be repeated. The fingerprint shows whether its body is the same. */
+/**
+ * Identifies a request that may be repeated. The fingerprint shows whether its body is the same. Keys are counted and
+ * limited per sender, which is that of the write.
+ */
 export interface IdempotencyKey {
-  /** keys are counted and limited per sender */
-  sender: Sender
   /** SHA-256 of sender and `Idempotency-Key`, hexadecimal */
   key: string
   /** SHA-256 of the body, hexadecimal */
@@ -101,7 +102,7 @@ export interface Commit {
  * last position that was assigned. From then on, a request with another fingerprint is a `mismatch`. A request with the
  * same fingerprint is still executed, because the process may have died before it wrote to the other journal.
  */
-export interface Reserve {
+export interface Reserve extends Sender {
   type: 'reserve'
   idempotencyKey: IdempotencyKey
 }

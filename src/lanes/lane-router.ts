@@ -75,7 +75,7 @@ export class LaneRouter implements Appends {
   ): Promise<Appended | null> {
     const keyLane = this.laneForKey(key)
     const lane = insertId ? this.#laneForId(insertId) : keyLane
-    if (lane !== keyLane) await keyLane.commits.reserve(key)
+    if (lane !== keyLane) await keyLane.commits.reserve(sender, key)
     return await lane.commits.appendKeyedEvent(sender, body, key, insertId)
   }
 
@@ -120,7 +120,7 @@ export class LaneRouter implements Appends {
       })
       return [...stored, ...last]
     }
-    if (!plain) await this.laneForKey(key).commits.reserve(key)
+    if (!plain) await this.laneForKey(key).commits.reserve(sender, key)
     const first = plain ? await append(plain) : []
     return [...first, ...(await awaitAppends(identified.map(append), plain !== undefined))]
   }

@@ -1,6 +1,7 @@
 import { idempotencyConflict } from '../contract/errors.js'
 import type { IdempotencyKey } from '../journal/journal.js'
 import { toChangeId } from '../model/insert-id.js'
+import type { Sender } from '../model/sender.js'
 import { type StateKind, toStateKey } from '../model/state-key.js'
 import type { Change, Repetition, StateStore, States } from '../states/state-store.js'
 import { chooseLane } from './choose-lane.js'
@@ -33,12 +34,12 @@ export class LaneStates<Value> implements States<Value> {
     const { keyClass = 'secret', insertId, sentTo = name } = repetition
     const sentKey = toStateKey(this.#kind, projectId, sentTo)
     const sentLane = this.#findLane(sentKey)
+    const sender = { projectId, keyClass }
     if (insertId !== undefined && sentLane !== lane) {
-      const sender = { projectId, keyClass }
       const known = await sentLane.journal.ids.find({ sender, digests: toChangeId(sentKey, insertId) })
       if (known.length > 0) return
     }
-    const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)
+    const elsewhere = await this.#checkKey(lane, sender, repetition.idempotencyKey)
     await this.#findStore(lane).change(projectId, name, change, { ...repetition, ...elsewhere })
   }
 
@@ -46,12 +47,16 @@ export class LaneStates<Value> implements States<Value> {
    * @returns how to reserve the key in its lane; null if there is no key, or its lane is that of the state
    * @throws ApiError `idempotency_conflict` if its lane knows the key with another body
    */
-  async #checkKey(lane: Lane, key: IdempotencyKey | undefined): Promise<Pick<Repetition, 'reserveKey'> | null> {
+  async #checkKey(
+    lane: Lane,
+    sender: Sender,
+    key: IdempotencyKey | undefined,
+  ): Promise<Pick<Repetition, 'reserveKey'> | null> {
     const keyLane = key && this.#findLane(key.key)
     if (!keyLane || keyLane === lane) return null
     const known = await keyLane.journal.findRequest(key)
     if (known?.status === 'mismatch') throw idempotencyConflict()
-    return { reserveKey: () => keyLane.commits.reserve(key) }
+    return { reserveKey: () => keyLane.commits.reserve(sender, key) }
   }
 
   #findLane(digest: string): Lane {

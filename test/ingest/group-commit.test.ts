@@ -87,7 +87,7 @@ t.test('a failed write refuses the requests that share it, and no others', async
 t.test('events with keys share an entry, and a repeated one gets the place of the first', async (t) => {
   const { commits, happened, gates, sent } = await open(t)
   const key = (name: string, fingerprint = '00') => {
-    return { sender: fromServer('p'), key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
+    return { key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
   }
   const track = (...args: Parameters<typeof key>) =>
     commits.appendKeyedEvent(fromServer('p'), Buffer.from('{}'), key(...args))
@@ -128,7 +128,7 @@ t.test('the buffers of events and of the entries built from them are reused', as
     })
     for (const { buffer } of bodies) pieces.add(buffer)
     const [keyed, ...shared] = bodies as [Buffer, ...Buffer[]]
-    const idempotencyKey = { sender: fromServer('p'), key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
+    const idempotencyKey = { key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
     await Promise.all([
       commits.appendKeyedEvent(fromServer('p'), keyed, idempotencyKey),
       ...shared.map((body) => commits.appendEvent(fromServer('p'), body)),
@@ -149,7 +149,7 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
   const commits = new GroupCommit(journal, pool)
   await commits.close()
   const take = (length: number, fill: string) => pool.concat([Buffer.alloc(length, fill)], length)
-  const idempotencyKey = { sender: fromServer('p'), key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
+  const idempotencyKey = { key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
   const appends: ((body: Buffer) => Promise<unknown>)[] = [
     (body: Buffer) => commits.appendEvent(fromServer('p'), body),
     (body: Buffer) => commits.appendBatch(fromServer('p'), body, 1),
@@ -185,12 +185,12 @@ t.test('GroupCommit reports the last position of each write, also for repeated r
   const floors: bigint[] = []
   const onWritten = (position: bigint) => void floors.push(position)
   const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), { onWritten })
-  const key = { sender: fromServer('p'), key: '00', fingerprint: '00' }
+  const key = { key: '00', fingerprint: '00' }
   for (const position of positions) {
     const [appended] = await commits.appendBatch(fromServer('p'), Buffer.from('{}'), 1, { idempotencyKey: key })
     t.equal(appended?.position, position)
   }
-  await t.rejects(commits.reserve(key), { code: 'idempotency_conflict' })
+  await t.rejects(commits.reserve(fromServer('p'), key), { code: 'idempotency_conflict' })
   t.strictSame(floors, [...positions, 0n])
   await Promise.all([1, 2].map(() => commits.appendKeyedEvent(fromServer('p'), Buffer.from('{}'), key)))
   t.equal(floors.at(-1), 11n)
@@ -214,7 +214,6 @@ t.test('GroupCommit keeps events with keys if its journal refuses them or does n
   t.teardown(() => commits.close())
   const keyed = (n: number) => {
     return commits.appendKeyedEvent(fromServer('p'), Buffer.from(`${n}`), {
-      sender: fromServer('p'),
       key: `${n}`.repeat(64),
       fingerprint: '00',
     })

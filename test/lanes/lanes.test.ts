@@ -77,7 +77,7 @@ for (const journal of ['LMDB', 'Redis']) {
       t.equal((await home.journal.depth()).entries, full.entries)
       t.strictSame(home.commits.metrics.refused, { overloaded: 0, unavailable: 0, internal: 0 })
       t.not(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'and it is left alone for a while')
-      const key = { sender: fromServer('p'), key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
+      const key = { key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
       await t.rejects(commits.appendBatch(fromServer('p'), batch(1), 1, { idempotencyKey: key }), {
         code: 'overloaded',
         message: /^In lane 1\b/,

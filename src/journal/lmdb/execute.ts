@@ -56,10 +56,10 @@ function executeOne(
   { now, last, draft }: Call,
 ): Outcome {
   const { idempotencyKey } = write
-  const refusal = idempotencyKey ? requests.refusal(idempotencyKey, now, draft) : null
+  const refusal = idempotencyKey ? requests.refusal(idempotencyKey, write, now, draft) : null
   if (refusal) return refusal
   const remember = (position: Position) => {
-    if (idempotencyKey) requests.remember(idempotencyKey, position, 0, now, draft)
+    if (idempotencyKey) requests.remember(idempotencyKey, write, { position, index: 0 }, now, draft)
   }
   switch (write.type) {
     case 'append': {
@@ -108,13 +108,13 @@ function appendKeyed(
   const refused: Refused[] = []
   let position: Position | null = null
   for (const [index, key] of eventKeys.entries()) {
-    const refusal = requests.refusal(key, now, draft)
+    const refusal = requests.refusal(key, append, now, draft)
     if (refusal) {
       known.push(index)
       refused.push(refusal)
     } else {
       position ??= entries.nextPosition()
-      requests.remember(key, position, index, now, draft)
+      requests.remember(key, append, { position, index }, now, draft)
     }
   }
   if (position === null) return { status: 'known', known, refused }

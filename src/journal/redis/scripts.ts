@@ -22,30 +22,29 @@ import { Script } from './script.js'
 /** Bytes of an idempotency key that choose the hash in which it is remembered. */
 export const SHARD_BYTES = 2
 
-/** An idempotency key: see shared/requests.lua; all empty if there is none. It counts towards `sender`. */
-export const REQUEST = ['shard', 'digest', 'sender'] as const
+/** An idempotency key: see shared/requests.lua; both are empty if there is none. */
+export const REQUEST = ['shard', 'digest'] as const
 
 /**
  * A write of new entries. `size` is the size of the body in bytes. `field` is "body" if `body` is the body itself, "at"
- * if it is the name of the key that holds it. `ids` are the ids of its events (see shared/insert-ids.lua), sent by
- * `idsSender`. At the end come the number of `requests` of its events, and a REQUEST for each.
+ * if it is the name of the key that holds it. `ids` are the ids of its events, see shared/insert-ids.lua. At the end come
+ * the number of `requests` of its events, and a REQUEST for each.
  */
 export const APPEND = [
   'type',
   'kind',
-  'holder',
+  'sender',
   'count',
   'size',
   'field',
   'body',
   ...REQUEST,
-  'idsSender',
   'ids',
   'requests',
 ] as const
 
 /** A write that only remembers an idempotency key. */
-export const RESERVE = ['type', ...REQUEST] as const
+export const RESERVE = ['type', 'sender', ...REQUEST] as const
 
 /** A write of a state and its row. `readAt` is when the expected version was read, ms. */
 export const COMMIT = [
@@ -56,9 +55,8 @@ export const COMMIT = [
   'readAt',
   'state',
   'row',
-  'holder',
+  'sender',
   ...REQUEST,
-  'idsSender',
   'ids',
 ] as const
 
