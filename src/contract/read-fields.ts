@@ -68,14 +68,14 @@ function getField(object: Json, name: string): unknown {
   return Object.hasOwn(object, name) ? (object[name] ?? undefined) : undefined
 }
 
-interface Given {
+interface FieldInput {
   field: Schema
   given: unknown
   path: string
   reader: Reader
 }
 
-function readField(result: Json, name: string, { field, given, path, reader }: Given): void {
+function readField(result: Json, name: string, { field, given, path, reader }: FieldInput): void {
   const schema = withoutNull(field)
   const value = readValue(schema, given, `${path}/${name}`, reader)
   const read = value === undefined ? (field.default ?? standIn(field)) : value

@@ -1,7 +1,7 @@
 /** How long after its last request an owner counts as active, ms. */
 const RECENT_MS = 2_000
 
-interface Seen {
+interface LastRequest {
   owner: string
   at: number
 }
@@ -9,9 +9,9 @@ interface Seen {
 /** The owners of recent requests, to find out whether one owner's load would affect others. */
 export class RecentOwners {
   readonly #now: () => number
-  #last: Seen | null = null
+  #last: LastRequest | null = null
   /** the last request of another owner than that of `#last` */
-  #other: Seen | null = null
+  #other: LastRequest | null = null
 
   /** @param now ms of any clock that never goes back */
   constructor(now: () => number = () => performance.now()) {

@@ -6,7 +6,7 @@ import { formatCursor, type Order, parseCursor } from '../model/cursor.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { EventFilter } from '../store/event-pages.js'
 import type { SearchLimits } from '../store/event-search.js'
-import { EventWalks, type WantedPage } from '../store/event-walks.js'
+import { EventWalks, type PageRequest } from '../store/event-walks.js'
 import { wrapRows } from '../store/page.js'
 import type { Barrier } from './read-barrier.js'
 
@@ -66,7 +66,7 @@ export class EventReads {
     return { rows, next: next ? formatCursor(next, wanted.order) : null, pending }
   }
 
-  async #wanted({ cursor: text, ...asked }: EventPageRequest): Promise<{ wanted: WantedPage; pending: number }> {
+  async #wanted({ cursor: text, ...asked }: EventPageRequest): Promise<{ wanted: PageRequest; pending: number }> {
     const { projectId, filter, limit, page } = asked
     const cursor = text === undefined ? null : readCursor(text, asked.order)
     const order = cursor?.order ?? asked.order ?? 'asc'

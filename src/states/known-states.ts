@@ -37,7 +37,7 @@ const FIRST_STATES = 50_000
 const MAX_NOTED = 50_000
 
 /** What the last read found out about the states in ClickHouse. */
-interface Known {
+interface StoredStates {
   filter: BloomFilter
   /** era of the journal; in another era, ClickHouse may have rows that the journal does not know */
   era: number
@@ -82,7 +82,7 @@ export class KnownStates {
   readonly #closing: AbortSignal
   readonly #now: () => number
   readonly #maxStates: number
-  #known: Known | null = null
+  #known: StoredStates | null = null
   /** replaces the filter of `#known` once all states are in it */
   #filling: BloomFilter | null = null
   /** states that this process writes before `#filling` is complete */

@@ -4,13 +4,13 @@ import type { Shards } from '../clickhouse/shards.js'
 import { countDeleted } from './deleted-events.js'
 
 /** An event, and the project that it should belong to. */
-interface Named {
+interface EventKey {
   projectId: string
   eventId: string
 }
 
 /** A change of one stored event. */
-export interface Edit extends Named {
+export interface Edit extends EventKey {
   /** its new properties as JSON; null deletes the event */
   properties: string | null
 }
@@ -175,7 +175,7 @@ class ShardEdits {
     )
   }
 
-  async #delete(deletes: Named[]): Promise<void> {
+  async #delete(deletes: EventKey[]): Promise<void> {
     if (deletes.length === 0) return
     const fields = new QueryParameters()
     const statement = `DELETE FROM events WHERE ${matchEvents(fields, deletes)}`
@@ -186,7 +186,7 @@ class ShardEdits {
   }
 
   /** The ids of the events that exist. */
-  async #present(edits: Named[]): Promise<Set<string>> {
+  async #present(edits: EventKey[]): Promise<Set<string>> {
     const fields = new QueryParameters()
     const rows = await this.#clickhouse.rows<{ id: string }>(
       `SELECT toString(event_id) AS id FROM events WHERE ${matchEvents(fields, edits)}`,
@@ -198,9 +198,9 @@ class ShardEdits {
 }
 
 /** Combines edits, assuming that their events exist: the last properties of each event, unless it is deleted. */
-function combineEdits(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
+function combineEdits(edits: Edit[]): { updates: Update[]; deletes: EventKey[] } {
   const updates = new Map<string, Update>()
-  const deletes = new Map<string, Named>()
+  const deletes = new Map<string, EventKey>()
   for (const { projectId, eventId, properties } of edits) {
     if (properties === null) {
       updates.delete(eventId)
@@ -213,7 +213,7 @@ function combineEdits(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
 }
 
 /** SQL condition for rows that are one of these events and belong to its project. */
-function matchEvents(fields: QueryParameters, events: Named[]): string {
+function matchEvents(fields: QueryParameters, events: EventKey[]): string {
   const ids = new Map<string, Set<string>>()
   for (const { projectId, eventId } of events) {
     const ofProject = ids.get(projectId) ?? new Set()

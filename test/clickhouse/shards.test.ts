@@ -14,7 +14,7 @@ import { selectAliasEnds } from '../../src/questions/users-join.js'
 import { ALIASES } from '../../src/store/aliases.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { countEvents, type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
-import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
+import { EventWalks, type PageRequest } from '../../src/store/event-walks.js'
 import { newestRows } from '../../src/store/newest-rows.js'
 import { prepareShards } from '../../src/store/prepare-shards.js'
 import { PROFILES, readProfilePage } from '../../src/store/profiles.js'
@@ -73,7 +73,7 @@ async function fill(): Promise<void> {
   }
 }
 
-function wanted(given: Partial<WantedPage>): WantedPage {
+function wanted(given: Partial<PageRequest>): PageRequest {
   const upTo = lastIdAt(2n ** 64n - 1n)
   return {
     projectId: 'p',
@@ -88,7 +88,7 @@ function wanted(given: Partial<WantedPage>): WantedPage {
   }
 }
 
-async function page(shards: Shards, format: 'json' | 'ndjson' | 'csv' | 'parquet', given: Partial<WantedPage>) {
+async function page(shards: Shards, format: 'json' | 'ndjson' | 'csv' | 'parquet', given: Partial<PageRequest>) {
   const { rows, next } = await new EventWalks(shards).read(format, wanted(given), SIGNAL)
   return { rows: await text(rows), next }
 }

@@ -6,7 +6,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import type { Order } from '../../src/model/cursor.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
-import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
+import { EventWalks, type PageRequest } from '../../src/store/event-walks.js'
 import { wrapRows } from '../../src/store/page.js'
 import { PageReach } from '../../src/store/page-reach.js'
 import { startClickHouse } from '../helper.js'
@@ -47,7 +47,7 @@ async function walk(
   const pages: string[][] = []
   const upTo = lastIdAt(BigInt(endMs) << 16n)
   for (let startAt: string | null = null; ; ) {
-    const wanted: WantedPage = { projectId, filter: {}, order, limit, startAt, page: undefined, upTo, deletions: 0 }
+    const wanted: PageRequest = { projectId, filter: {}, order, limit, startAt, page: undefined, upTo, deletions: 0 }
     const { ids, next } = await readPage(walks, wanted)
     pages.push(ids)
     startAt = next
@@ -55,7 +55,7 @@ async function walk(
   }
 }
 
-async function readPage(walks: EventWalks, wanted: WantedPage): Promise<{ ids: string[]; next: string | null }> {
+async function readPage(walks: EventWalks, wanted: PageRequest): Promise<{ ids: string[]; next: string | null }> {
   const { rows } = await walks.read('json', wanted, SIGNAL)
   let next: string | null = null
   const body = await buffer(

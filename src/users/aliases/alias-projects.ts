@@ -19,7 +19,7 @@ const MAX_PROJECTS = 10_000
  */
 export type AliasesOfProject = 'some' | 'none' | 'unknown'
 
-interface Seen {
+interface AliasStatus {
   aliases: AliasesOfProject
   /** when the journals were read, or when the first alias was announced; `performance.now()` */
   at: number
@@ -46,7 +46,7 @@ export interface AliasProjectsOptions {
  */
 export class AliasProjects {
   readonly #options: AliasProjectsOptions
-  readonly #seen = new Map<string, Seen>()
+  readonly #seen = new Map<string, AliasStatus>()
   readonly #looks = new Map<string, Promise<AliasesOfProject>>()
   /** by lane: the last position when this process first read it; null until every lane has responded */
   #waiting: Position[] | null = null
@@ -87,7 +87,7 @@ export class AliasProjects {
     if (this.#options.isShared && left > 0) await wait(left)
   }
 
-  async #look(projectId: string, seen: Seen | undefined): Promise<AliasesOfProject> {
+  async #look(projectId: string, seen: AliasStatus | undefined): Promise<AliasesOfProject> {
     const at = performance.now()
     if (await this.#isAnnounced(projectId)) return this.#remember(projectId, { aliases: 'some', at })
     const storeAt = seen?.storeAt ?? Number.NEGATIVE_INFINITY
@@ -100,7 +100,7 @@ export class AliasProjects {
     return this.#remember(projectId, isSure ? { aliases: 'none', at, storeAt: at } : { aliases: 'unknown', at })
   }
 
-  #remember(projectId: string, seen: Pick<Seen, 'aliases' | 'at'> & Partial<Seen>): AliasesOfProject {
+  #remember(projectId: string, seen: Pick<AliasStatus, 'aliases' | 'at'> & Partial<AliasStatus>): AliasesOfProject {
     if (this.#seen.size >= MAX_PROJECTS && !this.#seen.has(projectId)) this.#seen.clear()
     this.#seen.set(projectId, { storeAt: Number.NEGATIVE_INFINITY, isAnnounced: false, ...seen })
     return seen.aliases
