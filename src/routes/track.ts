@@ -69,7 +69,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     formatters.set(journalId, formatter)
     return formatter
   }
-  /** A body that was rewritten is read no more; one stored verbatim belongs to the group commit. */
+  /** A body that was rewritten is no longer needed; one that is stored verbatim belongs to the group commit. */
   const releaseUnless = (stored: Buffer, rawBody: Buffer) => {
     if (stored !== rawBody) buffers.release(rawBody)
   }
