@@ -3,12 +3,12 @@ import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { KEPT, type Kept, keptSince, type ProjectSettings } from '../contract/project-settings.js'
 import type { Journal } from '../journal/journal.js'
-import { forEachInBatches } from '../lib/in-turns.js'
+import { forEachInBatches } from '../lib/for-each-in-batches.js'
 import type { Log } from '../lib/log.js'
 import type { Profile } from '../model/profile.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { StateStore } from '../states/state-store.js'
-import { expireDeadLetters } from '../store/erased-letters.js'
+import { expireDeadLetters } from '../store/dead-letter-erasure.js'
 import {
   countExpiredEvents,
   countExpiredSessions,
@@ -18,7 +18,7 @@ import {
   findUnseenProfiles,
 } from '../store/retention.js'
 import { claimTurn } from '../store/turns.js'
-import { shardsOfErasure } from '../users/erasure/erasure.js'
+import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import type { Projects } from './projects.js'
 
@@ -106,7 +106,7 @@ export class Retention {
   /** Removes what has expired of one project. */
   async expire(projectId: string, keep: ProjectSettings['keep']): Promise<void> {
     const { barrier, noteDeletion, purge, log, now = Date.now } = this.#options
-    const shards = shardsOfErasure(this.#options.shards, projectId)
+    const shards = reserveErasureSlots(this.#options.shards, projectId)
     const { signal } = this.#stop
     const removed = { events: 0, sessions: 0, profiles: 0, dead_letters: 0 }
     // What was accepted before it expired is in the store, or in a dead letter.
@@ -157,7 +157,7 @@ export class Retention {
   async preview(projectId: string, keep: ProjectSettings['keep']): Promise<ExpiredData> {
     const { barrier, now = Date.now } = this.#options
     await barrier.waitForAll()
-    const shards = shardsOfErasure(this.#options.shards, projectId)
+    const shards = reserveErasureSlots(this.#options.shards, projectId)
     const nothing: Expired = { count: 0, from: null, to: null, bytes: 0 }
     const count = async (kind: Kept, run: (before: number) => Promise<Expired>) =>
       keep[kind] === null ? nothing : await run(keptSince(keep[kind], now()))
