@@ -149,7 +149,9 @@ export class ReadSlots {
   }
 
   #hasRoom(project: string): boolean {
-    return this.#held.size < this.#limits.slots && this.countHeld((other) => other === project) < this.#countAllowed(project)
+    return (
+      this.#held.size < this.#limits.slots && this.countHeld((other) => other === project) < this.#countAllowed(project)
+    )
   }
 
   #countAllowed(project: string): number {
