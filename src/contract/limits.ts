@@ -9,8 +9,10 @@ export const MAX_BATCH = 1000
 export const MAX_DELETED_BATCHES = 1000
 /** Characters of an event's name, a distinct_id or a session_id. */
 export const MAX_NAME = 255
+export const NAME_RULE = `must be a string of 1 to ${MAX_NAME} characters`
 /** Epoch milliseconds. */
 export const MAX_TIMESTAMP = 9_999_999_999_999
+export const TIMESTAMP_RULE = `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`
 /**
  * Epoch seconds of 1990 and 2100. Read as milliseconds, this range is some weeks of 1970, so a timestamp in it is
  * one in seconds by mistake.
@@ -45,4 +47,16 @@ export function isLikeSeconds(ms: number): boolean {
 export function isName(value: unknown): value is string {
   if (typeof value !== 'string' || value.length === 0 || !value.isWellFormed()) return false
   return value.length <= MAX_NAME || (value.length <= 2 * MAX_NAME && [...value].length <= MAX_NAME)
+}
+
+/** Says what is wrong with a value that is not a name. */
+export function describeNameFault(value: unknown): string {
+  const isBroken = typeof value === 'string' && !value.isWellFormed()
+  return isBroken ? 'must not contain unpaired surrogates' : NAME_RULE
+}
+
+/** Says what is wrong with a value that is not the time of an event. */
+export function describeTimestampFault(value: unknown): string {
+  const isSeconds = typeof value === 'number' && isLikeSeconds(value)
+  return isSeconds ? 'must be in milliseconds, but looks like seconds: multiply it by 1000' : TIMESTAMP_RULE
 }

@@ -40,9 +40,7 @@ t.test('the code of the welcome page sends an event', async (t) => {
     const cwd = isOwn ? await temporaryFolder(t) : undefined
     if (isOwn) await run('sh', ['-e', '-c', install ?? ''], { cwd, env: { ...process.env, ...NO_REGISTRY } })
     const key = await site.addKey('write', title)
-    const program = code
-      .replaceAll('YOUR_WRITE_KEY', key)
-      .replace('location.pathname', "'/'")
+    const program = code.replaceAll('YOUR_WRITE_KEY', key).replace('location.pathname', "'/'")
     await run(process.execPath, ['--input-type=module', '-e', program], { cwd })
     const reader = await site.addKey('read', title)
     const found = await until(`the event from ${title}`, async () => {
