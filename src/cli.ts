@@ -1,6 +1,7 @@
 #!/usr/bin/env -S node --v8-pool-size=1 --no-allocation-site-pretenuring --heap-growing-percent=200 --min-semi-space-size=16 --no-memory-reducer
 import { type Command, UsageError } from './cli/command.js'
 import { failureText } from './lib/failure-text.js'
+import { createNearestFinder } from './lib/nearest.js'
 import { VERSION } from './version.js'
 
 /** Loaded on demand, so that no command pays for another's imports. */
@@ -50,7 +51,9 @@ async function main([name = 'help', ...args]: string[]): Promise<number> {
   }
   const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (!load) {
-    process.stderr.write(`${await help()}\nThere is no command "${name}".\n`)
+    const meant = createNearestFinder(Object.keys(COMMANDS))(name)
+    const advice = meant === undefined ? '' : ` Did you mean ${meant}?`
+    process.stderr.write(`There is no command "${name}".${advice} For all commands: tallyhouse --help\n`)
     return 2
   }
   const { command } = await load()
@@ -69,13 +72,9 @@ async function main([name = 'help', ...args]: string[]): Promise<number> {
     if (stop.signal.aborted && stdout.writableLength > 0) process.exit(code)
     return code
   } catch (error) {
-    if (!(error instanceof UsageError)) {
-      stderr.write(`${failureText(error)}\n`)
-      return 1
-    }
-    // The error comes last, where it is seen.
-    stderr.write(`${command.usage}\n\n${failureText(error)}\n`)
-    return 2
+    const isUsage = error instanceof UsageError
+    stderr.write(`${failureText(error)}\n${isUsage ? `For all options: tallyhouse ${name} --help\n` : ''}`)
+    return isUsage ? 2 : 1
   }
 }
 
