@@ -178,23 +178,31 @@ t.test('the page to try the calls loads nothing from another host, and its polic
   t.equal((await app.inject({ url: '/docs/nothing' })).json().code, 'not_found')
 })
 
-t.test('the page has the title of the product, and a call from it logs nothing to the console', async (t) => {
-  const url = await listening()
-  const browser = await startChromium(t)
-  const page = await browser.newPage()
-  const messages: string[] = []
-  page.on('console', (message) => messages.push(message.text()))
-  page.on('pageerror', (error) => messages.push(error.message))
-  page.on('requestfailed', (request) => messages.push(request.url()))
-  await page.goto(`${url}/docs`)
-  t.equal(await page.title(), 'Tallyhouse API')
-  await page.click('#operations-Operation-live .opblock-summary-control')
-  await page.click('.try-out__btn')
-  await page.click('.execute')
-  await page.waitForSelector('.live-responses-table')
-  t.match(await page.textContent('.live-responses-table tbody .response-col_status'), '200')
-  t.strictSame(messages, [])
-})
+t.test(
+  'the page has the title and the logo of the product, and a call from it logs nothing to the console',
+  async (t) => {
+    const url = await listening()
+    const browser = await startChromium(t)
+    const page = await browser.newPage()
+    const messages: string[] = []
+    page.on('console', (message) => messages.push(message.text()))
+    page.on('pageerror', (error) => messages.push(error.message))
+    page.on('requestfailed', (request) => messages.push(request.url()))
+    await page.goto(`${url}/docs`)
+    t.equal(await page.title(), 'Tallyhouse API')
+    const logo = await page.waitForSelector('.topbar img')
+    t.match(
+      Buffer.from((await logo.getAttribute('src'))?.split(',')[1] ?? '', 'base64').toString(),
+      '>Tallyhouse</text>',
+    )
+    await page.click('#operations-Operation-live .opblock-summary-control')
+    await page.click('.try-out__btn')
+    await page.click('.execute')
+    await page.waitForSelector('.live-responses-table')
+    t.match(await page.textContent('.live-responses-table tbody .response-col_status'), '200')
+    t.strictSame(messages, [])
+  },
+)
 
 t.test('parameters with a default are optional, and every parameter of a read is described', async (t) => {
   for (const path of ['/public/events', '/public/users', '/public/sessions']) {
