@@ -16,7 +16,6 @@ t.test('an error names only the rule that the value breaks', async (t) => {
     [TrackBody, { ...event, insert_id: 5 }, `${name}, or absent`],
     [TrackBody, { ...event, insert_id: '\udc00' }, 'must not contain unpaired surrogates'],
     [TrackBody, { ...event, timestamp: 'now' }, /^must be a number of milliseconds .* to 9999999999999, or absent$/],
-    // biome-ignore
     [
       TrackBody,
       { ...event, timestamp: 1_700_000_000 },
