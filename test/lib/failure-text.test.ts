@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { StateFile } from '../../src/lib/checkpoint-file.js'
 import { failureText } from '../../src/lib/failure-text.js'
+import { StateFile } from '../../src/lib/state-file.js'
 
 t.test('the text of a file that cannot be written names what is missing', async (t) => {
   const folder = t.testdir({ file: '', folder: {} })

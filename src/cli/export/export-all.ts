@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { open, readdir, rename } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Config } from '../../config.js'
-import type { StateFile } from '../../lib/checkpoint-file.js'
 import { withPath } from '../../lib/failure-text.js'
 import { makeFolder } from '../../lib/make-folder.js'
+import type { StateFile } from '../../lib/state-file.js'
 import {
   addDigests,
   computeDigest,
