@@ -41,6 +41,7 @@ import { key } from './routes/key.js'
 import { live } from './routes/live.js'
 import { mcp } from './routes/mcp.js'
 import { metricsRoute } from './routes/metrics.js'
+import { packages } from './routes/packages.js'
 import { page } from './routes/page.js'
 import { project } from './routes/project.js'
 import { questions } from './routes/questions.js'
@@ -273,6 +274,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
   const deletesEvents = config.DELETE_USER_EVENTS
 
   server.register(docs)
+  server.register(packages)
   server.register(signIn, { admission })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()

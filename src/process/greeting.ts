@@ -86,7 +86,7 @@ function callsText(url: string, secret: string): string {
   return `Try it:
 
   curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/track -d '{"event":"signed up","distinct_id":"ada","properties":{"plan":"pro"}}'
-  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/users/identify -d '{"distinct_id":"ada","properties":{"name":"Ada"}}'
+  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/users/profile -d '{"distinct_id":"ada","operations":{"$set":{"name":"Ada"}}}'
   curl -H "x-api-key: ${secret}" '${url}/public/events?limit=10'
 `
 }

@@ -50,10 +50,10 @@ const listening = () => {
 
 /**
  * Calls of other vendors' SDKs are those vendors' contracts; docs/vendors/ is about them, docs/mcp.md about /mcp, and
- * docs/page.md about what the page has for itself.
+ * docs/page.md about what the page has for itself, and docs/clients.md about /packages.
  */
 const NOT_OURS =
-  /^(HEAD|OPTIONS) | \/(docs|openapi\.json|mcp|session$|assets\/|segment|jitsu|posthog|mixpanel|amplitude|openpanel|$)/
+  /^(HEAD|OPTIONS) | \/(docs|openapi\.json|mcp|packages\/|session$|assets\/|segment|jitsu|posthog|mixpanel|amplitude|openpanel|$)/
 
 t.test('the document has every call, and nothing else', async (t) => {
   const routes = listRoutes(app).filter((route) => !NOT_OURS.test(route))
@@ -178,7 +178,7 @@ t.test('the page with the reference loads nothing from other hosts, and its poli
   t.equal((await app.inject({ url: '/docs/nothing' })).json().code, 'not_found')
 })
 
-t.test("the page with the reference has the product's title, and a call from it logs no errors", async (t) => {
+t.test("the page with the reference has the product's title and logo, and a call from it logs no errors", async (t) => {
   const url = await listening()
   const browser = await startChromium(t)
   const page = await browser.newPage()
@@ -188,6 +188,8 @@ t.test("the page with the reference has the product's title, and a call from it 
   page.on('requestfailed', (request) => messages.push(request.url()))
   await page.goto(`${url}/docs`)
   t.equal(await page.title(), 'Tallyhouse API')
+  const logo = await page.waitForSelector('.topbar img')
+  t.match(Buffer.from((await logo.getAttribute('src'))?.split(',')[1] ?? '', 'base64').toString(), '>Tallyhouse</text>')
   await page.click('#operations-Operation-live .opblock-summary-control')
   await page.click('.try-out__btn')
   await page.click('.execute')

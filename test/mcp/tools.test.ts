@@ -90,6 +90,7 @@ for (const over of TRANSPORTS) {
       ['get_user', {}, /^invalid_request: \/distinct_id is required and must be a string of 1 to 255/],
       ['get_user', { distinct_id: 'nobody' }, /^not_found: There is no user.*\n.*recent_events/],
       ['get_user', { distinct_id: 'a/../b?c#d' }, /^not_found/],
+      ['get_user', { distinct_id: '..' }, over === 'http' ? /^not_found: There is no user/ : /cannot be used as an id/],
       ['list_events', { all: true }, /\/all is unknown: this call takes no parameters/],
     ]
     for (const [name, given, text] of wrong) {

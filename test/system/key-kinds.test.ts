@@ -63,7 +63,7 @@ t.test('each kind of key may do what is its own, and nothing else', async (t) =>
           t.ok([200, 404, 409].includes(response.statusCode), `${what}: ${response.body}`)
         } else {
           t.equal(response.statusCode, 403, what)
-          t.match(response.json(), { code: 'wrong_key_kind', error: new RegExp(`is a ${kind} key`) }, what)
+          t.match(response.json(), { code: 'wrong_key_kind', error: new RegExp(`you sent a ${kind} key`) }, what)
         }
         t.notMatch(response.body, key, 'no key in an answer')
       }

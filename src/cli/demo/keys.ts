@@ -7,10 +7,11 @@ import { withStore } from '../store.js'
 export const PROJECT = 'demo'
 
 /**
- * Creates a secret and a read key for the project, and prints them.
+ * Creates a secret and a read key for the project, and prints them with what to do with them.
+ * @param url address of the service
  * @returns the secret key, and when the project began
  */
-export async function openProject(io: CommandIo): Promise<{ secretKey: string; begun: number }> {
+export async function openProject(io: CommandIo, url: string): Promise<{ secretKey: string; begun: number }> {
   const [secretKey, readKey] = [makeKey('secret'), makeKey('read')]
   const keys = [
     storedKey(secretKey, { projectId: PROJECT, kind: 'secret' }),
@@ -23,7 +24,10 @@ export async function openProject(io: CommandIo): Promise<{ secretKey: string; b
     return begunAt(earlier, now)
   })
   io.stdout.write(`SECRET_KEY=${secretKey}\nREAD_KEY=${readKey}\n`)
-  io.stderr.write(`Keys of project ${PROJECT}, shown only this once.\n`)
+  io.stderr.write(`These keys of project "${PROJECT}" are shown only this once.
+To look at the shop, open ${url}/ and sign in with the read key.
+To ask from here: SECRET_KEY=<the read key> npx tallyhouse query --event purchased --metric users --interval week
+`)
   return { secretKey, begun }
 }
 

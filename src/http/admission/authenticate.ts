@@ -38,7 +38,7 @@ function wrongKind(access: Access, kind: KeyKind): ApiError {
   const needed = ALLOWED[access].join(' or ')
   return new ApiError(
     'wrong_key_kind',
-    `This call needs a ${needed} key of the project; this is a ${kind} key${never}.`,
+    `This call needs a ${needed} key of the project; you sent a ${kind} key${never}.`,
   )
 }
 

@@ -37,7 +37,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   },
   wrong_key_kind: {
     when: 'The key is of the wrong kind for this call.',
-    message: 'This call needs a secret or write key of the project; this is a public key.',
+    message: 'This call needs a secret or write key of the project; you sent a public key.',
   },
   invalid_csrf_token: {
     when: 'The `x-csrf-token` of a call that is signed in with a cookie is missing or wrong.',

@@ -19,8 +19,9 @@ export const USER_CALLS: Record<string, Call> = {
   'POST /public/users/identify': {
     id: 'identify',
     tag: 'Users',
-    summary: 'Create a profile, or overwrite its properties',
+    summary: 'Create a profile, or replace all its properties',
     description:
+      '`properties` replace all that the user had; `$set` of `/users/profile` sets some and leaves the others alone. ' +
       'Without `properties`, the profile is created if it does not exist, and its properties stay as they are. ' +
       '`warnings` names fields of the body that are ignored.',
     access: 'send',
