@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { ClickHouse } from './clickhouse/client.js'
 import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
 import { warnOfMissingRights } from './clickhouse/rights.js'
@@ -12,6 +13,7 @@ import { type OpenServer, openServer } from './http/server.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
 import { KeyRefresh, type KeysFound } from './keys/key-refresh.js'
 import { KeyRing } from './keys/key-ring.js'
+import { KeyUsage } from './keys/key-usage.js'
 import { DEFAULT_PROJECT, environmentKeys } from './keys/keys.js'
 import type { Lane } from './lanes/lane.js'
 import { openLanes, startLanes } from './lanes/lanes.js'
@@ -36,6 +38,7 @@ import { exports } from './routes/export.js'
 import { health } from './routes/health.js'
 import { ids } from './routes/ids.js'
 import { key } from './routes/key.js'
+import { keys } from './routes/keys.js'
 import { live } from './routes/live.js'
 import { mcp } from './routes/mcp.js'
 import { metricsRoute } from './routes/metrics.js'
@@ -56,6 +59,7 @@ import { posthog } from './routes/vendors/posthog.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
+import { openUsageTable } from './store/key-usage.js'
 import { prepareAvailable } from './store/prepare-shards.js'
 import { Erasure } from './users/erasure/erasure.js'
 import { ProjectErasure } from './users/erasure/project-erasure.js'
@@ -78,6 +82,8 @@ export interface AppOptions {
   onFatal?: (error: unknown) => void
   /** interval at which the keys are read, in ms; default 5000 */
   keysRefreshMs?: number
+  /** interval at which the use of keys is stored, in ms; default one minute */
+  keyUsageMs?: number
   /** default: `CLIENT_LIMITS` */
   clientLimits?: ClientLimits
   /** default: `SEARCH_LIMITS` */
@@ -130,7 +136,6 @@ async function open(
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS, purgePace: pace = PURGE_PACE } = options
   const owners = new RecentOwners()
-  const keys = new KeyRing(environmentKeys(config))
   const store = opened.add(await openOwnStore(config, { log, slotLimits, owners }))
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
@@ -145,7 +150,8 @@ async function open(
   const { all, buffers, barrier, links, lateClockReads } = lanes
   const journals = all.map(({ journal }) => journal)
   const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
-  const keyRefresh = new KeyRefresh({ ring: keys, table: openKeyTable(clickhouse), log, closing, everyMs })
+  const keys = openKeys(config, { clickhouse, log, closing, everyMs, usageMs: options.keyUsageMs })
+  opened.add(keys.usage)
   const purge = opened.add(
     new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL, pace }),
   )
@@ -159,7 +165,7 @@ async function open(
     const { ready, failure } = prepared
     await checkLayout(shards, layout)
     lanes.noteLayout(layout.version === 1)
-    keysFound ??= await keyRefresh.start(DEFAULT_PROJECT)
+    keysFound ??= await keys.refresh.start(DEFAULT_PROJECT)
     onKeys?.(keysFound)
     onKeys = undefined
     await parts.start(() => storedRows(all))
@@ -181,7 +187,7 @@ async function open(
   // Requests are counted in one place, no matter which lane they write to.
   const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisForLane(config, 0)) }
   const admission = opened.add(
-    await openAdmission(server, limits, { keys, buffers, owners, clientLimits, log, now: options.now }),
+    await openAdmission(server, limits, { ...keys, buffers, owners, clientLimits, log, now: options.now }),
   )
   const live = new LiveHub({
     shards,
@@ -201,7 +207,24 @@ async function open(
   const counted = { requests, limitCounts, admission, lanes: all, links, lateClockReads, live, parts, ledger }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  return { store, lanes, journals, parts, ledger, purge, admission, live, closing, metrics: { read } }
+  return { store, lanes, journals, parts, ledger, purge, admission, live, closing, keys, metrics: { read } }
+}
+
+interface KeysOptions {
+  clickhouse: ClickHouse
+  log: FastifyBaseLogger
+  closing: AbortSignal
+  everyMs: number | undefined
+  usageMs: number | undefined
+}
+
+/** Opens what knows the keys; none is known before `refresh.start`, except those of the environment. */
+function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }: KeysOptions) {
+  const fixed = environmentKeys(config)
+  const ring = new KeyRing(fixed)
+  const refresh = new KeyRefresh({ ring, table: openKeyTable(clickhouse), log, closing, everyMs })
+  const usage = new KeyUsage({ table: openUsageTable(clickhouse), log, closing, everyMs: usageMs })
+  return { fixed, keys: ring, refresh, usage }
 }
 
 /** Events and rows that this process has stored. */
@@ -281,6 +304,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(sessionReads, { sessions, shards, barrier })
       scope.register(deadLetters, { shards, barrier, noteDeletion })
       scope.register(key)
+      scope.register(keys, { shards, ...parts.keys })
       scope.register(project, { projectErasure, purge })
       scope.register(ids, { ids: lanes.ids })
     },

@@ -1,5 +1,7 @@
-import { makeKey, storedKey } from '../../keys/keys.js'
-import { insertKeys, type KeyRecord, listKeys, readStoreTime } from '../../store/api-keys.js'
+import { KeyChanges } from '../../keys/key-changes.js'
+import type { KeyKind, KeyRecord } from '../../keys/keys.js'
+import { COMMAND_LINE } from '../../model/audit-entry.js'
+import { listKeys, openKeyStore, readStoreTime } from '../../store/api-keys.js'
 import type { CommandIo } from '../command.js'
 import { withStore } from '../store.js'
 
@@ -11,20 +13,21 @@ export const PROJECT = 'demo'
  * @returns the secret key, and when the project began
  */
 export async function openProject(io: CommandIo): Promise<{ secretKey: string; begun: number }> {
-  const [secretKey, readKey] = [makeKey('secret'), makeKey('read')]
-  const keys = [
-    storedKey(secretKey, { projectId: PROJECT, kind: 'secret' }),
-    storedKey(readKey, { projectId: PROJECT, kind: 'read' }),
-  ]
-  const begun = await withStore(io, async ({ first }) => {
+  const { texts, begun } = await withStore(io, async ({ first }) => {
     const now = await readStoreTime(first)
-    const earlier = (await listKeys(first)).filter(({ projectId }) => projectId === PROJECT)
-    await insertKeys(first, keys, now)
-    return begunAt(earlier, now)
+    const earlier = await listKeys(first, PROJECT)
+    const changes = new KeyChanges(openKeyStore(first), COMMAND_LINE)
+    const made = await changes.create((['secret', 'read'] as const).map(describeKey))
+    return { texts: made.map(({ text }) => text), begun: begunAt(earlier, now) }
   })
+  const [secretKey = '', readKey = ''] = texts
   io.stdout.write(`SECRET_KEY=${secretKey}\nREAD_KEY=${readKey}\n`)
   io.stderr.write(`Keys of project ${PROJECT}, shown only this once.\n`)
   return { secretKey, begun }
+}
+
+function describeKey(kind: KeyKind) {
+  return { projectId: PROJECT, kind, label: 'Demo', origins: [], eventsOnly: false }
 }
 
 /**
