@@ -5,15 +5,7 @@ import { MAX_KEYS } from '../../src/keys/key-rules.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys, listKeys, openKeyStore, readKeys, revokeKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
-import {
-  type Client,
-  PUBLIC_KEY,
-  SECRET_KEY,
-  STORAGES,
-  settingsFor,
-  startApp,
-  until,
-} from '../helper.js'
+import { type Client, PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
 
 const WHOLE_KEY = /[psrw]k_[\w-]{43}/
 const DAY_MS = 86_400_000
