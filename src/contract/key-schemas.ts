@@ -1,4 +1,5 @@
 import { Type } from '@sinclair/typebox'
+import { MAX_KEY_LABEL } from './limits.js'
 import { Page, query } from './query-schemas.js'
 import type * as responses from './responses.js'
 import { apiKey, defineFields, messages, milliseconds, numbered, optional, withFields } from './schemas.js'
@@ -10,7 +11,7 @@ const Kind = Type.Union([Type.Literal('secret'), Type.Literal('public'), Type.Li
 })
 const fields = {
   label: optional(
-    Type.String({ message: 'must be a string', description: 'What people call the key: at most 100 characters.' }),
+    Type.String({ message: 'must be a string', description: `What people call the key: at most ${MAX_KEY_LABEL} characters.` }),
   ),
   origins: optional(
     Type.Array(Type.String({ message: 'must be a string' }), {

@@ -18,6 +18,8 @@ export const MAX_TIMESTAMP = 9_999_999_999_999
 export const LIKE_SECONDS = { from: 631_152_000, to: 4_102_444_800 }
 /** Rows of a page. */
 export const MAX_PAGE = 10_000
+/** Characters of the label of a key. */
+export const MAX_KEY_LABEL = 100
 /** Cards of a board. */
 export const MAX_CARDS = 50
 /** Rows of an export that is taken in parts. */

@@ -1,10 +1,9 @@
+import { MAX_KEY_LABEL } from '../contract/limits.js'
 import { isOrigin } from '../lib/origin.js'
 import { isBrowserKey, type LabelledGrant } from './keys.js'
 
-/** Characters of a label. */
-export const MAX_LABEL = 100
 /** Origins of a key. */
-export const MAX_ORIGINS = 50
+const MAX_ORIGINS = 50
 /** Keys of a project that are valid, or were created in the last day: every process reads them every few seconds. */
 export const MAX_KEYS = 200
 /** How long a replaced key may stay valid, ms. */
@@ -27,8 +26,8 @@ export interface KeyFault {
 /** Finds what a key of this kind cannot have. */
 export function findKeyFaults({ kind, label, origins, eventsOnly }: Omit<LabelledGrant, 'projectId'>): KeyFault[] {
   const faults: KeyFault[] = []
-  if ([...label].length > MAX_LABEL || UNPRINTABLE.test(label)) {
-    faults.push({ field: 'label', message: `must have at most ${MAX_LABEL} characters, without control characters` })
+  if ([...label].length > MAX_KEY_LABEL || UNPRINTABLE.test(label)) {
+    faults.push({ field: 'label', message: `must have at most ${MAX_KEY_LABEL} characters, without control characters` })
   }
   if (origins.length > 0 && !isBrowserKey(kind)) {
     faults.push({ field: 'origins', message: 'is only for write and public keys, which are in pages' })

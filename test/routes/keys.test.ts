@@ -5,7 +5,8 @@ import { MAX_KEYS } from '../../src/keys/key-rules.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys, listKeys, openKeyStore, readKeys, revokeKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
-import { type Client, PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
+import { type Client, dataFolder, PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
+import { shardsUrl, startNodes } from '../nodes.js'
 
 const WHOLE_KEY = /[psrw]k_[\w-]{43}/
 const DAY_MS = 86_400_000
@@ -345,4 +346,23 @@ t.test('of two changes that read the same key, the earlier end wins', async (t) 
     (await readKeys(clickhouse)).filter(({ projectId }) => projectId === 'p'),
     [],
   )
+})
+
+t.test('of several shards, the first has the keys, and a call says so if it is down', async (t) => {
+  const nodes = await startNodes(t, 2)
+  const settings = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, DATA_DIR: await dataFolder(t), LOG_LEVEL: 'silent' }
+  const env = { ...settings, CLICKHOUSE_URL: shardsUrl(nodes), LANES: '2' }
+  const client = await startApp(t, env, { keysRefreshMs: 200, keyUsageMs: 100 })
+  const calls = callsWith(client, SECRET_KEY)
+  const { apiKey, key } = await calls.create({ kind: 'read', label: 'Shards' })
+  t.equal((await callsWith(client, apiKey).send('GET', '/public/events')).statusCode, 200)
+  await until('the use', async () => (await calls.list()).some(({ id, last_used }) => id === key.id && last_used))
+  t.match((await calls.audit()).entries, [{ action: 'key_created', target: { id: key.id } }])
+  await nodes[0]?.stop()
+  const refused = await calls.send('PATCH', `/public/keys/${key.id}`, { label: 'Down' })
+  isRefused(t, refused, 503, 'unavailable', new RegExp(`${new URL(nodes[0]?.url ?? '').host}`))
+  isRefused(t, await calls.send('GET', '/public/keys'), 503, 'unavailable')
+  await nodes[0]?.start()
+  await until('the first shard', async () => (await calls.send('GET', '/public/keys')).statusCode === 200)
+  t.equal((await calls.list()).find(({ id }) => id === key.id)?.label, 'Shards')
 })

@@ -1,7 +1,6 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import type { ListedKey } from '../../src/contract/responses.js'
-import { until } from '../helper.js'
 import { checkAccessibility, startSite } from './page.js'
 
 const WHOLE_KEY = /[psrw]k_[\w-]{43}/
@@ -51,8 +50,12 @@ t.test('the keys of a project', async (t) => {
     await item.getByText('Shop website').waitFor()
     await item.getByText('Sends events only · https://b.example, https://shop.example').waitFor()
     t.notMatch(await page.content(), WHOLE_KEY)
-    await page.getByRole('row', { name: /Created the write key “Shop website” wk_/ }).waitFor()
+    const log = findKind(page, 'Changes').getByRole('listitem')
+    await log.getByText(/^Created the write key “Shop website” wk_/).waitFor()
     await checkAccessibility(t, page, 'the settings')
+    await page.setViewportSize({ width: 390, height: 844 })
+    const link = await page.getByRole('link', { name: 'Settings', exact: true }).boundingBox()
+    t.ok(link && link.x + link.width <= 390, 'all views fit in the navigation of a phone')
   })
 
   t.test('a mistake is named, and the form keeps what was typed', async (t) => {
@@ -95,7 +98,7 @@ t.test('the keys of a project', async (t) => {
     t.equal(await track(old), 401)
     await page.getByText(/^Revoked keys \(\d+\)$/).click()
     await page.getByRole('group').getByText(id, { exact: true }).waitFor()
-    await page.getByRole('row', { name: new RegExp(`Revoked “App” ${id}`) }).waitFor()
+    await findKind(page, 'Changes').getByText(`Revoked “App” ${id}`).waitFor()
     await checkAccessibility(t, page, 'revoked keys')
   })
 
@@ -136,6 +139,6 @@ t.test('the keys of a project', async (t) => {
     await app.inject({ method: 'POST', url: '/public/keys', headers, payload: { kind: 'read', label } })
     const page = await visit(t, '#/settings', secret)
     await findKind(page, 'Read keys').getByText(label).waitFor()
-    await until('the log', async () => (await page.getByRole('row', { name: label }).count()) > 0)
+    await findKind(page, 'Changes').getByText(`“${label}”`).waitFor()
   })
 })

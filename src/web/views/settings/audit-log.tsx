@@ -7,8 +7,8 @@ import { useLoaded } from '../../lib/use-loaded.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { Pagination } from '../../ui/pagination.js'
-import * as tableStyles from '../../ui/table.module.css'
 import * as textStyles from '../../ui/text.module.css'
+import * as styles from './audit-log.module.css'
 import { nameKey } from './key-text.js'
 
 const LIMIT = 20
@@ -29,33 +29,17 @@ export function AuditLog({ changes }: { changes: number }) {
       {!value && isLoading && <Loading what="the changes" />}
       {value?.entries.length === 0 && <p class={textStyles.hint}>None yet.</p>}
       {value && value.entries.length > 0 && (
-        <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
-          <table>
-            <caption class={textStyles.hidden}>Changes</caption>
-            <thead>
-              <tr>
-                <th scope="col">When</th>
-                <th scope="col">Who</th>
-                <th scope="col">What</th>
-              </tr>
-            </thead>
-            <tbody>
-              {value.entries.map((entry) => (
-                <tr key={`${entry.at} ${entry.action} ${entry.target?.id}`}>
-                  <td>
-                    <time dateTime={new Date(entry.at).toISOString()}>{formatTime(entry.at)}</time>
-                  </td>
-                  <td>
-                    <bdi>{nameActor(entry)}</bdi>
-                  </td>
-                  <td>
-                    <bdi>{describeChange(entry)}</bdi>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <ul class={`${cardStyles.card} ${styles.entries}`}>
+          {value.entries.map((entry) => (
+            <li key={`${entry.at} ${entry.action} ${entry.target?.id}`}>
+              <bdi>{describeChange(entry)}</bdi>
+              <p class={textStyles.hint}>
+                <bdi>{nameActor(entry)}</bdi> ·{' '}
+                <time dateTime={new Date(entry.at).toISOString()}>{formatTime(entry.at)}</time>
+              </p>
+            </li>
+          ))}
+        </ul>
       )}
       <Pagination page={page} hasMore={value?.hasMore ?? false} isLoading={isLoading} onChange={setPage} />
     </section>
@@ -72,7 +56,7 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
   if (action === 'key_created') return `Created the ${formatValue(changes.kind?.to)} key ${name}`
   if (action === 'key_rotated') {
     const ms = changes.grace_ms?.to
-    return `Replaced ${name}, which ${typeof ms === 'number' && ms > 0 ? `kept working for ${formatDuration(ms)}` : 'ended then'}`
+    return `Rotated ${name}, ${typeof ms === 'number' && ms > 0 ? `which gave it another ${formatDuration(ms)}` : 'which ended it'}`
   }
   if (action === 'key_revoked') return `Revoked ${name}`
   if (action !== 'key_changed') return `${action} ${name}`

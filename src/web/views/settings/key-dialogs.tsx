@@ -101,7 +101,9 @@ export function NewKeyDialog({ text, made, replaced, onClose }: ShownKey & { onC
       <p>
         <strong>Store it now: it is shown only this once.</strong>
       </p>
-      <Code text={text} label="New key" />
+      <div class={styles.newKey}>
+        <Code text={text} label="New key" />
+      </div>
       {replaced?.revoked_at != null && (
         <p>
           {replaced.state === 'revoked'

@@ -1,4 +1,5 @@
 import { useId, useState } from 'preact/hooks'
+import { MAX_KEY_LABEL } from '../../../contract/limits.js'
 import type { KeyDraft } from '../../api/keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
@@ -68,7 +69,7 @@ export function KeyForm({ title, action, initial, isNew = false, onSave, onClose
           id={`${id}-label`}
           class={formStyles.full}
           value={label}
-          maxLength={100}
+          maxLength={MAX_KEY_LABEL}
           placeholder="What uses it, such as Checkout server"
           autofocus
           onInput={(event) => setLabel(event.currentTarget.value)}
