@@ -11,7 +11,10 @@ const Kind = Type.Union([Type.Literal('secret'), Type.Literal('public'), Type.Li
 })
 const fields = {
   label: optional(
-    Type.String({ message: 'must be a string', description: `What people call the key: at most ${MAX_KEY_LABEL} characters.` }),
+    Type.String({
+      message: 'must be a string',
+      description: `What people call the key: at most ${MAX_KEY_LABEL} characters.`,
+    }),
   ),
   origins: optional(
     Type.Array(Type.String({ message: 'must be a string' }), {

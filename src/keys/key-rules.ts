@@ -27,7 +27,10 @@ export interface KeyFault {
 export function findKeyFaults({ kind, label, origins, eventsOnly }: Omit<LabelledGrant, 'projectId'>): KeyFault[] {
   const faults: KeyFault[] = []
   if ([...label].length > MAX_KEY_LABEL || UNPRINTABLE.test(label)) {
-    faults.push({ field: 'label', message: `must have at most ${MAX_KEY_LABEL} characters, without control characters` })
+    faults.push({
+      field: 'label',
+      message: `must have at most ${MAX_KEY_LABEL} characters, without control characters`,
+    })
   }
   if (origins.length > 0 && !isBrowserKey(kind)) {
     faults.push({ field: 'origins', message: 'is only for write and public keys, which are in pages' })

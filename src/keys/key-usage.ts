@@ -48,6 +48,7 @@ export class KeyUsage {
   /** the hashes of the keys whose use is stored for `#day` */
   readonly #stored = new Set<string>()
   #day = ''
+  #isStorable = true
 
   constructor(options: KeyUsageOptions) {
     this.#options = options
@@ -105,8 +106,12 @@ export class KeyUsage {
     try {
       await table.add(uses)
       for (const { hash } of fresh) this.#stored.add(hash)
+      this.#isStorable = true
     } catch (error) {
-      log.warn({ err: error }, 'when keys were last used could not be stored; trying again in a minute')
+      // Only the first of consecutive failures is logged.
+      if (this.#isStorable)
+        log.warn({ err: error }, 'the last use of keys could not be stored; trying again every minute')
+      this.#isStorable = false
       for (const key of fresh) this.noteUse(key)
       for (const { key, count } of refused.values()) {
         this.noteRefusal(key)
