@@ -1,25 +1,35 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { command } from '../../src/cli/verify.js'
 import { run } from '../cli/lanes-store.js'
-import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startService, until } from '../helper.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startService, temporaryFolder, until } from '../helper.js'
 import { ACCIDENTS, damage, partsOf } from './damaged-store.js'
 
 const EVENTS = 40
 
-/** The settings of a stopped service with 80 events in two parts, and the folder of its engine. */
-async function stopped(t: Test): Promise<{ env: NodeJS.ProcessEnv; engine: string }> {
+const settings = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', LOG_LEVEL: 'silent' }
+
+/** The folder of a stopped service with 80 events in two parts, to copy. */
+const filled = fill()
+
+async function fill(): Promise<string> {
   const folder = await dataFolder(t)
-  const env = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', LOG_LEVEL: 'silent', DATA_DIR: folder }
-  const { app, call, events } = await startApp(t, env)
+  const { app, call, events } = await startApp(t, { ...settings, DATA_DIR: folder })
   for (const part of [1, 2]) {
     const events_ = Array.from({ length: EVENTS }, (_, i) => ({ event: `e${part}`, distinct_id: `u${i}` }))
     await call('POST', '/public/track/batch', { events: events_ })
     await until('the events', async () => (await events()).length === EVENTS * part)
   }
   await app.close()
-  return { env, engine: join(folder, 'clickhouse') }
+  return folder
+}
+
+/** The settings of a stopped service with 80 events in two parts, and the folder of its engine. */
+async function stopped(t: Test): Promise<{ env: NodeJS.ProcessEnv; engine: string }> {
+  const folder = await temporaryFolder(t)
+  await cp(await filled, folder, { recursive: true, verbatimSymlinks: true })
+  return { env: { ...settings, DATA_DIR: folder }, engine: join(folder, 'clickhouse') }
 }
 
 t.test('a sound store passes, with what was checked', async (t) => {

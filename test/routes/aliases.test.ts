@@ -292,7 +292,7 @@ for (const storage of LAYOUTS) {
       await fc.assert(
         fc.asyncProperty(fc.array(STEP, { minLength: 1, maxLength: 12 }), (steps) => likeMap(t, client, steps)),
         {
-          numRuns: 12,
+          numRuns: 5,
         },
       )
     })

@@ -344,7 +344,7 @@ for (const storage of LAYOUTS) {
             )
           }
         }),
-        { numRuns: 10 },
+        { numRuns: 4 },
       )
     })
 

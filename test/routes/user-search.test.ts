@@ -102,7 +102,7 @@ t.test('one store', async (t) => {
         // No assertion of tap's: the texts would be in its output, which it parses.
         return (await search(client, sought)).includes('any')
       }),
-      { numRuns: 25 },
+      { numRuns: 10 },
     )
   })
 

@@ -4,7 +4,7 @@ import type { Tally, WaitingEntry } from '../journal.js'
 import type { JournalStatus, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { ANY_NUMBER } from '../sender-limits.js'
 import { countStateBytes } from '../shares.js'
-import { checkDatabase } from './check.js'
+import { checkDatabase, noteSound } from './check.js'
 import { Draft } from './draft.js'
 import { type Meta, toGuard } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
@@ -139,9 +139,12 @@ class LmdbRelocation implements Relocation {
   }
 
   async close(): Promise<void> {
-    await this.#tables?.root.close()
+    if (!this.#tables) return
+    await this.#tables.root.close()
     this.#tables = null
     this.#ids = null
+    // A change of the layout opens each journal some ten times.
+    await noteSound(this.#path)
   }
 
   #open(): LmdbTables {

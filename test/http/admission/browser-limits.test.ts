@@ -1,7 +1,7 @@
 import type { LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import { doorsOf, freshAddress, inflating, json, keyed, sending, startLimited } from '../../browser-keys.js'
-import { STORAGES, settingsFor } from '../../helper.js'
+import { STORAGES, settingsFor, startClickHouse } from '../../helper.js'
 
 const MIB = 1024 * 1024
 /** Small enough that one body uses it up. */
@@ -52,7 +52,9 @@ t.test('every call that takes a key of a page is counted, and refused over a lim
 
 for (const storage of STORAGES) {
   t.test(`limits of browser keys on ${storage}`, async (t) => {
-    const env = await settingsFor(t, storage)
+    // One engine for the services of all these tests: each would start its own.
+    const { url } = await startClickHouse(t)
+    const env = { CLICKHOUSE_URL: url, ...(await settingsFor(t, storage)) }
 
     t.test('requests of an address', async (t) => {
       const service = await startLimited(t, env, { ADDRESS_LIMIT: '3' })
