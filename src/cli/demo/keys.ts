@@ -1,7 +1,7 @@
 import { KeyChanges } from '../../keys/key-changes.js'
 import type { KeyKind, KeyRecord } from '../../keys/keys.js'
 import { COMMAND_LINE } from '../../model/audit-entry.js'
-import { listKeys, openKeyStore, readStoreTime } from '../../store/api-keys.js'
+import { listKeys, openKeyStore } from '../../store/api-keys.js'
 import type { CommandIo } from '../command.js'
 import { withStore } from '../store.js'
 
@@ -14,11 +14,10 @@ export const PROJECT = 'demo'
  */
 export async function openProject(io: CommandIo): Promise<{ secretKey: string; begun: number }> {
   const { texts, begun } = await withStore(io, async ({ first }) => {
-    const now = await readStoreTime(first)
     const earlier = await listKeys(first, PROJECT)
     const changes = new KeyChanges(openKeyStore(first), COMMAND_LINE)
     const made = await changes.create((['secret', 'read'] as const).map(describeKey))
-    return { texts: made.map(({ text }) => text), begun: begunAt(earlier, now) }
+    return { texts: made.map(({ text }) => text), begun: begunAt([...earlier, ...made]) }
   })
   const [secretKey = '', readKey = ''] = texts
   io.stdout.write(`SECRET_KEY=${secretKey}\nREAD_KEY=${readKey}\n`)
@@ -32,14 +31,14 @@ function describeKey(kind: KeyKind) {
 
 /**
  * Finds when the project began, in epoch ms: when its first key was created after the last time without a valid key.
- * @param keys all keys that the project ever had
+ * @param keys all keys that the project ever had, one of them valid
  */
-function begunAt(keys: readonly KeyRecord[], now: number): number {
-  let begun = now
+function begunAt(keys: readonly KeyRecord[]): number {
+  let begun = 0
   let goodUntil = Number.NEGATIVE_INFINITY
   for (const { createdAt, revokedAt } of keys.toSorted((a, b) => a.createdAt - b.createdAt)) {
     if (createdAt >= goodUntil) begun = createdAt
     goodUntil = Math.max(goodUntil, revokedAt ?? Number.POSITIVE_INFINITY)
   }
-  return now >= goodUntil ? now : begun
+  return begun
 }
