@@ -1,5 +1,5 @@
 import { MAX_KEY_LABEL } from '../contract/limits.js'
-import { isOrigin } from '../lib/origin.js'
+import { isOrigin } from '../lib/is-origin.js'
 import { isBrowserKey, type LabelledGrant } from './keys.js'
 
 /** Origins of a key. */

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { withTimeout } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
+import { withTimeout } from '../lib/with-timeout.js'
 import type { StoredKey } from './keys.js'
 
 /** How often the use of keys is stored, ms. */

@@ -79,6 +79,7 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   },
   // Versioned, because its rows expire: what was exported and what is found may differ.
   { name: 'audit', place: 'once', isVersioned: true, key: null },
+  { name: 'projects', place: 'once', isVersioned: true, key: null },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
 /** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported,
@@ -94,6 +95,8 @@ const OTHER_TABLES = [
   'key_usage',
   'ledger_bases',
   'lost_parts',
+  'project_usage',
+  'turns',
 ]
 
 /** A range of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */
@@ -163,9 +166,9 @@ export async function findUnknownTables(clickhouse: ClickHouse): Promise<string[
 }
 
 interface Columns {
-  /** in their order */
+  /** names in the table's order */
   names: string[]
-  /** as an argument of the table function `input` */
+  /** names and types for the table function `input` */
   structure: string
   /** an expression for the hash of a row */
   hash: string

@@ -15,7 +15,7 @@ const READS = 6
 /** The other project calls all the time, but leaves most of the CPU time to the reads. */
 const VICTIM_PAUSE_MS = 50
 
-t.test('whoever fills the memory of ClickHouse is refused, and nobody else', async (t) => {
+t.test('ClickHouse refuses only the query that fills its memory', async (t) => {
   const folder = join(await dataFolder(t), 'clickhouse')
   await mkdir(join(folder, 'conf.d'), { recursive: true })
   const limit = `<clickhouse><max_server_memory_usage>${SERVER_BYTES}</max_server_memory_usage></clickhouse>`

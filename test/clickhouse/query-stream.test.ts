@@ -104,18 +104,15 @@ t.test('answers that are passed on', async (t) => {
     await t.rejects(text(begun), silence, 'in its middle')
   })
 
-  await t.test(
-    'an answer that is over where its connection ends is refused, as nothing tells whether it is whole',
-    async (t) => {
-      const server = createServer((socket) => {
-        socket.once('data', () =>
-          socket.end('HTTP/1.1 200 OK\r\nX-ClickHouse-Exception-Tag: abcdefghijklmnop\r\n\r\n1\n'),
-        )
-      })
-      const other = await behind(t, server, url)
-      await t.rejects(other.bytes('SELECT 1'), { name: 'StoreUnreachableError', message: /HTTP\/1\.1/ })
-    },
-  )
+  await t.test('refuses a response that ends with its connection, because it may be incomplete', async (t) => {
+    const server = createServer((socket) => {
+      socket.once('data', () =>
+        socket.end('HTTP/1.1 200 OK\r\nX-ClickHouse-Exception-Tag: abcdefghijklmnop\r\n\r\n1\n'),
+      )
+    })
+    const other = await behind(t, server, url)
+    await t.rejects(other.bytes('SELECT 1'), { name: 'StoreUnreachableError', message: /HTTP\/1\.1/ })
+  })
 
   await t.test('behind what takes the tag of an error off, an answer is completed first', async (t) => {
     const gateway = createHttpServer((request, response) => {

@@ -113,7 +113,7 @@ t.test('lost and damaged parts are noticed at the start, whatever happened to th
   t.equal((await again.client.call('GET', '/health/ready?strict=true')).statusCode, 503)
 })
 
-t.test('a part that is back is no longer reported', async (t) => {
+t.test('a restored part is no longer reported', async (t) => {
   const { folder, parts } = await stopped(t)
   const part = parts[1]
   if (!part) throw new Error('there is one part only')
@@ -130,7 +130,7 @@ t.test('a part that is back is no longer reported', async (t) => {
   t.equal((await again.client.events()).length, EVENTS * 3)
 })
 
-t.test('a loss is noticed although its neighbours were merged before anybody looked', async (t) => {
+t.test('a loss is noticed even if its neighbours were merged before the check', async (t) => {
   for (const [accident, happen] of ACCIDENTS.slice(0, 2)) {
     const { folder, parts } = await stopped(t, 4)
     t.equal(parts.length, 4)
@@ -151,7 +151,7 @@ t.test('a loss is noticed although its neighbours were merged before anybody loo
   }
 })
 
-t.test('what is deleted and merged is no loss', async (t) => {
+t.test('deleted and merged rows are no loss', async (t) => {
   const { folder } = await stopped(t)
   const { client, errors } = await start(t, folder)
   for (const { eventId, event } of await client.events()) {
@@ -170,7 +170,7 @@ t.test('what is deleted and merged is no loss', async (t) => {
   t.equal((await last.client.call('GET', '/health/ready?strict=true')).statusCode, 200)
 })
 
-t.test('a healthy store is ready in the strict sense, and other values are refused', async (t) => {
+t.test('a healthy store is ready with ?strict=true, and other values are refused', async (t) => {
   const { folder } = await stopped(t, 1)
   const { client, errors } = await start(t, folder)
   t.equal((await client.call('GET', '/health/ready?strict=true&probe=1')).statusCode, 200)
@@ -183,7 +183,7 @@ t.test('a healthy store is ready in the strict sense, and other values are refus
   ])
 })
 
-t.test('what ClickHouse puts aside while the service runs is noticed, too', async (t) => {
+t.test('a part that ClickHouse detaches while the service runs is noticed', async (t) => {
   const { folder } = await stopped(t)
   const engine = await startClickHouse(t, join(folder, 'clickhouse'))
   const shards = openShards(engine.url, { log: silent } as never)

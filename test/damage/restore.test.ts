@@ -45,7 +45,7 @@ async function open(t: Parameters<typeof startApp>[0]) {
   return { path, backups, engine, clickhouse, env, track, verify, losses }
 }
 
-t.test('a database that is restored as a whole lacks what was received since, and no part', async (t) => {
+t.test('a restored database misses the events received since the backup, but no part', async (t) => {
   const { backups, clickhouse, track, verify, losses } = await open(t)
   await track()
   await track()

@@ -32,7 +32,7 @@ async function stopped(t: Test): Promise<{ env: NodeJS.ProcessEnv; engine: strin
   return { env: { ...settings, DATA_DIR: folder }, engine: join(folder, 'clickhouse') }
 }
 
-t.test('a sound store passes, with what was checked', async (t) => {
+t.test('verify passes for a sound store, and says what was checked', async (t) => {
   const { env } = await stopped(t)
   const { code, printed } = await run(command, [], env)
   t.equal(code, 0, printed)
@@ -42,7 +42,7 @@ t.test('a sound store passes, with what was checked', async (t) => {
   t.match(printed, /Nothing is wrong\.\n$/)
 })
 
-t.test('a lost part fails until it is accepted', async (t) => {
+t.test('verify fails for a lost part until it is accepted', async (t) => {
   const { env, engine } = await stopped(t)
   const [part] = await partsOf(engine)
   if (!part) throw new Error('there is no part')
@@ -55,7 +55,7 @@ t.test('a lost part fails until it is accepted', async (t) => {
   t.equal((await run(command, ['--quick'], env)).code, 0)
 })
 
-t.test('a damaged file is found by its checksum, and not without', async (t) => {
+t.test('verify finds a damaged file only with its checksum', async (t) => {
   const { env, engine } = await stopped(t)
   const [part] = await partsOf(engine)
   if (!part) throw new Error('there is no part')
@@ -66,7 +66,7 @@ t.test('a damaged file is found by its checksum, and not without', async (t) => 
   t.match(printed, new RegExp(`WRONG: The part ${part.name} of events is damaged, with events of \\d{4}-\\d\\d`))
 })
 
-t.test('a damaged database of the journal is named, and made anew from the log', async (t) => {
+t.test('verify names a damaged database of the journal, and rebuilds it from the log', async (t) => {
   const { env } = await stopped(t)
   const service = await startService(t, env)
   const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }

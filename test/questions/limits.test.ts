@@ -130,33 +130,30 @@ t.test('runs one question of a project at a time, with one thread, while the ser
   await until('no question', async () => (await running()).length === 0)
 })
 
-t.test(
-  'a question that waits for a store that is late ends when its asker hangs up, and the next has its turn',
-  async (t) => {
-    let waits = 0
-    const questions = new Questions({
-      shards: Shards.of(clickhouse),
-      barrier: {
-        waitForProject: () => {
-          waits++
-          return new Promise(() => undefined)
-        },
+t.test('a disconnect ends a question that waits for a late store, and the next one gets its turn', async (t) => {
+  let waits = 0
+  const questions = new Questions({
+    shards: Shards.of(clickhouse),
+    barrier: {
+      waitForProject: () => {
+        waits++
+        return new Promise(() => undefined)
       },
-      aliases: { hasAny: async () => false },
-      limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
-      load: { isShort: false },
-    })
-    const [first, second] = [new AbortController(), new AbortController()]
-    const two = [1, 2].map(() => t.rejects(questions.ask('late', LONG, first.signal)))
-    const third = t.rejects(questions.ask('late', LONG, second.signal))
-    await clickhouse.rows('SELECT 1')
-    t.equal(waits, 2)
-    first.abort()
-    await until('the third', () => waits === 3)
-    second.abort()
-    await Promise.all([...two, third])
-  },
-)
+    },
+    aliases: { hasAny: async () => false },
+    limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
+    load: { isShort: false },
+  })
+  const [first, second] = [new AbortController(), new AbortController()]
+  const two = [1, 2].map(() => t.rejects(questions.ask('late', LONG, first.signal)))
+  const third = t.rejects(questions.ask('late', LONG, second.signal))
+  await clickhouse.rows('SELECT 1')
+  t.equal(waits, 2)
+  first.abort()
+  await until('the third', () => waits === 3)
+  second.abort()
+  await Promise.all([...two, third])
+})
 
 t.test('nothing is left of patterns with large repetitions after a hang-up', async () => {
   const two = [ask(SLOW), ask(SLOW)]

@@ -10,7 +10,7 @@ import { type Meta, toGuard } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
 import { LmdbInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
-import { newMeta, putMeta, readMeta } from './meta.js'
+import { createMeta, putMeta, readMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
 import { appliedIn, type LmdbTables, openTables } from './tables.js'
@@ -84,7 +84,7 @@ class LmdbRelocation implements Relocation {
   async create(): Promise<void> {
     if (await this.readStatus()) return
     this.#open()
-    await this.#put(await newMeta(this.#path, this.#now(), 0))
+    await this.#put(await createMeta(this.#path, this.#now(), 0))
   }
 
   async closeIntake(version: number): Promise<void> {

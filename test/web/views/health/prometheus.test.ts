@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { formatMetrics } from '../../../../src/metrics/text.js'
+import { formatMetrics } from '../../../../src/metrics/format-metrics.js'
 import {
   findMax,
   findMin,
