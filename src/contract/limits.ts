@@ -20,6 +20,8 @@ export const TIMESTAMP_RULE = `must be a number of milliseconds since 1970, from
 export const LIKE_SECONDS = { from: 631_152_000, to: 4_102_444_800 }
 /** Rows of a page. */
 export const MAX_PAGE = 10_000
+/** Characters of the label of a key. */
+export const MAX_KEY_LABEL = 100
 /** Cards of a board. */
 export const MAX_CARDS = 50
 /** Maximum number of rows of an export. */

@@ -135,6 +135,64 @@ export interface DescribedKey {
   key: { kind: 'secret' | 'read'; project: string }
 }
 
+/** A key of a project, without its text. */
+export interface ListedKey {
+  /** its first characters, or the name of the setting that has it */
+  id: string
+  kind: 'secret' | 'public' | 'write' | 'read'
+  /** what people call it; empty if it has no label */
+  label: string
+  /** of the pages that may use it; empty for any */
+  origins: string[]
+  /** whether a write key may only send events and make session calls */
+  events_only: boolean
+  /** keys of the environment are changed in the settings of the service */
+  source: 'store' | 'environment'
+  /** `ending` while a key that was replaced still works */
+  state: 'valid' | 'ending' | 'revoked'
+  /** epoch milliseconds; null for a key of the environment */
+  created_at: number | null
+  /** when it stops or stopped working, epoch milliseconds; null if it was neither revoked nor replaced */
+  revoked_at: number | null
+  /** a day in UTC, such as 2026-11-26; null for never */
+  last_used: string | null
+  /** how many requests it made that it may not make */
+  refused: number
+  /** the day of the last of them */
+  last_refused: string | null
+  /** whether the call was made with this key */
+  current: boolean
+}
+
+/** A new key with its text, which no other call returns. */
+export interface CreatedKey {
+  apiKey: string
+  key: ListedKey
+}
+
+export interface RotatedKey extends CreatedKey {
+  /** the key that was replaced */
+  replaced: ListedKey
+}
+
+/** An entry of the audit log. */
+export interface AuditLogEntry {
+  /** epoch milliseconds */
+  at: number
+  /** the key that made the change, with the label that it had then; null for the command line */
+  actor: { type: 'key' | 'command_line'; id: string | null; label: string | null }
+  action: string
+  /** what was changed, with the label that it had before; null if there is only one */
+  target: { id: string; label: string } | null
+  /** the old and the new value of each field */
+  changes: Record<string, { from: unknown; to: unknown }>
+}
+
+export interface AuditLogPage extends NumberedPage {
+  /** the newest first */
+  entries: AuditLogEntry[]
+}
+
 /** An event name of a project. */
 export interface EventName {
   event: string

@@ -34,6 +34,7 @@ const VIEWS: Record<string, View> = {
   users: { title: 'Users', load: () => import('./views/users/users.js') },
   data: { title: 'Data', load: () => import('./views/data/data.js') },
   health: { title: 'Health', load: () => import('./views/health/health.js') },
+  settings: { title: 'Settings', load: () => import('./views/settings/settings.js') },
 }
 
 export function App() {

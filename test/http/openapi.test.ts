@@ -102,9 +102,10 @@ t.test('the document contains no internals', async (t) => {
 t.test('the examples get the documented responses', async (t) => {
   FormatRegistry.Set('uuid', (value) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value))
   t.teardown(() => FormatRegistry.Delete('uuid'))
-  const order = ['POST', 'PUT', 'GET', 'DELETE']
+  const order = ['POST', 'PUT', 'PATCH', 'GET', 'DELETE']
   const inOrder = [...operations].sort((a, b) => order.indexOf(a.method) - order.indexOf(b.method))
-  let eventId = ''
+  /** What the path names, of an earlier response. */
+  const ids: Record<string, string> = {}
   for (const { path, method, operation } of inOrder) {
     const call = CALLS[`${method} ${path.replace(/\{(\w+)\}/g, ':$1')}`]
     if (!call) throw new Error(`${path} is not described`)
@@ -117,7 +118,7 @@ t.test('the examples get the documented responses', async (t) => {
     let url = path
     const query = new URLSearchParams()
     for (const { name, in: where, example } of operation.parameters ?? []) {
-      if (where === 'path') url = url.replace(`{${name}}`, name === 'eventId' ? eventId : String(example))
+      if (where === 'path') url = url.replace(`{${name}}`, ids[name] ?? String(example))
       if (where === 'query' && example !== undefined) query.set(name, String(example))
     }
     const content: Record<string, Content> = operation.requestBody?.content ?? { '': {} }
@@ -135,7 +136,8 @@ t.test('the examples get the documented responses', async (t) => {
       // The second content type finds the session ended by the first.
       if (operation.operationId === 'startSession' || response.statusCode !== 409)
         t.equal(response.statusCode, 200, `${method} ${url}: ${response.body}`)
-      eventId ||= String(response.headers['x-event-id'] ?? '')
+      ids.eventId ||= String(response.headers['x-event-id'] ?? '')
+      if (operation.operationId === 'createKey') ids.keyId = response.json().key.id
       const { schema } = call.response
       const expected = call.more?.[name]?.response ?? call.response.example
       if (typeof schema === 'string') continue

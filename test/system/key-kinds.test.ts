@@ -30,6 +30,11 @@ const CALLS: [InjectOptions['method'], string, object | string | undefined, KeyK
   ['PUT', `/public/events/${ID}`, { properties: {} }, ['secret']],
   ['DELETE', `/public/events/${ID}`, undefined, ['secret']],
   ['DELETE', '/public/users/none', undefined, ['secret']],
+  ['GET', '/public/keys', undefined, ['secret']],
+  ['GET', '/public/audit', undefined, ['secret']],
+  ['PATCH', '/public/keys/none', {}, ['secret']],
+  ['POST', '/public/keys/none/rotate', {}, ['secret']],
+  ['DELETE', '/public/keys/none', undefined, ['secret']],
   ['POST', '/public/users/erase', { distinct_ids: ['none'] }, ['secret']],
 ]
 

@@ -65,6 +65,7 @@ export const documentation: SwaggerOptions = {
       { name: 'Events', description: 'What happened, exactly as it was sent.' },
       { name: 'Users', description: 'A profile for each `distinct_id`.' },
       { name: 'Sessions', description: 'Called from browsers, with a public or write key.' },
+      { name: 'Keys', description: 'The keys of the project, and who changed them.' },
       { name: 'Operation', description: 'For operators of the service.' },
     ],
     components: {

@@ -65,6 +65,10 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     when: 'The change is based on another revision than the stored one.',
     message: 'It was changed in the meantime. Read it again, and repeat the change.',
   },
+  key_conflict: {
+    when: 'The key is set in the environment, is the last secret key, or the project has too many keys.',
+    message: 'SECRET_KEY is set in the environment of the service. Change it there, and restart the service.',
+  },
   payload_too_large: {
     when: 'The body is over the limit.',
     message: 'The body is over the limit. Send less per request.',

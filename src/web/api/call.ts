@@ -28,7 +28,7 @@ export class JsonText {
   }
 }
 
-type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 const TIMEOUT_MS = 45_000
 const SIGN_IN_PATH = '/session'

@@ -89,6 +89,13 @@ export function formatAgo(instant: number, now = Date.now()): string {
   return RELATIVE.format(Math.trunc(seconds), 'second')
 }
 
+/** Formats a day relative to today, such as `yesterday`. @param day in UTC, such as `2026-11-26` */
+export function formatDaysAgo(day: string, now = Date.now()): string {
+  const days = Math.floor((now - Date.parse(day)) / 86_400_000)
+  // Not -0, which would be formatted as a day ahead.
+  return RELATIVE.format(days === 0 ? 0 : -days, 'day')
+}
+
 export function formatBytes(bytes: number): string {
   const step = Math.min(BYTE_UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
   const options = { style: 'unit', unit: BYTE_UNITS[step], unitDisplay: 'short', maximumFractionDigits: 1 } as const
