@@ -5,6 +5,7 @@
  */
 
 import type { QuestionInput } from './questions.js'
+import type { Warning } from './warning.js'
 
 /** Properties as they are read: any values that JSON has. */
 export type Properties = Record<string, unknown>
@@ -153,7 +154,7 @@ export interface EventNames {
 export const PROPERTY_TYPES = ['string', 'number', 'boolean', 'array', 'object'] as const
 export type PropertyType = (typeof PROPERTY_TYPES)[number]
 
-/** A property at the top level. */
+/** A property, at the top level or within an object. */
 export interface PropertyName {
   property: string
   /** of the events that were looked at, how many have it, 0 to 1 */
@@ -162,6 +163,8 @@ export interface PropertyName {
   types: { type: PropertyType; share: number }[]
   /** at most 5, the most frequent first */
   examples: unknown[]
+  /** those within it if it is an object, most first; absent if there are none */
+  properties?: PropertyName[]
 }
 
 export interface PropertyNames {
@@ -170,6 +173,8 @@ export interface PropertyNames {
   /** how many events were looked at, the newest ones */
   sampled: number
   pending: number
+  /** if the list is empty: names that nothing has */
+  warnings?: Warning[]
 }
 
 export interface FieldValue {
@@ -184,6 +189,8 @@ export interface FieldValues {
   /** how many events were looked at, the newest ones */
   sampled: number
   pending: number
+  /** if the list is empty: names that nothing has */
+  warnings?: Warning[]
 }
 
 export interface SavedQuestion {

@@ -26,6 +26,7 @@ import { readQuestion } from './parse.js'
 import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { QueryContext } from './statement.js'
+import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
 
 interface QuestionLimits {
   /** time limit of a question in ClickHouse, seconds */
@@ -147,7 +148,11 @@ export class Questions {
       return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
     })
     const { results, ...beside } = answer
-    const warnings = [...ofFields, ...(await withTimeout(reviewed, GRACE_FOR_REVIEW_MS).catch(() => []))]
+    const ofNames = await withTimeout(reviewed, GRACE_FOR_REVIEW_MS).catch(() => [])
+    const unset = warnOfUnsetBreakdowns(question, results).filter(({ path }) =>
+      ofNames.every((one) => one.path !== path),
+    )
+    const warnings = [...ofFields, ...ofNames, ...unset]
     const elapsed_ms = Math.round(performance.now() - began)
     const warned = warnings.length > 0 && { warnings: warnings.slice(0, MAX_WARNINGS) }
     return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms, ...warned }
