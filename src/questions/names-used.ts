@@ -70,7 +70,8 @@ function collect(question: AnyQuestion, body: unknown, path: string, used: Names
     const place = { path: `${at}/where`, events: listEventNames([definition]) }
     if (definition.where) collectFilter(definition.where, place, used)
   }
-  const events = listEventNames(definitions.map(({ definition }) => definition))
+  // Paths consist of events of any name.
+  const events = question.kind === 'paths' ? null : listEventNames(definitions.map(({ definition }) => definition))
   if (question.where) collectFilter(question.where, { path: `${path}/where`, events }, used)
   if ('breakdown' in question) {
     const split = listEventNames(listSplitDefinitions(question))
