@@ -89,8 +89,8 @@ t.test('Enter takes the best match of what was typed, however fast', async (t) =
   ] as const) {
     await field.fill(typed)
     await field.press('Enter')
+    await until(typed, async () => (await field.inputValue()) === event)
     await waitForEvent(page, event)
-    t.equal(await field.inputValue(), event, typed)
   }
   t.equal(await page.getByRole('option').filter({ visible: true }).count(), 0)
 })
@@ -122,7 +122,8 @@ t.test('a screen reader hears the marked option, and arrows move it', async (t) 
 t.test('a click selects the text of a field, and Escape restores it', async (t) => {
   const page = await site.visit(t, linkTo(series('purchased')))
   const field = findField(page, 'Event')
-  const readSelection = () => field.evaluate<number[]>('(input) => [input.selectionStart, input.selectionEnd]')
+  const readSelection = () =>
+    page.evaluate('[document.activeElement.selectionStart, document.activeElement.selectionEnd]')
   await field.click()
   t.strictSame(await readSelection(), [0, 9])
   await page.keyboard.type('sig')
@@ -222,6 +223,7 @@ t.test('names within objects are offered, and found by any part', async (t) => {
     await until('no breakdown', () => readQuestion(page).breakdown === undefined)
   }
   await field.click()
+  await findOption(page, /^properties\.utm object/).waitFor()
   const names = await page.getByRole('option').filter({ visible: true }).locator('bdi').allInnerTexts()
   t.strictSame(
     names.filter((name) => name.startsWith('properties.utm')),
@@ -241,7 +243,7 @@ t.test('what does not fit is shown last with its type, and is not chosen', async
   await findOption(page, 'properties.plan text, not a number').waitFor()
   await findOption(page, 'properties.referrer text, not in purchased').waitFor()
   await findOption(page, 'properties.utm object, not a number').waitFor()
-  await findOption(page, 'properties.plan text, not a number').click()
+  await findOption(page, 'properties.plan text, not a number').click({ force: true })
   t.equal(await field.inputValue(), '')
   await field.fill('plan')
   await findOption(page, 'Use “plan”').waitFor()
@@ -308,7 +310,7 @@ for (const locale of ['de-DE', 'ar-EG', 'ja-JP']) {
       const field = findField(page, 'Event')
       await field.waitFor()
       if (width < 500) await field.tap()
-      else await field.focus()
+      else await field.press('ControlOrMeta+a')
       await findOption(page, /^purchased/).waitFor()
       const box = await page.getByRole('listbox', { name: 'Event' }).boundingBox()
       t.ok(box && box.x >= 0 && box.x + box.width <= width, 'the list is within the window')

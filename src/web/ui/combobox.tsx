@@ -16,8 +16,6 @@ interface ComboboxProps {
   placeholder?: string
   /** whether the label is for screen readers only */
   hidesLabel?: boolean
-  /** whether choosing adds the value elsewhere, such as to a list, and empties the field */
-  adds?: boolean
   /** whether only suggestions can be chosen, and not any text */
   isStrict?: boolean
   /** whether Enter takes a text as it was typed although a suggestion begins with it, such as a number */
@@ -93,36 +91,40 @@ export function Combobox(props: ComboboxProps) {
 }
 
 function useCombobox(
-  { value, onChange, suggest, adds, isStrict, keepsTyped }: ComboboxProps,
+  { value, onChange, suggest, isStrict, keepsTyped }: ComboboxProps,
   input: { current: HTMLInputElement | null },
 ) {
-  const [text, setText] = useState(value)
+  /** null unless the user has typed something and not chosen yet */
+  const [typed, setTyped] = useState<string | null>(null)
   const [isOpen, setOpen] = useState(false)
   const [active, setActive] = useState(-1)
   /** whether Enter was pressed before the suggestions for the text were there */
   const [isWaiting, setWaiting] = useState(false)
+  const text = typed ?? value
   const isEdited = text !== value
   const query = isEdited ? text : ''
   const loaded = useChoices(isOpen || isWaiting ? query : null, suggest)
   const isLoaded = loaded.text === query
   const rows = listRows(loaded, isStrict)
-  useEffect(() => setText(value), [value])
+  /** whether the last choice was made, which a field that is removed with the focus would repeat */
+  const isDone = useRef(true)
 
-  const close = (next: string) => {
-    setText(next)
+  const close = () => {
+    isDone.current = true
+    setTyped(null)
     setOpen(false)
     setWaiting(false)
     setActive(-1)
   }
   const choose = ({ value: chosen, unfit }: Choice) => {
     if (unfit !== undefined) return
-    close(adds ? value : chosen)
+    close()
     if (chosen !== value) onChange(chosen)
   }
   const take = (row: Row | undefined) => {
     if (row) choose(row)
     else if (text.trim() === '') choose({ value: '' })
-    else if (document.activeElement !== input.current) close(value)
+    else if (document.activeElement !== input.current) close()
     else setWaiting(false)
   }
   const arrive = useLatest(() => {
@@ -137,14 +139,15 @@ function useCombobox(
   const enter = () => {
     if (isEdited && !isLoaded) setWaiting(true)
     else if (isEdited || active >= 0) take(rows[active])
-    else close(value)
+    else close()
   }
   const move = (step: number) => {
     setOpen(true)
     setActive(Math.max(-1, Math.min(rows.length - 1, active + step)))
   }
   const edit = (next: string) => {
-    setText(next)
+    isDone.current = false
+    setTyped(next)
     setOpen(true)
     setWaiting(false)
     if (next === '') setActive(-1)
@@ -152,8 +155,8 @@ function useCombobox(
   const leave = () => {
     // Another window got the focus.
     if (document.activeElement === input.current) return
-    if (isEdited) enter()
-    else close(value)
+    if (isEdited && !isDone.current) enter()
+    else close()
     setOpen(false)
   }
   const handlers = useHandlers({
@@ -164,7 +167,7 @@ function useCombobox(
     edit,
     leave,
     open: () => setOpen(true),
-    restore: () => close(value),
+    restore: close,
   })
   return { text, rows, active, isOpen, choose, handlers }
 }

@@ -77,7 +77,6 @@ function ValueList({ values, format, parse, onChange, field, events, keepsTyped 
       <Combobox
         label="Value"
         hidesLabel
-        adds
         value=""
         placeholder={values.length > 0 ? 'or this value' : 'Choose a value'}
         suggest={async (text, signal) =>
