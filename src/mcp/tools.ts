@@ -46,7 +46,8 @@ export const TOOLS: readonly Tool[] = [
     title: 'List properties',
     description:
       'The properties of the newest events (of one name, or of all): the share of events that have each, the types of its ' +
-      'values and examples. "sampled" says how many events were read.',
+      'values and examples. One that is an object has "properties" of its own: properties.<name>.<name within it>. ' +
+      '"sampled" says how many events were read.',
     schema: args({ event: describe(PropertiesQuery.properties.event, 'Only those of events with this name.') }),
     narrower: 'Name one event.',
     read: (data, given, signal) => data.propertyNames(given, signal),

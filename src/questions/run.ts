@@ -55,7 +55,7 @@ const RETRY_SECONDS = 5
 /** ClickHouse may be late to end a query that takes too long; the client gives up this much later, ms. */
 const GRACE_MS = 5_000
 /** How long an answer waits for an unfinished review, ms. Known names need no wait. */
-const GRACE_FOR_REVIEW_MS = 250
+const GRACE_FOR_REVIEW_MS = 1_000
 /**
  * Maximum bytes of a result, which this process holds in memory. A breakdown repeats its values in every bucket: 60
  * values of 200 KB over 30 days take 370 MB. Half a million points with names of 100 characters take half of this.

@@ -42,6 +42,7 @@ export function listUserProperties(profiles: readonly object[]): ListedProperty[
     return names.flatMap((name) => {
       const values = objects.map((object) => (Object.hasOwn(object, name) ? object[name as never] : null) as unknown)
       const set = values.filter((value) => value !== null)
+      if (set.length === 0) return []
       const path = [...parents, name]
       const property = { names: path, share: set.length / profiles.length, types: [...new Set(set.map(findType))] }
       const inner = path.length < MAX_DEPTH ? set.filter((value) => findType(value) === 'object') : []
