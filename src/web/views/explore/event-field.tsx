@@ -1,5 +1,4 @@
 import type { Definition } from '../../../contract/questions.js'
-import { filterChoices, isSpelled } from '../../lib/choices.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
@@ -26,9 +25,11 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
   const findProblem = useProblem()
   const suggest = async (text: string) => {
     const matches = await suggestions.suggestEvents(text)
-    const any = filterChoices(text, [{ value: ANY, note: 'all of them' }])
-    // An event whose name begins like it is what a text means sooner.
-    return text === '' || isSpelled({ value: ANY }, text) ? [...any, ...matches] : [...matches, ...any]
+    const typed = text.trim().toLowerCase()
+    if (!ANY.toLowerCase().startsWith(typed)) return matches
+    const any = { value: ANY, note: 'all of them' }
+    // Another event whose name begins like this is meant sooner.
+    return typed === '' || typed === ANY.toLowerCase() ? [any, ...matches] : [...matches, any]
   }
   const change = (next: string[]) => {
     const [only = ''] = next
