@@ -222,23 +222,25 @@ function selectMembers(statement: Statement, rows: string): string {
   const isRefused = `empty(found) AND NOT isValidJSON(properties)`
   const { repairsTexts } = statement.context
   const taken = repairsTexts
-    ? `if(${isRefused}, ${parsed(repairText('properties'))}, found)`
-    : `if(${failIf(isRefused)}, [], found)`
-  const levels = Array.from({ length: MAX_DEPTH }, (_, i) => {
+    ? `if(is_refused, ${parsed(repairText('properties'))}, found)`
+    : `if(${failIf('is_refused')}, [], found)`
+  // A subquery for each level, because ClickHouse would plan an expression again wherever it is used.
+  let levels = `(SELECT properties, ${parsed('properties')} AS found, ${isRefused} AS is_refused,
+      arrayMap(m -> ([m.1], m.2), ${taken}) AS all_0, ${pickFirst('all_0')} AS level_0 FROM ${rows})`
+  for (let i = 1; i < MAX_DEPTH; i++) {
     const inner = `arrayMap(m -> (arrayPushBack(o.1, m.1), m.2), arraySlice(${parsed('o.2')}, 1, ${MAX_MEMBERS}))`
-    const members =
-      i === 0
-        ? `arrayMap(m -> ([m.1], m.2), ${taken})`
-        : `arrayFlatten(arrayMap(o -> ${inner}, arrayFilter(o -> startsWith(o.2, '{'), level_${i - 1})))`
-    // The first of duplicate names counts.
-    return `${members} AS all_${i},
-      arrayFilter((m, nth) -> nth = 1 AND m.2 != 'null', all_${i}, arrayEnumerateUniq(all_${i}.1)) AS level_${i}`
-  })
-  const all = `arrayConcat(${levels.map((_, i) => `level_${i}`).join(', ')})`
-  const tokens = repairsTexts ? `if(${isRefused}, arrayMap(m -> (m.1, ${unmarkToken('m.2')}), ${all}), ${all})` : all
-  return `SELECT ${parsed('properties')} AS found, ${levels.join(', ')},
-      arrayPushBack(${tokens}, (CAST([], 'Array(String)'), '')) AS members
-    FROM ${rows}`
+    const objects = `arrayFilter(o -> startsWith(o.2, '{'), level_${i - 1})`
+    levels = `(SELECT *, arrayFlatten(arrayMap(o -> ${inner}, ${objects})) AS all_${i}, ${pickFirst(`all_${i}`)} AS level_${i}
+      FROM ${levels})`
+  }
+  const all = `arrayConcat(${Array.from({ length: MAX_DEPTH }, (_, i) => `level_${i}`).join(', ')})`
+  const tokens = repairsTexts ? `if(is_refused, arrayMap(m -> (m.1, ${unmarkToken('m.2')}), ${all}), ${all})` : all
+  return `SELECT arrayPushBack(${tokens}, (CAST([], 'Array(String)'), '')) AS members FROM ${levels}`
+}
+
+/** The members that are set; the first of duplicate names counts. */
+function pickFirst(members: string): string {
+  return `arrayFilter((m, nth) -> nth = 1 AND m.2 != 'null', ${members}, arrayEnumerateUniq(${members}.1))`
 }
 
 /** Time limit of a search through all events for a name that the newest ones lack, s. */
