@@ -16,7 +16,7 @@ export interface OwnStore {
   shards: Shards
   /** the first shard */
   clickhouse: ClickHouse
-  /** URL of all shards, password included; stays the same when the embedded engine restarts */
+  /** URL of all shards, including the password; stays the same when the embedded engine restarts */
   url: string
   /** whether the embedded engine can lower the priority of queries; null if unknown, as for a server */
   hasPriorities: boolean | null
@@ -31,6 +31,10 @@ export interface OwnStoreOptions {
   slotLimits?: SlotLimits | undefined
   /** see `StoreOptions.owners` */
   owners?: StoreOptions['owners']
+  /** see `StoreOptions.hide` */
+  hide?: StoreOptions['hide']
+  /** see `StoreOptions.onRead` */
+  onRead?: StoreOptions['onRead']
   /** whether missing folders are an error; by default, they are created */
   mustExist?: boolean
   /** whether commands may use the embedded engine too, while this process runs (default true) */
@@ -53,13 +57,13 @@ export const SETTINGS = 'CLICKHOUSE_URL or DATA_DIR as for the service'
  */
 export async function openOwnStore(
   config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'> & Partial<Pick<Config, 'REDIS_URL' | 'CLICKHOUSE_CLUSTER'>>,
-  { log = QUIET, slotLimits, owners, mustExist = false, isShared = true }: OwnStoreOptions,
+  { log = QUIET, slotLimits, owners, hide, onRead, mustExist = false, isShared = true }: OwnStoreOptions,
 ): Promise<OwnStore> {
   const { CLICKHOUSE_URL, DATA_DIR } = config
   const parts = new CloseStack()
   try {
     const isLocal = usesDataDir(config)
-    // Before the lock, which creates the folder.
+    // Check this before locking, which creates the folder.
     if (isLocal && mustExist) await requireFolder(DATA_DIR, DATA_DIR)
     const folder = isLocal ? await lockDataFolder(DATA_DIR) : null
     if (folder) parts.add({ close: folder.release })
@@ -74,7 +78,9 @@ export async function openOwnStore(
       if (isShared) await folder?.announce(engine.url)
     }
     const url = CLICKHOUSE_URL ?? engine?.url ?? ''
-    const shards = parts.add(openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, slotLimits, owners, log }))
+    const shards = parts.add(
+      openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, slotLimits, owners, hide, onRead, log }),
+    )
     return {
       shards,
       clickhouse: shards.first,

@@ -1,10 +1,11 @@
 /** The errors of the contract: the code that a program reads, and its HTTP status. */
-export const STATUS_OF = {
+export const ERROR_STATUS = {
   invalid_json: 400,
   invalid_request: 400,
   too_many_events: 400,
   not_numeric: 400,
   not_array: 400,
+  too_old: 400,
   unauthorized: 401,
   wrong_key_kind: 403,
   invalid_csrf_token: 403,
@@ -18,15 +19,16 @@ export const STATUS_OF = {
   unsupported_media_type: 415,
   query_too_large: 422,
   rate_limited: 429,
+  quota_exceeded: 429,
   internal: 500,
   store_damaged: 500,
   overloaded: 503,
   unavailable: 503,
 } as const
 
-export type ErrorCode = keyof typeof STATUS_OF
+export type ErrorCode = keyof typeof ERROR_STATUS
 
-/** The part of a shared limit above which one heavy caller is refused before all others are. */
+/** The limits whose refusals are counted for each caller. */
 export type LimitName =
   | 'requests'
   | 'wrong_keys'
@@ -39,6 +41,7 @@ export type LimitName =
   | 'journal'
   | 'idempotency_keys'
   | 'saved'
+  | 'quota'
 
 /** A field at fault: a JSON pointer into the request, and what is wrong there. */
 export interface ErrorDetail {
@@ -81,7 +84,7 @@ export class ApiError extends Error {
   }
 
   get status(): number {
-    return STATUS_OF[this.code]
+    return ERROR_STATUS[this.code]
   }
 }
 
@@ -109,4 +112,17 @@ export function idempotencyConflict(): ApiError {
     'idempotency_conflict',
     'This Idempotency-Key was used with another body. Use a new key for a new request.',
   )
+}
+
+/** Stored data that only another version of Tallyhouse can read. Retrying does not help; the message says what does. */
+export class OtherVersionError extends Error {
+  override readonly name = 'OtherVersionError'
+
+  /** @param what names the data, as the subject of a sentence */
+  constructor(what: string) {
+    super(
+      `${what} was made by another version of Tallyhouse. Run \`tallyhouse export --all FOLDER\` with that version, then ` +
+        '`tallyhouse import --all FOLDER` with this one into an empty store and journal.',
+    )
+  }
 }

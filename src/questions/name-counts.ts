@@ -3,7 +3,6 @@ import type { EventName } from '../contract/responses.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { ReadPoint } from '../reads/read-barrier.js'
 import type { Backlog } from './backlog.js'
-import { Kept } from './kept.js'
 import {
   type EventRow,
   type IdRange,
@@ -15,6 +14,7 @@ import {
   readMonthParts,
   toMonth,
 } from './names.js'
+import { RefreshingCache } from './refreshing-cache.js'
 import type { Questions } from './run.js'
 
 /** In projects with more events than this, a list may be a little old; in smaller ones, each call makes a new one. */
@@ -29,7 +29,7 @@ export const ROOM = 32 * 1024 * 1024
 /** Size of an object without its strings, in characters. */
 const OBJECT = 50
 
-type Point = Pick<ReadPoint, 'stored' | 'deletions'>
+type Point = Pick<ReadPoint, 'stored' | 'deletions' | 'isAging'>
 
 /** How many events of each name a project has, up to a position. */
 export interface Counts extends Point {
@@ -63,18 +63,18 @@ export interface NameCountsOptions {
  */
 export class NameCounts {
   readonly #options: NameCountsOptions
-  readonly #kept: Kept<Counts>
+  readonly #cache: RefreshingCache<Counts>
 
   constructor(options: NameCountsOptions) {
     this.#options = options
-    this.#kept = new Kept<Counts>({ room: ROOM, weigh, backlog: options.backlog, isOutdated })
+    this.#cache = new RefreshingCache<Counts>({ room: ROOM, weigh, backlog: options.backlog, isOutdated })
   }
 
   /** The counts at a point. @throws ApiError `overloaded`, `query_too_large` */
   async at(projectId: string, point: Point): Promise<Counts> {
     const { stored } = point
     const isUpToDate = (known: Counts) => this.#canGoOn(known, point) && known.stored >= stored
-    return await this.#kept.get(projectId, {
+    return await this.#cache.get(projectId, {
       isCurrent: (known) =>
         (isUpToDate(known) && this.#measureAge(known) < RECOUNT_MS) ||
         (this.#isPartial(known) && known.deletions === point.deletions),
@@ -92,7 +92,7 @@ export class NameCounts {
 
   /** The last counts, which may include events that were deleted since. */
   last(projectId: string): Counts | undefined {
-    return this.#kept.last(projectId)
+    return this.#cache.last(projectId)
   }
 
   #measureAge({ countedAt }: Counts): number {
@@ -111,10 +111,12 @@ export class NameCounts {
   }
 
   /** @param known earlier counts, whose unchanged months are reused */
-  async #countAll(projectId: string, { stored, deletions }: Point, known: Counts | undefined): Promise<Counts> {
+  async #countAll(projectId: string, { stored, deletions, isAging }: Point, known?: Counts): Promise<Counts> {
     const countedAt = this.#options.clock()
     const upTo = lastIdAt(stored)
-    const months = known?.months === null ? null : await this.#countMonths(projectId, upTo, known?.months ?? new Map())
+    // Events expire in months whose parts do not change.
+    const reusable = (!isAging && known?.months) || new Map()
+    const months = known?.months === null ? null : await this.#countMonths(projectId, upTo, reusable)
     const names = new Map<string, EventName>()
     const rows = months ? [...months.values()].flatMap((month) => month.rows) : null
     const total = addTo(names, rows ?? (await this.#countRange(projectId, { after: null, upTo })))

@@ -1,3 +1,4 @@
+import type { ProjectSettings } from '../contract/project-settings.js'
 import { COUNTING, USERS } from '../contract/question-schemas.js'
 import type { AnyQuestion, Question, UsersQuestion } from '../contract/questions.js'
 import { isObject, readFields } from '../contract/read-fields.js'
@@ -5,6 +6,9 @@ import type { Warning } from '../contract/warning.js'
 import { Faults } from './faults.js'
 import { checkCell, checkRules, fillRange } from './rules.js'
 import { StrictReader } from './strict-reader.js'
+
+/** What a project has set for questions that do not say it. */
+export type QuestionDefaults = Partial<Pick<ProjectSettings, 'timezone' | 'week_start'>>
 
 type CountingKind = keyof typeof COUNTING
 const KINDS = Object.keys(COUNTING)
@@ -15,15 +19,19 @@ const KINDS = Object.keys(COUNTING)
  * @param now epoch ms
  * @throws ApiError `invalid_request` that names every field at fault
  */
-export function parseQuestion(body: unknown, now: number): Question {
-  return readQuestion(body, now).question
+export function parseQuestion(body: unknown, now: number, defaults: QuestionDefaults = {}): Question {
+  return readQuestion(body, now, defaults).question
 }
 
 /** Like `parseQuestion`, but also returns warnings about ignored fields. */
-export function readQuestion(body: unknown, now: number): { question: Question; warnings: Warning[] } {
+export function readQuestion(
+  body: unknown,
+  now: number,
+  defaults: QuestionDefaults = {},
+): { question: Question; warnings: Warning[] } {
   const faults = new Faults()
   const reader = new StrictReader(faults)
-  const question = readAny(withoutKey(body), '', reader, now)
+  const question = readAny(fill(withoutKey(body), defaults), '', reader, now)
   faults.throwIfAny()
   if (question === null) throw new Error('a question without faults has been read')
   return { question, warnings: reader.listWarnings() }
@@ -34,6 +42,14 @@ export function checkQuestion(question: unknown, path: string, faults: Faults, n
   readAny(question, path, new StrictReader(faults), now)
 }
 
+/** Adds the project's defaults; those of a question about users belong to the question that it is of. */
+function fill(given: unknown, defaults: QuestionDefaults): unknown {
+  if (!isObject(given)) return given
+  if (given.kind === 'users') return { ...given, of: fill(given.of, defaults) }
+  const { timezone, week_start } = given
+  return { ...given, timezone: timezone ?? defaults.timezone, week_start: week_start ?? defaults.week_start }
+}
+
 /** Removes the API key, which was read by the authentication. */
 function withoutKey(body: unknown): unknown {
   if (!isObject(body)) return body
@@ -41,7 +57,7 @@ function withoutKey(body: unknown): unknown {
   return question
 }
 
-/** @returns null if it cannot be read; its faults have been reported then */
+/** @returns null if it cannot be read; then its faults have been reported */
 function readAny(given: unknown, path: string, reader: StrictReader, now: number): Question | null {
   if (isObject(given) && given.kind === 'users') return readUsers(given, path, reader, now)
   const kind = findKind(given, path, [...KINDS, 'users'], reader)

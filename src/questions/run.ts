@@ -15,14 +15,14 @@ import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Question } from '../contract/questions.js'
 import { MAX_WARNINGS, type Warning } from '../contract/warning.js'
-import { withTimeout } from '../lib/in-time.js'
+import { abortable } from '../lib/abortable.js'
 import { ThreadLoad } from '../lib/thread-load.js'
-import { abortable } from '../lib/unless-aborted.js'
+import { withTimeout } from '../lib/with-timeout.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 import type { Answer, Query } from './kind.js'
 import { getKind } from './kinds.js'
-import { readQuestion } from './parse.js'
+import { type QuestionDefaults, readQuestion } from './parse.js'
 import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { QueryContext } from './statement.js'
@@ -40,6 +40,8 @@ export interface QuestionsOptions {
   barrier: Pick<Barrier, 'waitForProject'>
   aliases: Pick<Aliases, 'hasAny'>
   limits: QuestionLimits
+  /** what a project has set for questions that do not say it; default: nothing */
+  defaults?: ((projectId: string) => QuestionDefaults) | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
   /** default: the load of this thread */
@@ -135,7 +137,7 @@ export class Questions {
   async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<AnsweredQuestion> {
     const began = performance.now()
     const now = this.#options.now?.() ?? Date.now()
-    const { question, warnings: ofFields } = readQuestion(body, now)
+    const { question, warnings: ofFields } = readQuestion(body, now, this.#options.defaults?.(projectId))
     const patterns = findPatterns(question)
     const settings = choosePatternSettings(patterns)
     const { answer, pending, reviewed } = await this.#inSlot(projectId, signal, async (slot) => {

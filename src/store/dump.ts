@@ -77,6 +77,7 @@ export const DUMP_TABLES: readonly DumpTable[] = [
     isVersioned: true,
     key: { expression: 'id', type: 'hex', bytes: 'length(content)' },
   },
+  { name: 'projects', place: 'once', isVersioned: true, key: null },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
 /** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported. */
@@ -90,6 +91,8 @@ const OTHER_TABLES = [
   'known_parts',
   'ledger_bases',
   'lost_parts',
+  'project_usage',
+  'turns',
 ]
 
 /** A range of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */
@@ -159,9 +162,9 @@ export async function findUnknownTables(clickhouse: ClickHouse): Promise<string[
 }
 
 interface Columns {
-  /** in their order */
+  /** names in the table's order */
   names: string[]
-  /** as an argument of the table function `input` */
+  /** names and types for the table function `input` */
   structure: string
   /** an expression for the hash of a row */
   hash: string

@@ -28,7 +28,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       await until('warnings', async () => (await ask(question)).warnings)
     const seriesOf = (event: string | string[], more: object = {}) => ({ kind: 'series', series: [{ event, ...more }] })
 
-    await t.test('a project without events has no names to confuse', async (t) => {
+    await t.test('a project without events gets no warnings', async (t) => {
       t.notOk('warnings' in (await ask(seriesOf('purch'))))
     })
 
@@ -240,7 +240,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       t.strictSame(Object.keys(answer), ['status', 'error', 'kind', 'results', 'query', 'pending', 'elapsed_ms'])
     })
 
-    await t.test('a field that is ignored', async (t) => {
+    await t.test('an ignored field is named', async (t) => {
       const { warnings } = await ask({
         ...seriesOf('purchased', { aggregate: 'users' }),
         intervall: 'week',
@@ -259,7 +259,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       ])
     })
 
-    await t.test('what was just sent is never unknown', async (t) => {
+    await t.test('events that were just sent are known', async (t) => {
       for (let i = 0; i < 15; i++) {
         const [event, property] = [`new event ${i}`, `new${i}`]
         await send([event, { [property]: 1 }])
@@ -268,7 +268,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       }
     })
 
-    await t.test('what was deleted is unknown again, and at most 20 are named', async (t) => {
+    await t.test('deleted names are unknown again, and at most 20 are named', async (t) => {
       const { events } = (await call('GET', '/public/events?limit=1000&event=new%20event%203')).json()
       t.equal((await call('DELETE', `/public/events/${events[0].eventId}`)).statusCode, 200)
       const many = Array.from({ length: 30 }, (_, i) => `none ${i}`)
@@ -278,7 +278,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
   })
 }
 
-t.test('where the names of a question are', (t) => {
+t.test('findNames finds the names in every kind of question', (t) => {
   const where = [
     'or',
     [

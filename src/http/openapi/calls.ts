@@ -41,7 +41,7 @@ const visit = {
   ended_at: DAY_MS + 95_000,
 }
 
-/** By method and path, as the routes are registered. */
+/** The descriptions of calls, by method and path as the routes are registered. */
 export const CALLS: Record<string, Call> = {
   ...QUESTION_CALLS,
   ...SAVED_CALLS,
@@ -65,7 +65,7 @@ export const CALLS: Record<string, Call> = {
     isIdempotent: true,
     response: done,
     headers: { 'x-event-id': 'The event’s `eventId`.' },
-    errors: ['overloaded'],
+    errors: ['too_old', 'quota_exceeded', 'overloaded'],
   },
   'POST /public/track/batch': {
     id: 'trackBatch',
@@ -85,7 +85,7 @@ export const CALLS: Record<string, Call> = {
     isIdempotent: true,
     response: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
     headers: { 'x-batch-ids': BATCH_IDS },
-    errors: ['too_many_events', 'overloaded'],
+    errors: ['too_many_events', 'too_old', 'quota_exceeded', 'overloaded'],
   },
   'POST /public/import': {
     id: 'importEvents',
@@ -104,7 +104,7 @@ export const CALLS: Record<string, Call> = {
     isIdempotent: true,
     response: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
     headers: { 'x-batch-ids': BATCH_IDS },
-    errors: ['too_many_events', 'overloaded'],
+    errors: ['too_many_events', 'too_old', 'quota_exceeded', 'overloaded'],
   },
   'GET /public/events': {
     id: 'readEvents',

@@ -2,19 +2,20 @@ import { EventFault, formatEvent } from '../../contract/event-text.js'
 import { isName, MAX_BATCH } from '../../contract/limits.js'
 import type { Appends } from '../../ingest/group-commit.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
-import { omitUndefined } from '../../lib/given.js'
+import { omitUndefined } from '../../lib/omit-undefined.js'
 import { type InsertIds, readParsedInsertIds } from '../../model/identified-events.js'
 import { toRejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
 import type { Sender } from '../../model/sender.js'
 import { isPlaceholder } from '../../model/user-names.js'
 import type { ParsedEvent } from '../../model/verbatim.js'
+import { tooOldReason } from '../../projects/late-events.js'
 import type { Toll } from '../../states/toll.js'
 import { type Fault, type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../../users/people.js'
 import type { SdkEvent, SdkMessage } from '../../vendors/message.js'
 
 export interface IngestParts extends PeopleParts {
-  /** for the entries */
+  /** pool of the entries */
   buffers: BufferPool
   commits: Appends
 }
@@ -37,15 +38,15 @@ export interface Ingested {
   /** messages that became dead letters */
   faults: Fault[]
   /**
-   * Messages that were understood, but may not do what they say: they link two users, or change the profile of a name that
-   * means nobody. They become dead letters, too; the SDK gets a success, because it would retry forever.
+   * Valid messages that are not allowed: they link two users, or change the profile of a name that means nobody. They
+   * become dead letters, too, but the SDK gets a success, because it would retry forever.
    */
   refused: Fault[]
 }
 
 /**
- * What is to become of the messages of a request. It waits for the journal instead of them: thousands of small objects that
- * live through a write cost the garbage collection more time than the decoding takes.
+ * What to do with the messages of a request. The plan waits for the journal instead of the messages: thousands of small
+ * objects that survive a write cost the garbage collector more time than decoding them takes.
  */
 export interface Plan {
   /** texts of events: each becomes an entry */
@@ -71,8 +72,11 @@ const UNREADABLE = 'The event cannot be read.'
 
 type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
 
-/** Sorts the messages of a request; events that cannot be stored become faults. */
-export function planMessages(sender: Sender, messages: readonly SdkMessage[]): Plan {
+/**
+ * Sorts the messages of a request; events that cannot be stored become faults.
+ * @param since from when on the project's events are kept, epoch ms; absent: all are
+ */
+export function planMessages(sender: Sender, messages: readonly SdkMessage[], since?: number): Plan {
   const people = new PeoplePlan(messages)
   const { placeholders } = people
   const faults: Fault[] = []
@@ -80,7 +84,7 @@ export function planMessages(sender: Sender, messages: readonly SdkMessage[]): P
   const identities: Identity[] = []
   for (const message of messages) {
     if (message.type === 'fault') faults.push(message)
-    else if (message.type === 'event') addEvent(message, texts, identities, faults)
+    else if (message.type === 'event') addEvent(message, { texts, identities, faults, since })
     else people.add(message)
   }
   for (const { distinct_id } of identities) if (isPlaceholder(distinct_id)) placeholders.event++
@@ -95,12 +99,23 @@ export function planMessages(sender: Sender, messages: readonly SdkMessage[]): P
   return plan
 }
 
-function addEvent(message: SdkEvent, texts: string[], identities: Identity[], faults: Fault[]): void {
+interface Sorted {
+  texts: string[]
+  identities: Identity[]
+  faults: Fault[]
+  since: number | undefined
+}
+
+function addEvent(message: SdkEvent, { texts, identities, faults, since }: Sorted): void {
   const { parts, insertId } = message
   const { event, distinct_id, timestamp, properties } = parts
   const insert_id = isName(insertId) ? insertId : null
   try {
-    texts.push(formatEvent({ event, distinct_id, timestamp, properties, insert_id }))
+    const text = formatEvent({ event, distinct_id, timestamp, properties, insert_id })
+    if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
+      throw new EventFault(`timestamp ${tooOldReason(since)}`, 'timestamp')
+    }
+    texts.push(text)
     // Validated while it was formatted.
     identities.push({ distinct_id: distinct_id as string, insert_id })
   } catch (error) {
@@ -120,10 +135,10 @@ function addEvent(message: SdkEvent, texts: string[], identities: Identity[], fa
 }
 
 /**
- * Makes everything in a request durable: events first, then what it says about people, in its order for each of them. What
- * cannot be stored becomes a dead letter, with its reason.
- * @throws ApiError `overloaded`, `unavailable` or `rate_limited`: a part may be durable, which a repetition does not store again, if the
- *   messages have ids
+ * Makes everything in a request durable: events first, then what it says about people, for each person in the order of
+ * the request. A message that cannot be stored becomes a dead letter with its reason.
+ * @throws ApiError `overloaded`, `unavailable` or `rate_limited`: a part may be durable. A retry does not store it
+ *   again if the messages have ids
  */
 export async function ingest(
   parts: IngestParts,
