@@ -6,6 +6,7 @@
 
 import type { ProjectSettings } from './project-settings.js'
 import type { QuestionInput } from './questions.js'
+import type { Warning } from './warning.js'
 
 /** Properties in a response: any JSON values. */
 export type Properties = Record<string, unknown>
@@ -212,7 +213,7 @@ export interface EventNames {
 export const PROPERTY_TYPES = ['string', 'number', 'boolean', 'array', 'object'] as const
 export type PropertyType = (typeof PROPERTY_TYPES)[number]
 
-/** A property at the top level. */
+/** A property, at the top level or within an object. */
 export interface PropertyName {
   property: string
   /** share of the sampled events that have it, 0 to 1 */
@@ -221,6 +222,8 @@ export interface PropertyName {
   types: { type: PropertyType; share: number }[]
   /** at most 5, the most frequent first */
   examples: unknown[]
+  /** those within it if it is an object, most first; absent if there are none */
+  properties?: PropertyName[]
 }
 
 export interface PropertyNames {
@@ -229,6 +232,8 @@ export interface PropertyNames {
   /** how many events were looked at, the newest ones */
   sampled: number
   pending: number
+  /** if the list is empty: names that nothing has */
+  warnings?: Warning[]
 }
 
 export interface FieldValue {
@@ -243,6 +248,8 @@ export interface FieldValues {
   /** how many events were looked at, the newest ones */
   sampled: number
   pending: number
+  /** if the list is empty: names that nothing has */
+  warnings?: Warning[]
 }
 
 export interface SavedQuestion {

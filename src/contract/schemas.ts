@@ -248,10 +248,19 @@ export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ..
 export const Done = Type.Object(success)
 
 export const warnings = Type.Optional(
-  Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
-    maxItems: MAX_WARNINGS,
-    description: 'Likely mistakes that are not errors; absent if there are none.',
-  }),
+  Type.Array(
+    Type.Object({
+      path: Type.String({ description: 'A JSON pointer into the request.' }),
+      message: Type.String(),
+      suggestion: Type.Optional(
+        Type.Unknown({ description: 'What was probably meant: the value to put at `path` instead.' }),
+      ),
+    }),
+    {
+      maxItems: MAX_WARNINGS,
+      description: 'Likely mistakes that are not errors; absent if there are none.',
+    },
+  ),
 )
 /** The response of a successful call that may have warnings. */
 export const DoneOrWarned = withFields({ warnings })
@@ -357,19 +366,30 @@ const PropertyName = Type.Object(
       }),
     ),
     examples: Type.Array(Type.Unknown(), { maxItems: 5 }),
+    properties: Type.Optional(
+      Type.Array(Type.Unsafe<responses.PropertyName>(Type.Object({}, { additionalProperties: true })), {
+        description: 'Those within it if it is an object, in the same form, up to four levels deep.',
+      }),
+    ),
   }),
 )
 export const EventNames = withFields(
   defineFields<responses.EventNames>({ events: Type.Array(EventName), pending: Type.Integer() }),
 )
 export const PropertyNames = withFields(
-  defineFields<responses.PropertyNames>({ properties: Type.Array(PropertyName), sampled, pending: Type.Integer() }),
+  defineFields<responses.PropertyNames>({
+    properties: Type.Array(PropertyName),
+    sampled,
+    pending: Type.Integer(),
+    warnings,
+  }),
 )
 export const FieldValues = withFields(
   defineFields<responses.FieldValues>({
     values: Type.Array(Type.Object({ value: Type.Unknown(), count: Type.Integer() })),
     sampled,
     pending: Type.Integer(),
+    warnings,
   }),
 )
 export const OneUser = withFields({ user: User })

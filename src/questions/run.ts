@@ -26,6 +26,7 @@ import { type QuestionDefaults, readQuestion } from './parse.js'
 import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { QueryContext } from './statement.js'
+import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
 
 interface QuestionLimits {
   /** time limit of a question in ClickHouse, seconds */
@@ -56,7 +57,7 @@ const RETRY_SECONDS = 5
 /** ClickHouse may be late to end a query that takes too long; the client gives up this much later, ms. */
 const GRACE_MS = 5_000
 /** How long an answer waits for an unfinished review, ms. Known names need no wait. */
-const GRACE_FOR_REVIEW_MS = 250
+const GRACE_FOR_REVIEW_MS = 1_000
 /**
  * Maximum bytes of a result, which this process holds in memory. A breakdown repeats its values in every bucket: 60
  * values of 200 KB over 30 days take 370 MB. Half a million points with names of 100 characters take half of this.
@@ -149,7 +150,11 @@ export class Questions {
       return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
     })
     const { results, ...beside } = answer
-    const warnings = [...ofFields, ...(await withTimeout(reviewed, GRACE_FOR_REVIEW_MS).catch(() => []))]
+    const ofNames = await withTimeout(reviewed, GRACE_FOR_REVIEW_MS).catch(() => [])
+    const unset = warnOfUnsetBreakdowns(question, results).filter(({ path }) =>
+      ofNames.every((one) => one.path !== path),
+    )
+    const warnings = [...ofFields, ...ofNames, ...unset]
     const elapsed_ms = Math.round(performance.now() - began)
     const warned = warnings.length > 0 && { warnings: warnings.slice(0, MAX_WARNINGS) }
     return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms, ...warned }

@@ -142,8 +142,17 @@ t.test('an unknown name is reported with the answer', async (t) => {
     const result = await callTool(assistant, 'query', { question })
     return result.value && 'warnings' in result.value && result
   })
-  t.match(value, { warnings: [{ path: '/series/0/event', message: 'No event is called veiw. Did you mean view?' }] })
-  t.match(note, /Read its "warnings" first/)
+  t.match(value, {
+    warnings: [{ path: '/series/0/event', message: 'No event is called “veiw”. Did you mean “view”?' }],
+  })
+  t.match(note, /Read its "warnings" first, .*: No event is called “veiw”\. Did you mean “view”\?/)
   const known = await callTool(assistant, 'query', { question: { ...question, series: [{ event: 'view' }] } })
   t.notMatch(known.note, /warnings/)
+  for (const [tool, given] of [
+    ['list_properties', { event: 'veiw' }],
+    ['list_values', { field: 'properties.plan', event: 'veiw' }],
+    ['recent_events', { event: 'veiw' }],
+  ] as const) {
+    t.match((await callTool(assistant, tool, given)).note, /No event is called “veiw”/, tool)
+  }
 })

@@ -64,6 +64,7 @@ export function RangeBar({ draft, display, onChange }: RangeBarProps) {
         <div class={styles.moreFields}>
           <Combobox
             label="Time zone"
+            isStrict
             value={draft.timezone}
             suggest={async (text) => suggestTimeZones(text)}
             onChange={(timezone) => onChange({ ...draft, timezone: timezone || 'UTC' }, display)}
