@@ -1,6 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
+import { getBrowserTimeZone } from '../../lib/intl.js'
 import { navigate } from '../../lib/navigation.js'
 import {
   convertDraft,
@@ -58,7 +59,7 @@ export default function Explore({ access, route }: ViewProps) {
 }
 
 function firstQuestion(event: string): object {
-  return toQuestion(createDraft('series', event, Intl.DateTimeFormat().resolvedOptions().timeZone))
+  return toQuestion(createDraft('series', event, getBrowserTimeZone()))
 }
 
 interface QuestionProps {
