@@ -1,5 +1,5 @@
 import { BASE_URL } from '../lib/base-url.js'
-import { checkStatus, watchForDelay } from './service-status.js'
+import { checkStatus } from './service-status.js'
 
 /** An error response of the service, or a missing response. */
 export class CallError extends Error {
@@ -129,7 +129,7 @@ async function request(method: Method, path: string, options: RequestOptions): P
   for (;;) {
     if (hasEnded && isRead && path !== SIGN_IN_PATH) await waitForSignIn(options.caller)
     const before = signIns
-    const response = await watchForDelay(() => fetchOnce(method, path, options)).catch((error) => {
+    const response = await fetchOnce(method, path, options).catch((error) => {
       if (error instanceof CallError) checkStatus()
       throw error
     })

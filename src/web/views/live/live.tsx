@@ -1,7 +1,5 @@
-import { checkStatus } from '../../api/service-status.js'
 import { formatNumber } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
-import { usePoll } from '../../lib/use-poll.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { EventDialog } from '../event/event-dialog.js'
@@ -11,15 +9,11 @@ import * as styles from './live.module.css'
 import { FilterFields, type FilterValues, hasNoFilters, parseFilters } from './live-filters.js'
 import { type Live, useLive } from './use-live.js'
 
-/** A silent stream may be due to an unavailable store. */
-const LOOK_MS = 15_000
-
 /** New events, newest first. */
 export default function LiveView({ access, route }: ViewProps) {
   const filters = parseFilters(route.query)
   const [eventId] = route.rest
   const live = useLive(filters)
-  usePoll(checkStatus, LOOK_MS)
   const show = (next: FilterValues) => navigate(linkTo(['live'], { ...next }), 'replace')
   return (
     <div>
