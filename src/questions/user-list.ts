@@ -34,12 +34,11 @@ export interface ListedUser {
 export const NEVER = -1
 
 const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
 /**
  * A page near the top of the list needs recent events only. The latest are looked through first, then those of longer
  * and longer times: the index on `timestamp` skips what is older.
  */
-const WINDOWS_MS = [2 * HOUR_MS, DAY_MS, 12 * DAY_MS, 144 * DAY_MS]
+const WINDOWS_MS = [2 * HOUR_MS, 24 * HOUR_MS, 12 * 24 * HOUR_MS]
 
 /**
  * The users of a page, without duplicates for aliases, those seen last first. A user of whom `text` is a name comes

@@ -2,7 +2,7 @@ import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { FieldName, Scalar } from '../../../contract/questions.js'
 import { listEventNames, listProperties, listValues } from '../../api/schema.js'
-import { searchUsers } from '../../api/users.js'
+import { listUsers } from '../../api/users.js'
 import { type Choice, filterChoices, MAX_CHOICES } from '../../lib/choices.js'
 import { formatField, formatValue, toField } from '../../lib/fields.js'
 import { formatCompact, formatShare } from '../../lib/format.js'
@@ -44,7 +44,7 @@ export class Suggestions {
   }
 
   async #userProperties(): Promise<string[]> {
-    const { users } = await this.#once('users', () => searchUsers({ search: '', page: 1, limit: PROFILES }))
+    const { users } = await this.#once('users', () => listUsers({ limit: PROFILES }))
     return [...new Set(users.flatMap(({ properties }) => Object.keys(properties)))].sort()
   }
 

@@ -1,4 +1,4 @@
-import { formatNumber } from '../../lib/format.js'
+import { formatCount } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
@@ -28,7 +28,7 @@ export default function LiveView({ access, route }: ViewProps) {
       {live.state === 'failed' && live.error && <Failure error={live.error} />}
       {live.waiting > 0 && (
         <button type="button" class={styles.newEvents} onClick={live.resume}>
-          Show {live.waiting === 1 ? '1 new event' : `${formatNumber(live.waiting)} new events`}
+          Show {formatCount(live.waiting, 'new event')}
         </button>
       )}
       <Rows live={live} filters={filters} />
@@ -51,8 +51,8 @@ function Rows({ live, filters }: { live: Live; filters: FilterValues }) {
   }
   if (live.state === 'failed') return null
   if (!live.isLoaded) return <Loading what="the latest events" />
-  if (hasNoFilters(filters)) return <Empty title="No events yet">They appear here as they arrive.</Empty>
-  return <Empty title="No event matches yet">Those that do appear here as they arrive. Or remove a filter.</Empty>
+  if (hasNoFilters(filters)) return <Empty title="No events yet">Events appear here as they arrive.</Empty>
+  return <Empty title="No matching events yet">They appear here as they arrive. Or remove a filter.</Empty>
 }
 
 const STATUS = { connecting: 'Connecting…', live: 'Live', broken: 'Reconnecting…', failed: 'Stopped' }
