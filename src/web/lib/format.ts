@@ -16,7 +16,7 @@ const DAY = createDateFormat({ dateStyle: 'full' })
 const DATE = createDateFormat({ dateStyle: 'medium' })
 /** Keeps a number and its unit on one line. */
 const NO_BREAK = '\u00a0'
-const BYTE_UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']
+const BYTE_UNITS = ['kilobyte', 'megabyte', 'gigabyte', 'terabyte']
 
 /** Formats a number for display. */
 export function formatNumber(value: number): string {
@@ -95,8 +95,10 @@ export function formatAgo(instant: number, now = Date.now()): string {
 
 /** Formats a size, such as `1.5 MB`. */
 export function formatBytes(bytes: number): string {
-  const step = Math.min(BYTE_UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
-  const unit = BYTE_UNITS[step] ?? 'byte'
+  const step = Math.min(BYTE_UNITS.length, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
+  const unit = BYTE_UNITS[step - 1]
+  // As a unit, it has no plural.
+  if (unit === undefined) return formatCount(bytes, 'byte')
   const format = createNumberFormat({ style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits: 1 })
   return format.format(bytes / 1000 ** step).replace(' ', NO_BREAK)
 }

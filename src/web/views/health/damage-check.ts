@@ -33,7 +33,7 @@ export function checkDamage({ samples }: Snapshot): Check {
   const check = {
     title: 'Completeness',
     about:
-      'ClickHouse continues without parts that are damaged or gone, so the service keeps a list of them. Run `tallyhouse verify` to check every file.',
+      'ClickHouse continues without parts that are damaged or gone, so the service keeps a list of them. Run “tallyhouse verify” to check every file.',
     facts: [
       ['Lost or damaged parts', formatNumber(count)],
       ...[...places].map(([place, rows]): [string, string] => [place, formatNumber(rows)]),
@@ -41,7 +41,7 @@ export function checkDamage({ samples }: Snapshot): Check {
     ] satisfies Check['facts'],
   }
   const advice =
-    'Restore them from a backup or a replica: see “Lost and damaged data” in the manual. The log and `tallyhouse verify` list each part and what it contained.'
+    'Restore them from a backup or a replica: see “Lost and damaged data” in the manual. The log and “tallyhouse verify” list each part and what it contained.'
   const lacking = projects.filter(({ missing }) => missing > 0)
   if (count === 0 && lacking.length > 0) {
     const names = lacking.map(({ project, missing }) => `${formatNumber(missing)} of ${project}`).join(', ')

@@ -39,7 +39,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
       <div class={tableStyles.tableBar}>
         <SearchField
           label="Search users"
-          placeholder="Search by id, name, email, alias…"
+          placeholder="Name, email, id or alias"
           value={search}
           onChange={(text) => show({ search: text })}
         />
