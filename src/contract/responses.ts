@@ -30,6 +30,18 @@ export interface User<P = Properties> {
   updated_at: number
 }
 
+/** A user with events or a profile. */
+export interface ListedUser<P = Properties> {
+  distinct_id: string
+  /** of the profile; none without one */
+  properties: P
+  /** epoch milliseconds; null without a profile */
+  created_at: number | null
+  updated_at: number | null
+  /** epoch milliseconds of the latest event; null without events. Absent in a list of profiles */
+  last_seen?: number | null
+}
+
 export interface Session<P = Properties> {
   session_id: string
   distinct_id: string
@@ -60,7 +72,7 @@ export interface EventPage extends NumberedPage {
 }
 
 export interface UserPage extends NumberedPage {
-  users: User[]
+  users: ListedUser[]
 }
 
 export interface UserAliases {

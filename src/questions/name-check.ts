@@ -7,7 +7,6 @@ import { createNearestFinder } from '../lib/nearest.js'
 import type { ReadPoint } from '../reads/read-barrier.js'
 import type { Backlog } from './backlog.js'
 import { toField } from './field-name.js'
-import { Kept } from './kept.js'
 import {
   findNearestNames,
   findPropertyFaults,
@@ -26,6 +25,7 @@ import {
   readLastReplay,
 } from './names.js'
 import type { EventUse, NamesUsed, PropertyUse } from './names-used.js'
+import { RefreshingCache } from './refreshing-cache.js'
 import type { Questions } from './run.js'
 import { countNamed } from './sample-range.js'
 import type { Samples } from './samples.js'
@@ -73,11 +73,11 @@ interface SampledProfiles {
  */
 export class NameCheck {
   readonly #options: NameCheckOptions
-  readonly #profiles: Kept<SampledProfiles>
+  readonly #profiles: RefreshingCache<SampledProfiles>
 
   constructor(options: NameCheckOptions) {
     this.#options = options
-    this.#profiles = new Kept<SampledProfiles>({
+    this.#profiles = new RefreshingCache<SampledProfiles>({
       room: ROOM,
       weigh: (key, { rows }) =>
         estimateSize(

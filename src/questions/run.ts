@@ -95,6 +95,17 @@ interface Running {
   slot: Slot
 }
 
+interface PatternSettings {
+  patterns: readonly Pattern[]
+  settings: ClickHouseSettings
+}
+
+interface ReadOptions {
+  advice?: string
+  signal?: AbortSignal
+  patterns?: readonly Pattern[]
+}
+
 type QuestionRun = Pick<QueryContext, 'projectId' | 'now'> & Pick<Running, 'slot'>
 
 /** The answer to a question, in the order of its fields. */
@@ -164,19 +175,19 @@ export class Questions {
    * Reads rows about a project within the limits of questions. The caller has waited at the read barrier.
    * @param advice a sentence for `query_too_large` that says what to request instead
    * @param signal aborted when the client disconnects, which ends the query
-   * @throws ApiError `query_too_large`, `overloaded`
+   * @param patterns the regular expressions in the query
+   * @throws ApiError `query_too_large`, `overloaded`, and `invalid_request` if a pattern is invalid
    */
   async read(
     projectId: string,
     build: (asked: QueryContext) => Query | Promise<Query>,
-    { advice = 'Ask about one event, or try again later.', signal }: { advice?: string; signal?: AbortSignal } = {},
+    { advice = 'Ask about one event, or try again later.', signal, patterns = [] }: ReadOptions = {},
   ): Promise<unknown[]> {
     const now = this.#options.now?.() ?? Date.now()
-    try {
-      return await this.#inSlot(projectId, signal, (slot) => this.#read({ projectId, now, slot }, build, signal))
-    } catch (error) {
-      throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
-    }
+    const settings = choosePatternSettings(patterns)
+    return await this.#inSlot(projectId, signal, (slot) => {
+      return this.#readOrExplain({ projectId, now, slot, patterns, settings }, build, { advice, signal })
+    })
   }
 
   async #inSlot<T>(projectId: string, signal: AbortSignal | undefined, run: (slot: Slot) => Promise<T>): Promise<T> {
@@ -200,26 +211,32 @@ export class Questions {
     }
   }
 
-  async #answer(
-    question: Question,
-    asking: QuestionRun & { patterns: Pattern[]; settings: ClickHouseSettings },
-    signal: AbortSignal,
-  ): Promise<Answer> {
+  async #answer(question: Question, asking: QuestionRun & PatternSettings, signal: AbortSignal): Promise<Answer> {
     const kind = getKind(question)
+    const build = (asked: QueryContext) => kind.query(question, asked)
+    const rows = await this.#readOrExplain(asking, build, { advice: NARROWER, signal })
+    return kind.answer(question, rows, asking)
+  }
+
+  /** @throws ApiError that says what the client can change */
+  async #readOrExplain(
+    asking: QuestionRun & PatternSettings,
+    build: (asked: QueryContext) => Query | Promise<Query>,
+    { advice, signal }: { advice: string; signal: AbortSignal | undefined },
+  ): Promise<unknown[]> {
     const { patterns, settings, slot } = asking
-    const build = (asked: QueryContext) => {
-      const query = kind.query(question, asked)
+    const buildWithSettings = async (asked: QueryContext) => {
+      const query = await build(asked)
       return { ...query, settings: { ...query.settings, ...settings } }
     }
     try {
-      const rows = await this.#read(asking, build, signal)
-      return kind.answer(question, rows, asking)
+      return await this.#read(asking, buildWithSettings, signal)
     } catch (error) {
       if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) {
         await this.#checkPatterns(patterns, { signal, slot })
         if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw toPatternsTooLargeError(error)
       }
-      throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, NARROWER) : error
+      throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
     }
   }
 
@@ -306,7 +323,7 @@ export class Questions {
   }
 
   /** @throws ApiError that names the patterns that RE2 rejects */
-  async #checkPatterns(patterns: Pattern[], running: Running): Promise<void> {
+  async #checkPatterns(patterns: readonly Pattern[], running: Running): Promise<void> {
     const invalid = await this.#findInvalid(patterns, running)
     const message = 'must be an RE2 regular expression, without look-around and back references'
     const details = invalid.slice(0, MAX_INVALID).map(({ path }) => ({ path, message }))
@@ -315,7 +332,7 @@ export class Questions {
   }
 
   /** Bisects the patterns to find invalid ones: there may be many patterns, and most are valid. */
-  async #findInvalid(patterns: Pattern[], running: Running): Promise<Pattern[]> {
+  async #findInvalid(patterns: readonly Pattern[], running: Running): Promise<readonly Pattern[]> {
     const fields = new QueryParameters()
     const array = fields.array(patterns.map(({ pattern }) => joinPatterns([pattern])[0] ?? ''))
     const sql = `SELECT arrayMap(pattern -> match('', pattern), ${array}) AS matches`

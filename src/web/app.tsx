@@ -97,7 +97,7 @@ function useOtherTabs(access: Access | null, begin: (access: Access) => void): v
       const next = await readAccess().catch(() => null)
       if (next && next.project === access?.project) return begin(next)
       if (!isGuarded()) return location.reload()
-      noteSignedOut(next ? `Another tab is signed in to ${next.project} now.` : 'You signed out in another tab.')
+      noteSignedOut(next ? `You signed in to ${next.project} in another tab.` : 'You signed out in another tab.')
     })
   }, [latest])
 }
@@ -116,7 +116,7 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   // Keeps the user of an open page signed in.
   usePoll(() => {
     readAccess().then(
-      (now) => now ?? noteSignedOut('You have been signed out: sign in again.'),
+      (now) => now ?? noteSignedOut('You have been signed out. Sign in again.'),
       () => undefined,
     )
   }, DAY_MS)
@@ -128,7 +128,7 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   return (
     <div class={isCovered ? `${styles.shell} ${styles.covered}` : styles.shell}>
       <a class={styles.skip} href={`${location.hash || '#/'}`} onClick={focusMain}>
-        Skip to the content
+        Skip to content
       </a>
       <header class={styles.side}>
         <a class={styles.brand} href="#/">

@@ -81,6 +81,6 @@ export function Loading({ what }: { what: string }) {
 
 /** Shown when a chunk of the page no longer exists, for example after an upgrade. Reloading fetches the new page. */
 export function PartMissing() {
-  const error = new Error('A part of the page could not be loaded. If Tallyhouse was updated, load the page again.')
+  const error = new Error('Part of the page could not be loaded. If Tallyhouse has just been updated, reload the page.')
   return <Failure error={error} onRetry={() => location.reload()} />
 }

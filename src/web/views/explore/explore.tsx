@@ -4,6 +4,7 @@ import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
 import { buildRequest } from '../../lib/build-request.js'
+import { getBrowserTimeZone } from '../../lib/intl.js'
 import { navigate } from '../../lib/navigation.js'
 import {
   convertDraft,
@@ -62,7 +63,7 @@ export default function Explore({ access, route }: ViewProps) {
 }
 
 function firstQuestion(event: string): object {
-  return toQuestion(createDraft('series', event, Intl.DateTimeFormat().resolvedOptions().timeZone))
+  return toQuestion(createDraft('series', event, getBrowserTimeZone()))
 }
 
 interface QuestionProps {

@@ -3,7 +3,7 @@ import { useContext } from 'preact/hooks'
 import type { FieldName, Scalar } from '../../../contract/questions.js'
 import type { PropertyType } from '../../../contract/responses.js'
 import { listEventNames, listProperties, listValues } from '../../api/schema.js'
-import { searchUsers } from '../../api/users.js'
+import { listUsers } from '../../api/users.js'
 import { type Choice, filterChoices, MAX_CHOICES } from '../../lib/choices.js'
 import { formatField, formatValue, toField } from '../../lib/fields.js'
 import { formatCompact, formatShare } from '../../lib/format.js'
@@ -92,7 +92,7 @@ export class Suggestions {
   }
 
   async #userProperties(): Promise<ListedProperty[]> {
-    const { users } = await this.#once('users', () => searchUsers({ search: '', page: 1, limit: PROFILES }))
+    const { users } = await this.#once('users', () => listUsers({ limit: PROFILES }))
     return listUserProperties(users.map(({ properties }) => properties))
   }
 

@@ -39,7 +39,7 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
     <div class={styles.welcome}>
       <h1>Send your first event</h1>
       <p class={liveStatusStyles.status} data-state="live" role="status">
-        Waiting for it. This page changes by itself when it arrives.
+        Waiting for your first event. This page updates automatically when it arrives.
       </p>
       <Tabs
         label="Ways to send events"
@@ -51,8 +51,8 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
         <Code key={title} text={code} label={`An event from ${title}`} />
         {page && (
           <>
-            <p class={textStyles.hint}>Or from a page:</p>
-            <Code key={`${title} page`} text={page} label={`${title} in a page`} />
+            <p class={textStyles.hint}>Or from a web page:</p>
+            <Code key={`${title} page`} text={page} label={`${title} in a web page`} />
           </>
         )}
         {note && <p class={textStyles.hint}>{note}</p>}
