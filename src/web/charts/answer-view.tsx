@@ -17,7 +17,7 @@ import { Totals } from './totals.js'
 
 interface AnswerViewProps {
   answer: DrawnAnswer
-  /** the answer about the period before */
+  /** the answer about the previous period */
   before?: AnswerBefore | null
   display: Display
   /** without it, numbers are not clickable */
@@ -28,7 +28,8 @@ interface AnswerViewProps {
 export function AnswerView({ answer, before = null, display, onDrillDown }: AnswerViewProps) {
   const drawing = chooseVisualization(answer.query, display)
   const tables = useMemo(() => buildTables(answer, before), [answer, before])
-  const isEmpty = tables.every(({ rows }) => rows.length === 0) || (before === null && !hasNumbers(answer))
+  const isEmpty =
+    tables.every(({ rows }) => rows.length === 0) || hasNoLines(answer) || (before === null && !hasNumbers(answer))
   if (isEmpty) return <p class={textStyles.hint}>No events in this period.</p>
   if (drawing === 'table') return <AnswerTables tables={tables} onDrillDown={onDrillDown} />
   return (
@@ -37,6 +38,11 @@ export function AnswerView({ answer, before = null, display, onDrillDown }: Answ
       {isPicture(answer, drawing) && <AnswerTables tables={tables} isForReaders />}
     </>
   )
+}
+
+/** Whether a breakdown has no values in this period. */
+function hasNoLines(answer: DrawnAnswer): boolean {
+  return answer.kind === 'series' && answer.results.length === 0
 }
 
 /** Whether the answer has any number; the average of nothing is none. */

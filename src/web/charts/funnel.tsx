@@ -82,17 +82,17 @@ function Step({ line, index, color, query, onDrillDown }: StepProps) {
             <span>
               <strong>{formatShare(step.of_first)}</strong> of the first step
             </span>
-            <span>{formatShare(step.of_previous)} of the step before</span>
+            <span>{formatShare(step.of_previous)} of the previous step</span>
             {step.median_ms !== null && <span>median {formatDuration(step.median_ms)}</span>}
             {step.mean_ms !== null && <span>average {formatDuration(step.mean_ms)}</span>}
             <span>
               <NumberButton
                 text={formatNumber(dropped)}
-                title={`Did not get to ${title}`}
+                title={`Dropped off before ${title}`}
                 drillDown={drillDown(true)}
                 onDrillDown={dropped > 0 ? onDrillDown : undefined}
               />{' '}
-              dropped
+              dropped off
             </span>
           </>
         )}

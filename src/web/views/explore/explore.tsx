@@ -1,9 +1,10 @@
-import { useMemo, useState } from 'preact/hooks'
+import { useMemo, useRef, useState } from 'preact/hooks'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
 import { getBrowserTimeZone } from '../../lib/intl.js'
 import { navigate } from '../../lib/navigation.js'
 import {
+  completeDraft,
   convertDraft,
   createDraft,
   type Display,
@@ -21,12 +22,13 @@ import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { SegmentedControl } from '../../ui/select.js'
+import { useMoment } from '../range-fields.js'
 import type { ViewProps } from '../view-props.js'
 import { AnswerPanel } from './answer-panel.js'
 import { Builder } from './builder.js'
 import * as builderStyles from './builder.module.css'
 import * as styles from './explore.module.css'
-import { type FieldError, FieldErrorsContext } from './field-errors.js'
+import { FieldErrorsContext } from './field-errors.js'
 import { JsonEditor } from './json-editor.js'
 import { SavedBar } from './saved-bar.js'
 import { Suggestions, SuggestionsContext } from './suggestions.js'
@@ -74,8 +76,11 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const draft = useMemo(() => parseDraft(question), [question])
   const [isText, setText] = useState(false)
   const gaps = draft ? findGaps(draft) : []
-  const result = useAnswer(question, display, gaps.length > 0)
-  const fieldErrors = [...gaps, ...(result.error instanceof CallError ? result.error.details : [])]
+  const answerable = useAnswerable(question, draft)
+  const result = useAnswer(answerable, display)
+  const moment = useMoment({ ...draft, ...display })
+  // What is still to be chosen is no error.
+  const fieldErrors = gaps.length === 0 && result.error instanceof CallError ? result.error.details : []
   const show = (next: unknown, how: Display = display) => navigate(linkToExplore(next, how, saved), 'replace')
   const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)
   return (
@@ -114,8 +119,9 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
           question={question}
           draft={draft}
           display={display}
+          moment={moment}
           result={result}
-          gaps={gaps.map(({ message }: FieldError) => message)}
+          gap={gaps[0]?.message}
           onChange={change}
         />
       </div>
@@ -130,13 +136,19 @@ function dropUnfinishedFilters(question: unknown, draft: Draft | null): unknown 
   return JSON.stringify(whole) === JSON.stringify(draft) ? question : toQuestion(whole)
 }
 
+/** The question to answer: while something is still to be chosen, that with the last complete events. */
+function useAnswerable(question: unknown, draft: Draft | null): unknown {
+  const last = useRef<Draft | null>(null)
+  if (!draft) return question
+  const complete = completeDraft(draft, last.current)
+  last.current = complete ?? last.current
+  return complete === draft ? question : ((complete && toQuestion(complete)) ?? undefined)
+}
+
 /** Fetches the answer after a debounce; superseded requests are cancelled. */
-function useAnswer(question: unknown, display: Display, hasGaps: boolean) {
+function useAnswer(question: unknown, display: Display) {
   const { range, compare } = display
-  const key = useDebounced(
-    hasGaps || question === undefined ? null : JSON.stringify([question, range, compare]),
-    SETTLED_MS,
-  )
+  const key = useDebounced(question === undefined ? null : JSON.stringify([question, range, compare]), SETTLED_MS)
   return useLoaded<ComparedAnswer>(key, (signal) => {
     const [question, range, compare] = JSON.parse(key ?? '[]')
     return fetchAnswer(question, { range, compare }, { signal })
