@@ -1,11 +1,13 @@
 import * as styles from './bars.module.css'
 import { seriesColor } from './colors.js'
 import { computeTotals } from './line-totals.js'
+import { useRowLimit } from './row-limit.js'
 import { Change, Periods, TotalNumber, type TotalsProps } from './totals.js'
 
 /** The totals of an answer as horizontal bars, each above that of the previous period. */
 export function Bars({ answer, before, onDrillDown }: TotalsProps) {
   const lines = computeTotals(answer, before)
+  const { limit, more } = useRowLimit(lines.length)
   const values = lines.flatMap((line) => [line.now.value ?? 0, line.before?.value ?? 0])
   const most = Math.max(...values.map(Math.abs), Number.MIN_VALUE)
   // Scaled to -1…1, because the difference of two large numbers could overflow.
@@ -20,7 +22,7 @@ export function Bars({ answer, before, onDrillDown }: TotalsProps) {
   return (
     <>
       <ul class={styles.bars}>
-        {lines.map((line) => (
+        {lines.slice(0, limit).map((line) => (
           <li key={line.name}>
             <bdi class={styles.name}>{line.name}</bdi>
             <span class={styles.track} aria-hidden="true">
@@ -38,6 +40,7 @@ export function Bars({ answer, before, onDrillDown }: TotalsProps) {
           </li>
         ))}
       </ul>
+      {more}
       {before && <Periods answer={answer} before={before} />}
     </>
   )

@@ -9,6 +9,7 @@ import * as barsStyles from './bars.module.css'
 import { seriesColor } from './colors.js'
 import * as styles from './funnel.module.css'
 import { NumberButton, type OnDrillDown } from './number-button.js'
+import { useRowLimit } from './row-limit.js'
 
 interface FunnelProps {
   answer: AnswerTo<'funnel'>
@@ -19,6 +20,8 @@ interface FunnelProps {
 export function Funnel({ answer, onDrillDown }: FunnelProps) {
   const { results, query } = answer
   const stepKeys = useRowKeys(query.steps.map((_, index) => labelStep(query, index)))
+  const { limit, more } = useRowLimit(results.length * query.steps.length)
+  const shown = results.slice(0, Math.max(1, Math.floor(limit / query.steps.length)))
   const isOpen = results.some(({ complete }) => !complete)
   return (
     <div class={styles.funnel}>
@@ -27,7 +30,7 @@ export function Funnel({ answer, onDrillDown }: FunnelProps) {
           <h3>
             <span class={styles.stepNumber}>{index + 1}</span> <bdi>{escapeInvisible(labelStep(query, index))}</bdi>
           </h3>
-          {results.map((line, color) => (
+          {shown.map((line, color) => (
             <Step
               key={JSON.stringify(line.breakdown)}
               line={line}
@@ -39,6 +42,7 @@ export function Funnel({ answer, onDrillDown }: FunnelProps) {
           ))}
         </section>
       ))}
+      {more}
       {isOpen && (
         <p class={textStyles.hint}>Some users still have time to take the next step: these numbers may grow.</p>
       )}

@@ -5,6 +5,7 @@ import type { AnswerBefore } from '../lib/period-before.js'
 import * as textStyles from '../ui/text.module.css'
 import { computeTotals, type LineTotal } from './line-totals.js'
 import { NumberButton, type OnDrillDown } from './number-button.js'
+import { useRowLimit } from './row-limit.js'
 import * as styles from './totals.module.css'
 
 export interface TotalsProps {
@@ -15,10 +16,12 @@ export interface TotalsProps {
 
 /** The total of each line as a large number, with its change from the previous period. */
 export function Totals({ answer, before, onDrillDown }: TotalsProps) {
+  const lines = computeTotals(answer, before)
+  const { limit, more } = useRowLimit(lines.length)
   return (
     <>
       <ul class={styles.totals}>
-        {computeTotals(answer, before).map((line) => (
+        {lines.slice(0, limit).map((line) => (
           <li key={line.name}>
             <span class={styles.total} style={{ '--characters': formatTotal(line).length }}>
               <TotalNumber line={line} onDrillDown={onDrillDown} />
@@ -28,6 +31,7 @@ export function Totals({ answer, before, onDrillDown }: TotalsProps) {
           </li>
         ))}
       </ul>
+      {more}
       {before && <Periods answer={answer} before={before} />}
     </>
   )

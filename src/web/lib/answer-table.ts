@@ -221,7 +221,7 @@ function buildRetentionTable({ results, averages, query }: AnswerTo<'retention'>
   const columns = averages.map(({ interval }) => labelInterval(query.unit, interval))
   return {
     title: 'Cohorts',
-    columns: ['Cohort', 'Size', ...columns],
+    columns: ['Cohort', 'Users', ...columns],
     rows: rows.length > 0 ? [...rows, [textCell('Average'), { text: '', value: null, isNumber: true }, ...last]] : [],
   }
 }

@@ -4,6 +4,7 @@ import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import { AnswerView } from '../../charts/answer-view.js'
 import { useDrillDown } from '../../charts/drill-down.js'
+import { RowLimitContext } from '../../charts/row-limit.js'
 import { buildTables, toCsvRows } from '../../lib/answer-table.js'
 import { applyControls, type BoardControls } from '../../lib/board-controls.js'
 import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
@@ -16,6 +17,9 @@ import * as textStyles from '../../ui/text.module.css'
 import { CardControls, type CardControlsProps } from './card-controls.js'
 import * as styles from './card-view.module.css'
 import { useInView } from './use-in-view.js'
+
+/** Rows of a card, unless the user asks for all of them. */
+const MAX_ROWS = 12
 
 interface CardViewProps {
   card: BoardCard
@@ -98,14 +102,14 @@ function CardFiles({ name, result: { answer, before } }: { name: string; result:
   return (
     <span class={styles.files}>
       {tables.map((table) => {
-        const title = tables.length > 1 ? ` ${table.title.toLowerCase()}` : ''
+        const title = tables.length > 1 ? `${table.title} ` : ''
         return (
           <CsvButton
             key={table.title}
-            name={`${name}${title}`}
+            name={`${name} ${title.toLowerCase()}`.trim()}
             rows={() => toCsvRows(table)}
-            label={`CSV${title}`}
-            about={`CSV of ${name}${title}`}
+            label={`${title}CSV`}
+            about={`${title}CSV of ${name}`}
           />
         )
       })}
@@ -118,7 +122,9 @@ function CardAnswer({ result: { answer, before }, display }: { result: ComparedA
   return (
     <>
       <Warnings warnings={answer.warnings} />
-      <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
+      <RowLimitContext.Provider value={MAX_ROWS}>
+        <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
+      </RowLimitContext.Provider>
       {dialog}
     </>
   )
