@@ -83,7 +83,7 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
 
 function Field({ cell, title, onDrillDown }: { cell: TableCell; title: string; onDrillDown: OnDrillDown | undefined }) {
   return (
-    <td class={cell.isNumber ? tableStyles.number : styles.text}>
+    <td class={cell.isNumber ? tableStyles.number : cell.isDate ? styles.date : styles.text}>
       {cell.isNumber ? (
         <NumberButton text={cell.text} title={title} drillDown={cell.drillDown} onDrillDown={onDrillDown} />
       ) : (

@@ -30,6 +30,8 @@ export interface TableCell {
   /** for the CSV file */
   value: string | number | null
   isNumber?: boolean
+  /** whether it stays on one line, as dates do */
+  isDate?: boolean
   /** for a number that counts users */
   drillDown?: DrillDown
   /** whether the bucket is not over yet */
@@ -107,7 +109,7 @@ function buildBucketsTable(answer: SeriesAnswer, before: AnswerBefore | null): A
   ])
   const last = [
     textCell('Total'),
-    ...(before ? [textCell(formatPeriod(before.query))] : []),
+    ...(before ? [{ ...textCell(formatPeriod(before.query)), isDate: true }] : []),
     ...results.flatMap((line, i) => {
       const now = countCell(line.total, drillIntoLine(answer, line))
       return before ? [now, countTotalBefore(before, i)] : [now]
@@ -122,7 +124,7 @@ function buildBucketsTable(answer: SeriesAnswer, before: AnswerBefore | null): A
 }
 
 function buildTimeCells(ats: string[], { query }: Pick<SeriesAnswer, 'query'>): TableCell[] {
-  return formatBuckets(ats, query).map((text, i) => ({ text, value: ats[i] ?? '' }))
+  return formatBuckets(ats, query).map((text, i) => ({ text, value: ats[i] ?? '', isDate: true }))
 }
 
 function countTotalBefore(before: AnswerBefore, index: number): TableCell {
@@ -173,7 +175,7 @@ function buildFunnelTable({ results, query }: AnswerTo<'funnel'>): AnswerTable {
       ...toShareCells(step),
     ])
   })
-  const columns = ['Step', 'Event', 'Users', 'Of first step', 'Of previous step', 'Median time', 'Average time']
+  const columns = ['Step', 'Event', 'Users', 'Of first', 'Of previous', 'Median time', 'Average time']
   return {
     title: 'Steps',
     columns: [...(hasBreakdown ? [query.breakdown.map(labelField).join(', ')] : []), ...columns],
@@ -207,7 +209,7 @@ function toShareCells({ of_first, of_previous, median_ms, mean_ms }: FunnelStep)
 
 function buildRetentionTable({ results, averages, query }: AnswerTo<'retention'>): AnswerTable {
   const rows = results.map(({ cohort, size, cells }) => [
-    { text: formatDate(cohort), value: cohort },
+    { text: formatDate(cohort), value: cohort, isDate: true },
     countCell(size, { of: query, cell: { cohort } }),
     ...cells.map(({ interval, users, complete }) =>
       countCell(users, { of: query, cell: { cohort, interval } }, !complete),

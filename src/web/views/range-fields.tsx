@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { findFirstEvent } from '../api/answers.js'
 import { formatPeriod } from '../lib/answer-labels.js'
@@ -54,10 +55,12 @@ interface RangeFieldsProps {
   choice: RangeChoice
   moment: Moment
   onChange: (choice: RangeChoice) => void
+  /** fields next to the range */
+  children?: ComponentChildren
 }
 
 /** A time range, with its time zone and the first day of weeks. */
-export function RangeFields({ choice, moment, onChange }: RangeFieldsProps) {
+export function RangeFields({ choice, moment, onChange, children }: RangeFieldsProps) {
   const { from, to, range, timezone, week_start } = choice
   const isCustom = from !== undefined || to !== undefined
   const resolved = resolveRange(choice, moment)
@@ -74,6 +77,7 @@ export function RangeFields({ choice, moment, onChange }: RangeFieldsProps) {
         onChange={select}
       />
       {isCustom && <Dates choice={{ ...choice, ...resolved }} onChange={onChange} />}
+      {children}
       <details class={styles.more}>
         <summary>
           {!isCustom && !isUnknown && `${formatPeriod({ ...resolved, timezone })} · `}

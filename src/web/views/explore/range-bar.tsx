@@ -30,15 +30,16 @@ export function RangeBar({ draft, display, moment, onChange }: RangeBarProps) {
   }
   return (
     <div class={rangeStyles.range}>
-      <RangeFields choice={choice} moment={moment} onChange={change} />
-      {draft.kind === 'series' && (
-        <Select
-          label="Interval"
-          value={draft.interval ?? chooseInterval(resolveRange(choice, moment), draft.timezone)}
-          options={INTERVALS}
-          onChange={(interval) => onChange({ ...draft, interval }, display)}
-        />
-      )}
+      <RangeFields choice={choice} moment={moment} onChange={change}>
+        {draft.kind === 'series' && (
+          <Select
+            label="Interval"
+            value={draft.interval ?? chooseInterval(resolveRange(choice, moment), draft.timezone)}
+            options={INTERVALS}
+            onChange={(interval) => onChange({ ...draft, interval }, display)}
+          />
+        )}
+      </RangeFields>
       <FieldErrors path="/timezone" />
       <FieldErrors path="/from" />
       <FieldErrors path="/to" />
