@@ -39,9 +39,11 @@ export function Totals({ answer, before, onDrillDown }: TotalsProps) {
 
 /** The dates that are compared. */
 export function Periods({ answer, before }: { answer: AnswerTo<'series'>; before: AnswerBefore }) {
+  const isOpen = answer.results.some(({ points }) => points.at(-1)?.complete === false)
   return (
     <p class={`${textStyles.hint} ${styles.periods}`}>
-      {formatPeriod(answer.query)}, compared to {formatPeriod(before.query)}
+      {formatPeriod(answer.query)}
+      {isOpen && ' (not over yet)'}, compared to {formatPeriod(before.query)}
     </p>
   )
 }
