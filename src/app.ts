@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { warnOfMissingRights } from './clickhouse/missing-rights.js'
 import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
-import { warnOfMissingRights } from './clickhouse/rights.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
@@ -70,7 +70,7 @@ export interface AppOptions {
   log?: FastifyBaseLogger
   /** called once the keys are read; with ClickHouse unavailable, after buildApp has resolved */
   onKeys?: (keys: KeysFound) => void
-  /** called with the URL of ClickHouse, password included; it survives a restart of the engine */
+  /** called with the URL of ClickHouse, including the password; it survives a restart of the engine */
   onClickHouse?: (url: string) => void
   /** maps the reader of this process's metrics to the reader of those that `/metrics` serves */
   shareMetrics?: (own: () => Promise<Metric[]>) => () => Promise<Metric[]>
@@ -82,9 +82,9 @@ export interface AppOptions {
   clientLimits?: ClientLimits
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits
-  /** epoch ms, by which questions reckon and sign-ins to the page end; default: the clock */
+  /** returns the time, epoch ms, for questions and sign-ins to the page; default: the clock */
   now?: () => number
-  /** after which questions pace themselves; default: that of this thread */
+  /** the load that slows questions down; default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'>
   /** default: `LIVE_LIMITS` */
   liveLimits?: Partial<LiveLimits>
@@ -135,7 +135,7 @@ async function open(
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   const isWriter = config.ROLE !== 'api'
-  // Before the lanes, so that it notes what they store at the end.
+  // Open this before the lanes, so that it closes after them and notes what they store at the end.
   const inBackground = shards.for(BACKGROUND)
   const parts = opened.add(new PartsWatch({ shards: inBackground, log, isNoting: isWriter }))
   server.addHook('onError', async (_request, _reply, error) => parts.noteError(error))
@@ -167,14 +167,14 @@ async function open(
       lanes: all.filter(({ shard }) => ready.includes(shard)),
       isWriter,
     })
-    // The lanes of a shard that is down follow when it is back.
+    // The lanes of a shard that is down are started when it is back.
     if (failure) throw failure
     if (isWriter) {
       purge.start()
       lanes.settling.start()
       ledger.start()
     }
-    // So do those that are down themselves.
+    // So are lanes that are down themselves.
     if (missing) throw missing
   }
   await whenAvailable(start, { log, signal: closing, onFatal })

@@ -1,27 +1,6 @@
 #!/usr/bin/env -S node --v8-pool-size=1 --no-allocation-site-pretenuring --heap-growing-percent=200 --min-semi-space-size=16 --no-memory-reducer
-import { type Command, UsageError } from './cli/command.js'
+import { runProgram } from './cli/program.js'
 import { failureText } from './lib/failure-text.js'
-import { VERSION } from './version.js'
-
-/** Loaded on demand, so that no command pays for another's imports. */
-const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
-  aliases: () => import('./cli/aliases.js'),
-  'dead-letters': () => import('./cli/dead-letters.js'),
-  demo: () => import('./cli/demo/command.js'),
-  doctor: () => import('./cli/doctor.js'),
-  erase: () => import('./cli/erase.js'),
-  serve: () => import('./cli/serve.js'),
-  keys: () => import('./cli/keys.js'),
-  ids: () => import('./cli/ids.js'),
-  import: () => import('./cli/import/command.js'),
-  export: () => import('./cli/export/command.js'),
-  lanes: () => import('./cli/lanes.js'),
-  mcp: () => import('./cli/mcp.js'),
-  query: () => import('./cli/query/command.js'),
-  sql: () => import('./cli/sql.js'),
-  tail: () => import('./cli/tail.js'),
-  verify: () => import('./cli/verify.js'),
-}
 
 let isOutputLost = false
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -35,55 +14,12 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 // Nobody reads the messages any more, but the work continues.
 process.stderr.on('error', () => undefined)
 
-const exitCode = await main(process.argv.slice(2))
+const stop = new AbortController()
+const { env, stdin, stdout, stderr } = process
+const onSignals = () => {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+}
+const exitCode = await runProgram(process.argv.slice(2), { env, stdin, stdout, stderr, stop, onSignals })
+// Output that nobody reads would keep the process alive.
+if (stop.signal.aborted && stdout.writableLength > 0) process.exit(exitCode)
 process.exitCode = isOutputLost ? exitCode || 1 : exitCode
-
-/** @returns the exit code: 0 success, 1 failure, 2 wrong usage */
-async function main([name = 'help', ...args]: string[]): Promise<number> {
-  if (['help', '--help', '-h'].includes(name)) {
-    process.stdout.write(await help())
-    return 0
-  }
-  if (['version', '--version', '-v'].includes(name)) {
-    process.stdout.write(`tallyhouse ${VERSION}\n`)
-    return 0
-  }
-  const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
-  if (!load) {
-    process.stderr.write(`${await help()}\nThere is no command "${name}".\n`)
-    return 2
-  }
-  const { command } = await load()
-  if (args.includes('--help') || args.includes('-h')) {
-    process.stdout.write(`${command.usage}\n`)
-    return 0
-  }
-  const stop = new AbortController()
-  const { env, stdin, stdout, stderr } = process
-  if (!command.handlesSignals) {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
-  }
-  try {
-    const code = await command.run(args, { env, stdin, stdout, stderr, signal: stop.signal })
-    // Output that nobody reads would keep the process alive.
-    if (stop.signal.aborted && stdout.writableLength > 0) process.exit(code)
-    return code
-  } catch (error) {
-    if (!(error instanceof UsageError)) {
-      stderr.write(`${failureText(error)}\n`)
-      return 1
-    }
-    // The error comes last, where it is seen.
-    stderr.write(`${command.usage}\n\n${failureText(error)}\n`)
-    return 2
-  }
-}
-
-async function help(): Promise<string> {
-  const names = Object.keys(COMMANDS)
-  const width = Math.max(...names.map(({ length }) => length))
-  const lines = await Promise.all(
-    Object.entries(COMMANDS).map(async ([name, load]) => `  ${name.padEnd(width)}  ${(await load()).command.summary}`),
-  )
-  return `Usage: tallyhouse <command> [options]\n\n${lines.join('\n')}\n\ntallyhouse <command> --help shows the options, tallyhouse --version the version.\n`
-}

@@ -5,7 +5,7 @@ import { Value } from '@sinclair/typebox/value'
 import { MAX_SCAN_DEPTH } from './contract/limits.js'
 import { VENDOR_PREFIXES, type VendorPrefix } from './contract/vendor-prefixes.js'
 import { isSentinelUrl, parseSentinelUrl } from './journal/redis/url.js'
-import { isOrigin } from './lib/origin.js'
+import { isOrigin } from './lib/is-origin.js'
 
 const MIB = 1024 * 1024
 

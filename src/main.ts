@@ -41,8 +41,9 @@ async function listen(server: App, config: Config): Promise<void> {
 }
 
 /**
- * Checks once, before the workers start, that the address can be listened on: each of them would fail for the same reason.
- * @throws as `listen`
+ * Checks once, before the workers start, that the address can be listened on: each of them would fail for the same
+ * reason.
+ * @throws like `listen`
  */
 async function checkAddress(config: Config): Promise<void> {
   const server = createServer().listen({ host: config.HOST, port: config.PORT })
@@ -91,7 +92,7 @@ async function serveByWorkers(config: Config): Promise<void> {
   const first = config.HOME_LANE ?? 0
   const env = (place: number) => ({
     ...{ WORKERS: '1', ROLE: 'api', CLICKHOUSE_URL: clickhouseUrl },
-    // Each prefers another lane, as long as there are enough lanes.
+    // Each worker prefers a different lane, if there are enough.
     HOME_LANE: String((first + place - 1) % config.LANES),
   })
   const workers = new Workers({ count: config.WORKERS, env, log, metrics: () => metrics(), onFatal })

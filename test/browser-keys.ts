@@ -5,7 +5,7 @@ import { type Grant, makeKey, storedKey } from '../src/keys/keys.js'
 import { insertKeys } from '../src/store/api-keys.js'
 import { openStore } from '../src/store/open.js'
 import { type Client, startApp, until } from './helper.js'
-import { routesOf } from './routes-of.js'
+import { listRoutes } from './list-routes.js'
 
 const PROJECT = 'limited'
 
@@ -77,7 +77,7 @@ export function inflating(url: string, headers: Record<string, string>, body: ob
 
 /** Every call of the service, with a value for each parameter of its path. */
 function callsOf({ app }: Client): { method: Method; url: string }[] {
-  return routesOf(app).flatMap((route) => {
+  return listRoutes(app).flatMap((route) => {
     const [method = '', path = ''] = route.split(' ')
     const url = path.replace(/:\w+/g, 'x').replace('*', 'x')
     return ['GET', 'POST', 'PUT', 'DELETE'].includes(method) ? [{ method: method as Method, url }] : []

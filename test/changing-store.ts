@@ -7,7 +7,7 @@ import { Shards } from '../src/clickhouse/shards.js'
 import { type Config, loadConfig } from '../src/config.js'
 import type { Commit, IdempotencyKey, Journal, Write } from '../src/journal/journal.js'
 import type { Relocation } from '../src/journal/relocation.js'
-import { chooseLane } from '../src/lanes/lane-of.js'
+import { chooseLane } from '../src/lanes/choose-lane.js'
 import { checkLayout } from '../src/lanes/layout.js'
 import { openJournal, openRelocation } from '../src/lanes/open-journal.js'
 import { type Relayout, relayout } from '../src/lanes/relayout.js'
@@ -110,11 +110,7 @@ export class ChangingStore {
   }
 
   key(name: string): IdempotencyKey {
-    return {
-      sender: { projectId: PROJECT, keyClass: 'secret' },
-      key: digest(name),
-      fingerprint: digest(`body of ${name}`),
-    }
+    return { key: digest(name), fingerprint: digest(`body of ${name}`) }
   }
 
   /** Leaves something of every kind in each lane, unstored. */
@@ -156,7 +152,7 @@ export class ChangingStore {
 
   async #reserve(lane: number, journal: Journal, idempotencyKey: IdempotencyKey): Promise<void> {
     const own = chooseLane(idempotencyKey.key, this.lanes)
-    const write: Write = { type: 'reserve', idempotencyKey }
+    const write: Write = { type: 'reserve', projectId: PROJECT, keyClass: 'secret', idempotencyKey }
     if (own === lane) await journal.write([write])
     else await this.use(own, (other) => other.write([write]))
   }

@@ -26,6 +26,9 @@ export const silent = { info() {}, warn() {}, error() {} }
 
 /** Of a wait that ends with a condition: what never comes true fails; a slow machine does not. */
 const WAIT_LIMIT_MS = 90_000
+/** Between two looks at a condition. */
+const MIN_PAUSE_MS = 5
+const MAX_PAUSE_MS = 100
 /**
  * The folder of the service and the commands, from the root of the repository, where everything runs. What is compiled for
  * the tests starts in half the CPU time of what is built for users, which the fault tests start.
@@ -53,18 +56,22 @@ export async function dataFolder(t: Scope): Promise<string> {
   return folder
 }
 
-/** Waits for a condition; fails the test with `what` if it does not come true in time. */
+/**
+ * Waits for a condition; fails the test with `what` if it does not come true in time. The pauses grow with the time
+ * waited, because most conditions ask the service, and asking takes the CPU time that the awaited needs.
+ */
 export async function until<T>(
   what: string,
   condition: () => Promise<T | undefined | false> | T | undefined | false,
   limitMs = WAIT_LIMIT_MS,
 ) {
-  const deadline = Date.now() + limitMs
+  const began = performance.now()
   for (;;) {
     const value = await condition()
     if (value) return value
-    if (Date.now() > deadline) throw new Error(`timed out after ${limitMs} ms waiting for ${what}`)
-    await wait(10)
+    const waitedMs = performance.now() - began
+    if (waitedMs > limitMs) throw new Error(`timed out after ${limitMs} ms waiting for ${what}`)
+    await wait(Math.min(Math.max(waitedMs / 4, MIN_PAUSE_MS), MAX_PAUSE_MS))
   }
 }
 

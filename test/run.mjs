@@ -16,7 +16,8 @@ const USAGE = `usage: node test/run.mjs [file or folder …] [options]
   --jobs N      files at a time (6)
   --grep TEXT   only the tests whose names have this text, or match it if it is /a regular expression/
   --seed N      other cases for the property tests; "random" for others in each run
-  --save FILE   writes the names of the files that failed, a line each`
+  --save FILE   writes the names of the files that failed, a line each
+  --cpu         measures the CPU time of each file and of all that it starts, which a busy machine does not change`
 
 /** What waits longest goes first, or it is what all wait for at the end. */
 const FIRST = ['test/web/', 'test/system/', 'test/questions/', 'test/routes/']
@@ -28,6 +29,10 @@ const MEMORY = '/dev/shm'
 const OF_DISK = ['test/delivery/', 'test/journal/']
 /** That has to be free there, and in the machine. */
 const MEMORY_BYTES = 2 * 1024 ** 3
+/** So many files win more by a migrated store than it costs. */
+const ENOUGH_FILES = 4
+/** Runs a command, and prints how many seconds of CPU time it and its children have used. */
+const MEASURE = `TIMEFORMAT='# cpu: %U %S'; time "$0" "$@"`
 /** How long the last words of a file that failed are waited for, ms. */
 const DRAIN_MS = 2_000
 
@@ -39,6 +44,7 @@ const { values, positionals } = parseArgs({
     grep: { type: 'string' },
     seed: { type: 'string' },
     save: { type: 'string' },
+    cpu: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 })
@@ -94,7 +100,7 @@ function hasMemory() {
 
 /** The setting that names a migrated store to `test/empty-store.ts`; a few files do as well without. */
 async function emptyStore() {
-  if (positionals.length > 0) return {}
+  if (files.length < ENOUGH_FILES) return {}
   const path = join(inMemory, 'empty-store')
   const { makeEmptyStore } = await import('../build/test/empty-store.js')
   await makeEmptyStore(path)
@@ -117,21 +123,27 @@ async function runAll(files) {
   const failed = []
   const waiting = files.values()
   let done = 0
+  let cpuTotal = 0
   console.log(`TAP version 14\n1..${files.length}`)
   if (seed !== undefined) console.log(`# properties have the seed ${seed}`)
   const runner = async () => {
     for (const file of waiting) {
-      const { output, end, seconds } = await runFile(file)
+      const { output, end, seconds, cpuSeconds } = await runFile(file)
+      cpuTotal += cpuSeconds
       if (end !== 0) {
         failed.push(file)
         console.log(`# Subtest: ${file}\n${output.replace(/^(?=.)/gm, '    ')}\n    # it ended with ${end}`)
       }
-      console.log(`${end === 0 ? 'ok' : 'not ok'} ${++done} - ${file} # time=${seconds.toFixed(1)}s`)
+      console.log(
+        `${end === 0 ? 'ok' : 'not ok'} ${++done} - ${file} # time=${seconds.toFixed(1)}s${formatCpu(cpuSeconds)}`,
+      )
     }
   }
   await Promise.all(Array.from({ length: jobs }, runner))
   const seconds = Math.round((performance.now() - began) / 1000)
-  console.log(`# ${files.length - failed.length} of ${files.length} test files passed in ${seconds} s`)
+  console.log(
+    `# ${files.length - failed.length} of ${files.length} test files passed in ${seconds} s${formatCpu(cpuTotal)}`,
+  )
   for (const file of failed) console.log(`# failed: ${file}`)
   if (values.save !== undefined) writeFileSync(values.save, failed.map((file) => `${file}\n`).join(''))
   return failed.length > 0 ? 1 : 0
@@ -142,7 +154,9 @@ async function runFile(file) {
   const began = performance.now()
   const compiled = `build/${file.replace(/\.ts$/, '.js')}`
   // Failures show the lines of the sources. `fetch` is WebAssembly, which each process would compile twice.
-  const child = spawn(process.execPath, ['--enable-source-maps', '--liftoff-only', compiled], {
+  const command = [process.execPath, '--enable-source-maps', '--liftoff-only', compiled]
+  const [program, ...args] = values.cpu ? ['bash', '-c', MEASURE, ...command] : command
+  const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,
@@ -167,8 +181,19 @@ async function runFile(file) {
   const [code, signal] = await once(child, 'exit')
   clearTimeout(timer)
   // A process that the test has left running may hold the pipes.
-  if (code !== 0) await Promise.race([closed, wait(DRAIN_MS)])
+  if (code !== 0 || values.cpu) await Promise.race([closed, wait(DRAIN_MS)])
   child.stdout.destroy()
   child.stderr.destroy()
-  return { output, end: code ?? signal, seconds: (performance.now() - began) / 1000 }
+  const [, user, system] = /^# cpu: (\S+) (\S+)$/m.exec(output) ?? []
+  return {
+    output,
+    end: code ?? signal,
+    seconds: (performance.now() - began) / 1000,
+    cpuSeconds: Number(user ?? 0) + Number(system ?? 0),
+  }
+}
+
+/** @param {number} seconds */
+function formatCpu(seconds) {
+  return values.cpu ? `, cpu=${seconds.toFixed(1)}s` : ''
 }

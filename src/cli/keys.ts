@@ -1,7 +1,7 @@
 import type { ParseArgsConfig } from 'node:util'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { type Grant, hashKey, KEY_KINDS, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
-import { isOrigin } from '../lib/origin.js'
+import { isOrigin } from '../lib/is-origin.js'
 import { insertKeys, type KeyRecord, listKeys, readKeys, revokeKeys } from '../store/api-keys.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'

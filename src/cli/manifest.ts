@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { StateFile } from '../lib/checkpoint-file.js'
+import { StateFile } from '../lib/state-file.js'
 import type { Digest, JournalRow, Range } from '../store/dump.js'
 
 /** Describes a folder that `export --all` has written. */

@@ -2,9 +2,9 @@ import { type Call, Connection } from '../client/connection.js'
 import { TallyhouseError } from '../client/errors.js'
 import { toSearchParams } from '../client/export.js'
 import { QUESTION_TIMEOUT_MS } from '../client/tallyhouse.js'
-import { ApiError, type ErrorCode, STATUS_OF } from '../contract/errors.js'
+import { ApiError, ERROR_STATUS, type ErrorCode } from '../contract/errors.js'
 import { failureText } from '../lib/failure-text.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import type { ProjectData } from '../mcp/project-data.js'
 import { type Command, parseOptions } from './command.js'
 import { callFailure } from './first-call.js'
@@ -74,7 +74,7 @@ function toProjectData({ url, secretKey }: Target): ProjectData {
 /** Explains why there is no answer, with the address of the service. */
 function asApiError(url: string, error: TallyhouseError): ApiError {
   const { code, details, retryAfterMs } = error
-  const known = Object.hasOwn(STATUS_OF, code) ? (code as ErrorCode) : 'unavailable'
+  const known = Object.hasOwn(ERROR_STATUS, code) ? (code as ErrorCode) : 'unavailable'
   const retryAfter = retryAfterMs === null ? undefined : Math.ceil(retryAfterMs / 1000)
   return new ApiError(known, callFailure(url, error), { ...omitUndefined({ details, retryAfter }), cause: error })
 }

@@ -1,4 +1,4 @@
-import { onParentEnd } from '../lib/parent.js'
+import { onParentEnd } from '../lib/on-parent-end.js'
 import { type Command, UsageError } from './command.js'
 
 /** Argument of `npm start` with the process whose end stops the service. */

@@ -25,14 +25,14 @@ const IDLE_SOCKET_MS = 2_500
 
 /** The sockets to one server. */
 export class Connection {
-  /** with user and password */
+  /** URL with user and password */
   readonly url: string
   readonly database: string
   readonly client: ClickHouseClient
   readonly streams: QueryStreams
   readonly #abandoned = new AbortController()
 
-  /** @param settings for every statement except streamed results */
+  /** @param settings apply to every statement except streamed results */
   constructor(url: string, settings: ClickHouseSettings = {}) {
     const address = new URL(url)
     this.url = url
@@ -81,7 +81,7 @@ export class Connection {
       isOver = true
       abort()
     }, limitMs)
-    // Not AbortSignal.any: these signals outlive millions of requests, which must leave nothing in them.
+    // Do not use AbortSignal.any: these signals outlive millions of requests, which must leave nothing in them.
     const signals = outer ? [outer, this.#abandoned.signal] : [this.#abandoned.signal]
     for (const signal of signals) {
       signal.addEventListener('abort', abort)

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import { OtherVersionError } from '../contract/other-version.js'
+import { OtherVersionError } from '../contract/errors.js'
 import type { ClickHouse } from './client.js'
-import { isLocal, replicated, withoutComments } from './replicated.js'
+import { isLocal, replicateStatement, withoutComments } from './replicate-statement.js'
 
 const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))
 
@@ -23,7 +23,7 @@ export interface Migration {
   number: number
   name: string
   statements: string[]
-  /** of the statements without comments */
+  /** checksum of the statements without comments */
   checksum: string
 }
 
@@ -42,7 +42,7 @@ export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): P
   const migrations = await readMigrations(folder)
   await clickhouse.prepare('migrations', async (server, model) => {
     const isReplicated = await checkReplication(server, clickhouse.hasReplicas)
-    const spell: Spelling = isReplicated ? (text) => replicated(text, server.database) : (text) => text
+    const spell: Spelling = isReplicated ? (text) => replicateStatement(text, server.database) : (text) => text
     if (model) await copyTables(server, model, migrations)
     else await applyAll(server, migrations, spell)
   })

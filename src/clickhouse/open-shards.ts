@@ -5,7 +5,7 @@ import type { SlotLimits } from './read-slots.js'
 import { Shards } from './shards.js'
 
 export interface OpenShardsOptions {
-  /** value of CLICKHOUSE_CLUSTER */
+  /** the setting CLICKHOUSE_CLUSTER */
   cluster?: string | undefined
   slotLimits?: SlotLimits | undefined
   /** see `StoreOptions.owners` */

@@ -16,7 +16,7 @@ export interface OwnStore {
   shards: Shards
   /** the first shard */
   clickhouse: ClickHouse
-  /** URL of all shards, password included; stays the same when the embedded engine restarts */
+  /** URL of all shards, including the password; stays the same when the embedded engine restarts */
   url: string
   /** whether the embedded engine can lower the priority of queries; null if unknown, as for a server */
   hasPriorities: boolean | null
@@ -59,7 +59,7 @@ export async function openOwnStore(
   const parts = new CloseStack()
   try {
     const isLocal = usesDataDir(config)
-    // Before the lock, which creates the folder.
+    // Check this before locking, which creates the folder.
     if (isLocal && mustExist) await requireFolder(DATA_DIR, DATA_DIR)
     const folder = isLocal ? await lockDataFolder(DATA_DIR) : null
     if (folder) parts.add({ close: folder.release })

@@ -9,7 +9,7 @@ import { assertIsFromClickHouse, isFatal, isStoreError, StoreUnreachableError } 
  * sees data that could still be lost.
  */
 const buildWriteSettings = (replicas: number): ClickHouseSettings => ({
-  // Not 'auto': while the Keeper knows of only one replica, such an INSERT waits until its timeout (26.8).
+  // Do not use 'auto': while the Keeper knows of only one replica, such an INSERT waits until its timeout (26.8).
   insert_quorum: String((replicas >> 1) + 1),
   insert_quorum_parallel: 0,
   // within the time that an INSERT has
@@ -116,7 +116,7 @@ export class Replicas {
     try {
       await run(first, null)
     } catch (error) {
-      // For example a server that was down when the tables were created, and can only copy them from another.
+      // The server may have been down when the tables were created, and then it can only copy them from another.
       if (!isFatal(error)) this.#startChoosing(true)
       throw error
     }

@@ -30,7 +30,7 @@ export class SpoolMemory {
     this.limits = limits
   }
 
-  /** bytes */
+  /** Bytes in use. */
   get held(): number {
     return this.#held
   }
@@ -54,9 +54,9 @@ export class Spool extends Readable {
   readonly #onStall: SpoolOptions['onStall']
   readonly #yields: () => boolean
   #counted = 0
-  /** while the client does not keep up */
+  /** whether the source is paused because the client does not keep up */
   #isPaused = false
-  /** while others have the thread */
+  /** timer of the pause in which others have the thread */
   #yielding: NodeJS.Timeout | null = null
 
   constructor(source: Readable, memory: SpoolMemory, { onStall, yields = () => false }: SpoolOptions) {

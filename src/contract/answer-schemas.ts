@@ -6,7 +6,7 @@ const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()
 const whole = Type.Integer()
 const complete = Type.Boolean({ description: 'Whether the interval is over.' })
 const breakdown = Type.Array(Type.Unknown(), {
-  description: 'A value for each field, of any type that JSON has; `["$other"]` for the rest.',
+  description: 'A value of any JSON type for each field; `["$other"]` for the rest.',
 })
 
 export const SeriesPoint = Type.Object({

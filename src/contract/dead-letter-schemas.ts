@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { MAX_LETTERS } from './limits.js'
+import { MAX_DEAD_LETTERS } from './limits.js'
 import { Page, query } from './query-schemas.js'
 import type * as responses from './responses.js'
 import { apiKey, defineFields, messages, milliseconds, numbered, withFields } from './schemas.js'
@@ -10,8 +10,8 @@ export const DeadLettersQuery = query({
   ...Page,
   limit: Type.Integer({
     ...Page.limit,
-    maximum: MAX_LETTERS,
-    message: `must be a whole number from 1 to ${MAX_LETTERS}`,
+    maximum: MAX_DEAD_LETTERS,
+    message: `must be a whole number from 1 to ${MAX_DEAD_LETTERS}`,
   }),
 })
 
@@ -20,8 +20,8 @@ export const ReplayBody = Type.Object(
     apiKey,
     ids: Type.Array(Type.String({ message: 'must be the id of a dead letter' }), {
       minItems: 1,
-      maxItems: MAX_LETTERS,
-      message: `must be an array of 1 to ${MAX_LETTERS} ids`,
+      maxItems: MAX_DEAD_LETTERS,
+      message: `must be an array of 1 to ${MAX_DEAD_LETTERS} ids`,
     }),
   },
   { message: messages.object },
@@ -33,15 +33,17 @@ const DeadLetter = Type.Object(
     kind: Type.Union([Type.Literal('events'), Type.Literal('rejected')]),
     reason: Type.String(),
     received_at: milliseconds,
-    replayed_at: Type.Union([milliseconds, Type.Null()], { description: 'When it was stored; null while it waits.' }),
+    replayed_at: Type.Union([milliseconds, Type.Null()], {
+      description: 'When it was stored; null if it was not replayed yet.',
+    }),
     entry: Type.String({ description: 'The beginning of its text: at most 10 000 characters.' }),
   }),
 )
 export const DeadLetterPage = withFields(
   defineFields<responses.DeadLetterPage>({ dead_letters: Type.Array(DeadLetter), ...numbered }),
 )
-export const ReplayedLetters = withFields(
-  defineFields<responses.ReplayedLetters>({
+export const ReplayedDeadLetters = withFields(
+  defineFields<responses.ReplayedDeadLetters>({
     replayed: Type.Integer({ description: 'How many were stored.' }),
     refused: Type.Array(Type.Object({ id: Type.String(), reason: Type.String() })),
   }),

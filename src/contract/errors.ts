@@ -1,5 +1,5 @@
 /** The errors of the contract: the code that a program reads, and its HTTP status. */
-export const STATUS_OF = {
+export const ERROR_STATUS = {
   invalid_json: 400,
   invalid_request: 400,
   too_many_events: 400,
@@ -24,9 +24,9 @@ export const STATUS_OF = {
   unavailable: 503,
 } as const
 
-export type ErrorCode = keyof typeof STATUS_OF
+export type ErrorCode = keyof typeof ERROR_STATUS
 
-/** The part of a shared limit above which one heavy caller is refused before all others are. */
+/** The limits whose refusals are counted for each caller. */
 export type LimitName =
   | 'requests'
   | 'wrong_keys'
@@ -81,7 +81,7 @@ export class ApiError extends Error {
   }
 
   get status(): number {
-    return STATUS_OF[this.code]
+    return ERROR_STATUS[this.code]
   }
 }
 
@@ -109,4 +109,17 @@ export function idempotencyConflict(): ApiError {
     'idempotency_conflict',
     'This Idempotency-Key was used with another body. Use a new key for a new request.',
   )
+}
+
+/** Stored data that only another version of Tallyhouse can read. Retrying does not help; the message says what does. */
+export class OtherVersionError extends Error {
+  override readonly name = 'OtherVersionError'
+
+  /** @param what names the data, as the subject of a sentence */
+  constructor(what: string) {
+    super(
+      `${what} was made by another version of Tallyhouse. Run \`tallyhouse export --all FOLDER\` with that version, then ` +
+        '`tallyhouse import --all FOLDER` with this one into an empty store and journal.',
+    )
+  }
 }

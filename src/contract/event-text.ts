@@ -33,7 +33,9 @@ export class EventFault extends Error {
  */
 const check = compileCheck(TrackBody, null)
 
-/** What most timestamps look like; the check passes all of these. One of 9 or 10 digits may be in seconds by mistake. */
+/**
+ * What most timestamps look like; the check passes all of these. One of 9 or 10 digits may be in seconds by mistake.
+ */
 const TIMESTAMP = /^(?:0|[1-9](?:\d{0,7}|\d{10,12}))$/
 
 /** @throws EventFault if the service would refuse the event */

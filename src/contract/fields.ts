@@ -1,9 +1,9 @@
 import * as Type from '@sinclair/typebox'
 
 /**
- * Builds TypeBox schemas that know two types: what callers may write, and what it is read as once every default is filled
- * in. The page uses these schemas as well: `Type` is the module, not the object of that name, so that the bundle has only
- * the functions that are called.
+ * Builds TypeBox schemas that know two types: what callers may write, and what it is read as once every default is
+ * filled in. The page uses these schemas as well: `Type` is the module, not the object of that name, so that the bundle
+ * has only the functions that are called.
  */
 
 declare const parsed: unique symbol
@@ -13,7 +13,7 @@ export interface Schema<Input = unknown, Parsed = Input> extends Type.TSchema {
   static: Input
   /** the predicate of an error: it follows the path in a sentence */
   message: string
-  /** for the compiler only */
+  /** only for the compiler */
   [parsed]: Parsed
 }
 
@@ -60,13 +60,15 @@ interface NumberSchema extends Schema<number> {
   maximum: number
 }
 
-/** On which values of another field of the object a field depends. */
+/** The values of another field on which a field depends. */
 interface Condition {
   field: string
   values: readonly unknown[]
 }
 export const When = Symbol('When')
-/** Fields of other objects that one does not have, with the message that says so. */
+/**
+ * Key of an object schema's refused fields, with their messages: fields of similar objects that this one does not have.
+ */
 export const Refused = Symbol('Refused')
 
 /** The kind of a schema whose values only a function can check. JSON Schema describes them more loosely. */
@@ -152,7 +154,7 @@ export function optional<S extends Schema>(schema: S, description?: string): Opt
 }
 
 /**
- * A field that objects have only if an earlier field has one of these values; it is required then, unless there is a
+ * A field that objects have only if an earlier field has one of these values. It is then required, unless it has a
  * default.
  */
 export function when<S extends Schema>(

@@ -3,8 +3,8 @@
 export type Scalar = string | number | boolean | null
 
 /**
- * `event`, `distinct_id`, `timestamp`, `properties.<name>[.<name>…]` or `user.<name>…`; a list of names if one of them has
- * a dot in it.
+ * `event`, `distinct_id`, `timestamp`, `properties.<name>[.<name>…]` or `user.<name>…`; a list of names if one of them
+ * has a dot in it.
  */
 export type FieldName = string | string[]
 

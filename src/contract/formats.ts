@@ -7,9 +7,9 @@ export type RowFormat = Exclude<Format, 'json'>
 export const ROW_FORMATS = ['ndjson', 'csv', 'parquet'] as const satisfies readonly RowFormat[]
 
 interface MediaType {
-  /** of a response */
+  /** content type of a response */
   contentType: string
-  /** accepted in a request's Accept header: the registered name and others in use */
+  /** names in a request's Accept header: the registered one and others in use */
   names: string[]
 }
 

@@ -12,18 +12,18 @@ export const MAX_NAME = 255
 /** Epoch milliseconds. */
 export const MAX_TIMESTAMP = 9_999_999_999_999
 /**
- * Epoch seconds of 1990 and 2100. Read as milliseconds, this range is some weeks of 1970, so a timestamp in it is
- * one in seconds by mistake.
+ * Epoch seconds of 1990 and 2100. Read as milliseconds, this range is a few weeks of 1970, so a timestamp in it is
+ * probably in seconds by mistake.
  */
 export const LIKE_SECONDS = { from: 631_152_000, to: 4_102_444_800 }
 /** Rows of a page. */
 export const MAX_PAGE = 10_000
 /** Cards of a board. */
 export const MAX_CARDS = 50
-/** Rows of an export that is taken in parts. */
+/** Maximum number of rows of an export. */
 export const MAX_EXPORT = 1_000_000_000
 /** Dead letters per page and per replay. */
-export const MAX_LETTERS = 100
+export const MAX_DEAD_LETTERS = 100
 /** Levels of objects and arrays in one value: the most that `MAX_PROPERTY_DEPTH` can be set to. */
 export const MAX_SCAN_DEPTH = 256
 
@@ -32,15 +32,15 @@ export function isTimestamp(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= MAX_TIMESTAMP && !isLikeSeconds(value)
 }
 
-/** Whether a time in milliseconds is one in seconds by mistake. */
+/** Whether a time that should be in milliseconds is probably in seconds. */
 export function isLikeSeconds(ms: number): boolean {
   return ms >= LIKE_SECONDS.from && ms <= LIKE_SECONDS.to
 }
 
 /**
  * 1 to 255 characters, which are code points as in JSON Schema; a character outside the basic
- * plane has two units. A string with half a surrogate pair has no UTF-8 form, so it could not come
- * out as it went in.
+ * plane has two units. A string with half a surrogate pair has no UTF-8 form, so it could not be
+ * returned unchanged.
  */
 export function isName(value: unknown): value is string {
   if (typeof value !== 'string' || value.length === 0 || !value.isWellFormed()) return false

@@ -53,7 +53,7 @@ export const BatchQuery = Type.Object({
 })
 
 export const LiveQuery = query(eventFilter)
-/** Of a request that resumes a stream. */
+/** The headers of a request that resumes a stream. */
 export const LiveHeaders = Type.Object({
   'last-event-id': Type.Optional(
     Type.String({
@@ -119,7 +119,9 @@ export const ExportQuery = query({
   ),
 })
 
-/** As long as a name, so that every name can be searched for; empty: nothing is. */
+/**
+ * A search text may be as long as a name, so that every name can be searched for. An empty one searches for nothing.
+ */
 TypeRegistry.Set('Search', (_schema, value) => value === '' || isName(value))
 
 const search = (description: string) =>

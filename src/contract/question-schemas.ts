@@ -21,14 +21,14 @@ import {
 import type { FieldName, Filter, Scalar } from './filters.js'
 
 /**
- * Questions about events (`POST /public/query`): every field with its limits, its default and what it means. The types, the
- * reader of questions, OpenAPI, MCP, the options of `tallyhouse query` and the page's form follow from these schemas.
- * Rules between fields are in `questions/rules.ts`.
+ * Questions about events (`POST /public/query`): every field with its limits, its default and what it means. The types,
+ * the reader of questions, OpenAPI, MCP, the options of `tallyhouse query` and the page's form follow from these
+ * schemas. Rules between fields are in `questions/rules.ts`.
  */
 
 export const MAX_EVENTS = 1000
 export const FIELD_MESSAGE = 'must be event, distinct_id, timestamp, properties.<name> or user.<name>'
-/** The metrics that are of the numbers of a property. */
+/** The metrics that are computed from the numbers of a property. */
 export const NUMBER_METRICS = ['sum', 'avg', 'min', 'max', 'median', 'percentile'] as const
 
 const texts = { type: 'array', items: { type: 'string' } }
@@ -182,7 +182,7 @@ export const Paths = object(
   noBreakdown,
 )
 
-/** The kinds that have numbers. */
+/** The kinds whose answers have numbers. */
 export const COUNTING = { series: Series, funnel: Funnel, retention: Retention, paths: Paths }
 
 const breakdown = withDefault(list('values', anything<Scalar>(), 0, 2), [], 'The breakdown of a line of the answer.')
@@ -214,7 +214,7 @@ const page = {
   page: withDefault(wholeNumber(1), 1, 'Which page, from 1.'),
 }
 const kind = literal('users')
-/** The users behind a number of the answer to `of`, by the kind of that. */
+/** Schemas of questions about users, by the kind of `of`: the users who make up a number of its answer. */
 export const USERS = {
   series: object({ kind, of: Series, cell: CELLS.series, ...page }),
   funnel: object({ kind, of: Funnel, cell: CELLS.funnel, ...page }),
@@ -224,7 +224,7 @@ export const USERS = {
 
 export const AnyQuestion = Type.Union([...Object.values(COUNTING), ...Object.values(USERS)])
 const anyObject = (description: string) => describe(object({}), description)
-/** Shorter, for models: what a question about users is about is described in words. */
+/** A shorter schema for language models: the fields of `of` and `cell` are described in words. */
 export const AnyQuestionBriefly = Type.Union([
   ...Object.values(COUNTING),
   object({

@@ -6,8 +6,8 @@ import type * as schemas from './question-schemas.js'
 import type { Warning } from './warning.js'
 
 /**
- * The types of questions and answers. `…Question` is a question with every default filled in; `…Input` is one as callers
- * write it: what has a default may be absent or null.
+ * The types of questions and answers. `…Question` is a question with every default filled in. `…Input` is a question as
+ * callers write it: fields that have a default may be absent or null.
  */
 
 export type { Comparison, FieldName, Filter, Operator, Scalar }
@@ -27,13 +27,13 @@ export type FunnelQuestion = Parsed<typeof schemas.Funnel>
 export type FunnelInput = Input<typeof schemas.Funnel>
 export type RetentionQuestion = Parsed<typeof schemas.Retention>
 export type RetentionInput = Input<typeof schemas.Retention>
-/** One of `start` and `end` is there. */
+/** Exactly one of `start` and `end` is set. */
 export type PathsQuestion = Parsed<typeof schemas.Paths>
 export type PathsInput = Input<typeof schemas.Paths>
 
-/** A question that has numbers. */
+/** A question whose answer has numbers. */
 export type AnyQuestion = SeriesQuestion | FunnelQuestion | RetentionQuestion | PathsQuestion
-/** What every question about a range of time has. */
+/** The fields of every question about a range of time. */
 export type RangeQuestion = Pick<AnyQuestion, 'from' | 'to' | 'timezone' | 'week_start' | 'where'>
 
 export type SeriesCell = Parsed<typeof schemas.CELLS.series>
@@ -43,7 +43,7 @@ export type RetentionCell = Parsed<typeof schemas.CELLS.retention>
 export type PathsCell = Parsed<typeof schemas.CELLS.paths>
 export type Cell = SeriesCell | FunnelCell | RetentionCell | PathsCell
 
-/** Who is behind a number of the answer to `of`. */
+/** The users who make up a number of the answer to `of`. */
 export type UsersQuestion = Parsed<(typeof schemas.USERS)[keyof typeof schemas.USERS]>
 export type UsersInput = Input<(typeof schemas.USERS)[keyof typeof schemas.USERS]>
 
@@ -84,7 +84,7 @@ export type AnswerTo<Kind extends Question['kind']> = {
   /** accepted events that the answer does not count yet */
   pending: number
   elapsed_ms: number
-  /** names that nothing has, and fields that are ignored; absent if there are none */
+  /** about names that do not exist, and ignored fields; absent if there are none */
   warnings?: Warning[]
 } & (Kind extends keyof Extra ? Extra[Kind] : unknown)
 

@@ -1,27 +1,30 @@
 import { Kind, OptionalKind } from '@sinclair/typebox'
 import { type ObjectSchema, type Parsed, Refused, type Schema, When, withoutNull } from './fields.js'
 
-/** What reading needs besides a schema: who reads decides how strict it is, and what becomes of a fault. */
+/** How the caller reads a value: how strictly, and what happens with a fault. */
 export interface Reader {
   /**
    * Checks a value that is not an object. Items of an array are checked one by one, after the array.
-   * @returns whether it is valid; what is wrong has been reported otherwise
+   * @returns whether it is valid; if not, its faults have been reported
    */
   check(schema: Schema, value: unknown, path: string): boolean
   /** @param message a predicate: it follows the path in a sentence */
   fault(path: string, message: string): void
   /** Called with each object. @param known the names that its fields may have, once it is read */
   note?(path: string, object: Json, known: readonly string[]): void
-  /** whether fields are kept, and may be missing, that depend on another one which may still be changed */
+  /**
+   * whether the value is still being edited: fields that depend on another field may be missing, and are kept if not
+   * needed
+   */
   isDraft?: boolean
 }
 
 type Json = Record<string, unknown>
 
 /**
- * Reads an object as its schema says: reports every fault with its path and fills in the defaults. Fields that are null
- * are absent; unknown ones are left out. Something of the right type stands in for what is at fault, so that rules about
- * several fields can be checked all the same.
+ * Reads an object by its schema: reports every fault with its path and fills in the defaults. Fields that are null
+ * count as absent; unknown ones are left out. An invalid value is replaced by one of the right type, so that rules
+ * between fields can still be checked.
  */
 export function readFields<S extends ObjectSchema>(schema: S, value: unknown, path: string, reader: Reader): Parsed<S> {
   return readObject(schema, value, path, reader) as Parsed<S>
@@ -45,7 +48,7 @@ function readObject(schema: ObjectSchema, given: unknown, path: string, reader: 
     else if (field.default !== undefined && !isPending(field, reader)) result[name] = structuredClone(field.default)
     else if (isRequired(field) && !isPending(field, reader)) {
       reader.fault(`${path}/${name}`, `is required and ${field.message}`)
-      // What is missing in an object is missing with it.
+      // If an object is missing, so are its fields.
       result[name] =
         field[Kind] === 'Object' ? readObject(field as never, {}, `${path}/${name}`, reader) : standIn(field)
     }
@@ -65,21 +68,21 @@ function getField(object: Json, name: string): unknown {
   return Object.hasOwn(object, name) ? (object[name] ?? undefined) : undefined
 }
 
-interface Given {
+interface FieldInput {
   field: Schema
   given: unknown
   path: string
   reader: Reader
 }
 
-function readField(result: Json, name: string, { field, given, path, reader }: Given): void {
+function readField(result: Json, name: string, { field, given, path, reader }: FieldInput): void {
   const schema = withoutNull(field)
   const value = readValue(schema, given, `${path}/${name}`, reader)
   const read = value === undefined ? (field.default ?? standIn(field)) : value
   if (read !== undefined) result[name] = read
 }
 
-/** @returns undefined for what is at fault */
+/** @returns undefined for an invalid value */
 function readValue(schema: Schema, value: unknown, path: string, reader: Reader): unknown {
   if (schema[Kind] === 'Object') return readObject(schema as ObjectSchema, value, path, reader)
   if (schema[Kind] === 'Union') {

@@ -6,7 +6,7 @@
 
 import type { QuestionInput } from './questions.js'
 
-/** Properties as they are read: any values that JSON has. */
+/** Properties in a response: any JSON values. */
 export type Properties = Record<string, unknown>
 
 export interface StoredEvent<P = Properties> {
@@ -16,7 +16,7 @@ export interface StoredEvent<P = Properties> {
   properties: P
   /** epoch milliseconds */
   timestamp: number
-  /** what the client called it; absent if it did not */
+  /** the id that the client gave it; absent if it gave none */
   insert_id?: string
 }
 
@@ -75,10 +75,10 @@ export interface SessionPage extends NumberedPage {
   sessions: Session[]
 }
 
-/** The data that was removed of one user. */
+/** How much data of one user was removed. */
 export interface ErasedUser {
   distinct_id: string
-  /** whether there was one */
+  /** whether there was a profile */
   profile: boolean
   events: number
   sessions: number
@@ -86,17 +86,17 @@ export interface ErasedUser {
 }
 
 export interface ErasedUsers {
-  /** in the order of the request */
+  /** users in the order of the request */
   erased: ErasedUser[]
   /** dead letters that name one of the users but cannot be read; they are left unchanged */
   unreadable_dead_letters: number
   /** when the data had left the disk, in epoch milliseconds; null if it is still there */
   gone_at: number | null
-  /** why the purge fails for now; null if it does not */
+  /** why the purge currently fails; null if it does not */
   purge_error: string | null
 }
 
-/** What a call has removed of a project. */
+/** How much data of a project a call has removed. */
 export interface ErasedProject {
   events: number
   sessions: number
@@ -109,7 +109,7 @@ export interface ProjectErased {
   erased: ErasedProject
   /** whether everything is removed; if not, repeat the call to remove the rest */
   complete: boolean
-  /** as of ErasedUsers; they may hold something of the project */
+  /** dead letters that cannot be read and may hold data of the project */
   unreadable_dead_letters: number
   gone_at: number | null
   purge_error: string | null
@@ -117,11 +117,11 @@ export interface ProjectErased {
 
 /** How many `insert_id`s of a project are remembered. */
 export interface RememberedIds {
-  /** of the keys that they came with; write and public keys are `page` */
+  /** kind of the keys that sent them; `page` for write and public keys */
   kind: 'page' | 'secret'
   lane: number
   ids: number
-  /** epoch ms from which on all are known; null if those of seven days are */
+  /** all ids sent since this time, epoch ms, are remembered; null for the full seven days */
   since: number | null
 }
 
@@ -129,7 +129,7 @@ export interface ForgottenIds {
   forgotten: number
 }
 
-/** What the key of a request is. */
+/** A description of the key that a request was made with. */
 export interface DescribedKey {
   key: { kind: 'secret' | 'read'; project: string }
 }
@@ -156,9 +156,9 @@ export type PropertyType = (typeof PROPERTY_TYPES)[number]
 /** A property at the top level. */
 export interface PropertyName {
   property: string
-  /** of the events that were looked at, how many have it, 0 to 1 */
+  /** share of the sampled events that have it, 0 to 1 */
   share: number
-  /** what it is in these, most first; the shares add up to 1 */
+  /** types of its values in these events, most frequent first; the shares add up to 1 */
   types: { type: PropertyType; share: number }[]
   /** at most 5, the most frequent first */
   examples: unknown[]
@@ -174,7 +174,7 @@ export interface PropertyNames {
 
 export interface FieldValue {
   value: unknown
-  /** of the events that were looked at */
+  /** number of sampled events with this value */
   count: number
 }
 
@@ -191,9 +191,9 @@ export interface SavedQuestion {
   name: string
   /** as it was sent */
   question: QuestionInput
-  /** how it is drawn, exactly as sent; null if not given */
+  /** how the page draws it, exactly as sent; null if not given */
   display: Properties | null
-  /** higher with each change */
+  /** increases with each change */
   revision: number
   /** epoch milliseconds */
   updated_at: number
@@ -204,7 +204,7 @@ export interface BoardCard {
   name: string
   question: QuestionInput | { saved: string }
   display: Properties | null
-  /** columns, 1 to 4 */
+  /** in columns, 1 to 4 */
   width: number
   height: number | null
 }
@@ -230,11 +230,11 @@ export interface Board extends Omit<BoardSummary, 'count'> {
 export interface DeadLetter {
   id: string
   kind: 'events' | 'rejected'
-  /** why; may quote the entry */
+  /** why it could not be stored; may quote the entry */
   reason: string
   /** epoch milliseconds */
   received_at: number
-  /** epoch milliseconds; null while it waits */
+  /** epoch milliseconds; null if it was not replayed yet */
   replayed_at: number | null
   /** the beginning of its text: at most 10 000 characters */
   entry: string
@@ -245,9 +245,9 @@ export interface DeadLetterPage extends NumberedPage {
   dead_letters: DeadLetter[]
 }
 
-export interface ReplayedLetters {
-  /** how many are stored now */
+export interface ReplayedDeadLetters {
+  /** how many were stored */
   replayed: number
-  /** those that are not, and why */
+  /** dead letters that were not stored, and why */
   refused: { id: string; reason: string }[]
 }

@@ -47,7 +47,7 @@ export const BoardBody = Type.Object(
 )
 
 export const SavedParams = Type.Object({ id: Type.String() })
-/** Of what is saved under an id that the client chooses. */
+/** Parameters of calls that save something under an id that the client chooses. */
 export const NewSavedParams = Type.Object({ id: SavedId })
 
 const savedFields = {

@@ -35,7 +35,7 @@ export const Name = Type.Unsafe<string>({
 })
 /** A name that a user can have. */
 const UserName = Type.Unsafe<string>({ ...Name, [Kind]: 'UserName', message: messages.userName })
-/** A name that can be one of several of a user. */
+/** A name that can be linked to another name of the same user. */
 const LinkName = Type.Unsafe<string>({ ...Name, [Kind]: 'LinkName', message: messages.linkName })
 const InsertId = Type.Unsafe<string>({
   ...Name,
@@ -91,7 +91,7 @@ export const IdentifyBody = Type.Object(
 
 export const AliasBody = Type.Object({ apiKey, distinct_id: LinkName, alias: LinkName }, { message: messages.object })
 
-/** For the documentation only: `parseOperations` checks the operations as it reads their text. */
+/** Only for the documentation: `parseOperations` checks the operations while it reads their text. */
 const operation = (description: string, operands: object | true = true) =>
   Type.Optional(Type.Any({ type: 'object', additionalProperties: operands, description }))
 
@@ -116,7 +116,7 @@ export const ProfileBody = Type.Object(
   { message: messages.object },
 )
 
-/** For the documentation only: each change is checked by itself, so that one that is refused costs the others nothing. */
+/** Only for the documentation: each change is checked separately, so that an invalid one does not affect the others. */
 const Change = Type.Any({
   anyOf: [
     {
@@ -127,7 +127,7 @@ const Change = Type.Any({
         distinct_id: { type: 'string', minLength: 1, maxLength: MAX_NAME },
         operations: {
           type: ['object', 'array'],
-          description: 'As `/public/users/profile` takes them; several are applied one after the other.',
+          description: 'As `/public/users/profile` takes them; several are applied one after another.',
         },
         clear: { type: 'boolean', description: 'Whether all properties are removed first.' },
         identified: { type: 'boolean', description: 'Whether the user was identified under this name.' },
@@ -219,7 +219,7 @@ export const DeleteBatchesBody = Type.Object(
 
 export const EditBody = Type.Object({ apiKey, properties: Properties }, { message: messages.object })
 
-/** What a question says besides depends on its kind, and is checked when it is parsed. */
+/** The other fields of a question depend on its kind, and are checked when it is parsed. */
 export const QuestionBody = Type.Object(
   {
     apiKey,
@@ -230,7 +230,7 @@ export const QuestionBody = Type.Object(
 
 const success = { status: Type.Literal(1), error: Type.Null() }
 
-/** A success with more fields than every success has. */
+/** The response of a successful call with additional fields. */
 export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...success, ...fields })
 
 export const Done = Type.Object(success)
@@ -241,7 +241,7 @@ export const warnings = Type.Optional(
     description: 'Likely mistakes that are not errors; absent if there are none.',
   }),
 )
-/** A success that may have warnings. */
+/** The response of a successful call that may have warnings. */
 export const DoneOrWarned = withFields({ warnings })
 export const Changed = withFields({
   accepted: Type.Integer(),

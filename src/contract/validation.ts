@@ -2,17 +2,17 @@ import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
 import { ApiError, type ErrorDetail } from './errors.js'
 import { MAX_BATCH } from './limits.js'
-import { deepProperties } from './nesting.js'
+import { deepProperties } from './property-depth.js'
 
-/** The most fields at fault that one error names. */
+/** Maximum number of invalid fields that one error names. */
 export const MAX_DETAILS = 100
 
 /** @returns null for a valid value, otherwise the error to send */
 export type Check = (value: unknown) => ApiError | null
 
 /**
- * Compiles a schema. The details of an error are collected in a second pass, so that valid values
- * do not pay for them.
+ * Compiles a schema. The details of an error are collected in a second pass, so valid values
+ * are checked fast.
  * @param maxPropertyDepth levels that the value's properties may have; null to skip that check
  */
 export function compileCheck(schema: TSchema, maxPropertyDepth: number | null): Check {

@@ -1,4 +1,4 @@
-/** Below which path the SDKs of a vendor send, by the name that settings and commands have for the vendor. */
+/** The path prefix of the calls that a vendor's SDKs make, by the vendor's name in settings and commands. */
 export const VENDOR_PREFIXES = {
   segment: '/segment',
   rudder: '/segment',

@@ -1,4 +1,4 @@
-/** What is legal and looks like a mistake, such as a field that is ignored. */
+/** A part of a request that is valid but looks like a mistake, such as a field that is ignored. */
 export interface Warning {
   /** a JSON pointer into the request */
   path: string
@@ -6,10 +6,10 @@ export interface Warning {
   message: string
 }
 
-/** Warnings of one response. */
+/** Maximum number of warnings in a response. */
 export const MAX_WARNINGS = 20
 
-/** A name as a part of a JSON pointer (RFC 6901). */
+/** Escapes a name for use in a JSON pointer (RFC 6901). */
 export function pointerPart(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1')
 }

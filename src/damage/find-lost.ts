@@ -17,7 +17,7 @@ export interface ShardParts {
   /** parts recorded before */
   known: readonly KnownPart[]
   detached: readonly DetachedPart[]
-  /** losses recorded before, settled ones included */
+  /** losses recorded before, including settled ones */
   noted: readonly LostPart[]
   /** tables that this replica has not fully fetched yet */
   lagging: ReadonlySet<string>
@@ -119,16 +119,16 @@ class Merges {
   had(part: Part): boolean | null {
     if (this.#outdated.has(toPartKey(part))) return true
     const innermost = this.#innermost(part)
-    return innermost && isSame(innermost, part) ? true : this.hadRowsOf(part)
+    return innermost && isSame(innermost, part) ? true : this.hadBlocks(part)
   }
 
-  /** Like `had`, for blocks without the name of their part. */
-  hadRowsOf(blocks: Blocks): boolean | null {
+  /** Like `had`, for a range of blocks whose part has no known name. */
+  hadBlocks(blocks: Blocks): boolean | null {
     const merged = this.#innermost(blocks)
     if (!merged) return null
     // When an operator detaches a part, an empty one takes its place.
     if (isSame(merged, blocks)) return merged.rows > 0
-    // It would be one of the sources.
+    // The part would be one of the sources.
     return this.#listsAllSources(merged) ? false : null
   }
 
@@ -145,7 +145,7 @@ class Merges {
     return areListed
   }
 
-  /** The first known part that was made with these blocks. */
+  /** The smallest listed part that covers these blocks; of several with the same blocks, the least merged. */
   #innermost(blocks: Blocks): ActivePart | undefined {
     const around = this.#listed.allAround(blocks)
     return around.sort((a, b) => countBlocks(a) - countBlocks(b) || parseLevel(a) - parseLevel(b))[0]
@@ -178,7 +178,9 @@ function parseLevel({ name }: Part): number {
   return Number(/_\d+_\d+_(\d+)(?:_\d+)?$/.exec(name)?.[1] ?? 0)
 }
 
-/** Whether the rows of a detached part are in another one, for example because a replica has fetched it again. */
+/**
+ * Whether the rows of a detached part are also in an active one, for example because a replica has fetched it again.
+ */
 async function isElsewhere(
   blocks: Blocks,
   active: PartMap<ActivePart>,
@@ -189,14 +191,14 @@ async function isElsewhere(
   if (!around) return false
   // When an operator detaches a part, an empty one takes its place.
   if (around.rows === 0) return false
-  const isThere = (await seen.hasBlockRows(around, blocks)) ?? merges.hadRowsOf(blocks)
+  const isThere = (await seen.hasBlockRows(around, blocks)) ?? merges.hadBlocks(blocks)
   return isThere ?? (isSame(around, blocks) || !around.isRecent)
 }
 
 /** Matches the blocks in the name of a part, or of its folder after it was detached. */
 const BLOCKS = /_(\d+)_(\d+)_\d+(?:_\d+)?(?:_try\d+)?$/
 
-/** Recorded losses that exist again, under their own name or in a part that was merged from them since. */
+/** Recorded losses whose rows exist again, in a part of the same name or in one that was merged from it. */
 async function findSettled(
   noted: readonly LostPart[],
   active: PartMap<ActivePart>,
@@ -211,7 +213,7 @@ async function findSettled(
     const around = active.around(blocks)
     if (!around || around.rows === 0) continue
     const isBack = lost.part === around.name || lost.part.endsWith(`_${around.name}`)
-    if (isBack || (await hasBlockRows(around, blocks)) || merges.hadRowsOf(blocks))
+    if (isBack || (await hasBlockRows(around, blocks)) || merges.hadBlocks(blocks))
       back.push({ ...lost, isSettled: true })
   }
   return back

@@ -2,8 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
-import { withTimeout } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
+import { withTimeout } from '../lib/with-timeout.js'
 import { describeLedger, type ProjectLedger, readLedger } from './ledger.js'
 import { WHAT_TO_DO } from './loss.js'
 
@@ -20,13 +20,13 @@ export interface LedgerWatchOptions {
 
 /** Counting 500 million events takes ClickHouse a second of one core. */
 const EVERY_MS = 10 * 60_000
-/** By then, the service has started, and lost parts were reported with their contents. */
+/** Delay of the first count, ms: the service has started by then, and lost parts were reported with their contents. */
 const FIRST_MS = 60_000
 /** How long a shutdown waits for a count, ms. */
 const CLOSE_LIMIT_MS = 500
 
 /**
- * Periodically counts what became of all received events, and logs which projects miss some. This finds losses that
+ * Periodically counts the outcomes of all received events, and logs which projects miss some. This finds losses that
  * cannot be seen from the parts. If a journal or a shard does not respond, the previous counts stay.
  */
 export class LedgerWatch {

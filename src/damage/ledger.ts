@@ -2,28 +2,28 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { ProjectTally, Tally } from '../journal/journal.js'
 import { countRefused, countStored, readBases, readDeleted, writeBases } from '../store/ledger.js'
 
-/** What became of all received events of a project: each is in exactly one of the counts. */
+/** The outcomes of all received events of a project: each event is in exactly one of the counts. */
 export interface ProjectLedger {
   project: string
   received: number
   stored: number
-  /** repetitions, recognized by their keys or ids and not accepted again */
+  /** repeated events, recognized by their keys or ids and not accepted again */
   repeated: number
-  /** in dead letters that were not replayed */
+  /** events in dead letters that were not replayed */
   refused: number
   /** includes events that are being deleted, and those whose deletion failed */
   deleted: number
   waiting: number
   /** received, but in none of these counts: lost */
   missing: number
-  /** in these counts, but not received: they hide the same number of losses */
+  /** events in these counts that were not received: they hide the same number of losses */
   unexplained: number
   /** start of the count, epoch ms; 0: the beginning */
   since: number
 }
 
 /**
- * Compares the events that the journals have acknowledged with what became of them. This works while the service runs:
+ * Compares the events that the journals have acknowledged with their outcomes. This works while the service runs:
  * events stored after the tallies are left out, and each count is read before the counts that its events may move to.
  * So an event may be counted twice, but only lost ones are missing.
  * @param tallies of all journals of the layout, read before the call
@@ -92,6 +92,6 @@ export function describeLedger(ledger: ProjectLedger): string {
   if (unexplained === 0) return `${line}${from}.`
   return (
     `${line} - ${unexplained} that were not received${from}. A deletion failed or is running, or a journal was replaced. ` +
-    'That many losses would go unnoticed: `tallyhouse verify --accept` restarts the count.'
+    'The same number of losses would go unnoticed: `tallyhouse verify --accept` restarts the count.'
   )
 }

@@ -7,12 +7,12 @@ import {
   type UnreadablePart,
 } from '../clickhouse/errors.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
-import { withTimeout } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
+import { withTimeout } from '../lib/with-timeout.js'
 import { checkPart, listPartsToCheck } from '../store/check-parts.js'
 import type { KnownPart } from '../store/part-notes.js'
 import { findLaggingTables, listParts, type PartList } from '../store/parts.js'
-import { lookForLost } from './look.js'
+import { lookForLost } from './look-for-lost.js'
 import { describeLoss, type Loss, WHAT_TO_DO } from './loss.js'
 import { noteParts } from './note-parts.js'
 import { PartMap, sumRows } from './part-map.js'
@@ -98,7 +98,7 @@ export class PartsWatch {
 
   /**
    * Resolves after the first check, or after 5 s; checks periodically from then on. Never rejects.
-   * @param stored number of rows that this process has stored, whose change tells of new parts
+   * @param stored number of rows that this process has stored; there are new parts if it has changed
    */
   async start(stored: () => number): Promise<void> {
     if (this.#running) return
@@ -169,7 +169,7 @@ export class PartsWatch {
   async close(): Promise<void> {
     this.#stop.abort()
     await withTimeout(this.#running ?? Promise.resolve(), CLOSE_LIMIT_MS).catch(() => undefined)
-    // Even if nothing was stored, because edits and deletes create parts, too.
+    // Do this even if nothing was stored, because edits and deletes create parts, too.
     if (this.#options.isNoting) await withTimeout(this.#noteAll(), CLOSE_LIMIT_MS).catch(() => undefined)
   }
 

@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Access, ALLOWED } from '../keys/keys.js'
 
-// Not @fastify/cors: its options depend on the request here, and it copies them for each, which took 4 % of the CPU time of
-// an event.
+// @fastify/cors would copy its options for each request, because they depend on the request here. That took 4 % of the
+// CPU time of an event.
 
-/** What pages of other origins may do. */
+/** The rules for pages of other origins. */
 interface PageRules {
   /** the origin to allow in the response; null: the page may not read it */
   allowed(origin: string | undefined): string | null
@@ -20,9 +20,9 @@ interface PageRules {
 const EXPOSED = 'x-event-id, x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset'
 
 /**
- * Lets pages of these origins POST to those routes of a scope that a write key may call; `*` is any
- * origin. Call it before the routes are registered. Nothing is added to a response of a request
- * that comes from no page, except for session calls, which are made by pages.
+ * Lets pages of these origins POST to the routes of a scope that a write key may call; `*` is any
+ * origin. Call it before the routes are registered. Only responses to pages get additional headers,
+ * except for session calls, which are made by pages.
  */
 export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
   const isAny = origins.includes('*')

@@ -79,7 +79,7 @@ export function handleErrors(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   // The authentication sends the 100 Continue, once it is known that the body will be read.
   app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
-  // Bodies that are sent to an unknown path are not read.
+  // Do not read bodies that are sent to an unknown path.
   app.removeAllContentTypeParsers()
 }
 
@@ -152,7 +152,7 @@ function shape({ message, code, details }: ApiError): object {
   return { status: 0, error: message, code, ...(details && { details }) }
 }
 
-/** Adds when a client may retry, if it may, and which limit it has hit. */
+/** Headers that say when a client may retry, if it may, and which limit it has reached. */
 export function retryHeaders({ retryAfter, quota, status }: ApiError): Record<string, string> {
   const seconds = retryAfter ?? (status === 503 ? RETRY_AFTER_SECONDS : undefined)
   return {
@@ -165,7 +165,7 @@ export function retryHeaders({ retryAfter, quota, status }: ApiError): Record<st
   }
 }
 
-/** An error that a retry does not help with. */
+/** The error for damaged data; retrying does not help. */
 function storeDamaged({ part, table }: UnreadablePart, cause: Error): ApiError {
   const [, year, month] = /^(?:patch-[0-9a-f]+-)?(\d{4})(\d{2})_/.exec(part) ?? []
   const isOfEvents = year !== undefined && (table ?? 'events') === 'events'
@@ -185,7 +185,7 @@ export function asApiError(
   damagedPart: () => UnreadablePart | null = () => null,
 ): ApiError {
   const source = error instanceof ApiError ? error.cause : error
-  // What takes too long while a part is damaged is most likely the attempt to read that.
+  // If a read times out while a part is damaged, it has probably tried to read that part.
   const damaged = findUnreadablePart(source) ?? (isTimeout(source) ? damagedPart() : null)
   if (damaged) return storeDamaged(damaged, error)
   if (error instanceof ApiError) return error

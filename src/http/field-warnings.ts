@@ -11,7 +11,7 @@ const LIMITS = { fields: MAX_WARNINGS, events: 100, bytes: 1024 * 1024 }
 /** Characters of a field's name that are shown: the longest name in the contract. */
 const MAX_SHOWN = 255
 
-/** The fields of an object, and what to say about others. */
+/** The fields of an object, and how to warn about others. */
 interface Known {
   names: ReadonlySet<string>
   /** what clients of other services call them, in lower case and without punctuation */
@@ -88,8 +88,8 @@ export function profileWarnings({ body, key }: FastifyRequest): Warning[] {
 }
 
 /**
- * Warns of the fields of a batch and of its events that are ignored; of a large batch, of those in its first events. Nothing
- * is looked at if the scan has found none. Call it while `rawBody` is still the request's own.
+ * Warns of the ignored fields of a batch and of its events; in a large batch, only of those in the first events. Costs
+ * nothing if the scan has found no unknown field. Call it while `rawBody` still belongs to the request.
  */
 export function batchWarnings({ body, key, rawBody }: FastifyRequest): Warning[] {
   const knownAt = ({ event }: Pick<OtherField, 'event'>) => (event === null ? BATCH : EVENT)

@@ -14,7 +14,8 @@ const SECOND_MS = 1_000
 
 /**
  * Delays the answers to a sender that keeps exceeding a limit. A refusal costs the service more than its request costs
- * the sender: without a delay, eight connections got 12 000 of them a second, and the event loop had no time for others.
+ * the sender: without a delay, eight connections got 12 000 of them a second, and the event loop had no time for
+ * others.
  */
 export class RefusalPace {
   readonly #buckets = new TokenBuckets({ tokens: PROMPT, inMs: SECOND_MS }, PROMPT)
@@ -40,7 +41,7 @@ export function paceRefusals(server: FastifyInstance): void {
   server.decorate('refusalPace', new RefusalPace())
 }
 
-/** @returns resolves when the answer is due; null: now */
+/** @returns a promise that resolves when the response is due; null if it is due now */
 export function untilDue({ server, projectId, keyKind }: FastifyRequest, error: Error): Promise<void> | null {
   if (!(error instanceof ApiError) || error.limit === undefined || projectId === '') return null
   const ms = server.refusalPace.delay(`${keyKind} ${projectId}`)

@@ -127,7 +127,7 @@ interface Count {
   left: Map<string, number>
 }
 
-/** What was omitted from the log in a window. */
+/** The number of lines that were omitted from the log in a window. */
 export interface LeftOut extends Sender {
   count: number
   codes: Record<string, number>

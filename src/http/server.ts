@@ -4,7 +4,7 @@ import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import type { VendorPrefix } from '../contract/vendor-prefixes.js'
-import { connectionsWithin, openFilesLimit } from '../lib/open-files.js'
+import { connectionsWithin, readOpenFilesLimit } from '../lib/open-files.js'
 import { prepareCompressed } from './admission/body.js'
 import { acceptZstd } from './admission/zstd.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
@@ -81,7 +81,7 @@ export function openServer(
     },
     clientErrorHandler: (error, socket) => refuseMalformedRequest(error, socket, requestLog),
   }).withTypeProvider<TypeBoxTypeProvider>()
-  // For everything but requests, whose `log` stays silent.
+  // This log is for everything except requests, whose own `log` stays silent.
   server.log = log
   server.setValidatorCompiler(validatorCompiler(settings.MAX_PROPERTY_DEPTH))
   server.decorateRequest('projectId', '')
@@ -115,7 +115,7 @@ export function openServer(
 
 /** MAX_CONNECTIONS, or less with a warning if the process may not open that many files. */
 function maxConnections({ MAX_CONNECTIONS: wanted }: ServerSettings, log: FastifyBaseLogger): number {
-  const openFiles = openFilesLimit()
+  const openFiles = readOpenFilesLimit()
   const max = connectionsWithin(wanted, openFiles)
   if (max < wanted) {
     log.warn(

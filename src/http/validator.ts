@@ -1,4 +1,4 @@
-import type { TSchema } from '@sinclair/typebox'
+import { type Static, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import type { FastifySchemaCompiler } from 'fastify'
 import { compileCheck } from '../contract/validation.js'
 import { ScannedBody } from '../model/scanned-body.js'
@@ -19,6 +19,11 @@ export function validatorCompiler(maxPropertyDepth: number): FastifySchemaCompil
       return error ? { error } : { value }
     }
   }
+}
+
+/** The schema of a body that the scanner may have accepted: the route then gets a ScannedBody instead of the value. */
+export function orScanned<S extends TSchema>(schema: S): TUnsafe<Static<S> | ScannedBody> {
+  return Type.Unsafe<Static<S> | ScannedBody>(schema)
 }
 
 function readQuery(schema: TSchema, given: Record<string, unknown>): Record<string, unknown> {

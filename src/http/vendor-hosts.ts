@@ -34,7 +34,7 @@ function isHostUnique(rawHeaders: readonly string[]): boolean {
   return count === 1
 }
 
-/** Without user, port and the dot of a fully qualified name. */
+/** The host without user, port and the dot of a fully qualified name. */
 function parseHostName(authority: string): string {
   const host = authority.slice(authority.lastIndexOf('@') + 1)
   return host.replace(PORT, '').replace(/\.$/, '').toLowerCase()

@@ -7,7 +7,7 @@ import type { KnownEvents } from './known-events.js'
 export interface AppendNewParts {
   commits: Pick<Appends, 'appendBatch'>
   known: KnownEvents
-  /** has the entries */
+  /** pool of the entries */
   buffers: BufferPool
 }
 
@@ -20,8 +20,8 @@ export interface WholeBatch extends AppendOptions {
 }
 
 /**
- * Appends those events of a batch that were not stored before a time, epoch ms, by their `insert_id`s. With the same time,
- * a repetition of the request appends the same ones.
+ * Appends those events of a batch that were not stored before a time, epoch ms, by their `insert_id`s. With the same
+ * time, a repetition of the request appends the same ones.
  * @returns the same as `appendBatch`, and how many were stored before
  */
 export async function appendNew(

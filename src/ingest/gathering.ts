@@ -5,8 +5,8 @@
 const ENOUGH = 32
 
 /**
- * Decides when the waiting requests are written, so that requests which arrive together share a write. Those that arrive
- * while a write is in flight gather for the next one.
+ * Decides when the waiting requests are written, so that requests which arrive together share a write. Those that
+ * arrive while a write is in flight gather for the next one.
  */
 export class Gathering {
   readonly #waiting: () => number

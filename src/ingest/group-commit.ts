@@ -3,19 +3,19 @@ import { msUntilNextBucket } from '../journal/idempotency-memory.js'
 import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
 import { journalFull, shareFull } from '../journal/shares.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { omitUndefined } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import type { InsertIds } from '../model/identified-events.js'
 import { maxPosition, type Position, START } from '../model/position.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { Gathering } from './gathering.js'
-import { LaneBudget, QueueBudget } from './queue-budget.js'
+import { QueueBudget } from './queue-budget.js'
 import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-writes.js'
 
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
 
-/** How long a write may be in flight before the queue goes to other lanes. */
+/** How long a write may be in flight before the queue goes to the overflow. */
 const SLOW_WRITE_MS = 1_000
 const WATCH_MS = 250
 
@@ -59,19 +59,25 @@ export interface CommitMetrics {
   writeSeconds: Histogram
 }
 
-/** How a group commit uses the other lanes, if there are several. */
-export interface OtherLanes {
-  /** begins the message of a refusal, such as `In lane 1 (host:6379): ` */
-  prefix: string
-  /** Everything up to `position` may have been acknowledged: later writes of other lanes must come after it. */
-  onWritten(position: Position): void
-  /**
-   * Appends an entry without a key and without ids that this journal refused to another lane.
-   * @returns null if there is none to try
-   */
+/**
+ * Takes entries that the journal refuses, or is too slow for: they have neither keys nor ids, so any journal will do.
+ */
+export interface Overflow {
+  /** whether it can take an entry now */
+  isOpen(): boolean
+  /** @returns null if it cannot take the entry */
   append(refused: Append): Promise<Appended | null> | null
-  /** whether `append` has a lane to try */
-  hasOpen(): boolean
+}
+
+export interface GroupCommitOptions {
+  /** limits the bytes that wait for the journal; default: a budget of its own */
+  budget?: Pick<QueueBudget, 'bytes' | 'tryTake' | 'give'>
+  /** default: none */
+  overflow?: Overflow
+  /** called after each write: everything up to `position` may have been acknowledged */
+  onWritten?(position: Position): void
+  /** begins the message of each refusal, such as `In lane 1 (host:6379): ` */
+  prefix?: string
 }
 
 /** The methods by which routes append events: those of one GroupCommit, or of a LaneRouter over several. */
@@ -88,11 +94,11 @@ export interface WaitingEvent extends Waiting<Appended | null> {
   body: Buffer
   /** INSERT_ID_BYTES; null if the event has no id */
   insertId: Buffer | null
-  /** of its request; null if that has none, or the event has an insert_id */
+  /** key of the request; null if it has none, or if the event has an insert_id */
   key: IdempotencyKey | null
 }
 
-/** An outcome, and the id of the journal that executed the write, which may be that of another lane. */
+/** An outcome, and the id of the journal that executed the write, which may be that of the overflow. */
 export interface Written {
   outcome: Outcome
   journalId: number
@@ -102,7 +108,9 @@ export interface WaitingWrite extends Waiting<Written> {
   write: Write
 }
 
-/** What one journal write commits. `batch` is one append for each of `events`, then `writes`; outcomes have its order. */
+/**
+ * What one journal write commits. `batch` is one append for each of `events`, then `writes`; outcomes have its order.
+ */
 export interface Group {
   /** by sender: the events of each become one entry */
   events: WaitingEvent[][]
@@ -112,12 +120,13 @@ export interface Group {
 }
 
 /**
- * The way into the journal. Requests that arrive while a write is in flight share the next one, and the single events of
- * one project share an entry, so that the cost of a write is spread over all waiting requests. One write is in flight at a
- * time; its duration is the back-pressure.
+ * The way into the journal. Requests that arrive while a write is in flight share the next one, and the single events
+ * of one project share an entry, so that the cost of a write is spread over all waiting requests. One write is in
+ * flight at a time; its duration is the back-pressure.
  *
- * A body that is appended belongs to the group commit, which releases it to the pool: an event once it is copied into its
- * entry, an entry when the journal reports that it no longer needs it, and either if it is not admitted to the queue.
+ * A body that is appended belongs to the group commit, which releases it to the pool: an event once it is copied into
+ * its entry, an entry when the journal reports that it no longer needs it, and either if it is not admitted to the
+ * queue.
  */
 export class GroupCommit {
   readonly metrics: CommitMetrics = {
@@ -129,8 +138,10 @@ export class GroupCommit {
   }
   readonly #journal: Journal
   readonly #pool: BufferPool
-  readonly #others: OtherLanes | null
-  readonly #budget: QueueBudget | LaneBudget
+  readonly #overflow: Overflow | undefined
+  readonly #onWritten: GroupCommitOptions['onWritten']
+  readonly #prefix: string
+  readonly #budget: Pick<QueueBudget, 'bytes' | 'tryTake' | 'give'>
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
   readonly #gathering = new Gathering(() => this.#events.length + this.#writes.length)
@@ -141,21 +152,20 @@ export class GroupCommit {
   #running: Promise<void> | null = null
   #closed = false
 
-  /**
-   * @param pool of the bodies, and for the entries that are built from single events
-   * @param others null if this is the only lane
-   * @param budget of all lanes
-   */
-  constructor(journal: Journal, pool: BufferPool, others: OtherLanes | null = null, budget = new QueueBudget()) {
+  /** @param pool has the bodies, and the entries that are built from single events */
+  constructor(journal: Journal, pool: BufferPool, options: GroupCommitOptions = {}) {
+    const { budget = new QueueBudget(), overflow, onWritten, prefix = '' } = options
     this.#journal = journal
     this.#pool = pool
-    this.#others = others
-    this.#budget = others ? new LaneBudget(budget) : budget
+    this.#overflow = overflow
+    this.#onWritten = onWritten
+    this.#prefix = prefix
+    this.#budget = budget
     journal.listen({ onReleased: (body) => pool.release(body) })
-    if (others) this.#watch = setInterval(() => this.#handOver(others), WATCH_MS).unref()
+    if (overflow) this.#watch = setInterval(() => this.#handOver(overflow), WATCH_MS).unref()
   }
 
-  /** Bytes that wait for the journal, those of the write in flight included. */
+  /** Bytes that wait for the journal, including those of the write in flight. */
   get queuedBytes(): number {
     return this.#budget.bytes
   }
@@ -166,9 +176,9 @@ export class GroupCommit {
   }
 
   /**
-   * Appends one event, a JSON object. It shares its entry with other events of the moment.
-   * @param insertId its id, INSERT_ID_BYTES
-   * @returns null if that is known, so that nothing was appended
+   * Appends one event, a JSON object. It shares its entry with other events that are waiting.
+   * @param insertId of INSERT_ID_BYTES
+   * @returns null if the id is known, so that nothing was appended
    */
   appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
     return this.#enqueueEvent(sender, body, insertId, null)
@@ -176,7 +186,7 @@ export class GroupCommit {
 
   /**
    * Appends one entry of `count` events, given as JSON `{"events":[…]}`.
-   * @returns where the entries are that hold its events and no others: one, or none if the ids of all are known
+   * @returns the places of the entries that hold these events and no others: one, or none if all ids are known
    */
   async appendBatch(
     sender: Sender,
@@ -198,7 +208,7 @@ export class GroupCommit {
   /**
    * Like `appendEvent`, for a request that may be repeated. An event that also has an insert_id gets an entry of its
    * own.
-   * @throws ApiError `idempotency_conflict` or `rate_limited` if the key says so
+   * @throws ApiError `idempotency_conflict` or `rate_limited` because of the key
    */
   appendKeyedEvent(
     sender: Sender,
@@ -217,7 +227,7 @@ export class GroupCommit {
     await this.appendEntry(id ? { ...append, insertIds: id } : append)
   }
 
-  /** @throws ApiError `idempotency_conflict` or `rate_limited` if its idempotency key says so */
+  /** @throws ApiError `idempotency_conflict` or `rate_limited` because of its idempotency key */
   async commit(commit: Commit): Promise<Committed> {
     const { outcome } = await this.#enqueue(commit, commit.state.length + commit.row.length)
     if (outcome.status === 'known') return { status: 'known', known: outcome.known }
@@ -227,11 +237,11 @@ export class GroupCommit {
   }
 
   /**
-   * Remembers an idempotency key whose request is executed in another lane; no error if it was remembered before.
+   * Remembers an idempotency key whose data goes to another journal; no error if it was remembered before.
    * @throws ApiError `idempotency_conflict` or `rate_limited` as the request itself would
    */
-  async reserve(idempotencyKey: IdempotencyKey): Promise<void> {
-    const { outcome } = await this.#enqueue({ type: 'reserve', idempotencyKey }, RESERVE_BYTES)
+  async reserve({ projectId, keyClass }: Sender, idempotencyKey: IdempotencyKey): Promise<void> {
+    const { outcome } = await this.#enqueue({ type: 'reserve', projectId, keyClass, idempotencyKey }, RESERVE_BYTES)
     requirePosition(outcome)
   }
 
@@ -257,7 +267,7 @@ export class GroupCommit {
 
   #enqueue(write: Write, bytes: number): Promise<Written> {
     return new Promise((resolve, reject) => {
-      this.#admit(senderOfWrite(write), bytes, countEvents(write), write.type === 'append' ? write.body : null)
+      this.#admit(write, bytes, countEvents(write), write.type === 'append' ? write.body : null)
       this.#writes.push({ write, bytes, resolve, reject })
       this.#gathering.note()
     })
@@ -272,7 +282,7 @@ export class GroupCommit {
     if (this.#closed || fullness) {
       const code = this.#closed ? 'unavailable' : 'overloaded'
       const reason = fullness === 'own' ? shareFull(sender.keyClass) : new ApiError(code, REFUSALS[code])
-      const refusal = asRefusedWrite(reason, this.#others?.prefix)
+      const refusal = asRefusedWrite(reason, this.#prefix)
       this.#countRefused(refusal, events)
       if (body) this.#pool.release(body)
       throw refusal
@@ -298,7 +308,7 @@ export class GroupCommit {
     this.#running = null
   }
 
-  /** Sends what is queued, up to the bytes of a write, to the journal; null where nothing is. */
+  /** Sends the queued requests, up to the bytes of a write, to the journal; null if there are none. */
   #send(): Group | null {
     const group = this.#take(this.#events, this.#writes)
     this.#sentAt = group && performance.now()
@@ -307,7 +317,7 @@ export class GroupCommit {
     return { events, writes, batch, written: this.#write(batch) }
   }
 
-  /** Takes events and writes out of these queues, up to the bytes of a write; null where nothing is. */
+  /** Takes events and writes out of these queues, up to the bytes of a write; null if they are empty. */
   #take(queuedEvents: WaitingEvent[], queuedWrites: WaitingWrite[]): Omit<Group, 'written'> | null {
     let room = MAX_WRITE_BYTES
     const take = <T extends { bytes: number }>(queue: T[]): T[] => {
@@ -323,19 +333,19 @@ export class GroupCommit {
   }
 
   /**
-   * Gives queued writes that have neither key nor ids to other lanes while the journal does not respond: the write in
-   * flight may be resent for 15 s. A write that came from another lane is refused instead.
+   * Gives queued writes that have neither key nor ids to the overflow while the journal does not respond: the write in
+   * flight may be resent for 15 s. Refuses those that the overflow does not take.
    */
-  #handOver({ prefix, hasOpen }: OtherLanes): void {
+  #handOver(overflow: Overflow): void {
     if (this.#sentAt === null) return
     if (this.#journal.isUp && performance.now() - this.#sentAt < SLOW_WRITE_MS) return
     this.#refusedAt = performance.now()
-    if (!hasOpen()) return
+    if (!overflow.isOpen()) return
     const events = this.#events.filter(({ insertId, key }) => !insertId && !key)
     const writes = this.#writes.filter(({ write }) => isMovable(write))
     this.#events = this.#events.filter(({ insertId, key }) => insertId || key)
     this.#writes = this.#writes.filter(({ write }) => !isMovable(write))
-    const error = new ApiError('unavailable', `${prefix}${REFUSALS.slow}`)
+    const error = new ApiError('unavailable', `${this.#prefix}${REFUSALS.slow}`)
     for (let group = this.#take(events, writes); group; group = this.#take(events, writes)) {
       this.#resolve(group, { error })
     }
@@ -346,7 +356,7 @@ export class GroupCommit {
     try {
       const outcomes = await this.#journal.write(batch)
       this.metrics.writeSeconds.observe((performance.now() - startedAt) / 1000)
-      if (this.#others) this.#others.onWritten(findLastPosition(outcomes))
+      if (this.#onWritten) this.#onWritten(findLastPosition(outcomes))
       return outcomes
     } catch (error) {
       return { error }
@@ -355,7 +365,7 @@ export class GroupCommit {
 
   #resolve(group: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
     for (const { sender, bytes } of group.events.flat()) this.#budget.give(sender, bytes)
-    for (const { write, bytes } of group.writes) this.#budget.give(senderOfWrite(write), bytes)
+    for (const { write, bytes } of group.writes) this.#budget.give(write, bytes)
     if ('error' in written) {
       this.#refusedAt = performance.now()
       const refusal = asRefusedWrite(written.error)
@@ -370,8 +380,8 @@ export class GroupCommit {
     const { events, writes, batch } = group
     const write = batch[i]
     if (write && outcome?.status === 'full') {
-      const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
-      this.#refuse(group, i, asRefusedWrite(error, this.#others?.prefix))
+      const error = outcome.fullness === 'own' ? shareFull(write.keyClass) : journalFull()
+      this.#refuse(group, i, asRefusedWrite(error, this.#prefix))
       return
     }
     const journalId = this.#journal.id
@@ -387,9 +397,9 @@ export class GroupCommit {
   }
 
   /**
-   * Rejects one write of a group, unless another lane takes the entry: each has a share for its sender, so another
-   * one may have room. The body then belongs to the other lane; if the write is in doubt, the journal may still read
-   * it.
+   * Rejects one write of a group, unless the overflow takes the entry, which then owns the body. The sender may have
+   * room there even if it has filled its share of this journal. The body of a write in doubt is not released, because
+   * the journal may still read it.
    */
   #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): void {
     const write = batch[i]
@@ -398,7 +408,7 @@ export class GroupCommit {
     const sharers = events[i]
     const own = writes[i - events.length]
     const waiting = sharers ?? (own ? [own] : [])
-    const moved = code !== 'internal' && isMovable(write) ? this.#others?.append(write) : null
+    const moved = code !== 'internal' && isMovable(write) ? this.#overflow?.append(write) : null
     if (!moved) {
       this.#countRefused(refusal, countEvents(write))
       for (const { reject } of waiting) reject(refusal)
@@ -407,7 +417,7 @@ export class GroupCommit {
     }
     moved.then(
       (appended) => {
-        if (!appended) throw new Error('an entry without ids has none that are known')
+        if (!appended) throw new Error('an entry without ids was reported as known')
         const { position, journalId } = appended
         sharers?.forEach(({ resolve }, index) => {
           resolve({ position, index, journalId })
@@ -426,23 +436,18 @@ export class GroupCommit {
   }
 }
 
-/** The sender of a write. */
-function senderOfWrite(write: Write): Sender {
-  return write.type === 'reserve' ? write.idempotencyKey.sender : write
-}
-
 function countEvents(write: Write): number {
   return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
 }
 
-/** Whether any lane may take a write. Idempotency keys and insert_ids each belong to the lane that remembers them. */
+/** Whether any journal may take a write. Idempotency keys and insert_ids belong to the journal that remembers them. */
 function isMovable(write: Write): write is Append {
   return write.type === 'append' && !write.idempotencyKey && !write.insertIds && !write.eventKeys
 }
 
 /**
  * The greatest position among the outcomes; START if there is none. Repeated requests count: another process may have
- * executed them, and the client's next request may go to a lane that does not know their position yet.
+ * executed them, and the client's next request may go to a journal that does not know their position yet.
  */
 function findLastPosition(outcomes: Outcome[]): Position {
   let last = START
@@ -453,7 +458,10 @@ function findLastPosition(outcomes: Outcome[]): Position {
   return last
 }
 
-/** Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see `isMovable`). */
+/**
+ * Events with insert_ids, and those with keys, form groups of their own, because the overflow cannot take those (see
+ * `isMovable`).
+ */
 function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
   const plain = new Map<string, WaitingEvent[]>()
   const identified = new Map<string, WaitingEvent[]>()
@@ -496,7 +504,7 @@ function toAppended(outcome: Outcome, journalId: number): Appended {
   return { position, index: outcome.index ?? 0, journalId: outcome.journalId ?? journalId }
 }
 
-/** @throws ApiError `idempotency_conflict` or `rate_limited` if the idempotency key says so */
+/** @throws ApiError `idempotency_conflict` or `rate_limited` because of the idempotency key */
 function requirePosition(outcome: Outcome | undefined): Position {
   if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
   if (outcome?.status === 'mismatch') throw idempotencyConflict()

@@ -1,5 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
-import { batchLoader } from '../lib/batch-loader.js'
+import { createBatchLoader } from '../lib/batch-loader.js'
 import type { NamedEvent } from '../model/identified-events.js'
 import { type Position, positionAt } from '../model/position.js'
 import type { Barrier } from '../reads/read-barrier.js'
@@ -10,7 +10,7 @@ export interface KnownEventsParts {
   barrier: Pick<Barrier, 'waitForAll'>
 }
 
-interface Asked {
+interface LookUp {
   projectId: string
   before: Position
   events: readonly NamedEvent[]
@@ -29,7 +29,7 @@ const MAX_KEPT = 100
  */
 export class KnownEvents {
   readonly #parts: KnownEventsParts
-  readonly #find = batchLoader((asked: Asked[]) => this.#findAll(asked), { atOnce: QUERIES })
+  readonly #find = createBatchLoader((asked: LookUp[]) => this.#findAll(asked), { atOnce: QUERIES })
   /** by project and position: the days that have stored events */
   readonly #days = new Map<string, Promise<StoredDays>>()
 
@@ -70,7 +70,7 @@ export class KnownEvents {
   }
 
   /** Fetches the first ids, up to the number that fits one query. */
-  async #findAll(asked: Asked[]): Promise<Set<number>[]> {
+  async #findAll(asked: LookUp[]): Promise<Set<number>[]> {
     const [first] = asked
     if (!first) return []
     const { projectId, before } = first

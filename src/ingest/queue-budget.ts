@@ -2,10 +2,10 @@ import type { Fullness } from '../journal/journal.js'
 import { fullnessFor, Shares } from '../journal/shares.js'
 import { type Sender, senderName } from '../model/sender.js'
 
-/** Bytes that may queue in memory for the journals of a process; beyond them requests are refused. */
+/** Maximum number of bytes that queue in memory for the journals of a process; further requests are refused. */
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024
 
-/** The bytes that wait in the memory of this process for its journals, each sender with a share as in the journals. */
+/** Limits the bytes that wait in memory for the journals. As in the journals, each sender has a share. */
 export class QueueBudget {
   readonly #maxBytes: number
   readonly #queued = new Shares()
@@ -19,7 +19,7 @@ export class QueueBudget {
     return this.#queued.total
   }
 
-  /** Bytes that are not taken; negative if more than all are. */
+  /** Bytes that are not taken; negative if too many are. */
   get left(): number {
     return this.#maxBytes - this.#queued.total
   }
@@ -35,8 +35,8 @@ export class QueueBudget {
 }
 
 /**
- * The share of one of several lanes in a budget. It leaves the others as much as it takes, so a lane that hangs does
- * not stop them, and each sender has a share of that, too, so no sender fills a lane for the others.
+ * The share of one of several lanes in a budget. It takes at most half of the free bytes, so a lane that hangs does not
+ * stop the others, and each sender has a share of it, so no sender fills a lane for the others.
  */
 export class LaneBudget {
   readonly #all: QueueBudget
@@ -71,7 +71,7 @@ export class LaneBudget {
   }
 }
 
-/** Adds bytes of a sender if there is room for them. What is larger than the limit may wait alone. */
+/** Adds bytes of a sender if there is room for them. A write that is larger than the limit may wait alone. */
 function tryAdd(queued: Shares, limit: number, sender: Sender, bytes: number): Fullness | null {
   const used = queued.total
   if (used > 0 && used + bytes > limit) return 'all'

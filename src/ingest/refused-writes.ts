@@ -1,5 +1,5 @@
 import { ApiError } from '../contract/errors.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 
 /** Why a write was refused; after `internal` it may be in the journal nevertheless. */
 export type RefusalCode = 'overloaded' | 'unavailable' | 'internal'
@@ -9,7 +9,7 @@ export function toRefusalCode(error: unknown): RefusalCode {
   return code === 'overloaded' || code === 'unavailable' ? code : 'internal'
 }
 
-/** Ends the message of a refused write. The same refusal of a read comes without it. */
+/** The end of the message of a refused write. The same refusal of a read does not have it. */
 export const NOTHING_STORED = ' Nothing was stored.'
 
 /**

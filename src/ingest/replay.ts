@@ -30,47 +30,47 @@ const NEVER_STORED = 'its messages are not valid events or changes; correct them
  */
 export async function replayDeadLetter(
   shards: Shards,
-  letter: DeadLetter,
+  deadLetter: DeadLetter,
   now: number,
   noteDeletion: Journal['noteDeletion'] = async () => undefined,
 ): Promise<Replay> {
-  const { position, journalId, projectId, kind, receivedAt } = letter
+  const { position, journalId, projectId, kind, receivedAt } = deadLetter
   if (kind === 'rejected') return { isStored: false, reason: NEVER_STORED }
-  const { clickhouse } = letter.shard
+  const { clickhouse } = deadLetter.shard
   const place = { projectId, position, journalId }
   const isThere = kind === 'events' && (await hasEventsOfEntry(shards, place))
   if (!isThere) {
-    const body = await buffer(await readDeadLetterBody(letter))
+    const body = await buffer(await readDeadLetterBody(deadLetter))
     const skip = kind === 'events' ? findErasedIndexes(body) : []
     const entry = { position, projectId, kind, count: 0, receivedAt, body, ...(skip.length > 0 && { skip }) }
     const replay = await insert(clickhouse, journalId, entry)
     if (!replay.isStored) return replay
-    if (kind !== 'events') await deleteErasedStates(letter, kind, body)
+    if (kind !== 'events') await deleteErasedStates(deadLetter, kind, body)
   }
-  if (kind === 'events') await deleteErased(shards, letter, place, noteDeletion)
-  await insertReplay(letter, now)
+  if (kind === 'events') await deleteErased(shards, deadLetter, place, noteDeletion)
+  await insertReplay(deadLetter, now)
   return { isStored: true }
 }
 
 /**
- * Deletes the events that the dead letter does not hold any more: those of users who were erased since the body was
- * read, and those that a replay left which died before this point. The events of users who are erased later are deleted
- * by the erasure itself, which handles events after dead letters.
+ * Deletes events that the dead letter no longer holds, because their users were erased since the body was read. A
+ * replay that died before this point may have left some. The events of users who are erased later are deleted by the
+ * erasure itself, which handles events after dead letters.
  */
 async function deleteErased(
   shards: Shards,
-  letter: DeadLetter,
+  deadLetter: DeadLetter,
   place: EntryPlace,
   noteDeletion: Journal['noteDeletion'],
 ): Promise<void> {
-  const body = await buffer(await readDeadLetterBody(letter))
+  const body = await buffer(await readDeadLetterBody(deadLetter))
   const erased = body.length === 0 ? 'all' : findErasedIndexes(body)
   if (erased !== 'all' && erased.length === 0) return
   try {
     await deleteEventsOfEntry(shards, place, erased)
   } finally {
-    // Even if a shard has failed: the events of the others are gone.
-    await noteDeletion(letter.projectId)
+    // Do this even if a shard has failed, because the events of the others are gone.
+    await noteDeletion(deadLetter.projectId)
   }
 }
 
@@ -78,18 +78,18 @@ async function deleteErased(
  * Deletes the states of users who were erased from the dead letter since its body was read, like `deleteErased`. A
  * deletion is a row with the next version, so only later changes are newer.
  */
-async function deleteErasedStates(letter: DeadLetter, kind: StateKind, body: Buffer): Promise<void> {
-  const now = await buffer(await readDeadLetterBody(letter))
+async function deleteErasedStates(deadLetter: DeadLetter, kind: StateKind, body: Buffer): Promise<void> {
+  const now = await buffer(await readDeadLetterBody(deadLetter))
   if (now.equals(body)) return
   const left = new Set(elementTexts(`[${now}]`))
   const erased = elementTexts(`[${body}]`).filter((text) => !left.has(text))
-  const { clickhouse } = letter.shard
-  const tables = openTables(clickhouse, { id: letter.journalId })
+  const { clickhouse } = deadLetter.shard
+  const tables = openTables(clickhouse, { id: deadLetter.journalId })
   const rows = erased.map((text) => {
     const { project_id = '', [VERSIONED_TABLES[kind].key]: name = '' } = JSON.parse(text) as Record<string, string>
     return tables[kind].row(project_id, name, null)
   })
-  const { position, projectId, receivedAt } = letter
+  const { position, projectId, receivedAt } = deadLetter
   const deletion = { position: position + 1n, projectId, kind, count: 0, receivedAt, body: Buffer.from(rows.join(',')) }
   await tables.insert(kind, [deletion], '', UNINTERRUPTED)
 }

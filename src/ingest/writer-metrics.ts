@@ -22,7 +22,7 @@ export class WriterMetrics {
   storedAt: number | null = null
   readonly blockEntries = new Histogram(BLOCK_ENTRIES)
   readonly blockBytes = new Histogram(BLOCK_BYTES)
-  /** of the INSERTs that succeeded */
+  /** duration of the INSERTs that succeeded */
   readonly insertSeconds: Record<EntryKind, Histogram> = {
     events: new Histogram(SECONDS),
     profiles: new Histogram(SECONDS),
@@ -49,7 +49,7 @@ export class WriterMetrics {
     this.retries[classifyError(error)]++
   }
 
-  /** The entry is a dead letter; it is counted when its block is acknowledged. */
+  /** Notes that an entry became a dead letter; it is counted when its block is acknowledged. */
   noteDead({ position }: Entry): void {
     this.#dead.add(position)
   }

@@ -26,9 +26,9 @@ export interface WriterOptions {
  */
 const KINDS: EntryKind[] = ['profiles', 'sessions', 'aliases', 'events', 'rejected']
 /**
- * An INSERT costs ClickHouse about 5 ms of CPU however small it is, and makes a part to be merged. At 1000 single events a
- * second it takes half as much CPU per event as with 200 ms, and writes half as much. Without a waiting reader, data is
- * still stored within a second.
+ * An INSERT costs ClickHouse about 5 ms of CPU however small it is, and makes a part to be merged. At 1000 single
+ * events a second it takes half as much CPU per event as with 200 ms, and writes half as much. Without a waiting
+ * reader, data is still stored within a second.
  */
 const PAUSE_MS = 500
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
@@ -73,7 +73,7 @@ export class Writer {
   #isInDoubt = true
   /** up to `last`, entries of the journal may be stored; if the journal lost steps, as parts of other blocks */
   #doubt = { last: START, hasLost: false }
-  /** of the journal when the last doubt was resolved */
+  /** era of the journal when the last doubt was resolved */
   #era = 0
   #acknowledged = START
 
@@ -177,9 +177,9 @@ export class Writer {
   }
 
   /**
-   * The journal may have lost that it froze or acknowledged a block: Redis can lose that at a power cut, and a replica that
-   * becomes the master may never have received it. Asks the store up to which position it has entries of this journal,
-   * and advances the journal past it.
+   * The journal may have lost that it froze or acknowledged a block: Redis can lose that at a power cut, and a replica
+   * that becomes the master may never have received it. Asks the store up to which position it has entries of this
+   * journal, and advances the journal past it.
    */
   async #resolveDoubt({ first, last }: Block): Promise<void> {
     const { era } = this.#journal
@@ -265,11 +265,11 @@ export class Writer {
   }
 
   /**
-   * A block that does not fit the memory of ClickHouse would fail for ever, so half of it is attempted next. A server that
-   * is short of memory altogether gets blocks of MIN_BLOCK_BYTES until it recovers.
+   * A block that does not fit the memory of ClickHouse would fail for ever, so half of it is attempted next. A server
+   * that is short of memory altogether gets blocks of MIN_BLOCK_BYTES until it recovers.
    *
-   * A block that does not fit the disk is not halved. A part of it may fit, but then takes the room that merges need to free
-   * some, and no more than one block's worth is stored by it. The journal keeps the block until there is room.
+   * A block that does not fit the disk is not halved. A part of it may fit, but would take the space that merges need
+   * to free more, and at most one block would be stored this way. The journal keeps the block until there is space.
    */
   #noteOversized({ first, entries }: Block): void {
     if (this.#oversized?.first !== first) this.#oversized = { first, since: performance.now() }
@@ -314,7 +314,7 @@ export class Writer {
       await this.#tables.insertDeadLetter({ ...entry, body }, fault.reason, this.#token(block))
       this.metrics.noteDead(entry)
     }
-    // Without states: the journal has to keep them, because the store does not have them.
+    // Pass no states: the journal has to keep them, because the store does not have them.
     await this.#acknowledge(block, [])
   }
 

@@ -39,10 +39,11 @@ import type { IdUse } from './insert-id-memory.js'
 /** What an entry holds, and so which table it goes to; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
 
-/** Identifies a request that may be repeated. The fingerprint shows whether its body is the same. */
+/**
+ * Identifies a request that may be repeated. The fingerprint shows whether its body is the same. Keys are counted and
+ * limited per sender, which is that of the write.
+ */
 export interface IdempotencyKey {
-  /** keys are counted and limited per sender */
-  sender: Sender
   /** SHA-256 of sender and `Idempotency-Key`, hexadecimal */
   key: string
   /** SHA-256 of the body, hexadecimal */
@@ -55,19 +56,19 @@ export interface Append {
   /** default: `events` */
   kind?: 'events' | 'rejected'
   projectId: string
-  /** of the key that it came with: whose share of the journal it takes, and whose ids it has */
+  /** class of the API key that sent it; determines the share of the journal and the ids that it counts towards */
   keyClass: KeyClass
   /** how many events `body` holds, at least 1 */
   count: number
   /** JSON `{"events":[…]}`, verbatim from the client */
   body: Buffer
-  /** of the whole entry */
+  /** key of the whole entry */
   idempotencyKey?: IdempotencyKey
   /** one for each event, instead of `idempotencyKey` and `insertIds`; an event whose key is known is skipped */
   eventKeys?: IdempotencyKey[]
   /**
-   * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known from the same sender is skipped,
-   * so that of all events with one id only the first is stored.
+   * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known from the same sender is
+   * skipped, so that of all events with one id only the first is stored.
    */
   insertIds?: Buffer
 }
@@ -77,7 +78,7 @@ export interface Commit {
   type: 'commit'
   kind: StateKind
   projectId: string
-  /** of the key that it came with: whose share of the journal it takes, and whose ids it has */
+  /** class of the API key that sent it; determines the share of the journal and the ids that it counts towards */
   keyClass: KeyClass
   /** see `toStateKey` */
   stateKey: string
@@ -90,7 +91,9 @@ export interface Commit {
   /** a JSON object without its version, which will be the position of the entry */
   row: string
   idempotencyKey?: IdempotencyKey
-  /** INSERT_ID_BYTES for each change in it that has an id, all different: if one of them is known, nothing is written */
+  /**
+   * INSERT_ID_BYTES for each change in it that has an id, all different: if one of them is known, nothing is written
+   */
   insertIds?: Buffer
 }
 
@@ -99,7 +102,7 @@ export interface Commit {
  * last position that was assigned. From then on, a request with another fingerprint is a `mismatch`. A request with the
  * same fingerprint is still executed, because the process may have died before it wrote to the other journal.
  */
-export interface Reserve {
+export interface Reserve extends Sender {
   type: 'reserve'
   idempotencyKey: IdempotencyKey
 }
@@ -170,7 +173,7 @@ export interface StatesMark {
 export interface Entry {
   position: Position
   kind: EntryKind
-  /** of the events; empty for the other kinds, whose rows name their project */
+  /** project of the events; empty for the other kinds, whose rows name their project */
   projectId: string
   /** number of events, without skipped ones, or of rows */
   count: number
@@ -224,11 +227,11 @@ export interface Progress {
 /** The size of the entries that wait for the store, and of their states. */
 export interface Depth {
   entries: number
-  /** of the entries' bodies */
+  /** size of the entries' bodies */
   bytes: number
-  /** of the states that their rows set */
+  /** size of the states that their rows set */
   stateBytes: number
-  /** of the states that are stored and have not expired, which are kept as a cache */
+  /** size of the states that are stored and have not expired, which are kept as a cache */
   cachedBytes: number
   /** how long the oldest entry has been waiting, ms; 0 if there is none */
   oldestMs: number

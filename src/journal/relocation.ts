@@ -4,7 +4,7 @@
  *
  *   closeIntake ──▶ drained by writers of the old version ──▶ raise, import ──▶ keepStates ──▶ open
  *
- * Every step can be repeated, even after a later one: a command that was killed starts again with the first.
+ * Every step can be repeated, even after a later one: a command that was killed starts again with the first step.
  */
 
 import type { Position } from '../model/position.js'

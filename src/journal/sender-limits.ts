@@ -3,7 +3,7 @@ import type { KeyClass } from '../contract/key-class.js'
 /** A limit per sender, by the class of its key. */
 export type PerClass = Record<KeyClass, number>
 
-/** Never reached. */
+/** A limit that is never reached. */
 export const ANY_NUMBER: PerClass = { secret: Number.MAX_SAFE_INTEGER, page: Number.MAX_SAFE_INTEGER }
 
 /**
@@ -25,7 +25,7 @@ export function limitIds(max: number): PerClass {
 
 /**
  * How many idempotency keys of one sender a journal remembers; more are refused.
- * @param max of a secret key; 0: any number
+ * @param max limit of a secret key; 0: any number
  */
 export function limitKeys(max: number): PerClass {
   return max === 0 ? ANY_NUMBER : { secret: max, page: Math.ceil(max * PAGE_SHARE_OF_KEYS) }

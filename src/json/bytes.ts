@@ -17,5 +17,5 @@ export const BACKSLASH = 0x5c
 export const CLOSE_BRACKET = 0x5d
 export const OPEN_BRACE = 0x7b
 export const CLOSE_BRACE = 0x7d
-/** The first letter of `null`. */
+/** The first character of `null`. */
 export const NULL = 0x6e

@@ -16,7 +16,7 @@ export const WEIGHT_BYTES = 32
 /** The weight of a field's colon; the comma or brace before it adds 1. */
 export const COLON_WEIGHT = 7
 
-// Not from bytes.ts, which says why.
+// Declared here, not in bytes.ts, which explains why.
 const COLON = 0x3a
 const COMMA = 0x2c
 const OPEN_BRACE = 0x7b

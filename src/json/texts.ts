@@ -35,7 +35,7 @@ export function elementTexts(text: string): string[] {
 }
 
 /**
- * As `JsonValue.without`.
+ * Like `JsonValue.without`.
  * @throws TypeError if the text is not a JSON object
  */
 export function withoutMembers(text: string, isCut: (name: string, value: string) => boolean): string {

@@ -4,7 +4,7 @@
  * searches for a single field in bytes that may be incomplete.
  */
 
-// Not from bytes.ts, which says why.
+// Declared here, not in bytes.ts, which explains why.
 const BACKSLASH = 0x5c
 const CLOSE_BRACE = 0x7d
 const CLOSE_BRACKET = 0x5d

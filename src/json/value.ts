@@ -2,7 +2,7 @@ import { isAscii } from 'node:buffer'
 import { COLON_WEIGHT } from './complexity.js'
 import { anyName, scalar, space, string, UNKNOWN } from './tokens.js'
 
-// Not from bytes.ts, which says why.
+// Declared here, not in bytes.ts, which explains why.
 const BACKSLASH = 0x5c
 const CLOSE_BRACE = 0x7d
 const CLOSE_BRACKET = 0x5d
@@ -104,12 +104,12 @@ export class JsonValue {
     return this.#in.slots.length / SLOT_SIZE
   }
 
-  /** Where it begins in the whole text, in bytes. */
+  /** Offset of its first byte in the whole text. */
   get start(): number {
     return this.#in.slots[this.#at + START] as number
   }
 
-  /** Where it ends, exclusive. */
+  /** Offset of the byte after it in the whole text. */
   get end(): number {
     return this.#in.slots[this.#at + END] as number
   }
@@ -153,7 +153,7 @@ export class JsonValue {
   }
 
   /**
-   * The text of an object without some of its members. Of the others, the space around the name and the value goes, too.
+   * The text of an object without some of its members, and without space around the names and values of the others.
    * @param isCut by the member's name, and the text of its value
    */
   textWithout(isCut: (name: string, text: string) => boolean): string {
@@ -175,7 +175,7 @@ export class JsonValue {
   without(isCut: (name: string, text: string) => boolean): string {
     const { slots } = this.#in
     let kept = ''
-    /** up to where the text is decided */
+    /** offset up to which the text has been handled */
     let from = this.start
     let isFirst = true
     for (let at = this.#at + SLOT_SIZE; at < this.#next; ) {

@@ -74,7 +74,7 @@ export function hashKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }
 
-/** Makes the record of a key that is stored. */
+/** Makes the stored record of a key. */
 export function storedKey(key: string, grant: Pick<Grant, 'projectId' | 'kind'> & Partial<Grant>): StoredKey {
   return { id: key.slice(0, ID_LENGTH), hash: hashKey(key), ...UNLIMITED, ...grant }
 }

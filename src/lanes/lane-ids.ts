@@ -15,8 +15,8 @@ export class LaneIds {
     this.#lanes = lanes
   }
 
-  /** What is remembered of a project. @throws ApiError `unavailable` if a lane is down */
-  async of(projectId: string): Promise<LaneIdUse[]> {
+  /** How many ids of a project are remembered. @throws ApiError `unavailable` if a lane is down */
+  async list(projectId: string): Promise<LaneIdUse[]> {
     const read = async ({ number: lane, journal }: Pick<Lane, 'number' | 'journal'>) => {
       return (await journal.ids.use(projectId)).map((use) => ({ ...use, lane }))
     }

@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto'
 import { ApiError } from '../contract/errors.js'
-import type { Appended, AppendOptions, Appends, OtherLanes } from '../ingest/group-commit.js'
+import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js'
 import { NOTHING_STORED, toRefusalCode } from '../ingest/refused-writes.js'
 import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import { type InsertIds, splitByLane } from '../model/identified-events.js'
 import { findInsertIdLane } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
-import type { Lane } from './lane.js'
-import { chooseLane } from './lane-of.js'
+import { chooseLane } from './choose-lane.js'
+import type { Lane, OtherLanes } from './lane.js'
 
 /**
  * Queued bytes up to which the home lane takes everything. Its writer is usually in this process and has the bodies in
@@ -23,8 +23,8 @@ const SEND_AGAIN = 'Send the whole batch again: events with an insert_id are not
 const AVOIDED_MS = 1_000
 
 /**
- * Sends each entry to one of several lanes: those with an idempotency key to the lane of that key, events with ids to the
- * lanes that remember them, the others to the home lane while it keeps up, else to the least busy lane.
+ * Sends each entry to one of several lanes: those with an idempotency key to the lane of that key, events with ids to
+ * the lanes that remember them, the others to the home lane while it keeps up, else to the least busy lane.
  */
 export class LaneRouter implements Appends {
   readonly #lanes: readonly Lane[]
@@ -36,7 +36,7 @@ export class LaneRouter implements Appends {
   /**
    * @param lanes may be filled later, but before the first call
    * @param home number of the lane that this process prefers
-   * @param pool of the bodies
+   * @param pool has the bodies
    */
   constructor(lanes: readonly Lane[], home: number, pool: BufferPool) {
     this.#lanes = lanes
@@ -45,11 +45,13 @@ export class LaneRouter implements Appends {
   }
 
   appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
-    const lane = insertId ? this.#ofId(insertId) : this.#free()
+    const lane = insertId ? this.#laneForId(insertId) : this.#laneForUnkeyed()
     return lane.commits.appendEvent(sender, body, insertId)
   }
 
-  /** A batch with ids is split by the lanes that remember them. If one lane refuses its part, others may store theirs. */
+  /**
+   * A batch with ids is split by the lanes that remember them. If one lane refuses its part, others may store theirs.
+   */
   appendBatch(
     sender: Sender,
     body: Buffer,
@@ -57,7 +59,7 @@ export class LaneRouter implements Appends {
     { idempotencyKey, insertIds }: AppendOptions = {},
   ): Promise<Appended[]> {
     if (insertIds) return this.#appendParts(sender, body, insertIds, idempotencyKey)
-    const lane = idempotencyKey ? this.laneForKey(idempotencyKey) : this.#free()
+    const lane = idempotencyKey ? this.laneForKey(idempotencyKey) : this.#laneForUnkeyed()
     return lane.commits.appendBatch(sender, body, count, { idempotencyKey })
   }
 
@@ -72,20 +74,20 @@ export class LaneRouter implements Appends {
     insertId: Buffer | null = null,
   ): Promise<Appended | null> {
     const keyLane = this.laneForKey(key)
-    const lane = insertId ? this.#ofId(insertId) : keyLane
-    if (lane !== keyLane) await keyLane.commits.reserve(key)
+    const lane = insertId ? this.#laneForId(insertId) : keyLane
+    if (lane !== keyLane) await keyLane.commits.reserve(sender, key)
     return await lane.commits.appendKeyedEvent(sender, body, key, insertId)
   }
 
   appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
-    return (id ? this.#ofId(id) : this.#free()).commits.appendRejected(sender, body, id)
+    return (id ? this.#laneForId(id) : this.#laneForUnkeyed()).commits.appendRejected(sender, body, id)
   }
 
   /**
-   * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the events
-   * that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have keys of their own, so
-   * that it finds their entries as well.
-   * @returns where the entries are that hold its events and no others
+   * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the
+   * events that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have keys
+   * of their own, so that it finds their entries as well.
+   * @returns the places of the entries that hold these events and no others
    * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
    */
   async #appendParts(
@@ -99,7 +101,8 @@ export class LaneRouter implements Appends {
     })
     this.#pool.release(body)
     const append = (part: (typeof parts)[number]) => {
-      const { commits } = part.lane === null ? (key ? this.laneForKey(key) : this.#free()) : this.#at(part.lane)
+      const { commits } =
+        part.lane === null ? (key ? this.laneForKey(key) : this.#laneForUnkeyed()) : this.#at(part.lane)
       const ids = part.digests && { digests: part.digests, spans: null }
       const idempotencyKey = key && part.lane !== null ? this.#keyOfPart(key, part.lane) : key
       const own = part.lane === null ? { idempotencyKey } : { idempotencyKey, insertIds: ids }
@@ -108,7 +111,8 @@ export class LaneRouter implements Appends {
     const plain = parts.find(({ lane }) => lane === null)
     const identified = parts.filter((part) => part !== plain)
     if (!key) {
-      // Last: if another part is refused, these are not stored yet, and the client's retry does not duplicate them.
+      // Append these last: if another part is refused, they are not stored yet, so the client's retry does not
+      // duplicate them.
       const stored = await awaitAppends(identified.map(append))
       if (!plain) return stored
       const last = await append(plain).catch((error) => {
@@ -116,7 +120,7 @@ export class LaneRouter implements Appends {
       })
       return [...stored, ...last]
     }
-    if (!plain) await this.laneForKey(key).commits.reserve(key)
+    if (!plain) await this.laneForKey(key).commits.reserve(sender, key)
     const first = plain ? await append(plain) : []
     return [...first, ...(await awaitAppends(identified.map(append), plain !== undefined))]
   }
@@ -141,24 +145,26 @@ export class LaneRouter implements Appends {
       onWritten: (position: Position) => {
         for (const { number, journal } of this.#lanes) if (number !== lane.number) journal.raiseFloor(position)
       },
-      hasOpen: () => this.#leastBusy(lane.number) !== null,
-      append: (refused) => {
-        if (this.#moved.has(refused)) return null
-        this.#moved.add(refused)
-        const next = this.#leastBusy(lane.number)
-        return next?.commits.appendEntry(refused) ?? null
+      overflow: {
+        isOpen: () => this.#leastBusy(lane.number) !== null,
+        append: (refused) => {
+          if (this.#moved.has(refused)) return null
+          this.#moved.add(refused)
+          const next = this.#leastBusy(lane.number)
+          return next?.commits.appendEntry(refused) ?? null
+        },
       },
     }
   }
 
-  #ofId(insertId: Buffer): Lane {
+  #laneForId(insertId: Buffer): Lane {
     return this.#at(findInsertIdLane(insertId, 0, this.#lanes.length))
   }
 
-  #free(): Lane {
+  #laneForUnkeyed(): Lane {
     const home = this.#at(this.#home)
     if (home.commits.queuedBytes < SHORT_QUEUE_BYTES && isOpen(home)) return home
-    // If none is open, the error of the home lane is the one to report.
+    // If none is open, report the error of the home lane.
     return this.#leastBusy() ?? home
   }
 
@@ -185,7 +191,7 @@ function sumLengths(pieces: Buffer[]): number {
 /**
  * Waits until all parts are settled.
  * @param hasStored whether another part of the batch is stored already
- * @returns where their entries are
+ * @returns the places of their entries
  * @throws the first error that is certain; it says what may be stored of the batch
  */
 async function awaitAppends(appending: Promise<Appended[]>[], hasStored = false): Promise<Appended[]> {

@@ -1,10 +1,11 @@
 import { idempotencyConflict } from '../contract/errors.js'
 import type { IdempotencyKey } from '../journal/journal.js'
 import { toChangeId } from '../model/insert-id.js'
+import type { Sender } from '../model/sender.js'
 import { type StateKind, toStateKey } from '../model/state-key.js'
 import type { Change, Repetition, StateStore, States } from '../states/state-store.js'
+import { chooseLane } from './choose-lane.js'
 import type { Lane } from './lane.js'
-import { chooseLane } from './lane-of.js'
 
 /** The profiles or sessions of several lanes: each is changed in the lane of its key, so by one compare-and-set. */
 export class LaneStates<Value> implements States<Value> {
@@ -23,22 +24,22 @@ export class LaneStates<Value> implements States<Value> {
   }
 
   /**
-   * As `StateStore.change`. An idempotency key is remembered in its own lane, where every other request with that key looks
-   * for it, and then committed with the change in the lane of the state. So the change is executed once even if this
-   * process ends between the two. A change that is refused does not use up the key. One that was sent to another name of the
-   * value may have been made when that was a value of its own, in another lane.
+   * Like `StateStore.change`. An idempotency key is remembered in its own lane, where every other request with that key
+   * looks for it, and then committed with the change in the lane of the state. So the change is executed once even if
+   * this process ends between the two. A change that is refused does not use up the key. A change that was sent to
+   * another name of the value may have been made before in another lane, when that name still had a value of its own.
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const lane = this.#findLane(toStateKey(this.#kind, projectId, name))
     const { keyClass = 'secret', insertId, sentTo = name } = repetition
     const sentKey = toStateKey(this.#kind, projectId, sentTo)
     const sentLane = this.#findLane(sentKey)
+    const sender = { projectId, keyClass }
     if (insertId !== undefined && sentLane !== lane) {
-      const sender = { projectId, keyClass }
       const known = await sentLane.journal.ids.find({ sender, digests: toChangeId(sentKey, insertId) })
       if (known.length > 0) return
     }
-    const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)
+    const elsewhere = await this.#checkKey(lane, sender, repetition.idempotencyKey)
     await this.#findStore(lane).change(projectId, name, change, { ...repetition, ...elsewhere })
   }
 
@@ -46,12 +47,16 @@ export class LaneStates<Value> implements States<Value> {
    * @returns how to reserve the key in its lane; null if there is no key, or its lane is that of the state
    * @throws ApiError `idempotency_conflict` if its lane knows the key with another body
    */
-  async #checkKey(lane: Lane, key: IdempotencyKey | undefined): Promise<Pick<Repetition, 'reserveKey'> | null> {
+  async #checkKey(
+    lane: Lane,
+    sender: Sender,
+    key: IdempotencyKey | undefined,
+  ): Promise<Pick<Repetition, 'reserveKey'> | null> {
     const keyLane = key && this.#findLane(key.key)
     if (!keyLane || keyLane === lane) return null
     const known = await keyLane.journal.findRequest(key)
     if (known?.status === 'mismatch') throw idempotencyConflict()
-    return { reserveKey: () => keyLane.commits.reserve(key) }
+    return { reserveKey: () => keyLane.commits.reserve(sender, key) }
   }
 
   #findLane(digest: string): Lane {

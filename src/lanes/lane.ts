@@ -1,7 +1,7 @@
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Config } from '../config.js'
-import { GroupCommit, type OtherLanes } from '../ingest/group-commit.js'
-import type { QueueBudget } from '../ingest/queue-budget.js'
+import { GroupCommit, type GroupCommitOptions } from '../ingest/group-commit.js'
+import { LaneBudget, type QueueBudget } from '../ingest/queue-budget.js'
 import { Writer } from '../ingest/writer.js'
 import type { Journal } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -32,19 +32,19 @@ const FLUSH_LIMIT_MS = 1_500
 
 /** One journal and the parts around it: group commit → journal → writer, the read barrier and the state stores. */
 export interface Lane {
-  /** from 0 */
+  /** counted from 0 */
   number: number
-  /** for messages, such as `lane 1 (host:6379)` */
+  /** name for messages, such as `lane 1 (host:6379)` */
   name: string
-  /** for messages about what is not stored yet: its name and, if there are several, its shard's */
+  /** name for messages about data that is not stored yet: the lane and, if there are several, its shard */
   fullName: string
-  /** the one that the writer stores on */
+  /** the shard that the writer stores on */
   shard: Shard
   journal: Journal
   commits: GroupCommit
-  /** not started: a process of ROLE=api stores nothing itself */
+  /** not started yet, because a process with ROLE=api stores nothing itself */
   writer: Writer
-  /** the stores of what only this lane holds */
+  /** waits for what this lane has accepted */
   barrier: ReadBarrier
   profiles: StateStore<Profile>
   sessions: StateStore<Session>
@@ -56,6 +56,9 @@ export interface Lane {
 /** Largest alias, bytes: two names of up to 255 characters, each of up to 4 bytes or an escape of 6. */
 const MAX_ALIAS_BYTES = 4 * 1024
 
+/** How a lane's group commit uses the other lanes. */
+export type OtherLanes = Required<Omit<GroupCommitOptions, 'budget'>>
+
 /** What the lanes of a process share. */
 export interface LaneOptions {
   number: number
@@ -63,11 +66,12 @@ export interface LaneOptions {
   shards: Shards
   /** whether everything that a lane has stored is on its own shard; false after a change of the layout */
   isOwnShardEnough: () => boolean
+  /** null if this is the only lane */
   others: OtherLanes | null
   buffers: BufferPool
-  /** of the requests that wait for the journals */
+  /** limits the requests that wait for the journals */
   queued: QueueBudget
-  /** of the profiles and sessions that are in memory */
+  /** limits the profiles and sessions in memory */
   memory: ByteBudget
   log: Log
   /** aborts the waits at the read barrier */
@@ -75,7 +79,7 @@ export interface LaneOptions {
 }
 
 /** Makes a lane of a journal, which the lane closes. */
-export function laneOn(journal: Journal, config: Config, options: LaneOptions): Lane {
+export function createLane(journal: Journal, config: Config, options: LaneOptions): Lane {
   const { number, name, shards, isOwnShardEnough, others, buffers, queued, memory, log, closing } = options
   const shard = shards.at(number % shards.all.length)
   const fullName = shards.areSeveral ? `${name} on shard ${shard.number} (${shard.name})` : name
@@ -93,9 +97,14 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
       stateKeys: (...wanted) => table().stateKeys(...wanted),
     }
   }
-  const writer = new Writer({ journal, tables: inDoubt(tables, () => (isOwnShardEnough() ? tables : everywhere)), log })
+  const writer = new Writer({
+    journal,
+    tables: withLookupOnAllShards(tables, () => (isOwnShardEnough() ? tables : everywhere)),
+    log,
+  })
   parts.add({ close: () => writer.close(FLUSH_LIMIT_MS) })
-  const commits = parts.add(new GroupCommit(journal, buffers, others, queued))
+  const budget = others ? new LaneBudget(queued) : queued
+  const commits = parts.add(new GroupCommit(journal, buffers, { ...others, budget }))
   const profiles = of(tables.profiles, everywhere.profiles)
   const sessions = of(tables.sessions, everywhere.sessions)
   const aliases = of(tables.aliases, everywhere.aliases)
@@ -122,11 +131,12 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
 }
 
 /**
- * The tables as a lane's writer sees them: it stores on its own shard, and looks on all shards for what is stored already.
+ * The tables as a lane's writer sees them: it stores on its own shard, and searches all shards for rows that are stored
+ * already.
  * @param all all shards, if entries that a failover brought back may be stored on another shard than the lane's: it
  *   may have had another one before a change of the layout
  */
-function inDoubt(tables: StoreTables, all: () => StoreTables): Tables {
+function withLookupOnAllShards(tables: StoreTables, all: () => StoreTables): Tables {
   return {
     ...tables,
     lastStored: (first) => all().lastStored(first),

@@ -20,7 +20,7 @@ import { AliasLinks } from '../users/aliases/alias-links.js'
 import { AliasProjects } from '../users/aliases/alias-projects.js'
 import { AliasSettling } from '../users/aliases/alias-settling.js'
 import { Aliases } from '../users/aliases/aliases.js'
-import { type Lane, laneOn } from './lane.js'
+import { createLane, type Lane } from './lane.js'
 import { LaneIds } from './lane-ids.js'
 import { LaneRouter } from './lane-router.js'
 import { LaneStates } from './lane-states.js'
@@ -37,7 +37,7 @@ const STATE_MEMORY_BYTES = 32 * 1024 * 1024
  * finds the lane of a call, or waits for all lanes.
  */
 export interface Lanes {
-  /** by their numbers; at least one */
+  /** by number; at least one */
   all: readonly Lane[]
   /** the number of the lane that this process prefers */
   home: number
@@ -51,26 +51,27 @@ export interface Lanes {
   settling: Pick<AliasSettling, 'start'>
   barrier: Barrier
   ids: LaneIds
-  /** by lane, see LevelBarrier */
+  /** by lane; see LevelBarrier */
   lateClockReads: readonly number[]
   /**
-   * The lane whose event ids have this journal id; undefined if it is the id of a former journal. While the journal of a lane
-   * is unknown (see `isUnknown`), that lane is returned for other ids: it may be the one, and fails as unavailable.
+   * The lane whose event ids have this journal id; undefined if it is the id of a former journal. While the id of a
+   * lane's journal is unknown (see `isUnknown`), that lane is returned for unknown ids, because they may be its own.
+   * Its calls then fail as unavailable.
    */
-  ofJournal(id: number): Lane | undefined
+  findByJournal(id: number): Lane | undefined
   entries: StoredEntries
   /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>
   /**
-   * @param isOriginal whether the store has always had this layout, so that a state which is not in its lane's journal can
-   *   only be on its lane's shard; until this is called, all shards are searched
+   * @param isOriginal whether the store has always had this layout, so that a state which is not in its lane's journal
+   *   can only be on its lane's shard; until this is called, all shards are searched
    */
   noteLayout(isOriginal: boolean): void
   close(): Promise<void>
 }
 
 export interface LanesOptions {
-  /** the one that this process was started for */
+  /** the layout that this process was started for */
   layout: Layout
   log: Log
   /** aborts the waits at the read barrier */
@@ -83,7 +84,8 @@ export interface LanesOptions {
 const JOIN_BACKOFF: Backoff = { firstMs: 100, maxMs: 1_000 }
 
 /**
- * Opens the journals and everything around them. Of several lanes, some may be down: each is used as soon as it is up.
+ * Opens the journals and everything around them. If there are several lanes, some may be down: each is used as soon as
+ * it is up.
  * @throws Error if a journal must not be opened, or if none can be; ClickHouse need not be available
  */
 export async function openLanes(config: Config, shards: Shards, options: LanesOptions): Promise<Lanes> {
@@ -103,7 +105,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     const others = areSeveral ? router.connectOthers({ number, name }) : null
     const isOwnShardEnough = () => isOriginal
     const options = { number, name, shards, isOwnShardEnough, others, ...shared, log, closing }
-    all.push(laneOn(areSeveral ? withNamedFailures(journal, name) : journal, config, options))
+    all.push(createLane(areSeveral ? withNamedFailures(journal, name) : journal, config, options))
   }
   const [only] = all
   if (!only) throw new RangeError('a store has at least one lane')
@@ -122,7 +124,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const projects = new AliasProjects({ lanes: all, home, shards, isShared: config.REDIS_URL !== undefined })
   const aliases = new Aliases({ states, projects, shards })
   const settling = new AliasSettling({ aliases, states, barrier, shards, log })
-  const ofJournal = (id: number) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown)
+  const findByJournal = (id: number) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown)
   return {
     all,
     home,
@@ -136,8 +138,8 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     barrier,
     ids: new LaneIds(all),
     lateClockReads,
-    ofJournal,
-    entries: new StoredEntries(ofJournal),
+    findByJournal,
+    entries: new StoredEntries(findByJournal),
     noteDeletion: (projectId) => noteDeletion(all, home, projectId),
     noteLayout: (original) => {
       isOriginal = original
@@ -155,7 +157,7 @@ function isUnknown({ journal }: Pick<Lane, 'journal'>): boolean {
   return journal.id === 0 && !journal.isUp
 }
 
-/** Opens all journals, or none. Of several, at least one must be up. */
+/** Opens all journals, or none. If there are several, at least one must be up. */
 async function openJournals(config: Config, shards: Shards, options: LanesOptions, home?: number): Promise<Journal[]> {
   const { log, onFatal = () => undefined } = options
   const layout = layoutNumber(options.layout)
@@ -182,9 +184,9 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
 }
 
 /**
- * Raises the positions of all lanes to the greatest one, so that what this process accepts comes after everything that was
- * accepted before its start. Otherwise a client's calls could change their order when its process is restarted and prefers
- * a lane with a slow clock. The position of a lane that is down is taken into account once it is up.
+ * Raises the positions of all lanes to the greatest one, so that what this process accepts comes after everything that
+ * was accepted before its start. Otherwise a client's calls could change their order when its process is restarted and
+ * prefers a lane with a slow clock. The position of a lane that is down is taken into account once it is up.
  * @param signal ends the wait for lanes that are down
  */
 async function levelFloors(journals: readonly Journal[], signal: AbortSignal): Promise<void> {
@@ -228,15 +230,15 @@ async function closeAll(parts: readonly { close(): Promise<void> }[]): Promise<v
 }
 
 export interface LaneStart {
-  /** those whose shards are ready */
+  /** the lanes whose shards are ready */
   lanes: readonly Lane[]
   /** whether this process stores events */
   isWriter: boolean
 }
 
 /**
- * Registers the journals in the store, and starts their writers. A failure in one lane does not stop the others. Call it
- * again until it returns null.
+ * Registers the journals in the store, and starts their writers. A failure in one lane does not stop the others. Call
+ * it again until it returns null.
  * @returns the error of a lane that has been down since the start, if there is one; else null
  * @throws StoreError, StoreUnreachableError; ApiError `unavailable` if a journal has gone down since
  */

@@ -13,8 +13,8 @@ export class WrongLayoutError extends Error {
 const FIND_LIMIT_MS = 2_000
 
 /**
- * Finds the layout for which a process opens its lanes: the one that the store has recorded; if the store is down or new,
- * that of the first lane's journal; if there is no journal either, that of the settings.
+ * Finds the layout for which a process opens its lanes: the one that the store has recorded; if the store is down or
+ * new, that of the first lane's journal; if there is no journal either, that of the settings.
  * @param lanes number of lanes in the settings
  * @param guardOfFirst reads the guard of lane 0; null if there is no journal
  * @throws WrongLayoutError if the settings differ, or if a change is in progress
@@ -41,7 +41,10 @@ async function recorded(shards: Shards): Promise<RecordedLayout | null> {
   }
 }
 
-/** The layout that a journal belongs to. One that a change of the layout has just created has version 0 and does not count. */
+/**
+ * The layout that a journal belongs to. One that a change of the layout has just created has version 0 and does not
+ * count.
+ */
 function asRecorded(guard: LayoutGuard | null): RecordedLayout | null {
   if (!guard || guard.version === 0) return null
   if (guard.closedFor === null) return { ...parseLayoutNumber(guard.version), state: 'active' }
@@ -58,7 +61,7 @@ export async function checkLayout(shards: Shards, opened: Layout): Promise<void>
   let { latest } = await readLayouts(shards.first)
   if (!latest) {
     await recordLayout(shards.first, { ...opened, state: 'active' }, Date.now())
-    // If another process has recorded one at the same time, it counts for both.
+    // If another process has recorded a layout at the same time, both use that one.
     latest = (await readLayouts(shards.first)).latest
   }
   if (!latest) throw new Error('the layout that was recorded is missing')

@@ -24,8 +24,8 @@ const WARNING_MS = 60_000
 
 /**
  * Read-your-writes over several lanes, whose clocks differ and some of which may be idle. A reader takes the greatest
- * position that any lane has assigned, lifts all lanes to it, so that nothing before it can come later, and waits until
- * each lane has stored what it has up to there.
+ * position that any lane has assigned, lifts all lanes to it, so that no lane can assign a smaller one, and waits until
+ * each lane has stored everything up to it.
  */
 export class LevelBarrier implements Barrier {
   /** by lane: reads that timed out because its clock is more than a minute slower than another lane's */
@@ -54,7 +54,7 @@ export class LevelBarrier implements Barrier {
   }
 
   /**
-   * As `ReadBarrier.waitForAll`.
+   * Like `ReadBarrier.waitForAll`.
    * @throws like `waitForProject`; after 5 s, ApiError `unavailable` that names the lanes that are late
    */
   async waitForAll(): Promise<Position> {
@@ -66,7 +66,7 @@ export class LevelBarrier implements Barrier {
 
   /**
    * Like `ReadBarrier.reach`, but lifts the lanes that are late.
-   * @throws as `waitForProject`
+   * @throws like `waitForProject`
    */
   async reach(): Promise<Reach> {
     const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress()))

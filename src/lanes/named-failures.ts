@@ -1,10 +1,10 @@
 import { ApiError } from '../contract/errors.js'
 import type { Journal } from '../journal/journal.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 
 /**
- * Wraps a journal so that the messages of its ApiErrors begin with the name of its lane. Used if there are several lanes,
- * because calls to the other ones keep working.
+ * Wraps a journal so that the messages of its ApiErrors begin with the name of its lane. Used if there are several
+ * lanes, because calls to the other ones keep working.
  * @param name see `Lane.name`
  */
 export function withNamedFailures(journal: Journal, name: string): Journal {

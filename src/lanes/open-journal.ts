@@ -13,7 +13,7 @@ import { findLastPosition } from '../store/journals.js'
 import { redisForLane } from './redis-urls.js'
 
 export interface WhichJournal {
-  /** from 0 */
+  /** number of the lane, from 0 */
   lane: number
   /** number of the layout that this process was started for; the journal refuses processes of other layouts */
   layout: number
@@ -55,8 +55,8 @@ export async function openJournal(config: Config, log: Log, shards: Shards, whic
 }
 
 /**
- * Opens the journal of a lane to inspect it or to change the layout. Creates nothing. The embedded journal may be inspected
- * while a service has it open.
+ * Opens the journal of a lane to inspect it or to change the layout. Creates nothing. The embedded journal may be
+ * inspected while a service has it open.
  * @throws Error if it cannot be reached, or if the embedded journal is not installed
  */
 export async function openRelocation(config: Config, lane: number, log: Log): Promise<Relocation> {
@@ -90,7 +90,7 @@ async function readLaneGuard(config: Config, lane: number, log: Log): Promise<La
     const look = await journal.readStatus()
     return look && { version: look.layout, closedFor: look.closedFor }
   } catch {
-    // Opening it for use will report the reason.
+    // When it is opened for use, that reports the reason.
     return undefined
   } finally {
     await journal?.close()
@@ -129,7 +129,7 @@ export function laneName(config: Config, lane: number): string {
 export function lanePlace(config: Config, lane: number): string {
   if (config.REDIS_URL === undefined) return formatPath(config, lane)
   const urls = journalUrls(config)
-  // The nodes of a cluster: any of them may have the lane.
+  // Any node of a cluster may have the lane.
   if (urls.length > 1 && urls.length !== config.LANES) return urls.map((url) => new URL(url).host).join(',')
   const url = urls[lane] ?? urls[0] ?? ''
   return (isSentinelUrl(url) ? parseSentinelUrl(url)?.name : new URL(url).host) ?? ''

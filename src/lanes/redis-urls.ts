@@ -1,14 +1,14 @@
 import { type Config, journalUrls } from '../config.js'
 import { isSentinelUrl } from '../journal/redis/url.js'
 
-/** By configuration: whether its servers are a Redis Cluster. Remembered because each lane is opened separately. */
+/** Whether the servers of a configuration are a Redis Cluster. Remembered because each lane is opened separately. */
 const clusters = new WeakMap<object, Promise<boolean>>()
 
 type RedisSettings = Pick<Config, 'REDIS_URL' | 'LANES'>
 
 /**
- * Where the journal of a lane is.
- * @returns the URL of its Redis, or the list of seed nodes of a Redis Cluster
+ * Finds the Redis of a lane's journal.
+ * @returns its URL, or the list of seed nodes of a Redis Cluster
  * @throws Error that says what to do if none of several servers answers, or if their number is not that of the lanes
  */
 export async function redisForLane(config: RedisSettings, lane: number): Promise<string | readonly string[]> {

@@ -11,7 +11,7 @@ import { findLastPosition, type KnownJournal, readJournals, recordJournal } from
 import { type RecordedLayout, readLayouts, recordLayout } from '../store/layouts.js'
 import { readBases, writeBases } from '../store/ledger.js'
 import { openTables } from '../store/tables.js'
-import { chooseLane } from './lane-of.js'
+import { chooseLane } from './choose-lane.js'
 import { describeLayout, WrongLayoutError } from './layout.js'
 
 /**
@@ -19,8 +19,8 @@ import { describeLayout, WrongLayoutError } from './layout.js'
  *
  *   active ──▶ changing: intake is closed, then drained ──▶ moving: states, idempotency keys, clocks ──▶ active
  *
- * Every step can be repeated, so the same call resumes a change that was killed anywhere. Until `moving`, the target may
- * still be changed, even back to the old layout. Stored rows stay where they are.
+ * Every step can be repeated, so the same call resumes a change that was killed anywhere. Until `moving`, the target
+ * may still be changed, even back to the old layout. Stored rows stay where they are.
  */
 export interface Relayout {
   /** URLs of the new settings; the first ones are those of the current layout */
@@ -59,7 +59,8 @@ const PROGRESS_MS = 2_000
  * Changes the layout, or resumes a change.
  * @param lanes number of lanes of the new layout; its shards are those of `parts`
  * @returns the layout that is active now
- * @throws WrongLayoutError if it cannot be changed to this: nothing was done, or an earlier change has to be finished first
+ * @throws WrongLayoutError if it cannot be changed to this: nothing was done, or an earlier change has to be finished
+ *   first
  */
 export async function relayout(lanes: number, parts: Relayout): Promise<Layout> {
   const { shards, report } = parts
@@ -84,7 +85,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   const record = (state: RecordedLayout['state']) =>
     recordLayout(first, { ...change.to, state }, (parts.now ?? Date.now)())
   if (latest.state === 'moving') {
-    report(`Resuming the change to ${describeLayout(change.to)}: what has to move is being moved.`)
+    report(`Resuming the change to ${describeLayout(change.to)}: moving data to its lanes.`)
   } else {
     report(`Changing ${describeLayout(change.from)} to ${describeLayout(change.to)}.`)
     await record('changing')
@@ -117,8 +118,8 @@ function planChange(latest: RecordedLayout, from: Layout, to: Omit<Layout, 'vers
 }
 
 /**
- * Whether there is nothing to do. If journals belong to other versions, for example because they were created anew while
- * the store was down, a change to the same numbers gives them a common one.
+ * Whether there is nothing to do. If journals belong to other versions, for example because they were created anew
+ * while the store was down, a change to the same numbers gives them a common one.
  */
 function isThere({ from, to }: Change, guards: number[]): boolean {
   if (to.version !== from.version + 1 || to.lanes !== from.lanes || to.shards !== from.shards) return false

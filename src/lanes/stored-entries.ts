@@ -4,11 +4,11 @@ import type { Lane } from './lane.js'
 
 /** Waits until entries that were accepted are stored; their ids name the journal of their lane. */
 export class StoredEntries {
-  readonly #laneOfJournal: (id: number) => Pick<Lane, 'journal' | 'barrier' | 'shard'> | undefined
+  readonly #findLane: (id: number) => Pick<Lane, 'journal' | 'barrier' | 'shard'> | undefined
 
-  /** @param laneOfJournal see `Lanes.ofJournal` */
-  constructor(laneOfJournal: (id: number) => Pick<Lane, 'journal' | 'barrier' | 'shard'> | undefined) {
-    this.#laneOfJournal = laneOfJournal
+  /** @param findLane see `Lanes.findByJournal` */
+  constructor(findLane: (id: number) => Pick<Lane, 'journal' | 'barrier' | 'shard'> | undefined) {
+    this.#findLane = findLane
   }
 
   /**
@@ -17,8 +17,8 @@ export class StoredEntries {
    * @throws ApiError `unavailable` if the store is behind, or the lane is down
    */
   async waitFor({ position, journalId }: BatchPlace): Promise<number> {
-    const lane = this.#laneOfJournal(journalId)
-    // Everything of a former journal is stored.
+    const lane = this.#findLane(journalId)
+    // All entries of a former journal are stored.
     if (!lane) return 0
     const { appended, stored } = await lane.journal.progress()
     if (position > stored && position <= appended) await lane.barrier.waitFor(position)
@@ -28,7 +28,7 @@ export class StoredEntries {
   /** Waits for the last accepted entry of each journal; a caller may name positions that no journal has reached. */
   async waitForAll(places: readonly BatchPlace[]): Promise<void> {
     for (const journalId of new Set(places.map(({ journalId }) => journalId))) {
-      const lane = this.#laneOfJournal(journalId)
+      const lane = this.#findLane(journalId)
       if (!lane) continue
       const { appended } = await lane.journal.progress()
       const own = places.filter((place) => place.journalId === journalId && place.position <= appended)

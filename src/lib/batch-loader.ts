@@ -11,7 +11,7 @@ interface BatchLoaderOptions {
  * @param fetch returns values in the order of its keys; a promise for a value that takes longer than the others. It may
  *   return fewer values than keys, but at least one, and is then called again for the rest
  */
-export function batchLoader<Key, Value>(
+export function createBatchLoader<Key, Value>(
   fetch: (keys: Key[]) => Promise<(Value | Promise<Value>)[]>,
   { atOnce = Number.POSITIVE_INFINITY }: BatchLoaderOptions = {},
 ): (key: Key) => Promise<Value> {

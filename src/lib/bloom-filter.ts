@@ -1,4 +1,7 @@
-/** Bits that a digest sets. With BITS_PER_DIGEST, one in 80 that was never added seems to be there; with half of them, one in 11. */
+/**
+ * Bits that a digest sets. With BITS_PER_DIGEST, one in 80 that was never added seems to be there; with half of them,
+ * one in 11.
+ */
 const HASHES = 4
 const BITS_PER_DIGEST = 10
 /** Bytes of the digest that choose one bit. */
@@ -31,7 +34,7 @@ export class BloomFilter {
     this.#maxBytes = maxBytes
   }
 
-  /** of memory */
+  /** Size in memory, bytes. */
   get bytes(): number {
     return this.#bits.length
   }

@@ -1,4 +1,4 @@
-/** Bodies are placed into a slab one after the other. */
+/** Bodies are placed into a slab one after another. */
 const SLAB_BYTES = 2 * 1024 * 1024
 /** Free slabs that are kept for reuse. */
 const MAX_FREE_SLABS = 32
@@ -12,9 +12,9 @@ interface Slab {
 }
 
 /**
- * Memory for bodies, reused once they are stored. V8 counts the bytes of every buffer that has lived longer than a
- * moment, and marks its whole heap when some MB have come together: under full load of batches 20 times a second, for a
- * third of the process' CPU; under single events every 2 s, each time making some of them wait 40 ms.
+ * Memory for bodies, reused once they are stored. V8 counts the bytes of buffers that survive a minor collection, and
+ * marks its whole heap after some MB of them: 20 times a second under full load of batches, which takes a third of the
+ * process's CPU, and every 2 s under full load of single events, some of which then wait 40 ms.
  *
  * Releasing is optional: a body that is never released is garbage collected like any buffer, together with its slab.
  * Until then one body keeps its whole slab alive, so the number of slabs is bounded.
@@ -29,7 +29,7 @@ export class BufferPool {
     this.#alive--
   })
 
-  /** @returns one buffer with all bytes: a piece of a slab, or an ordinary buffer if no slab has room */
+  /** Joins chunks. @returns a piece of a slab, or an ordinary buffer if no slab has room */
   concat(chunks: Buffer[], length: number): Buffer {
     const slab = length > SLAB_BYTES / 2 ? null : this.#slabFor(length)
     if (!slab) return Buffer.concat(chunks, length)
@@ -44,7 +44,7 @@ export class BufferPool {
     return body
   }
 
-  /** The UTF-8 bytes of a text, as `concat` gives them. */
+  /** The UTF-8 bytes of a text, in a buffer like those of `concat`. */
   encode(text: string): Buffer {
     const length = Buffer.byteLength(text)
     const slab = length > SLAB_BYTES / 2 ? null : this.#slabFor(length)

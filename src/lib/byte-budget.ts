@@ -15,8 +15,9 @@ export class ByteBudget {
   }
 
   /**
-   * Resolves when the bytes are available, in the order of the calls. A request for more than the whole budget is granted
-   * when nothing else is taken. A caller that waits must not hold bytes of the same budget, or callers may deadlock.
+   * Resolves when the bytes are available, in the order of the calls. A request for more than the whole budget is
+   * granted when nothing else is taken. A caller that waits must not hold bytes of the same budget, or callers may
+   * deadlock.
    */
   take(bytes: number): Promise<void> {
     return new Promise((resolve) => {
@@ -25,7 +26,7 @@ export class ByteBudget {
     })
   }
 
-  /** Bytes that are not taken; negative if more than all are. */
+  /** Bytes that are not taken; negative if too many are. */
   get left(): number {
     return this.#size - this.#taken
   }

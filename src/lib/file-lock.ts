@@ -21,8 +21,8 @@ export class NoLocksError extends Error {
 }
 
 /**
- * Opens a file, which is created if missing, and locks it until it is closed. The kernel releases the lock when the process
- * ends, however it ends.
+ * Opens a file, which is created if missing, and locks it until it is closed. The kernel releases the lock when the
+ * process ends, however it ends.
  * @returns a descriptor, because an unreferenced FileHandle would be closed; null if the file is locked already
  * @throws NoLocksError; the file system's error if the file cannot be opened
  */
@@ -46,7 +46,7 @@ export async function openLocked(path: string): Promise<number | null> {
 }
 
 /**
- * Creates a file and locks it. Where files cannot be locked, this does nothing.
+ * Creates a file and locks it. Does nothing if files cannot be locked.
  * @returns null if the file is locked already
  */
 export async function lockFile(path: string): Promise<FileLock | null> {
@@ -67,7 +67,7 @@ function isAt(path: string, file: number): boolean {
 
 function release(path: string, lock: number): void {
   try {
-    // While it is locked: another process that has opened it sees that it is gone.
+    // Remove the file while it is locked, so that a process which has opened it notices.
     rmSync(path, { force: true })
   } finally {
     closeSync(lock)

@@ -1,4 +1,4 @@
-/** The part of the package that is used; it brings no types along. */
+/** The part of the package that is used; it has no types of its own. */
 declare module 'fs-native-extensions' {
   const extensions: {
     /**

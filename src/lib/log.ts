@@ -5,16 +5,16 @@ import { type BaseLogger, type LevelWithSilent, type Logger, pino, stdSerializer
 export type Log = Pick<BaseLogger, 'fatal' | 'error' | 'warn' | 'info' | 'debug'>
 
 /**
- * The log of the process: JSON lines on stdout, or readable lines on a terminal. Of an error, only
- * the message, stack and code are logged: libraries attach more, such as ioredis the whole command
- * with its data.
+ * The log of the process: JSON lines on stdout, or readable lines on a terminal. Only the message,
+ * stack and code of an error are logged, because libraries attach more. For example, ioredis attaches
+ * the whole command with its data.
  */
 export async function openLog(level: LevelWithSilent): Promise<Logger> {
   const { isTTY } = process.stdout
   return isTTY ? await openTerminalLog(level) : pino({ level, serializers: { err: describeError } })
 }
 
-/** One line per entry. Of an error's stack, it has only the innermost frame. */
+/** Logs one line per entry, with only the innermost frame of an error's stack. */
 export async function openTerminalLog(level: LevelWithSilent, destination?: Writable): Promise<Logger> {
   const { default: pretty } = await import('pino-pretty')
   const lines = pretty({ sync: true, ignore: 'pid,hostname', singleLine: true, destination: destination ?? 1 })

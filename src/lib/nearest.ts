@@ -1,8 +1,8 @@
 /** Longer names are compared as a whole only, characters. */
 const MAX_LENGTH = 100
-/** At most this many characters are typed wrongly in one name. */
+/** Maximum number of typos in a name. */
 const MAX_DISTANCE = 3
-/** One wrong character per this many may be a typo; in a shorter name it makes another name. */
+/** Allows one typo for this many characters; in a shorter name, one different character makes another name. */
 const CHARACTERS_PER_SLIP = 3
 /** From this length on, the beginning of a name is enough to find it. */
 const MIN_BEGINNING = 3
@@ -10,7 +10,7 @@ const MIN_BEGINNING = 3
 /**
  * Prepares a search for the name that a mistyped name probably means: one that differs only in case or
  * punctuation, else one with few typos, else one that begins with it. If several match, the first.
- * @returns finds the name; undefined if none is near. A name is not near itself.
+ * @returns a function that finds the name; it returns undefined if no name is near. A name is not near itself.
  */
 export function createNearestFinder(names: Iterable<string>): (given: string) => string | undefined {
   const candidates = [...names].map((name) => ({ name, plain: normalizeName(name) }))

@@ -1,6 +1,6 @@
 const MINUTE_MS = 60_000
 
-/** Calls at most once a minute, for a warning whose cause may come thousands of times. */
+/** Returns a function that runs at most once a minute, for warnings that may have thousands of causes. */
 export function oncePerMinute<Arguments extends unknown[]>(
   call: (...args: Arguments) => void,
 ): (...args: Arguments) => void {

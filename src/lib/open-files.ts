@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 
-/** Files and connections that a process needs besides those of its clients: the store, the journal, the log, files of the page. */
+/** Files and connections that a process needs for itself: the store, the journal, the log and the files of the page. */
 const OWN = 512
 
-/** How many files this process may have open, `ulimit -n`; null where that is unlimited or not known. */
-export function openFilesLimit(limitsFile = '/proc/self/limits'): number | null {
+/** How many files this process may have open, `ulimit -n`; null if that is unlimited or unknown. */
+export function readOpenFilesLimit(limitsFile = '/proc/self/limits'): number | null {
   try {
     const limit = /^Max open files\s+(\d+)/m.exec(readFileSync(limitsFile, 'utf8'))?.[1]
     return limit === undefined ? null : Number(limit)

@@ -1,17 +1,17 @@
 /** How long after its last request an owner counts as active, ms. */
 const RECENT_MS = 2_000
 
-interface Seen {
+interface LastRequest {
   owner: string
   at: number
 }
 
-/** The owners of recent requests: whether anybody else would notice what one owner takes. */
+/** The owners of recent requests, to find out whether one owner's load would affect others. */
 export class RecentOwners {
   readonly #now: () => number
-  #last: Seen | null = null
-  /** the last one that is not the owner of `#last` */
-  #other: Seen | null = null
+  #last: LastRequest | null = null
+  /** the last request of another owner than that of `#last` */
+  #other: LastRequest | null = null
 
   /** @param now ms of any clock that never goes back */
   constructor(now: () => number = () => performance.now()) {

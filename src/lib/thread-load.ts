@@ -4,19 +4,19 @@ const BUSY_SHARE = 0.5
 const STEP_MS = 100
 
 /** How long a thread was busy and idle since its event loop began, ms. */
-interface Spent {
+interface LoopTimes {
   active: number
   idle: number
 }
 
 /** Samples of a thread's busy and idle time, enough to cover the last WINDOW_MS at any time. */
 export class ThreadHistory {
-  readonly #read: () => Spent
+  readonly #read: () => LoopTimes
   /** oldest first; the second is within the window */
-  readonly #moments: Spent[] = []
+  readonly #moments: LoopTimes[] = []
 
   /** @param read default: that of this thread */
-  constructor(read: () => Spent = () => performance.eventLoopUtilization()) {
+  constructor(read: () => LoopTimes = () => performance.eventLoopUtilization()) {
     this.#read = read
   }
 
@@ -26,8 +26,8 @@ export class ThreadHistory {
     this.#trim()
   }
 
-  /** Busy and idle time in the window, or a bit more, and when that began, in ms since the loop began. */
-  window(): Spent & { since: number } {
+  /** Busy and idle time in the window, or slightly more, and when that period began, in ms since the loop began. */
+  window(): LoopTimes & { since: number } {
     this.#trim()
     const { active, idle } = this.#moments[0] ?? { active: 0, idle: 0 }
     const now = this.#read()
@@ -45,7 +45,7 @@ export class ThreadHistory {
   }
 }
 
-function total({ active, idle }: Spent): number {
+function total({ active, idle }: LoopTimes): number {
   return active + idle
 }
 

@@ -16,7 +16,7 @@ export interface Rate {
 }
 
 interface Bucket {
-  /** tokens at `at`; below 0 for a debt */
+  /** tokens at the time `at`; negative for a debt */
   level: number
   /** ms */
   at: number
@@ -25,9 +25,9 @@ interface Bucket {
 }
 
 /**
- * A bucket of tokens for each name, in this process. A bucket begins full, fills at a steady rate, and may run into debt:
- * the cost is often known only afterwards. A debt belongs to one spender, even if others spend at the same time. Unlike
- * a count per minute, it does not allow the tokens of two minutes in one burst.
+ * A bucket of tokens for each name, in this process. A bucket begins full, fills at a steady rate, and may run into
+ * debt: the cost is often known only afterwards. A debt belongs to one spender, even if others spend at the same time.
+ * Unlike a count per minute, it does not allow the tokens of two minutes in one burst.
  */
 export class TokenBuckets {
   readonly #rate: Rate

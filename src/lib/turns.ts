@@ -1,4 +1,4 @@
-/** How long requests may work, one after the other, before the event loop looks for new ones, ms. */
+/** How long requests may work, one after another, before the event loop looks for new ones, ms. */
 const SLICE_MS = 2
 
 export interface TurnsOptions {

@@ -1,12 +1,12 @@
 import type { EventFilter, Names } from '../store/event-pages.js'
 import type { Listener } from './listener.js'
-import { asBytes, type LiveEvent } from './rows.js'
+import { asBytes, type LiveEvent } from './row-parser.js'
 
-/** With more names than these, or bytes of them, it is cheaper to read every event than to look each one up. */
+/** With more names, or more bytes of names, reading every event is cheaper than filtering by name. */
 const MAX_NAMES = 2_000
 const MAX_NAME_BYTES = 64 * 1024
 
-/** Events for listeners that want the same. */
+/** Events for listeners with the same filter. */
 export interface Delivery {
   listeners: Listener[]
   frames: Buffer
@@ -17,7 +17,7 @@ export interface Delivery {
 interface Group {
   key: string
   wanted: EventFilter
-  /** its names as LiveEvent has them */
+  /** names, encoded as in LiveEvent */
   event: string | undefined
   distinctId: string | undefined
   /** only events after this id; empty for those that have caught up with the tail */
@@ -31,7 +31,7 @@ export class Audience {
   readonly #groups = new Map<string, Group>()
   readonly #byEvent = new Map<string, Set<Group>>()
   readonly #byUser = new Map<string, Set<Group>>()
-  /** without a name in their filter */
+  /** groups without a name in their filter */
   readonly #others = new Set<Group>()
   readonly #touched = new Set<Group>()
   readonly #groupByListener = new Map<Listener, Group>()
@@ -78,7 +78,7 @@ export class Audience {
     }
   }
 
-  /** What all listeners together want; null if that is not a few names. */
+  /** The names that all listeners together need; null if they need more than a few names. */
   names(): Names | null {
     if (this.#others.size > 0 || this.#groups.size > MAX_NAMES) return null
     const events = new Set<string>()
@@ -92,14 +92,14 @@ export class Audience {
     return bytes > MAX_NAME_BYTES ? null : { events: [...events], distinctIds: [...distinctIds] }
   }
 
-  /** Notes who gets the event, until `take`. */
+  /** Queues an event for its listeners, until `take`. */
   offer(event: LiveEvent): void {
     this.#offerTo(this.#byUser.get(event.distinctId), event)
     this.#offerTo(this.#byEvent.get(event.event), event)
     this.#offerTo(this.#others, event)
   }
 
-  /** What was offered since the last time: one buffer for all that want the same. */
+  /** Returns and clears the queued events: one buffer for all listeners with the same filter. */
   take(): Delivery[] {
     const deliveries = Array.from(this.#touched, ({ frames, members }) => {
       const delivery = { listeners: [...members], frames: Buffer.concat(frames), events: frames.length }
@@ -111,7 +111,7 @@ export class Audience {
   }
 
   /** Moves listeners that have caught up past `id` into the shared group. */
-  settle(id: string): void {
+  mergeCaughtUp(id: string): void {
     for (const { after, members } of [...this.#groups.values()]) {
       if (after === '' || after > id) continue
       for (const listener of [...members]) {
@@ -139,7 +139,7 @@ export class Audience {
     return groups
   }
 
-  /** Where a group is found: by its user, which says more than the name of an event, or by that. */
+  /** The indexes that find a group: by its user, which is more selective than an event name, or by the event name. */
   #indexes({ distinctId, event }: Group): [Map<string, Set<Group>>, string][] {
     if (distinctId !== undefined) return [[this.#byUser, distinctId]]
     return event === undefined ? [] : [[this.#byEvent, event]]

@@ -3,7 +3,7 @@ import { type Backoff, retry } from '../lib/backoff.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
 import { readStretch } from '../store/event-tail.js'
 import type { Listener } from './listener.js'
-import { RowParser } from './rows.js'
+import { RowParser } from './row-parser.js'
 import type { Tail } from './tail.js'
 
 export interface CatchUpOptions {
@@ -15,16 +15,16 @@ export interface CatchUpOptions {
   signal: AbortSignal
 }
 
-/** How much is read per query: it stays in memory until the listener has read it. */
+/** Bytes that are read per query; they stay in memory until the listener has read them. */
 const PART_BYTES = 256 * 1024
 const PART_EVENTS = 5_000
-/** A rare event may be far. */
+/** Time limit of a query, ms; a rare event may take long to find. */
 const LIMIT_MS = 100_000
 const BACKOFF: Backoff = { firstMs: 200, maxMs: 5_000 }
 
 /**
  * Sends a listener the stored events after an id, as fast as it reads, until it can follow the tail.
- * @param after the last id that it has
+ * @param after the last id that the listener has
  */
 export async function catchUp(listener: Listener, tail: Tail, after: string, options: CatchUpOptions): Promise<void> {
   const { queries, signal, onFailure } = options
@@ -45,7 +45,7 @@ export async function catchUp(listener: Listener, tail: Tail, after: string, opt
   }
   for (;;) {
     if (signal.aborted || listener.destroyed) return
-    // This comparison and joining must happen in the same turn.
+    // The comparison and the join must happen in the same turn.
     if (at >= tail.goal) {
       listener.isCatchingUp = false
       return tail.join(listener, at)
@@ -57,7 +57,7 @@ export async function catchUp(listener: Listener, tail: Tail, after: string, opt
   }
 }
 
-/** @returns the frames of a first part of a stretch, and the id up to which they are all */
+/** @returns the frames of the first part of a stretch, and the id up to which they are complete */
 async function readPart(
   { projectId, wanted }: Listener,
   { after, upTo }: { after: string; upTo: string },
@@ -78,6 +78,6 @@ async function readPart(
     // Leaving the loop ends the query.
     if (bytes >= PART_BYTES) return { frames: Buffer.concat(frames), events: frames.length, end }
   }
-  if (!parser.isWhole) throw new Error('the rows end in the middle of one')
+  if (!parser.isWhole) throw new Error('the result ends in the middle of a row')
   return { frames: Buffer.concat(frames), events: frames.length, end: frames.length < PART_EVENTS ? upTo : end }
 }

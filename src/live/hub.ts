@@ -15,21 +15,21 @@ import { type Ending, Listener } from './listener.js'
 import { Pace } from './pace.js'
 import { Tail } from './tail.js'
 
-/** How live streams are kept. All but the first two are for tests to shorten. */
+/** Limits of live streams. All but the first two are constants that tests lower. */
 export interface LiveLimits {
-  /** streams of this process */
+  /** maximum number of streams in this process */
   listeners: number
-  /** of these, how many may be one project's */
+  /** maximum number of streams of one project */
   perProject: number
-  /** bytes that wait for one listener, apart from those of the event that exceeds them */
+  /** maximum number of bytes that wait for one listener; the event that exceeds it is still added */
   bufferBytes: number
-  /** bytes buffered for all listeners, who share the buffers of the same events */
+  /** maximum number of bytes buffered for all listeners, which share the buffers of the same events */
   memoryBytes: number
-  /** without anything to send, ms */
+  /** pause without data after which a heartbeat is sent, ms */
   heartbeatMs: number
-  /** how often keys and heartbeats are looked at, ms */
+  /** interval at which keys and heartbeats are checked, ms */
   checkMs: number
-  /** how often it is looked for news without a notification, ms */
+  /** poll interval when no notification arrives, ms */
   pollMs: number
 }
 
@@ -45,7 +45,7 @@ export const LIVE_LIMITS: Omit<LiveLimits, 'listeners' | 'perProject'> = {
 export interface LiveHubOptions {
   shards: Shards
   barrier: Pick<Barrier, 'reach'>
-  /** of all lanes; their notifications say when there may be something new */
+  /** journals of all lanes; their notifications say when there may be new events */
   journals: readonly Pick<Journal, 'listen'>[]
   limits: LiveLimits
   log: Pick<Log, 'info' | 'warn'>
@@ -56,7 +56,7 @@ export interface LiveHubOptions {
 export interface OpenStream {
   projectId: string
   wanted: EventFilter
-  /** the last event that the client has; null: it wants what is accepted from now on */
+  /** id of the last event that the client has; null to begin with what is accepted from now on */
   lastEventId: string | null
   /** whether the key is still valid */
   isAllowed: () => boolean
@@ -74,24 +74,24 @@ export interface LiveMetrics {
   events: number
   /** streams that the service ended */
   ended: Record<Ending, number>
-  /** failed attempts to read what is new */
+  /** failed attempts to read new events */
   failures: number
 }
 
-/** The listeners of a project, and what they follow. */
+/** The listeners of a project, and the tail that they follow. */
 interface Project {
   tail: Tail
   listeners: Set<Listener>
 }
 
-/** Limits of concurrent queries: by the tails, and by the listeners that catch up. */
+/** Maximum number of concurrent queries: of the tails, and of the listeners that catch up. */
 const TAIL_QUERIES = 4
 const CATCH_UP_QUERIES = 3
 /** From this many projects on, one query first finds out which of them have new events. */
 const MANY_PROJECTS = 5
 /** How far ahead of this clock an id may be: the clocks of other machines differ, and a failover jumps ahead. */
 const MAX_AHEAD_MS = 60_000
-/** Between two looks for something new: one block of the writer may follow another within a few ms. */
+/** Minimum time between two reads, ms: the writer may store several blocks within a few ms. */
 const MIN_PAUSE_MS = 50
 /** Retry-After for clients when there is no room, s. */
 const RETRY_S = 10
@@ -126,11 +126,11 @@ export class LiveHub {
   /**
    * Opens a stream.
    * @returns the stream, and the id after which it begins, whether or not there is such an event
-   * @throws as `place`
+   * @throws like `findStart`
    */
   async open({ projectId, wanted, lastEventId, isAllowed }: OpenStream): Promise<{ stream: Listener; after: string }> {
-    const { after, stored } = await this.place({ projectId, lastEventId })
-    // Others may have been opened since.
+    const { after, stored } = await this.findStart({ projectId, lastEventId })
+    // Other streams may have been opened during the wait.
     this.#assertRoom(projectId)
     const { bufferBytes } = this.#options.limits
     const listener = new Listener({ projectId, wanted, bufferBytes, isAllowed, onEnd: this.#forget })
@@ -144,12 +144,12 @@ export class LiveHub {
   }
 
   /**
-   * Where a stream would begin, if it were opened now.
-   * @returns the id after which that is, and the position up to which everything is stored
-   * @throws ApiError `invalid_request` for an id that no service gave out, `rate_limited` or `overloaded` beyond the limits,
-   *   `unavailable` if a journal cannot be reached or the service is closing
+   * Finds where a stream would begin if it were opened now.
+   * @returns the id after which it begins, and the position up to which everything is stored
+   * @throws ApiError `invalid_request` for an id that no service gave out, `rate_limited` or `overloaded` beyond the
+   *   limits, `unavailable` if a journal cannot be reached or the service is closing
    */
-  async place({ projectId, lastEventId }: Pick<OpenStream, 'projectId' | 'lastEventId'>): Promise<StreamStart> {
+  async findStart({ projectId, lastEventId }: Pick<OpenStream, 'projectId' | 'lastEventId'>): Promise<StreamStart> {
     if (lastEventId !== null) checkId(lastEventId)
     const { barrier, closing } = this.#options
     this.#assertRoom(projectId)
@@ -232,7 +232,7 @@ export class LiveHub {
     this.#isRunning = false
   }
 
-  /** Begins to send what is stored up to this id. */
+  /** Starts sending the stored events up to this id. */
   async #advance(id: string): Promise<void> {
     const { shards, closing: signal } = this.#options
     const late = [...this.#projects].filter(([, { tail }]) => tail.isBefore(id))
@@ -248,7 +248,7 @@ export class LiveHub {
     }
   }
 
-  /** Resolves when a journal has stored something, when there are no listeners any more, or after this time. */
+  /** Resolves when a journal has stored something, when there are no more listeners, or after this time. */
   async #news(limitMs: number): Promise<void> {
     const { closing } = this.#options
     if (this.#isHinted || this.#projects.size === 0 || closing.aborted) return

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { EventFilter } from '../store/event-pages.js'
 
-/** Why the service ended a stream; its client may come back with the last id that it has. */
+/** Why the service ended a stream; its client may reconnect with the last id that it has. */
 export type Ending = 'slow' | 'revoked' | 'closing'
 
 export interface ListenerOptions {
@@ -15,24 +15,24 @@ export interface ListenerOptions {
   onEnd: (listener: Listener, ending: Ending | null) => void
 }
 
-/** What a stream begins with: after how long its client may connect again, ms, and a sign that it is connected. */
+/** The start of a stream: the pause before its client reconnects, ms, and a comment that shows that it is connected. */
 const GREETING = Buffer.from('retry: 2000\n\n: connected\n\n')
 const HEARTBEAT = Buffer.from(':\n\n')
 
-/** The stream of Server-Sent Events to one client. What it has not read yet waits here, in buffers that clients share. */
+/** A stream of Server-Sent Events to one client. Unread data waits here, in buffers that clients share. */
 export class Listener extends Readable {
   readonly projectId: string
   readonly wanted: EventFilter
-  /** the same for listeners that want the same */
+  /** identifies the filter; the same for listeners with the same filter */
   readonly wish: string
   readonly isAllowed: () => boolean
-  /** what waits for it is its own until it follows the tail, where those that want the same share it */
+  /** its buffers are its own until it follows the tail, where listeners with the same filter share them */
   isCatchingUp = false
   readonly #bufferBytes: number
   readonly #onEnd: ListenerOptions['onEnd']
   #ending: Ending | null = null
   #sentAt = performance.now()
-  /** when something began to wait, or a part of it was read */
+  /** when the pending data began to wait, or a part of it was read */
   #movedAt = performance.now()
   #drained: (() => void)[] = []
 
@@ -48,7 +48,7 @@ export class Listener extends Readable {
     this.push(GREETING)
   }
 
-  /** Whether the client has read all that it was sent, but for what fits the buffers of its connection. */
+  /** Whether the client has read everything, except for what fits the buffers of its connection. */
   get keepsUp(): boolean {
     return this.readableLength === 0
   }
@@ -58,7 +58,7 @@ export class Listener extends Readable {
     return this.keepsUp ? 0 : performance.now() - this.#movedAt
   }
 
-  /** Sends whole events, or cuts the client off that has let too many wait. */
+  /** Sends whole events, or disconnects a client that has too many unread ones. */
   send(frames: Buffer): void {
     if (this.destroyed || this.#ending) return
     if (this.readableLength > this.#bufferBytes) {
@@ -70,14 +70,14 @@ export class Listener extends Readable {
     this.push(frames)
   }
 
-  /** Keeps proxies from closing a connection on which nothing was sent for so long, ms. */
+  /** Sends a heartbeat if nothing was sent for this long, ms, so that proxies keep the connection open. */
   beat(idleMs: number): void {
     if (this.keepsUp && performance.now() - this.#sentAt >= idleMs) this.send(HEARTBEAT)
   }
 
   /**
    * Ends the stream. A slow client is disconnected, because a clean end would queue after its unread data, and drops
-   * the event that it has received in part; when the service closes, it has the time of the last requests to read.
+   * the event that it has received in part; when the service closes, it has as long to read as the last requests.
    */
   stop(ending: Ending): void {
     if (this.destroyed || this.#ending) return

@@ -1,11 +1,11 @@
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import { ThreadLoad } from '../lib/thread-load.js'
 
-/** How long sending may keep the thread at a time, ms. */
+/** Longest time that sending may keep the thread, ms. */
 const SLICE_MS = 5
 /**
- * Pauses between slices, as a multiple of them, while the thread is short of time; sending then gets a twentieth of
- * it.
+ * Length of the pauses between slices, as a multiple of a slice, while the thread is short of time. Sending then gets a
+ * twentieth of the time.
  */
 const REST = 19
 
@@ -14,7 +14,7 @@ export class Pace {
   readonly #load = new ThreadLoad()
   #startedAt = 0
 
-  /** A slice begins. */
+  /** Begins a slice. */
   start(): void {
     this.#startedAt = performance.now()
   }
@@ -24,8 +24,8 @@ export class Pace {
     return performance.now() - this.#startedAt >= SLICE_MS
   }
 
-  /** Ends a slice, lets others have the thread, and begins the next one. */
-  async breathe(): Promise<void> {
+  /** Ends a slice, yields the thread to others, and begins the next slice. */
+  async yieldToOthers(): Promise<void> {
     // What was pushed is written to the sockets at the end of this turn.
     await new Promise<void>((resolve) => process.nextTick(resolve))
     const ms = performance.now() - this.#startedAt

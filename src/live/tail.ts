@@ -5,7 +5,7 @@ import { readStretch } from '../store/event-tail.js'
 import { Audience } from './audience.js'
 import type { Listener } from './listener.js'
 import type { Pace } from './pace.js'
-import { RowParser } from './rows.js'
+import { RowParser } from './row-parser.js'
 
 export interface TailOptions {
   shards: Shards
@@ -14,15 +14,15 @@ export interface TailOptions {
   queries: ByteBudget
   pace: Pace
   signal: AbortSignal
-  /** called with what was sent to whom: the events, counted for each listener */
+  /** called after sending to these listeners; `events` counts each event for each listener */
   onSent: (listeners: readonly Listener[], events: number) => void
 }
 
-/** The most events of one query, after which other projects have their turn. */
+/** Maximum number of events of one query, after which other projects have their turn. */
 const STEP_EVENTS = 20_000
-/** How much of it is read before it is sent: what a listener gets of it comes in one write. */
+/** Bytes that are read before they are sent, so that a listener gets its part in one write. */
 const ROUND_BYTES = 512 * 1024
-/** How long a round waits at most for the listeners that got the one before, ms; and how often it looks. */
+/** How long a round waits for the listeners of the previous one, ms, and how often it checks them. */
 const WAIT_MS = 1_000
 const LOOK_MS = 10
 
@@ -33,14 +33,14 @@ const LOOK_MS = 10
  *     ────────── sent ──────────│── being sent ──│── not yet stored ──▶
  *                             #done            goal
  *
- * A listener that has everything up to `goal`, or gets it elsewhere, may join at any time.
+ * A listener that has everything up to `goal`, or gets it in another way, may join at any time.
  */
 export class Tail {
   readonly #audience = new Audience()
   readonly #options: TailOptions
   #done: string
   #goal: string
-  /** of what was read, the last id; behind #done while that is being sent */
+  /** the last id that was read; after #done while the events are being sent */
   #read: string
   #advancing: Promise<void> | null = null
 
@@ -52,7 +52,7 @@ export class Tail {
     this.#read = start
   }
 
-  /** Events up to this id are with the listeners that have joined, or on their way to them. */
+  /** Events up to this id were sent to the listeners that have joined, or are being sent. */
   get goal(): string {
     return this.#goal
   }
@@ -77,12 +77,12 @@ export class Tail {
     return this.#done < id
   }
 
-  /** Notes that there is nothing for anyone up to this id. */
+  /** Notes that no listener wants an event up to this id. */
   skipTo(id: string): void {
     if (this.#advancing || id <= this.#done) return
     this.#done = id
     if (id > this.#goal) this.#goal = id
-    this.#audience.settle(id)
+    this.#audience.mergeCaughtUp(id)
   }
 
   /**
@@ -106,7 +106,7 @@ export class Tail {
       } finally {
         queries.give(1)
       }
-      this.#audience.settle(this.#done)
+      this.#audience.mergeCaughtUp(this.#done)
     }
   }
 
@@ -121,13 +121,13 @@ export class Tail {
       await this.#deliver()
       if (count < STEP_EVENTS) this.#done = upTo
     } catch (error) {
-      // What was read is whole.
+      // The rows read so far are complete.
       await this.#deliver()
       throw error
     }
   }
 
-  /** Reads a stretch behind what was sent, and sends most of it. @returns how many events it had */
+  /** Reads a stretch after the events that were sent, and sends most of it. @returns how many events it had */
   async #readStretch(upTo: string): Promise<number> {
     const { shards, projectId, signal } = this.#options
     const stretch = { projectId, after: this.#done, upTo, limit: STEP_EVENTS, anyOf: this.#audience.names() }
@@ -145,7 +145,7 @@ export class Tail {
       bytes = 0
       await this.#deliver()
     }
-    if (!parser.isWhole) throw new Error('the rows end in the middle of one')
+    if (!parser.isWhole) throw new Error('the result ends in the middle of a row')
     return count
   }
 
@@ -159,17 +159,17 @@ export class Tail {
       for (const listener of listeners) {
         listener.send(frames)
         reached.push(listener)
-        if (pace.isOver) await pace.breathe()
+        if (pace.isOver) await pace.yieldToOthers()
       }
       onSent(listeners, events * listeners.length)
     }
-    await pace.breathe()
+    await pace.yieldToOthers()
     await keepStep(reached)
   }
 }
 
 /**
- * Lets most listeners read what they got, so that only the slow ones fall behind. A listener that does not
+ * Waits until most listeners have read their events, so that only slow ones fall behind. A listener that does not
  * read at all is waited for only once.
  */
 export async function keepStep(reached: readonly Listener[]): Promise<void> {

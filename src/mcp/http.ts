@@ -4,7 +4,7 @@ import {
   type McpServer,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
-import { abortable } from '../lib/unless-aborted.js'
+import { abortable } from '../lib/abortable.js'
 import { openMcpServer, type ServerOptions } from './server.js'
 
 export interface McpRequest {

@@ -1,15 +1,15 @@
 import { type IdUse, INSERT_ID_MEMORY_MS } from '../journal/insert-id-memory.js'
 import { gauge, type LabeledValue, type Metric } from './metric.js'
 
-/** Senders that are listed, of those whose ids are forgotten early. */
+/** Maximum number of listed senders, those with the most ids forgotten early. */
 const MAX_LISTED = 100
 
 /**
- * What is remembered of insert_ids: how many in all, and of those projects and kinds of key whose ids are forgotten early.
- * @param lanes by their numbers; null for one that did not respond
+ * How many insert_ids are remembered: in total, and for each project and kind of key whose ids are forgotten early.
+ * @param lanes by number; null for a lane that did not respond
  * @param now epoch ms
  */
-export function idMetrics(lanes: readonly (readonly IdUse[] | null)[], now: number): Metric[] {
+export function buildIdMetrics(lanes: readonly (readonly IdUse[] | null)[], now: number): Metric[] {
   const labels = (lane: number) => (lanes.length === 1 ? {} : { lane: String(lane) })
   const sums = lanes.map(
     (uses, lane): LabeledValue<number> => [labels(lane), uses?.reduce((sum, { ids }) => sum + ids, 0) ?? null],

@@ -1,13 +1,13 @@
 import type { ProjectLedger } from '../damage/ledger.js'
 import { gauge, type LabeledValue, type Metric } from './metric.js'
 
-/** Projects that have lines of their own: those that miss events, and those that received the most. */
+/** Maximum number of projects with their own lines: those with missing events first, then the largest. */
 const MAX_PROJECTS = 100
 
 const STATES = ['stored', 'repeated', 'refused', 'deleted', 'waiting', 'missing', 'unexplained'] as const
 
 /** How many events of each project were stored, refused and deleted. Empty until the first count. */
-export function ledgerMetrics(ledgers: readonly ProjectLedger[]): Metric[] {
+export function buildLedgerMetrics(ledgers: readonly ProjectLedger[]): Metric[] {
   const most = [...ledgers].sort((a, b) => b.missing - a.missing || b.received - a.received).slice(0, MAX_PROJECTS)
   const readings = most.flatMap((ledger) =>
     STATES.map((state): LabeledValue<number> => [{ project: ledger.project, state }, ledger[state]]),
@@ -20,7 +20,7 @@ export function ledgerMetrics(ledgers: readonly ProjectLedger[]): Metric[] {
     ),
     gauge(
       'tallyhouse_ledger_events',
-      'What became of the events that were received, counted every ten minutes. Missing: lost. Unexplained: not received.',
+      'The outcomes of received events, counted every ten minutes. Missing: lost. Unexplained: found, but not received.',
       readings,
     ),
   ]

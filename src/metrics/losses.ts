@@ -2,16 +2,16 @@ import { formatMonth, type Loss } from '../damage/loss.js'
 import type { PartsWatch } from '../damage/parts-watch.js'
 import { gauge, type LabeledValue, type Metric } from './metric.js'
 
-/** Rows of losses that have a line of their own; the rest is only in the log. */
+/** Maximum number of losses with a line of their own; the rest is only in the log. */
 const MAX_LINES = 100
 
 const STATES = ['detached', 'missing', 'unreadable'] as const
 
 /**
- * What the store has lost. Projects are named by the operator, and those here are few: the names are what makes a loss worth
- * an alert.
+ * What the store has lost. Labels may have the names of projects here: operators choose them, few have losses, and an
+ * alert must say whose data is lost.
  */
-export function lossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
+export function buildLossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
   const shards = parts.byShard()
   const of = (shard: number): Record<string, string> => (shards.length > 1 ? { shard: String(shard) } : {})
   const counts = shards.flatMap((losses, shard) =>
@@ -42,7 +42,7 @@ export function lossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
   ]
 }
 
-/** By project; those of projects that were not counted under none. */
+/** Rows by project; rows that were not counted by project have an empty name. */
 function countRows({ rows, projects }: Loss): [project: string, rows: number][] {
   const named = Object.entries(projects)
   const rest = (rows ?? 0) - named.reduce((sum, [, count]) => sum + count, 0)

@@ -10,7 +10,7 @@ interface Sample {
   value: number
 }
 
-/** A metric as a process has read it; plain data, so that it can be sent to another process. */
+/** A metric that a process has read. It is plain data, so that it can be sent to another process. */
 export interface Metric {
   name: string
   help: string

@@ -16,7 +16,7 @@ export interface ProcessReading {
   externalBytes: number
   /** null on systems without /proc */
   openFiles: number | null
-  /** in seconds, since the previous reading */
+  /** lag in seconds since the previous reading */
   eventLoopLag: { p50: number; p99: number; max: number }
 }
 

@@ -5,15 +5,15 @@ import type { LimitCounts } from '../http/limit-counts.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth, Share } from '../journal/journal.js'
 import type { Lane } from '../lanes/lane.js'
-import { withTimeout } from '../lib/in-time.js'
+import { withTimeout } from '../lib/with-timeout.js'
 import type { LiveMetrics } from '../live/hub.js'
 import { parseSender } from '../model/sender.js'
 import type { StateMetrics } from '../states/state-store.js'
 import type { LinkMetrics } from '../users/aliases/alias-links.js'
 import { VERSION } from '../version.js'
-import { idMetrics } from './insert-ids.js'
-import { ledgerMetrics } from './ledger.js'
-import { lossMetrics } from './losses.js'
+import { buildIdMetrics } from './insert-ids.js'
+import { buildLedgerMetrics } from './ledger.js'
+import { buildLossMetrics } from './losses.js'
 import { byLabel, counter, gauge, histogram, type LabeledValue, type Metric } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
 import { READING_LIMIT_MS, type StorageReading } from './storage.js'
@@ -25,7 +25,7 @@ export interface MetricsSources {
   requests: RequestMetrics
   limitCounts: Pick<LimitCounts, 'all'>
   admission: Pick<Admission, 'bodyBytes'>
-  /** by their numbers; with several, the metrics of each have its number as a label */
+  /** by number; if there are several, the metrics of each are labelled with its number */
   lanes: readonly MeteredLane[]
   /** called at each scrape; never rejects */
   storage: () => Promise<StorageReading>
@@ -75,16 +75,16 @@ export class Metrics {
       limitMetric(this.#sources.limitCounts),
       gauge(
         'tallyhouse_body_memory_bytes',
-        'Memory of request bodies over 8 KiB, limited by BODY_MEMORY; by whether the key is known.',
+        'Memory of request bodies over 8 KiB, limited by BODY_MEMORY, by whether the key is known.',
         byLabel('key', this.#sources.admission.bodyBytes),
       ),
       ...eventMetrics(lanes),
       ...journalMetrics(depths),
-      ...idMetrics(uses, Date.now()),
+      ...buildIdMetrics(uses, Date.now()),
       ...writerMetrics(lanes),
       ...storageMetrics(storage),
-      ...lossMetrics(this.#sources.parts),
-      ...ledgerMetrics(this.#sources.ledger.ledgers),
+      ...buildLossMetrics(this.#sources.parts),
+      ...buildLedgerMetrics(this.#sources.ledger.ledgers),
       ...stateMetrics(lanes),
       counter(
         'tallyhouse_late_clock_reads_total',
@@ -98,7 +98,7 @@ export class Metrics {
       ),
       counter(
         'tallyhouse_placeholder_names_total',
-        'Events, links and changes of profiles that SDKs sent about a placeholder, such as undefined.',
+        'Events, links and profile changes that SDKs sent for a placeholder id, such as undefined.',
         byLabel('kind', this.#sources.links.metrics.placeholders),
       ),
       ...liveMetrics(this.#sources.live.metrics),
@@ -132,7 +132,7 @@ function requestMetrics({ routes, unmatched }: RequestMetrics): Metric[] {
 function limitMetric({ all }: MetricsSources['limitCounts']): Metric {
   return counter(
     'tallyhouse_limit_refusals_total',
-    'Requests that were refused by a limit, by the project and kind of their key; both are empty without a known key.',
+    'Requests that a limit refused, by project and kind of key; both are empty if the key is not known.',
     all.map(({ limit, projectId, keyKind, count }) => [{ limit, project: projectId, kind: keyKind ?? '' }, count]),
   )
 }
@@ -230,7 +230,7 @@ function journalMetrics(depths: (Depth | null)[]): Metric[] {
     ),
     gauge(
       'tallyhouse_journal_project_bytes',
-      'Bytes of the journal that a project holds with the keys of its pages or its secret ones, if that is over a sixteenth of the limit.',
+      'Bytes of the journal that a project uses with one class of keys, if they are over a sixteenth of the limit.',
       numbered('lane', depths, (depth) => (depth?.large ?? []).map(sharesReading)),
     ),
     gauge(

@@ -10,9 +10,9 @@ export const READING_LIMIT_MS = 700
 
 /** The state of ClickHouse and the free space for data. */
 export interface StorageReading {
-  /** by their numbers */
+  /** by number */
   shards: ShardDisks[]
-  /** of the file system of `DATA_DIR`; null if no part is embedded */
+  /** space on the file system of `DATA_DIR`; null if no part is embedded */
   dataDir: { freeBytes: number; totalBytes: number } | null
   /** see `OwnStore.hasPriorities` */
   hasPriorities: boolean | null

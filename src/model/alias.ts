@@ -5,7 +5,7 @@
 export interface Alias {
   /**
    * the user, or a name that has become an alias since (see `stepAt`). Empty for a user that has other names, so that
-   * one look-up tells that it cannot simply become an alias itself
+   * one look-up shows that it cannot simply become an alias itself
    */
   distinctId: string
   /**

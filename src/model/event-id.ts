@@ -15,7 +15,7 @@ import type { Position } from './position.js'
  */
 export interface EventPlace {
   position: Position
-  /** of the event within its journal entry, from 0 */
+  /** index of the event within its journal entry, from 0 */
   index: number
   /** drawn at random when the journal was created */
   journalId: number

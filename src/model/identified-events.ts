@@ -37,7 +37,7 @@ export function readInsertIds(
   return { digests, spans }
 }
 
-/** As `readInsertIds`. */
+/** Like `readInsertIds`, for a parsed body. */
 export function readParsedInsertIds(
   projectId: string,
   events: readonly Pick<ParsedEvent, 'distinct_id' | 'insert_id'>[],
@@ -97,7 +97,7 @@ export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: 
 
 /** What identifies an event of a request. */
 export interface NamedEvent {
-  /** in the request */
+  /** index in the request */
   index: number
   distinctId: string
   insertId: string

@@ -45,7 +45,10 @@ function hashUser(user: string): number {
   return (bits ^ (bits >>> 16)) >>> 0
 }
 
-/** The id of a change of a profile, which is remembered in the lane of the profile. @param text what the client calls it */
+/**
+ * The id of a change of a profile, which is remembered in the lane of the profile.
+ * @param text what the client calls it
+ */
 export function toChangeId(stateKey: string, text: string): Buffer {
   const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
   const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)

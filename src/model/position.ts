@@ -8,7 +8,7 @@ export type Position = bigint
 const SEQUENCE_BITS = 16n
 const SEQUENCE_MASK = (1n << SEQUENCE_BITS) - 1n
 
-/** Before every entry; no entry has this position. */
+/** The position before every entry; no entry has it. */
 export const START: Position = 0n
 
 export function toMilliseconds(position: Position): number {

@@ -21,7 +21,7 @@ const ADDING: ReadonlySet<string> = new Set(['$add', '$append', '$prepend', '$un
 
 /** How many removed properties keep their times: the last ones, and only those with names of up to MAX_REMOVED_NAME. */
 const MAX_REMOVED = 100
-/** in UTF-16 units */
+/** Maximum length of a removed property's name that keeps its time, in UTF-16 units. */
 const MAX_REMOVED_NAME = 255
 
 /** The times of properties that were all set at the same time. */

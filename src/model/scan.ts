@@ -48,14 +48,14 @@ const NAMES_OF_LENGTH = byLength([
   ['apiKey', API_KEY],
   ['insert_id', INSERT_ID],
 ])
-const NO_NAMES: Named[] = []
+const NO_NAMES: FieldBit[] = []
 
-interface Named {
+interface FieldBit {
   name: Buffer
   field: number
 }
 
-function byLength(names: [name: string, field: number][]): Named[][] {
+function byLength(names: [name: string, field: number][]): FieldBit[][] {
   const longest = Math.max(...names.map(([name]) => name.length))
   return Array.from({ length: longest + 1 }, (_, length) =>
     names.filter(([name]) => name.length === length).map(([name, field]) => ({ name: Buffer.from(name), field })),
@@ -427,7 +427,7 @@ export class EventScan {
     return (this.#scan.fields & TIMESTAMP) !== 0
   }
 
-  /** Whether the last event has properties, null included. */
+  /** Whether the last event has properties, even if they are null. */
   get hasProperties(): boolean {
     return (this.#scan.fields & PROPERTIES) !== 0
   }

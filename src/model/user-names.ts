@@ -19,7 +19,7 @@ const RESERVED_PREFIXES = [GROUP_PREFIX, '$visitor:']
  * person.
  */
 const PLACEHOLDERS = new Set([
-  // Only white space, or nothing.
+  // Nothing, or only white space.
   '',
   // How languages print a missing value: JavaScript, Python, Ruby, Swift, Go, C and Objective-C, Java, SQL.
   ...['undefined', 'null', 'none', 'nil', 'nan', 'void', '<nil>', '<null>', '(null)', '(nil)', '(none)', 'nullptr'],

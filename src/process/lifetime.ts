@@ -1,6 +1,6 @@
 import cluster from 'node:cluster'
 import type { Log } from '../lib/log.js'
-import { onParentEnd } from '../lib/parent.js'
+import { onParentEnd } from '../lib/on-parent-end.js'
 
 /**
  * A shutdown that takes longer is abandoned. Nothing acknowledged is lost: it is in the journal.

@@ -1,9 +1,9 @@
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { withTimeout } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
-import { mergeMetrics, type ProcessMetrics } from '../metrics/merge.js'
+import { withTimeout } from '../lib/with-timeout.js'
+import { mergeMetrics, type ProcessMetrics } from '../metrics/merge-metrics.js'
 import type { Metric } from '../metrics/metric.js'
 
 /** A worker that exits this soon after its start has failed to start. */
@@ -27,14 +27,14 @@ const METRICS_LIMIT_MS = 2_000
  */
 type Message =
   | { type: 'metrics-request'; id: number }
-  /** `id` is that of the request */
+  /** `id` is the id of the request */
   | { type: 'metrics-response'; id: number; metrics: Metric[] }
 
 type Pending = Map<number, (metrics: Metric[]) => void>
 
 export interface WorkersOptions {
   count: number
-  /** the settings of a worker, in addition to those of this process; `place` is its number, from 1 */
+  /** environment variables of a worker, in addition to those of this process; `place` is its number, from 1 */
   env: (place: number) => Record<string, string>
   log: Log
   /** reads the metrics of this process */
@@ -46,7 +46,7 @@ export interface WorkersOptions {
 }
 
 /**
- * The processes that serve requests on one port, which connections reach in turn. One that exits
+ * The processes that serve one port; connections are distributed in turn. A process that exits
  * is replaced.
  */
 export class Workers {
@@ -94,8 +94,8 @@ export class Workers {
   }
 
   /**
-   * @param place number of the worker; its replacement gets the same one, and so the same name in
-   *   metrics
+   * @param place number of the worker; its replacement gets the same number, and with it the same
+   *   name in metrics
    */
   #fork(place: number): void {
     const startedAt = performance.now()

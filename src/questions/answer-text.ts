@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 const INFINITE = randomUUID()
 const MARK = new RegExp(`"(-?)${INFINITE}"`, 'g')
 
-/** As JSON.stringify, but infinite numbers become `1e400` and `-1e400`, which JSON.parse reads as infinite. */
+/** Like JSON.stringify, but infinite numbers become `1e400` and `-1e400`, which JSON.parse reads as infinite. */
 export function formatAnswer(answer: object): string {
   let isInfinite = false
   const text = JSON.stringify(answer, (_, value) => {

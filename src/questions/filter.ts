@@ -1,8 +1,8 @@
 import type { FieldName, Filter, Scalar } from '../contract/questions.js'
+import type { EventRows, FieldSql } from './event-rows.js'
 import { splitField } from './field-name.js'
 import { decodeText, extractMembers, isArray, isText, parseNumber, toTextToken } from './json-sql.js'
 import { joinPatterns } from './patterns.js'
-import type { EventRows, FieldSql } from './rows.js'
 import type { QueryContext, Statement } from './statement.js'
 import { parseInstant } from './time.js'
 
@@ -24,9 +24,9 @@ export function buildCondition(context: FilterSql, filter: Filter): string {
     case 'not':
       return `NOT (${buildCondition(context, filter[1])})`
     case 'is':
-      return isOneOf(context, filter[1], filter[2])
+      return buildIsOneOf(context, filter[1], filter[2])
     case 'is_not':
-      return `NOT (${isOneOf(context, filter[1], filter[2])})`
+      return `NOT (${buildIsOneOf(context, filter[1], filter[2])})`
     case 'contains':
     case 'starts_with':
     case 'ends_with':
@@ -61,7 +61,7 @@ function isSet({ rows }: FilterSql, name: FieldName): string {
   return type === 'json' ? `${sql} != ''` : '1'
 }
 
-function isOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): string {
+function buildIsOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): string {
   const { statement } = rows
   const { type, sql } = rows.field(name)
   const texts = values.filter((value) => typeof value === 'string')

@@ -3,7 +3,6 @@ import type { EventName } from '../contract/responses.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { ReadPoint } from '../reads/read-barrier.js'
 import type { Backlog } from './backlog.js'
-import { Kept } from './kept.js'
 import {
   type EventRow,
   type IdRange,
@@ -15,6 +14,7 @@ import {
   readMonthParts,
   toMonth,
 } from './names.js'
+import { RefreshingCache } from './refreshing-cache.js'
 import type { Questions } from './run.js'
 
 /** In projects with more events than this, a list may be a little old; in smaller ones, each call makes a new one. */
@@ -63,18 +63,18 @@ export interface NameCountsOptions {
  */
 export class NameCounts {
   readonly #options: NameCountsOptions
-  readonly #kept: Kept<Counts>
+  readonly #cache: RefreshingCache<Counts>
 
   constructor(options: NameCountsOptions) {
     this.#options = options
-    this.#kept = new Kept<Counts>({ room: ROOM, weigh, backlog: options.backlog, isOutdated })
+    this.#cache = new RefreshingCache<Counts>({ room: ROOM, weigh, backlog: options.backlog, isOutdated })
   }
 
   /** The counts at a point. @throws ApiError `overloaded`, `query_too_large` */
   async at(projectId: string, point: Point): Promise<Counts> {
     const { stored } = point
     const isUpToDate = (known: Counts) => this.#canGoOn(known, point) && known.stored >= stored
-    return await this.#kept.get(projectId, {
+    return await this.#cache.get(projectId, {
       isCurrent: (known) =>
         (isUpToDate(known) && this.#measureAge(known) < RECOUNT_MS) ||
         (this.#isPartial(known) && known.deletions === point.deletions),
@@ -92,7 +92,7 @@ export class NameCounts {
 
   /** The last counts, which may include events that were deleted since. */
   last(projectId: string): Counts | undefined {
-    return this.#kept.last(projectId)
+    return this.#cache.last(projectId)
   }
 
   #measureAge({ countedAt }: Counts): number {

@@ -4,9 +4,9 @@ import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
 import { lastIdAt, parseEventId } from '../model/event-id.js'
 import { START, toMilliseconds } from '../model/position.js'
+import { EventRows, formatFieldJson } from './event-rows.js'
 import { failIf, repairText, unmarkName, unmarkToken } from './json-sql.js'
 import type { Query } from './kind.js'
-import { EventRows, formatFieldJson } from './rows.js'
 import { type QueryContext, Statement } from './statement.js'
 
 /** A range of a project's events by their ids. */
@@ -51,7 +51,7 @@ export const MAX_MONTHLY_NAMES = 3 * MAX_NAMES
 
 /** An EventRow of one month; the event id decides the month. */
 export interface MonthRow extends EventRow {
-  /** as 202604 */
+  /** such as 202604 */
   month: string
 }
 
@@ -156,13 +156,13 @@ export function findLastIdBefore(month: string): string {
   return lastIdAt((BigInt(findMonthStart(month)) << 16n) - 1n)
 }
 
-/** @param month as 202604 */
+/** @param month such as 202604 */
 export function getNextMonth(month: string): string {
   const ms = findMonthStart(month, 1)
   return new Date(ms).toISOString().slice(0, 7).replace('-', '')
 }
 
-/** Epoch ms. */
+/** When a month begins, epoch ms. @param later the number of months after it */
 function findMonthStart(month: string, later = 0): number {
   return Date.UTC(Number(month.slice(0, 4)), Number(month.slice(4)) - 1 + later)
 }

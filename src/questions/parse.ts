@@ -41,7 +41,7 @@ function withoutKey(body: unknown): unknown {
   return question
 }
 
-/** @returns null if it cannot be read; its faults have been reported then */
+/** @returns null if it cannot be read; then its faults have been reported */
 function readAny(given: unknown, path: string, reader: StrictReader, now: number): Question | null {
   if (isObject(given) && given.kind === 'users') return readUsers(given, path, reader, now)
   const kind = findKind(given, path, [...KINDS, 'users'], reader)

@@ -1,6 +1,6 @@
 import type { Paths, PathsCell, PathsQuestion } from '../contract/questions.js'
-import { selectMatchingEvents } from './events.js'
 import type { CountingKind } from './kind.js'
+import { selectMatchingEvents } from './matching-events.js'
 import { type PathQuery, selectCountedLinks, selectTakers } from './paths-links.js'
 import { Statement } from './statement.js'
 import { parseDuration, parseRange } from './time.js'

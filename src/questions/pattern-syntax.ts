@@ -29,7 +29,7 @@ class PatternReader {
   /** sizes of the groups around the current one */
   readonly #outer: number[] = []
   #size = 0
-  /** size of the item that a repetition would repeat */
+  /** size of the last item, which a repetition would repeat */
   #last = 0
 
   constructor(text: string) {

@@ -1,6 +1,6 @@
 import type { Cohort, RetentionCell, RetentionQuestion } from '../contract/questions.js'
-import { selectMatchingEvents } from './events.js'
 import type { CountingKind } from './kind.js'
+import { selectMatchingEvents } from './matching-events.js'
 import { findBucketNumber, Statement } from './statement.js'
 import { type Buckets, parseRange, type Range, splitIntoBuckets } from './time.js'
 

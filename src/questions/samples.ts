@@ -2,7 +2,6 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import { lastIdAt } from '../model/event-id.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Backlog } from './backlog.js'
-import { Kept } from './kept.js'
 import type { Query } from './kind.js'
 import {
   type Counts,
@@ -15,6 +14,7 @@ import {
   ROOM,
 } from './name-counts.js'
 import { type IdRange, MAX_NAMES } from './names.js'
+import { RefreshingCache } from './refreshing-cache.js'
 import type { Questions } from './run.js'
 import { computeSampleSize, countNamed, type Extent, FIRST, findNewestRange, WHOLE } from './sample-range.js'
 import type { QueryContext } from './statement.js'
@@ -24,12 +24,12 @@ const MAX_OLD_MS = 2 * RECOUNT_MS
 /** Up to this many rows are read by one thread in small blocks, which stops earlier when there are enough events. */
 const NEAR_ROWS = 100_000
 const NEAR: ClickHouseSettings = { max_threads: 1, max_block_size: '8192' }
-/** Otherwise, ClickHouse reads far ahead in each part. */
+/** With buffering, ClickHouse would read far ahead in each part. */
 const UNBUFFERED: ClickHouseSettings = { read_in_order_use_buffering: 0 }
 /** One thread in the background, so that a client that waits for a list has the other core. */
 const IN_BACKGROUND: ClickHouseSettings = { max_threads: 1 }
 
-/** The name of samples made by `upTo`. */
+/** The query name of samples made by `upTo`. */
 const UP_TO = 'up to a point'
 
 /** The events to sample: those of a project, or those with one name. */
@@ -65,12 +65,12 @@ export interface SamplesOptions<Row> {
  */
 export class Samples<Row> {
   readonly #options: SamplesOptions<Row>
-  readonly #kept: Kept<Sample<Row>>
+  readonly #cache: RefreshingCache<Sample<Row>>
 
   constructor(options: SamplesOptions<Row>) {
     const { backlog, texts } = options
     this.#options = options
-    this.#kept = new Kept<Sample<Row>>({
+    this.#cache = new RefreshingCache<Sample<Row>>({
       room: ROOM,
       weigh: (key, { rows }) => estimateSize(key, rows.flatMap(texts)),
       backlog,
@@ -92,8 +92,8 @@ export class Samples<Row> {
     const known = await this.#countsFor(looked, point)
     const isLarge = known.total > LARGE
     const isYounger = ({ begunAt }: Sample<Row>, ms: number) => clock() - begunAt < ms
-    const { rows } = await this.#kept.get(toSampleKey(looked, name), {
-      // After a deletion, a list must not contain what was deleted.
+    const { rows } = await this.#cache.get(toSampleKey(looked, name), {
+      // A list must not contain what was deleted since.
       isCurrent: (sample) =>
         sample.deletions === deletions &&
         (isLarge
@@ -119,7 +119,7 @@ export class Samples<Row> {
   ): Promise<Row[]> {
     const askedAt = this.#options.clock()
     const make = () => this.#read(looked, point, counts, counts.total > LARGE ? FIRST : WHOLE, query)
-    const { rows } = await this.#kept.get(toSampleKey(looked, UP_TO), {
+    const { rows } = await this.#cache.get(toSampleKey(looked, UP_TO), {
       isCurrent: (sample) => sample.begunAt >= askedAt && sample.stored >= point.stored,
       suffices: () => false,
       make,
@@ -130,7 +130,7 @@ export class Samples<Row> {
 
   /** The rows of the last samples of these events, which may be old. @param name as in `take` */
   last(looked: SampledEvents, name = ''): Row[][] {
-    const samples = [name, UP_TO].map((name) => this.#kept.last(toSampleKey(looked, name)))
+    const samples = [name, UP_TO].map((name) => this.#cache.last(toSampleKey(looked, name)))
     return samples.flatMap((sample) => (sample ? [sample.rows] : []))
   }
 

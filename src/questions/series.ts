@@ -7,9 +7,9 @@ import type {
   SeriesPoint,
   SeriesQuestion,
 } from '../contract/questions.js'
-import { selectMatchingEvents } from './events.js'
 import { formatBreakdown } from './json-sql.js'
 import type { Answer, CountingKind, Query } from './kind.js'
+import { selectMatchingEvents } from './matching-events.js'
 import { findBucketNumber, type QueryContext, Statement } from './statement.js'
 import { type Buckets, formatInstant, parseInstant, parseRange, splitIntoBuckets } from './time.js'
 
@@ -18,7 +18,7 @@ interface Row {
   series: number
   /** the breakdown as JSON; empty for `$other` */
   label: string
-  /** from 1; 0 for the whole range */
+  /** number of the bucket, from 1; 0 for the whole range */
   bucket: number
   /** a number, or `inf`, `-inf`, `nan` */
   value: number | string | null
@@ -130,7 +130,7 @@ function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, 
   return `SELECT user FROM ${events} AS events ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''}`
 }
 
-/** @param at of a point of the answer */
+/** SQL condition for events in the bucket of a point. @param at `at` of that point in the answer */
 function matchBucket(statement: Statement, question: SeriesQuestion, at: string): string {
   const buckets = buildBuckets(question)
   if (!buckets) return '1'

@@ -3,7 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { encodeText } from './json-sql.js'
 import type { Buckets } from './time.js'
 
-/** The context of a question that its SQL depends on. */
+/** What the SQL of a question depends on, apart from the question itself. */
 export interface QueryContext {
   projectId: string
   /** epoch ms */

@@ -51,7 +51,7 @@ export class StrictReader implements Reader {
   check(schema: Schema, value: unknown, path: string): boolean {
     const kind = schema[Kind]
     if (kind === 'Filter') {
-      // Its faults have paths of their own.
+      // A filter's faults have their own paths.
       this.#filters.check(value, path)
       return true
     }

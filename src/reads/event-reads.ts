@@ -6,7 +6,7 @@ import { formatCursor, type Order, parseCursor } from '../model/cursor.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { EventFilter } from '../store/event-pages.js'
 import type { SearchLimits } from '../store/event-search.js'
-import { EventWalks, type WantedPage } from '../store/event-walks.js'
+import { EventWalks, type PageRequest } from '../store/event-walks.js'
 import { wrapRows } from '../store/page.js'
 import type { Barrier } from './read-barrier.js'
 
@@ -18,7 +18,7 @@ export interface EventPageRequest {
   /** the `next` of an earlier page */
   cursor?: string | undefined
   page?: number | undefined
-  /** default: that of the cursor, else `asc` */
+  /** default: the order of the cursor, or else `asc` */
   order?: Order | undefined
 }
 
@@ -66,12 +66,12 @@ export class EventReads {
     return { rows, next: next ? formatCursor(next, wanted.order) : null, pending }
   }
 
-  async #wanted({ cursor: text, ...asked }: EventPageRequest): Promise<{ wanted: WantedPage; pending: number }> {
+  async #wanted({ cursor: text, ...asked }: EventPageRequest): Promise<{ wanted: PageRequest; pending: number }> {
     const { projectId, filter, limit, page } = asked
     const cursor = text === undefined ? null : readCursor(text, asked.order)
     const order = cursor?.order ?? asked.order ?? 'asc'
     const { stored, pending, deletions } = await this.#barrier.waitForProject(projectId)
-    // Without this limit, a page could contain half of a block, and the walk would skip the other half.
+    // Without this bound, a page could contain half of a block, and the walk would skip the other half.
     const upTo = lastIdAt(stored)
     return { wanted: { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }, pending }
   }

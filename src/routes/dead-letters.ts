@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { DeadLettersQuery, ReplayBody } from '../contract/dead-letter-schemas.js'
 import { ApiError } from '../contract/errors.js'
-import type { ReplayedLetters } from '../contract/responses.js'
+import type { ReplayedDeadLetters } from '../contract/responses.js'
 import { hangUpSignal } from '../http/reply.js'
 import { replayDeadLetter } from '../ingest/replay.js'
 import type { Journal } from '../journal/journal.js'
@@ -17,11 +17,11 @@ export interface DeadLettersOptions {
   barrier: Barrier
 }
 
-/** Of an entry and of a reason, which may quote one. */
+/** Maximum length of an entry, and of a reason, which may quote an entry. */
 const MAX_CHARACTERS = 10_000
 /** Two journals may have used the same position. */
 const MAX_OF_ONE_ID = 10
-/** Letters are replayed one after the other; those whose turn does not come within this time are left. */
+/** Dead letters are replayed one after another; those that are not reached within this time are left. */
 const REPLAY_MS = 30_000
 
 /** Lists and replays the dead letters of a project. */
@@ -33,11 +33,11 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
     const { limit, page } = query
     await barrier.waitForAll()
     const wanted = { projectId, limit: limit + 1, offset: toOffset(page, limit), maxCharacters: MAX_CHARACTERS }
-    const letters = await listDeadLetters(shards, wanted)
+    const found = await listDeadLetters(shards, wanted)
     return {
       status: 1,
       error: null,
-      dead_letters: letters.slice(0, limit).map(({ position, kind, reason, receivedAt, replayedAt, entry }) => ({
+      dead_letters: found.slice(0, limit).map(({ position, kind, reason, receivedAt, replayedAt, entry }) => ({
         id: formatPosition(position),
         kind,
         reason: reason.slice(0, MAX_CHARACTERS).toWellFormed(),
@@ -47,7 +47,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
       })),
       page,
       limit,
-      hasMore: letters.length > limit,
+      hasMore: found.length > limit,
     }
   })
 
@@ -57,22 +57,22 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
     return { status: 1, error: null, ...replayed }
   })
 
-  async function replay(projectId: string, ids: string[], signal: AbortSignal): Promise<ReplayedLetters> {
+  async function replay(projectId: string, ids: string[], signal: AbortSignal): Promise<ReplayedDeadLetters> {
     const until = performance.now() + REPLAY_MS
-    const result: ReplayedLetters = { replayed: 0, refused: [] }
+    const result: ReplayedDeadLetters = { replayed: 0, refused: [] }
     const at = ids.map(parsePosition)
-    const letters = await readDeadLetters(shards, { limit: at.length * MAX_OF_ONE_ID, at, projectId })
-    const waiting = new Set(letters.map(({ position }) => formatPosition(position)))
+    const found = await readDeadLetters(shards, { limit: at.length * MAX_OF_ONE_ID, at, projectId })
+    const waiting = new Set(found.map(({ position }) => formatPosition(position)))
     for (const id of ids) {
       if (!waiting.has(id)) result.refused.push({ id, reason: 'No dead letter with this id is waiting.' })
     }
-    for (const letter of letters) {
+    for (const deadLetter of found) {
       if (signal.aborted) break
-      const id = formatPosition(letter.position)
+      const id = formatPosition(deadLetter.position)
       const outcome =
         performance.now() > until
           ? { isStored: false as const, reason: 'The replay ran out of time before this one. Replay it again.' }
-          : await replayDeadLetter(shards, letter, Date.now(), noteDeletion)
+          : await replayDeadLetter(shards, deadLetter, Date.now(), noteDeletion)
       if (outcome.isStored) result.replayed++
       else result.refused.push({ id, reason: outcome.reason.slice(0, MAX_CHARACTERS).toWellFormed() })
     }
@@ -80,7 +80,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
   }
 }
 
-/** @throws ApiError `invalid_request` that names the texts which are no ids */
+/** @throws ApiError `invalid_request` that names the invalid ids */
 function checkIds(ids: string[]): void {
   const message = 'must be the id of a dead letter, such as 1760000000000-0'
   const details = ids.flatMap((id, i) => (isPositionText(id) ? [] : [{ path: `/ids/${i}`, message }]))

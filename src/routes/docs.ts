@@ -18,7 +18,7 @@ export const docs: FastifyPluginAsync = async (app) => {
     return document
   })
 
-  // In its own scope: only these routes serve pages to browsers.
+  // Use a separate scope, because only these routes serve pages to browsers.
   app.register(async (page) => {
     await protectPages(page, [INLINE_STYLE])
     await page.register(swaggerUi, { routePrefix: '/docs', theme: { title: 'Tallyhouse API' } })

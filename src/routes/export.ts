@@ -4,7 +4,7 @@ import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { ExportQuery } from '../contract/query-schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { sendHeadOnly } from '../http/reply.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import { formatCursor } from '../model/cursor.js'
 import { firstIdAfter, lastIdAt } from '../model/event-id.js'
 import { readCursor } from '../reads/event-reads.js'
@@ -24,7 +24,7 @@ export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { s
     const startAt = query.cursor === undefined ? undefined : readCursor(query.cursor, 'asc').id
     const { stored, pending } = await barrier.waitForProject(projectId)
     const events = { projectId, ...omitUndefined({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
-    // Later events sort after it, so the cursor is known before the first row is sent.
+    // Later events sort after this id, so the cursor is known before the first row is sent.
     const before = limit === undefined ? null : await findRunEnd(shards, events, limit, { signal })
     const next = laterId(before ?? firstIdAfter(stored), startAt)
     const format = query.format ?? rowFormat(headers.accept)
@@ -41,13 +41,13 @@ export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { s
   })
 }
 
-/** What a program that accepts anything gets. */
+/** Chooses the format; NDJSON for a program that accepts anything. */
 function rowFormat(accept: string | undefined): RowFormat {
   const format = acceptedFormat(accept)
   return format === 'json' ? 'ndjson' : format
 }
 
-/** Where to resume the export; never before where it began, even for a cursor of a later time. */
+/** The id from which to resume the export; never before its start, even if the cursor was for a later time. */
 function laterId(id: string, startAt: string | undefined): string {
   return startAt !== undefined && startAt > id ? startAt : id
 }

@@ -1,16 +1,16 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ApiError } from '../contract/errors.js'
 import { ReadyQuery } from '../contract/query-schemas.js'
-import { sharedRun } from '../lib/shared-run.js'
+import { shareRun } from '../lib/share-run.js'
 
 export interface HealthOptions {
   /** by the number of the lane; a check throws if its journal is unavailable, or takes no writes */
   lanes: (() => Promise<void>)[]
   /** by the number of the shard; a check throws if it is unavailable */
   shards: (() => Promise<void>)[]
-  /** number of the parts that the store has lost or cannot read */
+  /** number of parts that the store has lost or cannot read */
   lostParts: () => number
-  /** number of the events that were received and are in none of the counts of the ledger */
+  /** number of received events that are in none of the counts of the ledger */
   missingEvents: () => number
 }
 
@@ -25,8 +25,8 @@ interface Checked {
 /** Liveness of the process, and readiness of the parts that it depends on. */
 export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, options) => {
   const { lanes, shards, lostParts, missingEvents } = options
-  const checkLanes = sharedRun(() => checkAll(lanes))
-  const checkShards = sharedRun(() => checkAll(shards))
+  const checkLanes = shareRun(() => checkAll(lanes))
+  const checkShards = shareRun(() => checkAll(shards))
   app.get('/health/live', async () => ({ status: 1, error: null }))
 
   app.get('/health/ready', { schema: { querystring: ReadyQuery } }, async ({ query: { partial, strict } }, reply) => {
@@ -74,7 +74,7 @@ function all(states: State[]): State {
   return states.every((state) => state === 'ready') ? 'ready' : 'unavailable'
 }
 
-/** What to call the parts that are unavailable: the only one by its kind, one of several by its number. */
+/** Names the unavailable parts: the only one by its kind, one of several by its number. */
 function nameUnavailable(only: string, one: string, states: State[]): string[] {
   return states.flatMap((state, i) => (state === 'ready' ? [] : [states.length === 1 ? only : `${one} ${i}`]))
 }

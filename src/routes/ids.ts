@@ -8,11 +8,11 @@ export interface IdsOptions {
   ids: LaneIds
 }
 
-/** What is remembered of the `insert_id`s of a project, and forgetting them. */
+/** Lists and forgets the remembered `insert_id`s of a project. */
 export const ids: FastifyPluginAsyncTypebox<IdsOptions> = async (app, { ids }) => {
   const config = { access: 'manage' as const }
   app.get('/ids', { config, schema: { querystring: NoQuery, response: { 200: RememberedIds } } }, async (request) => {
-    return { status: 1, error: null, ids: (await ids.of(request.projectId)).map(described) } as const
+    return { status: 1, error: null, ids: (await ids.list(request.projectId)).map(described) } as const
   })
   app.delete(
     '/ids',
@@ -20,7 +20,7 @@ export const ids: FastifyPluginAsyncTypebox<IdsOptions> = async (app, { ids }) =
     async (request) => {
       const { kind } = request.query
       const isMeant = (one: LaneIdUse) => kind === undefined || one.sender.keyClass === kind
-      const before = (await ids.of(request.projectId)).filter(isMeant)
+      const before = (await ids.list(request.projectId)).filter(isMeant)
       await ids.forget(request.projectId, kind && [kind])
       return { status: 1, error: null, forgotten: before.reduce((sum, { ids }) => sum + ids, 0) } as const
     },

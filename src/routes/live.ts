@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LiveHeaders, LiveQuery } from '../contract/query-schemas.js'
 import type { Admission } from '../http/admission/admission.js'
 import { sendHeadOnly } from '../http/reply.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import type { LiveHub } from '../live/hub.js'
 
 export interface LiveOptions {
@@ -15,7 +15,7 @@ const HEADERS = {
   // Proxies must not cache, compress or buffer the stream.
   'cache-control': 'no-store, no-transform',
   'x-accel-buffering': 'no',
-  // Nothing follows on this connection, so that it need not be waited for when the service stops.
+  // A stopping service would have to wait for a connection that can be reused.
   connection: 'close',
 }
 
@@ -28,7 +28,7 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
       const { event, distinct_id: distinctId, from, to } = query
       const lastEventId = headers['last-event-id'] || null
       if (method === 'HEAD') {
-        const { after } = await live.place({ projectId, lastEventId })
+        const { after } = await live.findStart({ projectId, lastEventId })
         return sendHeadOnly(reply.headers({ ...HEADERS, 'x-last-event-id': after }))
       }
       const { stream, after } = await live.open({
@@ -37,7 +37,7 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
         lastEventId,
         isAllowed: () => grant !== null && admission.isGood(grant),
       })
-      // So a client that loses the stream before its first event resumes where it began.
+      // With this header, a client that loses the stream before its first event resumes where the stream began.
       reply.headers({ ...HEADERS, 'x-last-event-id': after })
       return stream
     },

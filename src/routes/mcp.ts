@@ -4,14 +4,14 @@ import { ApiError } from '../contract/errors.js'
 import { asApiError, messageFor } from '../http/error-handler.js'
 import { countLimit } from '../http/limit-counts.js'
 import { hangUpSignal } from '../http/reply.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import type { ProjectData } from '../mcp/project-data.js'
 import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/field-name.js'
 import type { Questions } from '../questions/run.js'
 import type { EventReads } from '../reads/event-reads.js'
-import { readUser, type UserReadParts } from '../users/user-read.js'
+import { readUser, type UserReadParts } from '../users/read-user.js'
 
 export interface McpOptions extends UserReadParts {
   questions: Questions
@@ -33,7 +33,8 @@ export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
   })
 
   app.post('/mcp', { config: { access: 'read' } }, async (request, reply) => {
-    // Each message of a JSON-RPC batch would take a slot for questions; only one former revision has batches.
+    // Each message of a JSON-RPC batch would take a slot for questions. Only one earlier revision of the protocol has
+    // batches.
     if (Array.isArray(request.body)) return reply.code(400).send(refusal('Send one message at a time.'))
     // Its modules take longer to load than the rest of the service, and most services never need them.
     const { answerMessage } = await import('../mcp/http.js')
@@ -69,7 +70,7 @@ function copyHeaders({ headers }: FastifyRequest): Headers {
   return new Headers(read.map(([name, value]): [string, string] => [name, String(value)]))
 }
 
-/** As a message of JSON-RPC. */
+/** A refusal as a JSON-RPC message. */
 function refusal(message: string): object {
   return { jsonrpc: '2.0', error: { code: -32_000, message }, id: null }
 }
@@ -120,7 +121,7 @@ function createProjectData(
 /** Results for assistants are truncated beyond this anyway. */
 const MAX_EVENTS_BYTES = 8 * 1024 * 1024
 
-/** @throws ApiError for more than a process should hold for one assistant */
+/** @throws ApiError if the text is larger than a process should hold for one assistant */
 async function readText(stream: Readable): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0

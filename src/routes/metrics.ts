@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify'
-import { sharedRun } from '../lib/shared-run.js'
+import { shareRun } from '../lib/share-run.js'
+import { CONTENT_TYPE, formatMetrics } from '../metrics/format-metrics.js'
 import type { Metric } from '../metrics/metric.js'
-import { CONTENT_TYPE, formatMetrics } from '../metrics/text.js'
 
 export interface MetricsOptions {
   read: () => Promise<Metric[]>
@@ -9,7 +9,7 @@ export interface MetricsOptions {
 
 /** What Prometheus scrapes: counts and the names of routes, but no user data. */
 export const metricsRoute: FastifyPluginAsync<MetricsOptions> = async (app, { read }) => {
-  const text = sharedRun(async () => Buffer.from(formatMetrics(await read())))
+  const text = shareRun(async () => Buffer.from(formatMetrics(await read())))
   app.get('/metrics', async (_request, reply) => {
     const metrics = await text()
     reply.header('content-type', CONTENT_TYPE)

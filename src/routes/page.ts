@@ -6,17 +6,17 @@ import { protectPages } from '../http/page-headers.js'
 import { VERSION } from '../version.js'
 
 export interface PageOptions {
-  /** whether there is an API that the page can ask */
+  /** whether this process serves the API that the page uses */
   isServed: boolean
   /** paths that this role serves, by name */
   links: Record<string, string>
 }
 
-/** What the build has made of src/web: the same place for src/ and dist/. */
+/** The folder of the built page; the relative path is the same from src/ and dist/. */
 const BUILT = fileURLToPath(new URL('../../dist/web/', import.meta.url))
 const YEAR_MS = 31_536_000_000
 
-/** The page that people look at, and for programs the names of the service and its entry points. */
+/** Serves the page to browsers, and the names of the service and its entry points to programs. */
 export const page: FastifyPluginAsync<PageOptions> = async (app, { isServed, links }) => {
   const hasPage = isServed && existsSync(`${BUILT}index.html`)
   await protectPages(app)
@@ -25,7 +25,7 @@ export const page: FastifyPluginAsync<PageOptions> = async (app, { isServed, lin
   app.get('/', async (request, reply) => {
     reply.header('vary', 'accept, accept-encoding')
     const wantsPage = /\btext\/html\b/.test(request.headers.accept ?? '')
-    // Its parts have the hash of their content in their names; it itself has not.
+    // Browsers must not cache this file: unlike its parts, it has no hash of its content in its name.
     if (hasPage && wantsPage) {
       reply.header('cache-control', 'no-cache')
       return reply.sendFile('index.html', { cacheControl: false })

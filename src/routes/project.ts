@@ -16,16 +16,16 @@ export interface ProjectOptions {
 export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (app, { projectErasure, purge }) => {
   const schema = { params: ProjectParams, querystring: NoQuery }
   app.delete('/projects/:project', { schema }, async ({ projectId, params }) => {
-    // So that no other one is erased by mistake.
+    // Requiring the name prevents erasing another project by mistake.
     if (params.project !== projectId) throw notTheProject()
-    const { isComplete, unreadableLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
+    const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
     return {
       status: 1,
       error: null,
       erased: { ...erased, dead_letters: deadLetters },
       complete: isComplete,
-      unreadable_dead_letters: unreadableLetters,
-      // Rewriting the tables between two calls would be done anew after the next one.
+      unreadable_dead_letters: unreadableDeadLetters,
+      // If the erasure is incomplete, the next call would have to rewrite the tables again.
       ...(isComplete ? await purgeAndReport(purge, projectId, app.log) : { gone_at: null, purge_error: null }),
     } satisfies responses.ProjectErased & { status: 1; error: null }
   })

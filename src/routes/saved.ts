@@ -28,12 +28,12 @@ export interface SavedOptions {
 
 type App = Parameters<FastifyPluginAsyncTypebox>[0]
 
-/** Of a body. */
+/** Maximum size of a body. */
 const MAX_BYTES = 256 * 1024
 const JSON_TYPE = 'application/json; charset=utf-8'
 const SAVED_ID = /^[A-Za-z0-9_-]{1,64}$/
 
-/** Saves questions and boards of a project. What is read is what was sent, to the byte. */
+/** Saves questions and boards of a project. Reads return exactly the bytes that were sent. */
 export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shards, now = Date.now }) => {
   const bodyLimit = Math.min(MAX_BYTES, app.initialConfig.bodyLimit ?? MAX_BYTES)
 
@@ -89,7 +89,7 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
   }
 }
 
-/** Lists, reads and deletes what is saved, which is alike for both kinds. */
+/** The calls that list, read and delete, which are the same for both kinds. */
 function serveStored(
   app: App,
   path: string,
@@ -126,7 +126,7 @@ function serveStored(
 
 type Card = Static<typeof BoardBody>['cards'][number]
 
-/** @throws ApiError `invalid_request` that names the cards at fault */
+/** @throws ApiError `invalid_request` that names the invalid cards */
 function checkCards(cards: Card[], now: number): void {
   const faults = new Faults()
   const ids = new Set<string>()
@@ -143,12 +143,12 @@ function checkCards(cards: Card[], now: number): void {
   faults.throwIfAny()
 }
 
-/** What a card names as its question; undefined if it has one of its own. */
+/** The id of the saved question that a card refers to; undefined if the card has a question of its own. */
 function readSavedId(question: object): unknown {
   return 'saved' in question ? (question.saved ?? undefined) : undefined
 }
 
-/** A card without the fields that are not known. Its question and its display are as they were sent. */
+/** A card without unknown fields. Its question and display stay exactly as they were sent. */
 function cardText({ id, name, question, display, width, height }: Card, sent: JsonValue | undefined): string {
   const savedId = readSavedId(question)
   const asked = savedId === undefined ? withoutKey(sent?.member('question')) : JSON.stringify({ saved: savedId })
@@ -161,7 +161,7 @@ function displayText({ display }: { display?: object | null }, sent: JsonValue |
   return (display && sent?.member('display')?.text) ?? 'null'
 }
 
-/** A question may be saved as it was asked, with the key in it. */
+/** Removes the key, because a question may be saved as it was asked. */
 function withoutKey(question: JsonValue | undefined): string {
   return question?.without((name) => name === 'apiKey') ?? '{}'
 }

@@ -8,7 +8,7 @@ export interface SchemaOptions {
   catalog: Catalog
 }
 
-/** What there is to ask about. */
+/** Lists the names of events and properties, and the values of a field. */
 export const schema: FastifyPluginAsyncTypebox<SchemaOptions> = async (app, { catalog }) => {
   app.get('/schema/events', { schema: { querystring: NoQuery } }, async ({ projectId }) => {
     return { status: 1, error: null, ...(await catalog.events(projectId)) }

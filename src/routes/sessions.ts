@@ -7,12 +7,12 @@ import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { readJson } from '../json/value.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import { formatProperties, type Properties, readProperties } from '../model/properties.js'
 import { endSession, measureDuration, type Session, startSession, updateSession } from '../model/session.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'
-import { tolled } from '../states/toll.js'
+import { withToll } from '../states/toll.js'
 import { toOffset, wrapRows } from '../store/page.js'
 import { readSessionPage } from '../store/session-pages.js'
 import type { Aliases } from '../users/aliases/aliases.js'
@@ -61,10 +61,10 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
     },
   )
 
-  /** A session may be started under one name of a user, and go on under another. */
+  /** A session may be started under one name of a user, and continued under another. */
   async function changeSession(request: FastifyRequest, id: string, name: string, change: SessionChange) {
     const { projectId, keyClass } = getSender(request)
-    const changeFor = (owner: string) => tolled<Session>((session) => change(session, owner), request.toll)
+    const changeFor = (owner: string) => withToll<Session>((session) => change(session, owner), request.toll)
     try {
       await sessions.change(projectId, id, changeFor(name), { keyClass })
     } catch (error) {

@@ -20,7 +20,7 @@ export const signIn: FastifyPluginAsync<SignInOptions> = async (app, { admission
     return { status: 1, error: null, session: { project, key_kind, csrf_token: csrfToken, expires_at: expiresAt } }
   }
 
-  // Nobody being signed in is no error. Whoever is begins anew, so that a page in use stays signed in.
+  // It is no error if nobody is signed in. A valid sign-in is renewed, so that a page in use stays signed in.
   app.get('/session', async (request, reply) => {
     const grant = signIns.find(request)
     return grant ? begin(request, reply, grant) : { status: 1, error: null, session: null }

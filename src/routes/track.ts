@@ -11,13 +11,14 @@ import { getSender } from '../http/admission/authenticate.js'
 import { hasMoreElements } from '../http/admission/body-key.js'
 import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
+import { orScanned } from '../http/validator.js'
 import { appendNew } from '../ingest/append-new.js'
 import type { Appended, Appends } from '../ingest/group-commit.js'
 import { KnownEvents, type KnownEventsParts } from '../ingest/known-events.js'
 import type { Journal } from '../journal/journal.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { omitUndefined } from '../lib/given.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import { formatBatchId, NO_BATCH } from '../model/batch-id.js'
 import { eventIdFormatter, formatEventId } from '../model/event-id.js'
 import { readInsertIds } from '../model/identified-events.js'
@@ -32,7 +33,7 @@ import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
 const MIN_POOLED_EVENT = 4 * 1024
 
 export interface TrackOptions extends KnownEventsParts {
-  /** those of the service; their ids are in the event ids */
+  /** the journals of the service; their ids are in the event ids */
   journals: readonly Pick<Journal, 'id'>[]
   /** has the bodies of requests */
   buffers: BufferPool
@@ -68,7 +69,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     formatters.set(journalId, formatter)
     return formatter
   }
-  /** A body that was rewritten is read no more; one stored verbatim belongs to the group commit. */
+  /** A body that was rewritten is no longer needed; one that is stored verbatim belongs to the group commit. */
   const releaseUnless = (stored: Buffer, rawBody: Buffer) => {
     if (stored !== rawBody) buffers.release(rawBody)
   }
@@ -76,12 +77,11 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const scanOne = (raw: Buffer) => scanEvent(raw, maxDepth)
   const one = {
     config: { access: 'send' as const, scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
-    schema: { body: TrackBody, response: { 200: Done } },
+    schema: { body: orScanned(TrackBody), response: { 200: Done } },
   }
   app.post('/track', one, async (request, reply) => {
-    const { key, rawBody } = request
+    const { key, rawBody, body } = request
     const sender = getSender(request)
-    const body: typeof request.body | ScannedBody = request.body
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
@@ -89,7 +89,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const appended = idempotencyKey
       ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds?.digests)
       : await commits.appendEvent(sender, event, insertIds?.digests)
-    // An event that was known has the id of its first request, which is not remembered.
+    // A known event keeps the id from its first request, which is not remembered.
     if (appended) reply.header('x-event-id', formatId(appended))
     return { status: 1, error: null } as const
   })
@@ -97,7 +97,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const many = (scan: (raw: Buffer) => ScannedBody | null) => ({
     bodyLimit,
     config: { access: 'send' as const, scan, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
-    schema: { body: BatchBody, querystring: BatchQuery, response: { 200: Accepted } },
+    schema: { body: orScanned(BatchBody), querystring: BatchQuery, response: { 200: Accepted } },
   })
   const append = async (
     request: FastifyRequest,

@@ -20,13 +20,13 @@ class ChangeFault extends Error {
   override readonly name = 'ChangeFault'
 }
 
-/** Fields that say what a change does; the first three of them may come together. */
+/** The fields that say what a change does; the first three may be combined. */
 const KINDS = ['operations', 'identified', 'clear', 'alias', 'delete']
 const NOTHING = 'The change must have operations, identified, clear, alias or delete.'
 
 /**
- * Makes many changes of profiles and aliases in their order, as `tallyhouse import` sends them: each holds as of its own
- * time, and one that is refused costs the others nothing.
+ * Makes many changes of profiles and aliases in their order, as `tallyhouse import` sends them. Each takes effect as of
+ * its own time, and a refused change does not affect the others.
  */
 export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (app, { bodyLimit, ...parts }) => {
   app.post(

@@ -19,7 +19,7 @@ import type { Questions } from '../questions/run.js'
 import { type FoundUser, queryUserSearch } from '../questions/user-search.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'
-import { tolledUser } from '../states/toll.js'
+import { withUserToll } from '../states/toll.js'
 import { toOffset, wrapRows } from '../store/page.js'
 import { readProfilePage, readProfilesByName } from '../store/profiles.js'
 import type { AliasLinks } from '../users/aliases/alias-links.js'
@@ -28,8 +28,8 @@ import { deleteProfile } from '../users/delete-profile.js'
 import type { Erased, Erasure } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { purgeAndReport } from '../users/erasure/purge-report.js'
-import { exportUser } from '../users/user-export.js'
-import { readUser } from '../users/user-read.js'
+import { exportUser } from '../users/export-user.js'
+import { readUser } from '../users/read-user.js'
 
 export interface UsersOptions {
   profiles: States<Profile>
@@ -46,7 +46,7 @@ export interface UsersOptions {
 
 /** The schema for one user in a response. */
 const MAX_ALIASES = 1000
-/** Route options of the calls by which pages change users. */
+/** Route options of the calls with which pages change users. */
 const CHANGE = { access: 'send', changesUsers: true } as const
 const STATE = { ...CHANGE, maxWeight: MAX_STATE_WEIGHT }
 
@@ -63,7 +63,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       const { projectId, keyClass } = getSender(request)
       const properties = body.properties ? readProperties(readJson(rawBody)?.member('properties')) : null
       const change = (profile: Profile | null) => identify(profile, properties, Date.now())
-      await links.changeProfile(projectId, { name: body.distinct_id }, tolledUser(change, toll), { keyClass })
+      await links.changeProfile(projectId, { name: body.distinct_id }, withUserToll(change, toll), { keyClass })
       return { status: 1, error: null, ...withWarnings(identifyWarnings(request)) } as const
     },
   )
@@ -80,7 +80,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       // The idempotency key belongs to the name, even if the name resolves to another user when the request is retried.
       const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
       const of = { keyClass, ...repetition }
-      await links.changeProfile(projectId, { name: body.distinct_id }, tolledUser(change, toll), of)
+      await links.changeProfile(projectId, { name: body.distinct_id }, withUserToll(change, toll), of)
       return { status: 1, error: null, ...withWarnings(profileWarnings(request)) } as const
     },
   )
@@ -124,15 +124,15 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   )
 
   app.post('/users/erase', { schema: { body: EraseBody } }, async ({ projectId, body }) => {
-    const { users, unreadableLetters } = await erasure.erase(projectId, [...new Set(body.distinct_ids)])
+    const { users, unreadableDeadLetters } = await erasure.erase(projectId, [...new Set(body.distinct_ids)])
     return {
       status: 1,
       error: null,
       erased: users.map(({ distinctId, profile, events, sessions, deadLetters }) => {
         return { distinct_id: distinctId, profile, events, sessions, dead_letters: deadLetters }
       }),
-      unreadable_dead_letters: unreadableLetters,
-      // Only now: a purge removes what has been deleted before it begins.
+      unreadable_dead_letters: unreadableDeadLetters,
+      // Purge last, because a purge removes what was deleted before it begins.
       ...(await purgeAndReport(purge, projectId, app.log)),
     } satisfies ErasedUsers & { status: 1; error: null }
   })

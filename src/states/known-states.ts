@@ -3,12 +3,12 @@ import { BloomFilter } from '../lib/bloom-filter.js'
 import type { Log } from '../lib/log.js'
 import { type Position, START } from '../model/position.js'
 import type { StoredKeys } from '../store/tables.js'
-import { KEY_END_BYTES } from '../store/versioned.js'
+import { KEY_END_BYTES } from '../store/versioned-table.js'
 
 /**
- * How long the keys that were read from ClickHouse are relied on, ms. A state that is stored later is found in the journal,
- * which is always asked first and keeps a state for STATE_MEMORY_MS (10 min) after it is stored; the difference allows for
- * changes of the clocks.
+ * How long the keys that were read from ClickHouse are relied on, ms. A state that is stored later is found in the
+ * journal, which is always asked first and keeps a state for STATE_MEMORY_MS (10 min) after it is stored; the
+ * difference allows for changes of the clocks.
  */
 const MEMORY_MS = 3 * 60_000
 /** Age at which the keys are read again, ms. Not sooner, because each read looks at the version of every row. */
@@ -20,26 +20,31 @@ const WAITING_MS = 1_000
 /** Pause after a read that found more states than `maxStates`, ms. */
 const TOO_MANY_MS = 60 * 60_000
 /**
- * How far before the last stored position a read begins, ms of positions. A Redis that lost its last writes may not know of
- * an INSERT that was sent, and its rows appear later: after as long as an INSERT may take.
+ * How far before the last stored position a read begins, ms of positions. A Redis that lost its last writes may not
+ * know of an INSERT that was sent, and its rows appear later: after as long as an INSERT may take.
  */
 const MARGIN_MS = 10 * 60_000
-/** Age at which all rows are read again, ms. Rows with old versions may appear too, for example from a restored part. */
+/**
+ * Age at which all rows are read again, ms. Rows with old versions may appear too, for example from a restored part.
+ */
 const FULL_MS = 60 * 60_000
 /** Largest filter. With MAX_STATES in it, one new state in four is taken for a known one. */
 const MAX_BYTES = 16 * 1024 * 1024
 const MAX_STATES = 40_000_000
-/** Room of a filter beyond twice the number of states that there are. */
+/** A filter has room for twice the existing states, plus this many. */
 const FIRST_STATES = 50_000
 /** States written by this process that are kept until there is a filter to add them to. */
 const MAX_NOTED = 50_000
 
-/** What is known of the states in ClickHouse. */
-interface Known {
+/** What the last read found out about the states in ClickHouse. */
+interface StoredStates {
   filter: BloomFilter
-  /** era of the journal: in another one, ClickHouse may have rows that the journal does not know of */
+  /** era of the journal; in another era, ClickHouse may have rows that the journal does not know */
   era: number
-  /** mark of the journal's states: if it differs, the journal has lost states that ClickHouse may not have had when it was read */
+  /**
+   * mark of the journal's states: if it differs, the journal has lost states that ClickHouse may not have had when it
+   * was read
+   */
   mark: string
   /** everything up to here was stored before the read */
   stored: Position
@@ -77,7 +82,7 @@ export class KnownStates {
   readonly #closing: AbortSignal
   readonly #now: () => number
   readonly #maxStates: number
-  #known: Known | null = null
+  #known: StoredStates | null = null
   /** replaces the filter of `#known` once all states are in it */
   #filling: BloomFilter | null = null
   /** states that this process writes before `#filling` is complete */
@@ -106,7 +111,7 @@ export class KnownStates {
 
   /**
    * Whether ClickHouse certainly has no row of a state that the journal does not have.
-   * @param reading the one in which the journal did not have it
+   * @param reading the read of the journal that did not find the state
    */
   isNew(stateKey: string, { readAt, mark }: Pick<StateReading, 'readAt' | 'mark'>): boolean {
     const known = this.#known
@@ -120,8 +125,8 @@ export class KnownStates {
   }
 
   /**
-   * Call it before writing a state, which is not new from then on. Without it, a state that vanishes from the journal too
-   * early, for example because an operator deletes it, would be taken for new.
+   * Call it before writing a state, which is not new from then on. Without it, a state that vanishes from the journal
+   * too early, for example because an operator deletes it, would be taken for new.
    */
   note(stateKey: string): void {
     const end = toKeyEnd(stateKey)
@@ -143,7 +148,7 @@ export class KnownStates {
         if (!this.#closing.aborted)
           this.#log.warn(
             { err: error },
-            'the keys of the stored states could not be read; until they are, ClickHouse is asked for each state',
+            'the keys of the stored states could not be read; until they are, ClickHouse is queried for each state',
           )
       })
       .finally(() => {
@@ -154,7 +159,7 @@ export class KnownStates {
 
   async #read(at: number): Promise<void> {
     const { era } = this.#journal
-    // Before ClickHouse is read: a state that is stored after this is in the journal for ten more minutes.
+    // Do this before reading ClickHouse: a state that is stored after this is in the journal for ten more minutes.
     const { readAt, mark, madeAt } = await this.#journal.markStates()
     const { stored } = await this.#journal.progress()
     const before = this.#known
@@ -166,7 +171,8 @@ export class KnownStates {
         return
       }
     }
-    // The state of an entry that is not stored yet may have vanished from the journal: wait until ClickHouse has its row.
+    // The state of an entry that is not stored yet may have vanished from the journal: wait until ClickHouse has its
+    // row.
     if (mark === null || stored < madeAt) {
       this.#retryAt = at + WAITING_MS
       return

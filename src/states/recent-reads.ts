@@ -1,20 +1,20 @@
 import type { StateTable } from '../store/tables.js'
-import type { StoredValue } from '../store/versioned.js'
+import type { StoredValue } from '../store/versioned-table.js'
 
 /**
- * How long a value read from ClickHouse is reused, ms. A change in the meantime is found in the journal, which is always
- * asked first and keeps a state for STATE_MEMORY_MS (10 min) after it is stored; the difference allows for the duration of
- * the read and for changes of the clocks.
+ * How long a value read from ClickHouse is reused, ms. A change in the meantime is found in the journal, which is
+ * always asked first and keeps a state for STATE_MEMORY_MS (10 min) after it is stored; the difference allows for the
+ * duration of the read and for changes of the clocks.
  */
 const MEMORY_MS = 3 * 60_000
-/** Names in each of two generations. */
+/** Maximum number of names in each of two generations. */
 const MAX_NAMES = 20_000
 
 interface Read<Value> {
-  /** by both clocks: the monotonic one stops while the machine is suspended, the other one may be set */
+  /** times by both clocks: the monotonic one stops while the machine is suspended, the other one may be set */
   at: number
   dateAt: number
-  /** of the journal */
+  /** era of the journal */
   era: number
   found: StoredValue<Value> | undefined
 }

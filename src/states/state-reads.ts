@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.js'
 import type { Journal, StateReading } from '../journal/journal.js'
-import { batchLoader } from '../lib/batch-loader.js'
+import { createBatchLoader } from '../lib/batch-loader.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
 import { type Position, START } from '../model/position.js'
 import type { StateTable } from '../store/tables.js'
@@ -24,7 +24,7 @@ type Stored<Value> = Omit<Loaded<Value>, 'readAt'>
 
 /** A value that is read from the store. */
 interface StoredKey extends StateKey {
-  /** the version that the journal has of it; null if it has none */
+  /** the version that the journal has; null if it has none */
   version: Position | null
 }
 
@@ -42,14 +42,14 @@ const MAX_NAMES = 256
 export interface StateReadMetrics {
   /** values read from the journal */
   inJournal: number
-  /** values that the journal did not have, so that the store was read */
+  /** values that were read from the store because the journal did not have them */
   inStore: number
-  /** values that were neither in the journal nor, as known without asking, in the store */
+  /** values that were not in the journal and, as the filter of known states says, not in the store */
   isNew: number
 }
 
 export interface StateReadLimits {
-  /** of the values that are in memory */
+  /** limits the values in memory */
   memory: ByteBudget
   /**
    * tells which states ClickHouse cannot have; default: ClickHouse is queried for every state that the journal does
@@ -64,8 +64,8 @@ export class StateReads<Value> {
   readonly #journal: Pick<Journal, 'readStates'>
   readonly #table: StateTable<Value>
   readonly #limits: StateReadLimits
-  readonly #load = batchLoader((keys: StateKey[]) => this.#read(keys))
-  readonly #loadStored = batchLoader((keys: StoredKey[]) => this.#readStored(keys), { atOnce: STORE_READS })
+  readonly #load = createBatchLoader((keys: StateKey[]) => this.#read(keys))
+  readonly #loadStored = createBatchLoader((keys: StoredKey[]) => this.#readStored(keys), { atOnce: STORE_READS })
 
   constructor(journal: Pick<Journal, 'readStates'>, table: StateTable<Value>, limits: StateReadLimits) {
     this.#journal = journal
@@ -119,7 +119,7 @@ export class StateReads<Value> {
       const stored = await this.#loadStored({ ...key, version })
       if (version === null || stored.version >= version) return { readAt, ...stored }
       this.#limits.memory.give(stored.bytes)
-      throw new ApiError('unavailable', 'The store does not have the latest change of this yet. Try again in a moment.')
+      throw new ApiError('unavailable', 'The store does not have the latest change yet. Try again in a moment.')
     })
   }
 
@@ -165,7 +165,7 @@ export class StateReads<Value> {
   }
 }
 
-/** Whether what was read before is not enough: the journal relies on the store for a version that may be newer. */
+/** Whether a cached read is not enough, because the store must have a version that may be newer. */
 function areNewer(keys: StoredKey[]): boolean {
   return keys.some(({ version }) => version !== null)
 }

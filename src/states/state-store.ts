@@ -15,22 +15,25 @@ export interface StateLimits extends StateReadLimits {
   known?: Pick<KnownStates, 'isNew' | 'note'>
 }
 
-/** Computes the next value from the current one. Returning the same object changes nothing, null deletes, a throw refuses. */
+/**
+ * Computes the next value from the current one. Returning the same object changes nothing, null deletes, a throw
+ * refuses.
+ */
 export type Change<Value> = (current: Value | null) => Value | null
 
 /** Identifies a repeated change, which is not made again, and the sender whose share of the journal it uses. */
 export interface Repetition {
-  /** of the key that it came with; default: secret, for what the service does by itself */
+  /** class of the API key; default: secret, for changes that the service makes itself */
   keyClass?: KeyClass | undefined
   idempotencyKey?: IdempotencyKey | undefined
   /**
-   * remembers the key where other requests look for it; called before each commit attempt, so not for a refused
+   * remembers the key where other requests look it up; called before each commit attempt, so not for a refused
    * change
    */
   reserveKey?: (() => Promise<void>) | undefined
   /** unique among the changes of one value */
   insertId?: string | undefined
-  /** the name as it was sent, if that is another name of the value: the `insertId` belongs to it */
+  /** the name that was sent, if it is another name of the value: the `insertId` belongs to that name */
   sentTo?: string | undefined
 }
 
@@ -46,8 +49,9 @@ interface WaitingChange<Value> {
 }
 
 /**
- * What became of a batch. `done`: what each change threw, of the changes that fit the batch's time. Otherwise nothing was
- * committed: another process was first, some changes are known (their indexes), or the first `changes` together are too large.
+ * The result of a batch. `done`: what each change threw, of the changes that fit the batch's time. Otherwise nothing
+ * was committed: another process was first, some changes are known (their indexes), or the first `changes` together are
+ * too large.
  */
 type BatchResult =
   | { status: 'done'; refusals: unknown[] }
@@ -136,7 +140,9 @@ export class StateStore<Value> {
     this.#queues.delete(key.stateKey)
   }
 
-  /** Removes the refusals of changes that were made before: a repetition may be refused for what its first execution changed. */
+  /**
+   * Removes the refusals of changes that were made before: a retry may be refused because of its own first execution.
+   */
   async #withoutKnown(projectId: string, waiting: WaitingChange<Value>[], refusals: unknown[]): Promise<unknown[]> {
     const refused = [...refusals.keys()].filter((i) => refusals[i] !== undefined && waiting[i]?.insertId)
     const ids = together(refused.map((i) => waiting[i]?.insertId))
@@ -183,7 +189,7 @@ export class StateStore<Value> {
     const idempotencyKey = waiting[0]?.idempotencyKey
     const { value, refusals } = changeInTime(before, waiting)
     if (value === before) {
-      // The refusal may be due to this very request, which another process has executed since.
+      // The refusal may be due to this same request, which another process has executed since.
       const isRepeated = idempotencyKey && refusals[0] !== undefined && (await this.#isRepeated(idempotencyKey))
       return { status: 'done', refusals: isRepeated ? [undefined] : refusals }
     }
@@ -247,7 +253,7 @@ export class StateStore<Value> {
     return refusals
   }
 
-  /** Check it before attempting the change, which may be refused for what its own first execution changed. */
+  /** Check this before attempting a change: a retry may be refused because of its own first execution. */
   async #isRepeated(request: IdempotencyKey): Promise<boolean> {
     const known = await this.#journal.findRequest(request)
     if (known?.status === 'mismatch') throw idempotencyConflict()
@@ -283,9 +289,10 @@ function together(ids: (Buffer | null | undefined)[]): Buffer | null {
 }
 
 /**
- * How many of the queued changes make the next batch. A change with an idempotency key is a batch of its own, so that the
- * key stands for this change alone. A batch has no id twice: the second change is only known after the first was committed.
- * All of it came with one class of keys: it takes one share of the journal, and its ids are of one sender.
+ * How many of the queued changes go into the next batch. A change with an idempotency key is a batch of its own, so
+ * that the key belongs to this change alone. A batch has no id twice: the second change is only known after the first
+ * was committed. All its changes came with one class of keys: a batch counts towards one share of the journal, and its
+ * ids have one sender.
  */
 function batchLength(queue: Pick<WaitingChange<unknown>, 'keyClass' | 'idempotencyKey' | 'insertId'>[]): number {
   if (queue[0]?.idempotencyKey) return 1

@@ -12,10 +12,10 @@ export interface Toll {
 type Stateful = { properties: Properties }
 
 /**
- * A change of a profile or a session that counts the bytes of the value before and after it. A change that fails had the
- * value read all the same.
+ * Wraps a change of a profile or a session so that the bytes of the value before and after it are counted. A change
+ * that fails still counts the value that was read.
  */
-export function tolled<Value extends Stateful>(change: Change<Value>, toll: Toll | null | undefined): Change<Value> {
+export function withToll<Value extends Stateful>(change: Change<Value>, toll: Toll | null | undefined): Change<Value> {
   if (!toll) return change
   return (before) => {
     if (before) toll.touch(estimateProperties(before.properties))
@@ -25,16 +25,16 @@ export function tolled<Value extends Stateful>(change: Change<Value>, toll: Toll
   }
 }
 
-/** Like `tolled`, for a change that may make a new user. */
-export function tolledUser<Value extends Stateful>(
+/** Like `withToll`, for a change that may make a new user. */
+export function withUserToll<Value extends Stateful>(
   change: Change<Value>,
   toll: Toll | null | undefined,
 ): Change<Value> {
   if (!toll) return change
   let isCounted = false
-  return tolled((before) => {
+  return withToll((before) => {
     const after = change(before)
-    // A change that is tried again after a conflict makes no further user.
+    // A change that is retried after a conflict makes no second user.
     if (!before && after && !isCounted) toll.newUser()
     isCounted ||= !before
     return after

@@ -4,7 +4,7 @@ import type { Alias } from '../model/alias.js'
 import { reservedSql } from '../model/user-names.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { allVersions, newestRows } from './newest-rows.js'
-import { BY_KEY, buildInsert, createStoredKeys, type VersionedTable } from './versioned.js'
+import { BY_KEY, buildInsert, createStoredKeys, type VersionedTable } from './versioned-table.js'
 
 const INSERT = buildInsert('aliases', {
   project_id: 'String',
@@ -104,7 +104,7 @@ export async function findAliases(shards: Shards, projectId: string, distinctIds
   const fields = new QueryParameters()
   const named = `distinct_id IN ${fields.array(distinctIds)}`
   const project = `project_id = ${fields.text(projectId)}`
-  // Found by any version, then filtered by the newest one.
+  // Find aliases by any version, then filter by the newest one.
   const have = `SELECT alias FROM ${allVersions(shards, 'aliases')} WHERE ${project} AND ${named}`
   const keys = `${project} AND alias GLOBAL IN (${have})`
   return await shards.rows<NamedAlias>(

@@ -44,7 +44,7 @@ export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
   return rows.map((row) => ({ id: row.id, hash: row.hash, ...toGrant(row) }))
 }
 
-/** All keys, revoked ones included, by project and age. */
+/** All keys, including revoked ones, by project and age. */
 export async function listKeys(clickhouse: ClickHouse): Promise<KeyRecord[]> {
   const rows = await clickhouse.rows<GrantRow & { created_at: string; revoked_at: string | null }>(
     `SELECT id, ${GRANT}, created_at, revoked_at FROM api_keys FINAL ORDER BY project_id, created_at, kind, id`,

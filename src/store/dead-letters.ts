@@ -114,7 +114,7 @@ const WAITING = `${IS_CURRENT}
 const IS_AT = 'position IN (SELECT arrayJoin(arrayMap(text -> toUInt64(text), {at:Array(String)})))'
 
 /** Limits of a page of dead letters. */
-interface LetterPage {
+interface DeadLetterRange {
   limit: number
   after?: DeadLetter
   at?: readonly Position[]
@@ -126,9 +126,9 @@ interface LetterPage {
  * The dead letters of all shards that were not replayed, oldest first: up to `limit`, optionally only those after a
  * given one or at given positions.
  */
-export async function readDeadLetters(shards: Shards, page: LetterPage): Promise<DeadLetter[]> {
-  const letters = (await shards.each((shard) => readShardLetters(shard, page))).flat()
-  return letters.sort(compareByPosition).slice(0, page.limit)
+export async function readDeadLetters(shards: Shards, page: DeadLetterRange): Promise<DeadLetter[]> {
+  const deadLetters = (await shards.each((shard) => readShardDeadLetters(shard, page))).flat()
+  return deadLetters.sort(compareByPosition).slice(0, page.limit)
 }
 
 function compareByPosition(a: DeadLetter, b: DeadLetter): number {
@@ -136,7 +136,10 @@ function compareByPosition(a: DeadLetter, b: DeadLetter): number {
   return a.journalId - b.journalId
 }
 
-async function readShardLetters(shard: Shard, { limit, after, at, projectId }: LetterPage): Promise<DeadLetter[]> {
+async function readShardDeadLetters(
+  shard: Shard,
+  { limit, after, at, projectId }: DeadLetterRange,
+): Promise<DeadLetter[]> {
   const rows = await shard.clickhouse.rows<LetterRow>(
     `SELECT position, journal_id, project_id, kind, reason, length(body) AS size, received_at
      FROM dead_letters
@@ -177,7 +180,7 @@ const ONE_BODY: ClickHouseSettings = {
 }
 
 /** A dead letter as its project sees it. */
-export interface ListedLetter extends Pick<DeadLetter, 'position' | 'kind' | 'reason' | 'receivedAt'> {
+export interface ListedDeadLetter extends Pick<DeadLetter, 'position' | 'kind' | 'reason' | 'receivedAt'> {
   /** epoch milliseconds; null if it was not replayed */
   replayedAt: number | null
   /** the beginning of its body, which contains no API key */
@@ -189,23 +192,23 @@ interface ListedRow extends Omit<LetterRow, 'project_id' | 'size'> {
 }
 
 /**
- * Dead letters of a project, newest first, replayed ones included. Not those of profiles, sessions and aliases, which
- * may contain rows of several projects and therefore belong to none.
+ * Dead letters of a project, newest first, including replayed ones. Excludes those of profiles, sessions and aliases,
+ * which may contain rows of several projects and therefore belong to none.
  * @param maxCharacters maximum length of each returned reason and body
  */
 export async function listDeadLetters(
   shards: Shards,
   page: { projectId: string; limit: number; offset: number; maxCharacters: number },
-): Promise<ListedLetter[]> {
+): Promise<ListedDeadLetter[]> {
   const { projectId: project, limit, offset, maxCharacters: characters } = page
-  const letters = shards.table('dead_letters')
+  const table = shards.table('dead_letters')
   const newest = 'ORDER BY position DESC, journal_id DESC'
   const rows = await shards.rows<ListedRow>(
     `SELECT position, journal_id, kind, toValidUTF8(substringUTF8(reason, 1, {characters:UInt32})) AS reason,
        received_at, toValidUTF8(substringUTF8(body, 1, {characters:UInt32})) AS entry
-     FROM ${letters}
+     FROM ${table}
      WHERE project_id = {project:String} AND (journal_id, position, revision) GLOBAL IN (
-       SELECT journal_id, position, max(revision) FROM ${letters} WHERE project_id = {project:String}
+       SELECT journal_id, position, max(revision) FROM ${table} WHERE project_id = {project:String}
        GROUP BY journal_id, position ${newest} LIMIT {offset:UInt64}, {limit:UInt32})
      ${newest} LIMIT 1 BY journal_id, position`,
     { project, limit, offset, characters },
@@ -239,14 +242,14 @@ export async function countDeadLetters(shards: Shards): Promise<number> {
 }
 
 /** The exact body that the journal had. */
-export async function readDeadLetterBody(letter: DeadLetter): Promise<Readable> {
-  return await letter.shard.clickhouse.bytes(
+export async function readDeadLetterBody(deadLetter: DeadLetter): Promise<Readable> {
+  return await deadLetter.shard.clickhouse.bytes(
     `SELECT body FROM dead_letters
      WHERE position = {position:UInt64} AND journal_id = {journal:UInt32}
      ORDER BY revision DESC LIMIT 1 FORMAT RawBLOB`,
-    { position: letter.position, journal: letter.journalId },
+    { position: deadLetter.position, journal: deadLetter.journalId },
     {},
-    letter.projectId === '' ? {} : { project: letter.projectId },
+    deadLetter.projectId === '' ? {} : { project: deadLetter.projectId },
   )
 }
 

@@ -5,7 +5,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 interface Deleted {
   /** id of this process in the table */
   process: string
-  /** by project */
+  /** number of deleted events by project */
   counts: Map<string, number>
 }
 

@@ -159,9 +159,9 @@ export async function findUnknownTables(clickhouse: ClickHouse): Promise<string[
 }
 
 interface Columns {
-  /** in their order */
+  /** names in the table's order */
   names: string[]
-  /** as an argument of the table function `input` */
+  /** names and types for the table function `input` */
   structure: string
   /** an expression for the hash of a row */
   hash: string

@@ -4,13 +4,13 @@ import type { Shards } from '../clickhouse/shards.js'
 import { countDeleted } from './deleted-events.js'
 
 /** An event, and the project that it should belong to. */
-interface Named {
+interface EventKey {
   projectId: string
   eventId: string
 }
 
 /** A change of one stored event. */
-export interface Edit extends Named {
+export interface Edit extends EventKey {
   /** its new properties as JSON; null deletes the event */
   properties: string | null
 }
@@ -169,16 +169,16 @@ class ShardEdits {
     await this.#clickhouse.command(
       `UPDATE events
        SET properties = transform(toString(event_id), ${fields.array(ids)}, [${texts.join(', ')}])
-       WHERE ${isOneOf(fields, updates)}`,
+       WHERE ${matchEvents(fields, updates)}`,
       fields.parameters,
       SHARED_READS,
     )
   }
 
-  async #delete(deletes: Named[]): Promise<void> {
+  async #delete(deletes: EventKey[]): Promise<void> {
     if (deletes.length === 0) return
     const fields = new QueryParameters()
-    const statement = `DELETE FROM events WHERE ${isOneOf(fields, deletes)}`
+    const statement = `DELETE FROM events WHERE ${matchEvents(fields, deletes)}`
     const counts = new Map<string, number>()
     for (const { projectId } of deletes) counts.set(projectId, (counts.get(projectId) ?? 0) + 1)
     for (const [projectId, count] of counts) await countDeleted(this.#clickhouse, projectId, count)
@@ -186,10 +186,10 @@ class ShardEdits {
   }
 
   /** The ids of the events that exist. */
-  async #present(edits: Named[]): Promise<Set<string>> {
+  async #present(edits: EventKey[]): Promise<Set<string>> {
     const fields = new QueryParameters()
     const rows = await this.#clickhouse.rows<{ id: string }>(
-      `SELECT toString(event_id) AS id FROM events WHERE ${isOneOf(fields, edits)}`,
+      `SELECT toString(event_id) AS id FROM events WHERE ${matchEvents(fields, edits)}`,
       fields.parameters,
       SHARED_READS,
     )
@@ -198,9 +198,9 @@ class ShardEdits {
 }
 
 /** Combines edits, assuming that their events exist: the last properties of each event, unless it is deleted. */
-function combineEdits(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
+function combineEdits(edits: Edit[]): { updates: Update[]; deletes: EventKey[] } {
   const updates = new Map<string, Update>()
-  const deletes = new Map<string, Named>()
+  const deletes = new Map<string, EventKey>()
   for (const { projectId, eventId, properties } of edits) {
     if (properties === null) {
       updates.delete(eventId)
@@ -213,7 +213,7 @@ function combineEdits(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
 }
 
 /** SQL condition for rows that are one of these events and belong to its project. */
-function isOneOf(fields: QueryParameters, events: Named[]): string {
+function matchEvents(fields: QueryParameters, events: EventKey[]): string {
   const ids = new Map<string, Set<string>>()
   for (const { projectId, eventId } of events) {
     const ofProject = ids.get(projectId) ?? new Set()

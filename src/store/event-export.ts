@@ -8,11 +8,11 @@ import { STREAMED } from './page.js'
 /** A range of a project's events, all of them stored. */
 export interface EventRun extends EventFilter {
   projectId: string
-  /** the first id that may be in it; absent: from the oldest event on */
+  /** the first id that may be in the range; absent: the oldest event */
   startAt?: string
-  /** the greatest id that may be in it */
+  /** the greatest id that may be in the range */
   upTo: string
-  /** the first id after it; null if it ends at `upTo` */
+  /** the first id after the range; null if it ends at `upTo` */
   before: string | null
 }
 

@@ -38,7 +38,7 @@ export async function readStretch(shards: Shards, stretch: Stretch, reading: Rea
   const { from, parameters } = selectOrdered(shards, COLUMNS, { ...page, startAt: idAfter(after) })
   return await shards.bytes(`${from} LIMIT {limit:UInt32} FORMAT RowBinary`, { ...parameters, limit }, SETTINGS, {
     ...reading,
-    // Its own share of the slots, so that an export of all events does not delay live streams.
+    // Live streams have their own share of the slots, so that an export of all events does not delay them.
     project: nameShare('live', stretch.projectId),
   })
 }

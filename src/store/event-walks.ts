@@ -17,11 +17,11 @@ import {
   readEventsById,
 } from './event-pages.js'
 import { SEARCH_LIMITS, type SearchLimits, searchEvents } from './event-search.js'
+import { PageIndex, type PageStart } from './page-index.js'
 import { PageReach } from './page-reach.js'
-import { PageIndex, type PageStart } from './page-starts.js'
 
 /** A requested page. */
-export interface WantedPage {
+export interface PageRequest {
   projectId: string
   filter: EventFilter
   order: Order
@@ -66,7 +66,7 @@ export class EventWalks {
    * the pages after it.
    * @throws ApiError `unavailable` if a filtered page by number takes too long
    */
-  async read(format: Format, wanted: WantedPage, signal: AbortSignal): Promise<ReadPage> {
+  async read(format: Format, wanted: PageRequest, signal: AbortSignal): Promise<ReadPage> {
     const { startAt, page: number = 1 } = wanted
     const canBeShort = isFiltered(wanted.filter) && (startAt !== null || wanted.page === undefined)
     const { projectId, order, upTo, limit } = wanted
@@ -112,7 +112,7 @@ export class EventWalks {
    * Call it for each page that was read, so that finding the next page by number needs no query.
    * @param next null at the end, and after a short page
    */
-  remember(wanted: WantedPage, next: string | null): void {
+  remember(wanted: PageRequest, next: string | null): void {
     const { projectId, order, upTo, limit, startAt, page = 1 } = wanted
     const start = startAt === null ? this.#starts.find(toWalkKey(wanted), page, limit) : { startAt, offset: 0 }
     if (!isFiltered(wanted.filter) && start.offset === 0) {
@@ -125,7 +125,7 @@ export class EventWalks {
 
   /** Where a page begins. If it is far from all remembered pages, its start is looked up first. */
   async #find(
-    wanted: WantedPage,
+    wanted: PageRequest,
     number: number,
     page: Omit<EventPage, 'offset'>,
     signal: AbortSignal,
@@ -139,7 +139,7 @@ export class EventWalks {
   }
 }
 
-function toWalkKey({ projectId, deletions, limit, filter, order }: WantedPage): string {
+function toWalkKey({ projectId, deletions, limit, filter, order }: PageRequest): string {
   return JSON.stringify([projectId, deletions, limit, filter, order])
 }
 

@@ -59,7 +59,7 @@ export async function insertEvents(
   })
 }
 
-/** @param indexes rising */
+/** @param indexes in ascending order */
 function flagsAt(indexes: readonly number[]): number[] {
   const flags = new Array<number>(1 + (indexes.at(-1) ?? -1)).fill(0)
   for (const index of indexes) flags[index] = 1

@@ -6,7 +6,7 @@ import { maxPosition, type Position, START } from '../model/position.js'
 
 /** The journal of a lane, and the shard that its writer stores on. */
 export interface LaneJournal {
-  /** of the lane, from 0 */
+  /** number of the lane, from 0 */
   number: number
   shard: { number: number }
   journal: Pick<Journal, 'id' | 'advancePast'>

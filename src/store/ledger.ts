@@ -77,7 +77,7 @@ export interface LedgerBase {
   since: number
 }
 
-/** By project. @param first the first shard, whose bases count */
+/** The bases by project. @param first the first shard, whose bases count */
 export async function readBases(first: ClickHouse, layout: number): Promise<Map<string, LedgerBase>> {
   const rows = await first.rows<{ project: string; carried: string; since: string }>(
     'SELECT project_id AS project, carried, since FROM ledger_bases FINAL WHERE layout = {layout:UInt32}',

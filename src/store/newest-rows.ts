@@ -45,7 +45,7 @@ export function newestRows(
   const as = alias && ` AS ${alias}`
   if (!shards.areSeveral) return `${name}${as} FINAL`
   const { key } = VERSIONED_TABLES[name]
-  // A tuple, because argMax of a column skips nulls.
+  // Use a tuple, because argMax of a column skips nulls.
   const row = [...columns, 'is_deleted'].map((column) => `${name}_rows.${column}`).join(', ')
   const taken = columns.map((column, i) => `newest_row.${i + 1} AS ${column}, `).join('')
   return `(

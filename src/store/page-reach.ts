@@ -88,7 +88,7 @@ export class PageReach {
   async #findStart(page: ReachedPage, reading: ReadOptions): Promise<number | null> {
     const known = page.startAt ?? (page.order === 'desc' ? page.upTo : null)
     if (known) return parseIdTime(known)
-    // Finding it takes as long as reading the page without a bound.
+    // Finding the first event takes as long as reading the page without a bound.
     const first = this.#first.get(page.projectId)
     if (first !== undefined) return first
     const found = parseIdTime(await findPageStart(this.#shards, { ...page, offset: 0 }, reading))

@@ -75,7 +75,7 @@ export function wrapRows(rows: Readable, head: string, tail: (nextId: string | n
       const hasMark = held.length > MARK_BYTES && held.at(-1) !== '}'.charCodeAt(0)
       const end = hasMark ? held.length - MARK_BYTES : held.length
       const mark = hasMark ? held.toString('latin1', end) : null
-      if (mark !== null && !MARK.test(mark)) return done(new Error('the rows of a page end in the middle of one'))
+      if (mark !== null && !MARK.test(mark)) return done(new Error('the page ends in the middle of a row'))
       try {
         const rest = tail(mark)
         // There is a comma between the last row and the next id.

@@ -16,10 +16,11 @@ export async function prepareShards(shards: Shards): Promise<void> {
 }
 
 /**
- * Like `prepareShards`, but allows for shards that are down: the lanes of the others can be stored meanwhile.
- * @returns the shards that are ready, and the error of one that is not; null if all are. A shard that is new to the
- *   store becomes ready only together with all others
- * @throws like `prepareShards`, but for a shard that is down only if it is the first, which has the keys and the layout
+ * Like `prepareShards`, but allows for shards that are down, so that the lanes of the others can already be stored.
+ * @returns the shards that are ready, and the error of one that is not; null if all are ready. While a shard is down, a
+ *   shard that is new to the store is not ready
+ * @throws like `prepareShards`, except for a shard that is down, unless it is the first, which has the keys and the
+ *   layout
  */
 export async function prepareAvailable(shards: Shards): Promise<{ ready: readonly Shard[]; failure: Error | null }> {
   const prepare = async ({ clickhouse }: Shard) => {

@@ -7,7 +7,7 @@ import { formatTimes, readTimes } from '../model/property-times.js'
 import { ARE_LINKS } from './aliases.js'
 import { newestRows } from './newest-rows.js'
 import { buildPageQuery, PAGE_SETTINGS } from './page.js'
-import { createVersionedTable } from './versioned.js'
+import { createVersionedTable } from './versioned-table.js'
 
 interface ProfileRow {
   created_at: string

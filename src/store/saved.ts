@@ -5,7 +5,7 @@ import { literal, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { buildPageQuery, PAGE_SETTINGS } from './page.js'
 
-/** Saved questions, and boards of questions. They are stored on the first shard. */
+/** The kinds of what is saved: questions, and boards of questions. Both are stored on the first shard. */
 export type SavedKind = 'question' | 'board'
 
 /** Identifies a saved question or board. */
@@ -26,9 +26,9 @@ export interface SavedValue {
   cards: number
 }
 
-/** Maximum number per project and kind. */
+/** Maximum number of saved questions, or boards, of a project. */
 export const MAX_SAVED = 500
-/** Maximum bytes of a project's questions or boards, which a list has to hold and sort. */
+/** Maximum total bytes of a project's saved questions, or boards, because a list has to hold and sort them. */
 export const MAX_SAVED_BYTES = 16 * 1024 * 1024
 /** Attempts to change a question or board while others are changing it. */
 const MAX_TRIES = 100
@@ -83,7 +83,7 @@ export async function readSaved(shards: Shards, place: SavedPlace): Promise<stri
 }
 
 /**
- * Saves or replaces one.
+ * Saves or replaces a question or board.
  * @param expected the revision that it replaces, 0 for none; absent: any
  * @param now epoch ms
  * @throws StoreUnreachableError, StoreError; whether it was saved is unknown then
@@ -98,7 +98,7 @@ export async function putSaved(
   return await onFirst(shards, (clickhouse) => change(clickhouse, place, row, expected))
 }
 
-/** Deletes one. @throws as `putSaved` */
+/** Deletes a question or board. @throws like `putSaved` */
 export async function deleteSaved(shards: Shards, place: SavedPlace, now: number): Promise<Changed> {
   return await onFirst(shards, (clickhouse) => change(clickhouse, place, { ...NOTHING, now }))
 }
@@ -155,8 +155,8 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
 }
 
 /**
- * Counts again after adding a new one, because others may have been added since the first count, and deletes it if
- * there are too many. Each one that stays has counted all that stayed before it, so no more than `MAX_SAVED` stay.
+ * Counts again after adding a question or board, because others may have been added since the first count, and deletes
+ * it if there are too many. Each one that stays has counted all that stayed before it, so at most `MAX_SAVED` stay.
  */
 async function keepOrTakeBack(clickhouse: ClickHouse, place: SavedPlace, row: Row, version: number): Promise<Changed> {
   const { count } = await countSaved(clickhouse, place)
@@ -178,7 +178,7 @@ async function findSameRevision(clickhouse: ClickHouse, place: SavedPlace, row: 
 
 interface Newest {
   version: number
-  /** also true if there never was one */
+  /** also true if it never existed */
   isDeleted: boolean
   /** write id of the row with the requested version; null if there is no such row */
   writer: string | null
@@ -214,7 +214,7 @@ async function insert(
   )
 }
 
-/** How many of a kind a project has, and the total size of those other than this one. */
+/** How many saved questions, or boards, a project has, and the total size of those other than `place`. */
 async function countSaved(clickhouse: ClickHouse, place: SavedPlace): Promise<{ count: number; bytes: number }> {
   const [row] = await clickhouse.rows<{ count: string; bytes: string }>(
     `SELECT count() AS count, sumIf(length(content) + length(display), id != {id:String}) AS bytes

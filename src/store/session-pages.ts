@@ -5,7 +5,7 @@ import type { Session } from '../model/session.js'
 import { allVersions, newestRows } from './newest-rows.js'
 import { PAGE_SETTINGS } from './page.js'
 import { OF_PROJECT, sessionJson } from './sessions.js'
-import { BY_KEY } from './versioned.js'
+import { BY_KEY } from './versioned-table.js'
 
 export interface SessionFilter {
   distinctId?: string

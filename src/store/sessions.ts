@@ -5,7 +5,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Session } from '../model/session.js'
 import { allVersions, newestRows } from './newest-rows.js'
 import { ONE_LINE, PAGE_SETTINGS, STREAMED } from './page.js'
-import { createVersionedTable } from './versioned.js'
+import { createVersionedTable } from './versioned-table.js'
 
 interface SessionRow {
   distinct_id: string

@@ -59,7 +59,7 @@ export interface SqlResult {
 }
 
 /**
- * Runs a query of the operator on the first shard, which cannot change anything.
+ * Runs an operator's query on the first shard. It cannot change anything.
  *
  * Not promised: that it reads only the tables of the store. It can read whatever the ClickHouse user can read.
  *

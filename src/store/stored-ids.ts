@@ -48,7 +48,7 @@ export class StoredDays {
 export async function findStoredDays(shards: Shards, { projectId, before }: StoredBefore): Promise<StoredDays> {
   const fields = new QueryParameters()
   const events = `${shards.table('events')} WHERE project_id = ${fields.text(projectId)} AND ${isBefore(before, fields)}`
-  // Not counted as a read of the project, so that an export does not block its writes.
+  // This does not count as a read of the project, so an export does not block its writes.
   const reading = { limitMs: DAYS_LIMIT_MS }
   const named = await shards.rows(
     `SELECT 1 FROM ${events} AND insert_id != '' LIMIT 1`,

@@ -14,7 +14,7 @@ import { isInserting } from './insert.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 import { PROFILES } from './profiles.js'
 import { SESSIONS } from './sessions.js'
-import type { StoredValue, VersionedTable } from './versioned.js'
+import type { StoredValue, VersionedTable } from './versioned-table.js'
 
 /** The tables that the writer stores blocks in. An INSERT with a token that was used before has no effect. */
 export interface Tables {

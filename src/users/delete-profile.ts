@@ -1,4 +1,4 @@
-import { forEachInBatches } from '../lib/in-turns.js'
+import { forEachInBatches } from '../lib/for-each-in-batches.js'
 import type { Profile } from '../model/profile.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'

@@ -1,12 +1,12 @@
 import { ApiError } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
 import { isName } from '../contract/limits.js'
-import { omitUndefined } from '../lib/given.js'
-import { forEachInBatches } from '../lib/in-turns.js'
+import { forEachInBatches } from '../lib/for-each-in-batches.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import { applyOperations, clearProperties, ensureProfile, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
 import { isPlaceholder, isReserved } from '../model/user-names.js'
-import { type Toll, tolledUser } from '../states/toll.js'
+import { type Toll, withUserToll } from '../states/toll.js'
 import type { SdkMessage } from '../vendors/message.js'
 import { type AliasLinks, REFUSALS } from './aliases/alias-links.js'
 import { type DeleteParts, deleteProfile } from './delete-profile.js'
@@ -20,20 +20,20 @@ type Alias = Extract<SdkMessage, { type: 'alias' }>
 type Change = Extract<SdkMessage, { type: 'change' }>
 type Delete = Extract<SdkMessage, { type: 'delete' }>
 
-/** What says who somebody is, or changes a profile. */
+/** A message that says who somebody is, or changes a profile. */
 export type PersonMessage = Alias | Change | Delete
 
 /** What the key of a request allows its messages, and how they are taken. */
 export interface PeopleOptions {
-  /** of the request's key: whose share of the journal they take, and among whose ids theirs are looked for */
+  /** class of the request's key; determines the share of the journal and the ids that they count towards */
   keyClass: KeyClass
   mayDelete?: boolean
   mayMerge?: boolean
-  /** counts what the messages make the service handle */
+  /** counts the work that the messages cause */
   toll?: Toll | null
-  /** whether changes with a time take effect as of that time, because they come late, like those of an import */
+  /** whether changes take effect as of their own times, because they come late, like those of an import */
   byTime?: boolean
-  /** whether an alias that was asked for, and names another user, is refused rather than only counted */
+  /** whether an explicit alias that names another user is refused instead of only counted */
   tellsConflicts?: boolean
 }
 
@@ -48,7 +48,7 @@ function nobody(name: string): string {
 
 /** Sorts the messages about people, without those whose names mean nobody. */
 export class PeoplePlan {
-  /** in the order of the request */
+  /** messages in the order of the request */
   readonly messages: PersonMessage[] = []
   readonly faults: Fault[] = []
   readonly refused: Fault[] = []
@@ -72,7 +72,7 @@ export class PeoplePlan {
 
   #addAlias(message: Alias): void {
     const names = [message.distinctId, message.alias]
-    // The event that says so is stored, and tells nothing more.
+    // The event with this link is stored, and nothing else follows from it.
     if (!names.every((name) => isName(name)) || names.some((name) => isReserved(name))) return
     if (names.some((name) => isPlaceholder(name))) this.placeholders.link++
     else if (message.distinctId !== message.alias) this.messages.push(message)
@@ -116,9 +116,9 @@ export class PeoplePlan {
 }
 
 /**
- * Applies the messages about people: for each person in the order of the request, under any of their names, and
- * for different ones side by side.
- * @returns `faults`: changes that their profiles refuse; `refused`: links between two users that the key may not make one
+ * Applies the messages about people: those of one person, under any of their names, in the order of the request, and
+ * those of different people concurrently.
+ * @returns `faults`: changes that profiles refuse; `refused`: links between two users that the key may not merge
  */
 export async function takePeople(
   parts: PeopleParts,
@@ -255,17 +255,17 @@ async function apply(
       const after = operations.length > 0 ? applyOperations(before, operations, now, at) : before
       return identifies ? identify(after, null, now) : ensureProfile(after, now)
     }
-    const change = tolledUser<Profile>((profile) => readable(() => revise(profile)), toll)
+    const change = withUserToll<Profile>((profile) => readable(() => revise(profile)), toll)
     await links.changeProfile(projectId, { name, ...omitUndefined({ user }) }, change, { keyClass, insertId })
     return null
   } catch (error) {
-    // What is over a limit is no fault of the message: it is stored when the request comes again.
+    // A limit that was exceeded is no fault of the message: a retry of the request stores it.
     if (!(error instanceof ApiError) || error.status >= 500 || error.limit !== undefined) throw error
     return createFault(change, error.message)
   }
 }
 
-/** An error of reading one message is that message's fault, whatever it is. */
+/** Turns any error of reading a message into a fault of that message. */
 function readable<T>(read: () => T): T {
   try {
     return read()

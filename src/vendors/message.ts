@@ -70,7 +70,7 @@ interface SdkFault {
   insertId?: string | undefined
 }
 
-/** What a decoder knows about a request besides its body. */
+/** What a decoder knows about a request in addition to its body. */
 export interface SdkRequest {
   /** the key of the request, which must not be stored */
   key: string
@@ -88,7 +88,7 @@ export interface SdkRequest {
 interface SdkDelete {
   type: 'delete'
   distinctId: string
-  /** as in `SdkChange` */
+  /** see `SdkChange` */
   isGroup?: boolean
 }
 

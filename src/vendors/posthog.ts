@@ -16,8 +16,8 @@ import { parseDecimal, toMilliseconds } from './time.js'
 import { lastKnown, type Origin, readTimestamp, type Vendor } from './vendor.js'
 
 /**
- * PostHog's batch export of the model `events`, as JSON lines or as CSV with the same columns. Properties are an object,
- * or a string that holds one. A row of the model `persons` has no event and is a profile.
+ * PostHog's batch export of the model `events`, as JSON lines or as CSV with the same columns. Properties are an
+ * object, or a string that holds one. A row of the model `persons` has no event and is a profile.
  * https://posthog.com/docs/cdp/batch-exports
  */
 export const posthog: Vendor = {

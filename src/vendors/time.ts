@@ -15,8 +15,8 @@ const MINUTE_MS = 60_000
 const DIGITS_BELOW_MS = { us: 3, ns: 6 }
 
 /**
- * Converts a time to whole milliseconds since 1970. Fractions of a millisecond are truncated, except that a time in seconds
- * is rounded to the nearest millisecond. An ISO time without a zone is in UTC.
+ * Converts a time to whole milliseconds since 1970. Fractions of a millisecond are truncated, except that a time in
+ * seconds is rounded to the nearest millisecond. An ISO time without a zone is in UTC.
  * @param text a number as the input spells it, or the content of a string
  * @returns null if the text is not a time in this format
  */

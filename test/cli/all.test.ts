@@ -4,7 +4,7 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { findUnknownTables } from '../../src/store/dump.js'
 import { openStore } from '../../src/store/open.js'
-import { SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
+import { dataFolder, SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
 import { runCommand } from './command-line.js'
 
 function all(name: 'export' | 'import', folder: string, env: NodeJS.ProcessEnv) {
@@ -28,18 +28,18 @@ t.test('export --all and import --all explain what they refuse', async (t) => {
 })
 
 t.test('aliases are moved, too', async (t) => {
-  const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
+  const [source, destination, folder] = [await dataFolder(t), await dataFolder(t), await temporaryFolder(t)]
   const start = async (dataDir: string) => await startApp(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent', SECRET_KEY })
-  const from = await start(join(data, 'from'))
+  const from = await start(source)
   await from.call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { plan: 'pro' } })
   await from.call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'visitor/7' })
   const found = await from.call('GET', '/public/users/visitor%2F7/export')
   t.match(found.body, '"alias":"visitor/7"')
   await from.app.close()
-  await (await start(join(data, 'to'))).app.close()
-  t.match(await all('export', folder, { DATA_DIR: join(data, 'from') }), { code: 0 })
-  t.match(await all('import', folder, { DATA_DIR: join(data, 'to') }), { code: 0 })
-  const to = await start(join(data, 'to'))
+  await (await start(destination)).app.close()
+  t.match(await all('export', folder, { DATA_DIR: source }), { code: 0 })
+  t.match(await all('import', folder, { DATA_DIR: destination }), { code: 0 })
+  const to = await start(destination)
   t.equal((await to.call('GET', '/public/users/visitor%2F7/export')).body, found.body)
   t.equal((await to.call('POST', '/public/users/alias', { distinct_id: 'bob', alias: 'visitor/7' })).statusCode, 409)
 })
@@ -72,7 +72,7 @@ t.test('import --all accepts a folder with fewer columns, and refuses one with m
 
 for (const storage of ['embedded', 'lanes'] as const) {
   t.test(`insert_ids are known after a move: ${storage}`, async (t) => {
-    const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
+    const [data, folder] = [await dataFolder(t), await temporaryFolder(t)]
     const sent = Array.from({ length: 50 }, (_, i) => {
       return { event: 'paid', distinct_id: `user/\u2028${i}`, insert_id: `order "${i}"`, properties: { i } }
     })

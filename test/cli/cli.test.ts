@@ -3,14 +3,14 @@ import { access, constants, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder } from '../helper.js'
-import { runCommand, startCommand } from './command-line.js'
+import { runProcess, startCommand } from './command-line.js'
 
 t.test('npx runs it where it was built', () => access(join(process.cwd(), 'dist/cli.js'), constants.X_OK))
 
 t.test('it says which version it is', async (t) => {
   const { version } = JSON.parse(await readFile('package.json', 'utf8'))
   for (const name of ['--version', '-v', 'version']) {
-    t.strictSame(await runCommand([name]), { code: 0, stdout: `tallyhouse ${version}\n`, stderr: '' })
+    t.strictSame(await runProcess([name]), { code: 0, stdout: `tallyhouse ${version}\n`, stderr: '' })
   }
 })
 
@@ -24,7 +24,7 @@ t.test('what is wrong with the arguments is the last line', async (t) => {
     [['exprot'], /^There is no command "exprot"\.$/],
   ]
   for (const [args, message] of wrong) {
-    const { code, stdout, stderr } = await runCommand(args)
+    const { code, stdout, stderr } = await runProcess(args)
     t.strictSame([code, stdout], [2, ''])
     t.match(stderr, /^Usage: tallyhouse /)
     t.match(stderr.trimEnd().split('\n').at(-1), message)
@@ -54,6 +54,6 @@ t.test('a failure is one line in words', async (t) => {
     [['erase', '--file', missing], `${missing} does not exist.`],
   ]
   for (const [args, message] of failures) {
-    t.strictSame(await runCommand(args), { code: 1, stdout: '', stderr: `${message}\n` }, args.join(' '))
+    t.strictSame(await runProcess(args), { code: 1, stdout: '', stderr: `${message}\n` }, args.join(' '))
   }
 })

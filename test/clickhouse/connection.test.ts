@@ -7,7 +7,7 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { CONNECTIONS } from '../../src/clickhouse/connection.js'
 import { startClickHouse } from '../helper.js'
 
-t.test('many queries at a time are no leak that Node warns of', async (t) => {
+t.test('Connection runs many concurrent queries without a warning about a leak', async (t) => {
   const engine = await startClickHouse(t)
   const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'default') })
   t.teardown(() => clickhouse.close())
@@ -20,7 +20,7 @@ t.test('many queries at a time are no leak that Node warns of', async (t) => {
   t.notOk(warnings.includes('MaxListenersExceededWarning'))
 })
 
-t.test('a page of a proxy is no response of ClickHouse', async (t) => {
+t.test("Connection does not take a proxy's page for a response of ClickHouse", async (t) => {
   const proxy = createServer((request, response) => {
     request.resume().on('end', () => response.end('<html>Welcome to nginx!</html>'))
   }).listen(0, '127.0.0.1')
@@ -64,7 +64,7 @@ async function sending(t: Test, reply: string, { ends }: { ends: boolean }): Pro
   return clickhouse
 }
 
-t.test('rows that end where their connection ends are refused, as some may be missing', async (t) => {
+t.test('Connection refuses rows that end with their connection, because some may be missing', async (t) => {
   const head = 'HTTP/1.0 200 OK\r\nX-ClickHouse-Query-Id: 1\r\n\r\n'
   for (const rows of ['', '{"a":1}\n', '{"a":1}\n{"a"']) {
     const clickhouse = await sending(t, `${head}${rows}`, { ends: true })
@@ -72,7 +72,7 @@ t.test('rows that end where their connection ends are refused, as some may be mi
   }
 })
 
-t.test('rows that break off, or stop coming, are an error', async (t) => {
+t.test('Connection throws if rows break off or stop arriving', async (t) => {
   const begun = 'HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: 1\r\nContent-Length: 100\r\n\r\n{"a":1}\n'
   const broken = await sending(t, begun, { ends: true })
   await t.rejects(broken.rows('SELECT 1'), { name: 'StoreUnreachableError' })

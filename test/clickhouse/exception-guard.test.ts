@@ -36,7 +36,7 @@ async function outcome(answer: Readable): Promise<{ text: string; error: unknown
   }
 }
 
-t.test('rows pass as they are, however they are cut', async (t) => {
+t.test('untilException passes rows unchanged, however they are chunked', async (t) => {
   const property = fc.asyncProperty(rows, cuts, async (text, places) => {
     const { text: passed, error } = await outcome(Readable.from(cut(text, places)))
     return error === null && passed === text
@@ -44,7 +44,7 @@ t.test('rows pass as they are, however they are cut', async (t) => {
   await t.resolves(fc.assert(property))
 })
 
-t.test('an error behind the rows breaks the stream, and nothing of its text passes', async (t) => {
+t.test('untilException breaks the stream at an error after the rows, and passes none of its text', async (t) => {
   const property = fc.asyncProperty(rows, cuts, fc.boolean(), async (text, places, isCompleted) => {
     const pieces = cut(text + EXCEPTION, places)
     const answer = Readable.from(
@@ -61,7 +61,7 @@ t.test('an error behind the rows breaks the stream, and nothing of its text pass
   await t.resolves(fc.assert(property))
 })
 
-t.test('an answer that is cut off breaks the stream', async (t) => {
+t.test('untilException breaks the stream if the response is cut off', async (t) => {
   const answer = Readable.from(
     (async function* () {
       yield Buffer.from('row\n')
@@ -71,7 +71,7 @@ t.test('an answer that is cut off breaks the stream', async (t) => {
   t.match(await outcome(answer), { error: { message: 'aborted' } })
 })
 
-t.test('who stops reading ends the answer', async (t) => {
+t.test('untilException ends the response if its reader stops', async (t) => {
   const answer = new Readable({ read: () => undefined })
   const stream = untilException(answer, TAG, (error) => error)
   stream.destroy()

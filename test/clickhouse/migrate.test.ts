@@ -39,14 +39,14 @@ async function columnsOfEvents(clickhouse: ClickHouse): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-t.test('migrate makes the tables once, however many services start', async (t) => {
+t.test('migrate makes the tables once, even if several services start', async (t) => {
   const clickhouse = openDatabase(t, 'an%60other')
   await Promise.all([migrate(clickhouse), migrate(clickhouse), migrate(clickhouse)])
   await migrate(clickhouse)
   t.strictSame(await applied(clickhouse), ['baseline'])
 })
 
-t.test('every table survives a power cut, after INSERTs and after merges', async (t) => {
+t.test('the tables survive a power failure after INSERTs and merges', async (t) => {
   const clickhouse = openDatabase(t, 'analytics')
   await migrate(clickhouse)
   const tables = await clickhouse.rows<{ name: string; sql: string }>(
@@ -80,14 +80,14 @@ t.test('migrate refuses a store of another baseline, and says what to do', async
   await t.rejects(migrate(other), refused)
 })
 
-t.test('a comment of the baseline may change', async (t) => {
+t.test('migrate accepts a changed comment in the baseline', async (t) => {
   const clickhouse = openDatabase(t, 'commented')
   await migrate(clickhouse, await withFile(t, 'more.sql', '-- Nothing yet; later\n-- some more;\n'))
   await migrate(clickhouse)
   t.strictSame(await applied(clickhouse), ['baseline'])
 })
 
-t.test('migrate applies a numbered file to each shard of a store that an earlier release made', async (t) => {
+t.test("migrate applies a numbered file to each shard of an earlier release's store", async (t) => {
   const shards = openShards([urlOf('shard0'), urlOf('shard1')].join(','))
   t.teardown(() => shards.close())
   await shards.each(({ clickhouse }) => migrate(clickhouse))
@@ -111,7 +111,7 @@ t.test('migrate applies a numbered file to each shard of a store that an earlier
   await t.rejects(migrate(shards.first, folder), /001_countries.sql was changed after it was applied/)
 })
 
-t.test('migrate completes a file during which a process was killed', async (t) => {
+t.test('migrate completes a file that a killed process began', async (t) => {
   const clickhouse = openDatabase(t, 'killed')
   await migrate(clickhouse)
   const folder = await withFile(

@@ -9,6 +9,7 @@ import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
 import { QueryStreams } from '../../src/clickhouse/query-stream.js'
+import { codePoint } from '../fuzz/texts.js'
 import { startClickHouse, until } from '../helper.js'
 
 /** Lets a server listen in front of ClickHouse until the test ends. @returns ClickHouse as it is seen through it */
@@ -29,7 +30,7 @@ t.test('answers that are passed on', async (t) => {
   t.teardown(() => clickhouse.close())
 
   await t.test('parameters arrive as they are', async (t) => {
-    const anyText = fc.string({ unit: 'binary' }).map((some) => some.toWellFormed())
+    const anyText = fc.string({ unit: codePoint }).map((some) => some.toWellFormed())
     const property = fc.asyncProperty(anyText, async (some) => {
       const query = 'SELECT {some:String}, {number:UInt64} FORMAT RawBLOB'
       const answer = await clickhouse.bytes(query, { some, number: 2n ** 63n })
@@ -103,18 +104,15 @@ t.test('answers that are passed on', async (t) => {
     await t.rejects(text(begun), silence, 'in its middle')
   })
 
-  await t.test(
-    'an answer that is over where its connection ends is refused, as nothing tells whether it is whole',
-    async (t) => {
-      const server = createServer((socket) => {
-        socket.once('data', () =>
-          socket.end('HTTP/1.1 200 OK\r\nX-ClickHouse-Exception-Tag: abcdefghijklmnop\r\n\r\n1\n'),
-        )
-      })
-      const other = await behind(t, server, url)
-      await t.rejects(other.bytes('SELECT 1'), { name: 'StoreUnreachableError', message: /HTTP\/1\.1/ })
-    },
-  )
+  await t.test('refuses a response that ends with its connection, because it may be incomplete', async (t) => {
+    const server = createServer((socket) => {
+      socket.once('data', () =>
+        socket.end('HTTP/1.1 200 OK\r\nX-ClickHouse-Exception-Tag: abcdefghijklmnop\r\n\r\n1\n'),
+      )
+    })
+    const other = await behind(t, server, url)
+    await t.rejects(other.bytes('SELECT 1'), { name: 'StoreUnreachableError', message: /HTTP\/1\.1/ })
+  })
 
   await t.test('behind what takes the tag of an error off, an answer is completed first', async (t) => {
     const gateway = createHttpServer((request, response) => {

@@ -6,7 +6,7 @@ import { startClickHouse } from '../helper.js'
 const KNOWN = { rows: async () => [1] }
 const NICE = 'os_threads_nice_value_query'
 
-t.test('a project that keeps the store busy yields to the others, until some seconds later', async (t) => {
+t.test('ReadPriority makes a project that keeps the store busy yield to others for some seconds', async (t) => {
   let now = 0
   const priority = new ReadPriority(KNOWN, () => now)
   const nice = async (project: string) => ((await priority.settings(project)) as Record<string, unknown>)[NICE]
@@ -24,7 +24,7 @@ t.test('a project that keeps the store busy yields to the others, until some sec
   t.equal(await nice('a'), 15)
 })
 
-t.test('one query at a time makes a project heavy only if it takes long', async (t) => {
+t.test('ReadPriority treats a project with one query at a time as heavy only if the query takes long', async (t) => {
   let now = 0
   const priority = new ReadPriority(KNOWN, () => now)
   for (let i = 0; i < 100; i++) {
@@ -39,11 +39,11 @@ t.test('one query at a time makes a project heavy only if it takes long', async 
   t.ok(priority.isHeavy('a'))
 })
 
-t.test('a server without the setting gets none', async (t) => {
+t.test('ReadPriority returns no settings for a server without priorities', async (t) => {
   t.strictSame(await new ReadPriority({ rows: async () => [] }).settings('a'), {})
 })
 
-t.test('the settings of a project reach its queries, statements and streams', async (t) => {
+t.test('ClickHouse sends the priority of a project with its queries, statements and streams', async (t) => {
   const engine = await startClickHouse(t)
   const clickhouse = new ClickHouse({ url: engine.url })
   t.teardown(() => clickhouse.close())

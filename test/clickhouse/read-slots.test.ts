@@ -5,7 +5,7 @@ import { ReadSlots } from '../../src/clickhouse/read-slots.js'
 const LIMITS = { slots: 4, perProject: 3, waitMs: 60_000, stalledMs: 0 }
 const NEVER_CUT = { ...LIMITS, stalledMs: 60_000 }
 
-t.test('no project has all slots, and who waits is served in turn', async (t) => {
+t.test('ReadSlots leaves slots for other projects, and serves waiting reads in order', async (t) => {
   const slots = new ReadSlots(NEVER_CUT)
   const first = await Promise.all(['a', 'a', 'a', 'b'].map((project) => slots.take(project)))
   const order: string[] = []
@@ -30,7 +30,7 @@ t.test('no project has all slots, and who waits is served in turn', async (t) =>
   t.strictSame(order, ['b1', 'a1', 'c1', 'a2'])
 })
 
-t.test('who waits too long is refused, and who gives up takes no slot', async (t) => {
+t.test('ReadSlots refuses a read that waits too long, and gives no slot to one that has given up', async (t) => {
   const slots = new ReadSlots({ ...NEVER_CUT, waitMs: 20 })
   const held = await Promise.all(['a', 'a', 'b', 'b'].map((project) => slots.take(project)))
   await t.rejects(slots.take('c'), NoSlotError)
@@ -43,7 +43,7 @@ t.test('who waits too long is refused, and who gives up takes no slot', async (t
   t.ok(await slots.take('c'))
 })
 
-t.test('a slot that is needed is taken from the answer that has stalled the longest', async (t) => {
+t.test('ReadSlots takes a needed slot from the result that has stalled the longest', async (t) => {
   const slots = new ReadSlots(LIMITS)
   const cut: number[] = []
   const held = await Promise.all(['a', 'a', 'a', 'b'].map((project) => slots.take(project)))
@@ -68,7 +68,7 @@ t.test('a slot that is needed is taken from the answer that has stalled the long
   t.ok(await last)
 })
 
-t.test('a slot stays in use until the queries that were left with it have ended', async (t) => {
+t.test('ReadSlots keeps a slot in use until its abandoned queries have ended', async (t) => {
   const slots = new ReadSlots({ ...NEVER_CUT, slots: 1, perProject: 1 })
   const slot = await slots.take('a')
   let end = () => {}
@@ -88,7 +88,7 @@ t.test('a slot stays in use until the queries that were left with it have ended'
   await next
 })
 
-t.test('a project that has to yield has one slot', async (t) => {
+t.test('ReadSlots gives a project that must yield one slot', async (t) => {
   let isYielding = false
   const slots = new ReadSlots(NEVER_CUT, (project) => isYielding && project === 'a')
   const first = await slots.take('a')

@@ -37,7 +37,7 @@ async function openBoth(t: Test) {
 }
 
 t.test(
-  'the first that answers is asked, the next one when that is gone, and the former only when this one is',
+  'Replicas uses the first server that responds, the next one if it is gone, and the former only if that is gone',
   async (t) => {
     const { proxies, switches, asked, answers } = await openBoth(t)
     t.equal(await asked(), 'first')

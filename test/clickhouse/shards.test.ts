@@ -14,7 +14,7 @@ import { selectAliasEnds } from '../../src/questions/users-join.js'
 import { ALIASES } from '../../src/store/aliases.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { countEvents, type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
-import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
+import { EventWalks, type PageRequest } from '../../src/store/event-walks.js'
 import { newestRows } from '../../src/store/newest-rows.js'
 import { prepareShards } from '../../src/store/prepare-shards.js'
 import { PROFILES, readProfilePage } from '../../src/store/profiles.js'
@@ -73,7 +73,7 @@ async function fill(): Promise<void> {
   }
 }
 
-function wanted(given: Partial<WantedPage>): WantedPage {
+function wanted(given: Partial<PageRequest>): PageRequest {
   const upTo = lastIdAt(2n ** 64n - 1n)
   return {
     projectId: 'p',
@@ -88,7 +88,7 @@ function wanted(given: Partial<WantedPage>): WantedPage {
   }
 }
 
-async function page(shards: Shards, format: 'json' | 'ndjson' | 'csv' | 'parquet', given: Partial<WantedPage>) {
+async function page(shards: Shards, format: 'json' | 'ndjson' | 'csv' | 'parquet', given: Partial<PageRequest>) {
   const { rows, next } = await new EventWalks(shards).read(format, wanted(given), SIGNAL)
   return { rows: await text(rows), next }
 }
@@ -113,7 +113,7 @@ async function storeAliases(
 
 t.before(fill)
 
-t.test('names, properties and values are those of all shards', async (t) => {
+t.test('names, properties and values come from all shards', async (t) => {
   const after = idOf(EVENTS / 3)
   const ranges = [
     // In a month that is over, in this one, and behind some.
@@ -141,7 +141,7 @@ t.test('names, properties and values are those of all shards', async (t) => {
   }
 })
 
-t.test('pages over three shards have the bytes of one', async (t) => {
+t.test('pages over three shards have the same bytes as over one', async (t) => {
   const filters: EventFilter[] = [{}, { event: 'e1' }, { distinctId: 'u3', from: 20, to: 200.5 }]
   for (const filter of filters) {
     for (const order of ['asc', 'desc'] as const) {
@@ -166,7 +166,7 @@ t.test('pages over three shards have the bytes of one', async (t) => {
   t.equal(rows.slice(0, 4), 'PAR1')
 })
 
-t.test('a filter that takes long is searched step by step over all shards', async (t) => {
+t.test('a slow filter is searched in steps over all shards', async (t) => {
   const [many, alone] = await Promise.all(
     both.map(async (shards) => {
       const walks = new EventWalks(shards, { directMs: 0, searchMs: 10_000, stepRows: 100 })
@@ -178,7 +178,7 @@ t.test('a filter that takes long is searched step by step over all shards', asyn
   t.match(many?.rows, /u2/)
 })
 
-t.test('one event is found, changed and deleted on whichever shard it is', async (t) => {
+t.test('an event is found, edited and deleted on any shard', async (t) => {
   const edits = new EventEdits(several)
   for (const home of [0, 1, 2]) {
     const eventId = idOf(home + 30)
@@ -203,7 +203,7 @@ t.test("a user's events come from all shards in order", async (t) => {
 })
 
 /** Rows of profiles and sessions, each version on a shard of its own, as after shards were added. */
-t.test('profiles and sessions are the newest of all shards, deletions included', async (t) => {
+t.test('profiles and sessions are the newest of all shards, including deletions', async (t) => {
   let version = 1n
   const put = async (table: typeof PROFILES | typeof SESSIONS, row: string, shard: number) => {
     const entry = {
@@ -279,7 +279,7 @@ t.test('profiles and sessions are the newest of all shards, deletions included',
   t.equal(Number(deleted?.n), 0, 'FINAL does not bring back what another shard has deleted')
 })
 
-t.test('every shard looks only for the names that are asked for', async (t) => {
+t.test('each shard reads only the requested names', async (t) => {
   const from = newestRows(several, 'profiles', { keys: "project_id = 'p' AND distinct_id IN ('n1', 'n2')" })
   const plan = await several.rows<{ explain: string }>(`EXPLAIN distributed = 1, indexes = 1 SELECT * FROM ${from}`)
   const conditions = plan.map(({ explain }) => explain.trim()).filter((line) => line.startsWith('Condition:'))
@@ -287,7 +287,7 @@ t.test('every shard looks only for the names that are asked for', async (t) => {
   for (const condition of conditions) t.match(condition, /distinct_id in 2-element set.*project_id in/)
 })
 
-t.test('shards count their events by themselves, and send no ids', async (t) => {
+t.test('each shard counts its own events, and sends no ids', async (t) => {
   const events = 20_000
   await several.each(({ clickhouse }) =>
     clickhouse.command(
@@ -308,7 +308,7 @@ t.test('shards count their events by themselves, and send no ids', async (t) => 
   t.ok(bytes < events, `${bytes} bytes for the ids of ${NODES * events} events`)
 })
 
-t.test('a shard keeps the events with arrays that a negated filter matches', async (t) => {
+t.test('a shard returns events with arrays that match a negated filter', async (t) => {
   for (const shards of both) {
     for (const [lane, shard] of shards.all.entries()) {
       const body = Buffer.from(
@@ -338,40 +338,43 @@ t.test('a shard keeps the events with arrays that a negated filter matches', asy
   }
 })
 
-t.test('an alias leads to its user, however many steps it takes, and of a cycle to one user', async (t) => {
-  const long = Array.from({ length: 2_500 }, (_, i) => {
-    return { name: `long ${i}`, distinctId: `long ${i + 1}`, createdAt: i, stepAt: 1 }
-  })
-  const leaves = [0, 1, 1249, 2499, 2500].map((i) => {
-    return { name: `leaf of ${i}`, distinctId: `long ${i}`, createdAt: 9_000 + i, stepAt: 0 }
-  })
-  const cycle = ['b', 'c', 'a'].map((next, i) => ({
-    name: 'abc'.charAt(i),
-    distinctId: next,
-    createdAt: i % 2,
-    stepAt: 1,
-  }))
-  const before = { name: 'before', distinctId: 'a', createdAt: 99, stepAt: 1 }
-  const ended = { name: 'ended', distinctId: 'flat', createdAt: 1, stepAt: 1 }
-  await storeAliases('chains', [...long, ...leaves, ...cycle, before, ended])
-  // A step that nothing leads to any more.
-  await storeAliases('chains', [{ ...ended, stepAt: 0 }], 5_000)
-  const expected = new Map([
-    ...[...long, ...leaves].map(({ name }) => [name, 'long 2500'] as const),
-    ...['a', 'b', 'c', 'before'].map((name) => [name, 'b'] as const),
-    ['ended', 'flat'],
-  ])
-  for (const shards of both) {
-    const statement = new Statement({ projectId: 'chains', now: 0, shards, hasAliases: true, repairsTexts: false })
-    const sql = `SELECT alias, user FROM (${selectAliasEnds(statement)})`
-    const rows = await shards.rows<{ alias: string; user: string }>(sql, statement.parameters)
-    t.equal(rows.length, expected.size)
-    t.same(new Map(rows.map(({ alias, user }) => [alias, user])), expected)
-  }
-})
+t.test(
+  'selectAliasEnds follows an alias to its user in any number of steps, and picks one user of a cycle',
+  async (t) => {
+    const long = Array.from({ length: 2_500 }, (_, i) => {
+      return { name: `long ${i}`, distinctId: `long ${i + 1}`, createdAt: i, stepAt: 1 }
+    })
+    const leaves = [0, 1, 1249, 2499, 2500].map((i) => {
+      return { name: `leaf of ${i}`, distinctId: `long ${i}`, createdAt: 9_000 + i, stepAt: 0 }
+    })
+    const cycle = ['b', 'c', 'a'].map((next, i) => ({
+      name: 'abc'.charAt(i),
+      distinctId: next,
+      createdAt: i % 2,
+      stepAt: 1,
+    }))
+    const before = { name: 'before', distinctId: 'a', createdAt: 99, stepAt: 1 }
+    const ended = { name: 'ended', distinctId: 'flat', createdAt: 1, stepAt: 1 }
+    await storeAliases('chains', [...long, ...leaves, ...cycle, before, ended])
+    // A step that nothing leads to any more.
+    await storeAliases('chains', [{ ...ended, stepAt: 0 }], 5_000)
+    const expected = new Map([
+      ...[...long, ...leaves].map(({ name }) => [name, 'long 2500'] as const),
+      ...['a', 'b', 'c', 'before'].map((name) => [name, 'b'] as const),
+      ['ended', 'flat'],
+    ])
+    for (const shards of both) {
+      const statement = new Statement({ projectId: 'chains', now: 0, shards, hasAliases: true, repairsTexts: false })
+      const sql = `SELECT alias, user FROM (${selectAliasEnds(statement)})`
+      const rows = await shards.rows<{ alias: string; user: string }>(sql, statement.parameters)
+      t.equal(rows.length, expected.size)
+      t.same(new Map(rows.map(({ alias, user }) => [alias, user])), expected)
+    }
+  },
+)
 
 // The last one: a query that fails on a shard may end libchdb, which is each server here, when its peer leaves.
-t.test('questions have the answers over all shards that they have over one', async (t) => {
+t.test('questions have the same answers over several shards as over one', async (t) => {
   const chain = [
     ['u6', 'u0'],
     ['u5', 'u6'],

@@ -10,7 +10,7 @@ const KIB = 1024
 /** Random bytes, so that their order shows. */
 const chunksOf = (count: number) => Array.from({ length: count }, (_, n) => Buffer.alloc(KIB, n))
 
-t.test('an answer that fits is taken whole, so that its source ends, whether it is read or not', async (t) => {
+t.test('Spool takes a result that fits at once, so that its source ends, read or not', async (t) => {
   const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 1000 * KIB })
   const chunks = chunksOf(99)
   const source = Readable.from(chunks, { objectMode: false })
@@ -21,7 +21,7 @@ t.test('an answer that fits is taken whole, so that its source ends, whether it 
   t.equal(memory.held, 0)
 })
 
-t.test('a larger one pauses its source until it is read, and says since when', async (t) => {
+t.test('Spool pauses the source of a larger result until it is read, and reports since when', async (t) => {
   const memory = new SpoolMemory({ answerBytes: 10 * KIB, totalBytes: 1000 * KIB })
   const chunks = chunksOf(500)
   const source = Readable.from(chunks, { objectMode: false })
@@ -35,19 +35,22 @@ t.test('a larger one pauses its source until it is read, and says since when', a
   t.equal(memory.held, 0)
 })
 
-t.test('all of a process share their memory; without any an answer is passed on as it is read', async (t) => {
-  const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 20 * KIB })
-  const first = new Spool(Readable.from(chunksOf(50), { objectMode: false }), memory, { onStall() {} })
-  await until('the memory to be full', () => memory.held === 20 * KIB)
-  const chunks = chunksOf(200)
-  const second = new Spool(Readable.from(chunks, { objectMode: false }), memory, { onStall() {} })
-  t.ok((await buffer(second)).equals(Buffer.concat(chunks)))
-  first.destroy()
-  await once(first, 'close')
-  t.equal(memory.held, 0, 'what was not read is given back')
-})
+t.test(
+  'Spool shares its memory within a process, and passes a result on as it is read if there is none left',
+  async (t) => {
+    const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 20 * KIB })
+    const first = new Spool(Readable.from(chunksOf(50), { objectMode: false }), memory, { onStall() {} })
+    await until('the memory to be full', () => memory.held === 20 * KIB)
+    const chunks = chunksOf(200)
+    const second = new Spool(Readable.from(chunks, { objectMode: false }), memory, { onStall() {} })
+    t.ok((await buffer(second)).equals(Buffer.concat(chunks)))
+    first.destroy()
+    await once(first, 'close')
+    t.equal(memory.held, 0, 'what was not read is given back')
+  },
+)
 
-t.test('it ends only where its source has ended', async (t) => {
+t.test('Spool ends only if its source has ended', async (t) => {
   const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 100 * KIB })
   for (const error of [new Error('broken'), undefined]) {
     const source = new PassThrough()
@@ -59,7 +62,7 @@ t.test('it ends only where its source has ended', async (t) => {
   t.equal(memory.held, 0)
 })
 
-t.test('what its source still sends after its end is not counted', async (t) => {
+t.test('Spool does not count what its source sends after its end', async (t) => {
   const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 100 * KIB })
   const source = new PassThrough()
   const spool = new Spool(source, memory, { onStall() {} })
@@ -70,7 +73,7 @@ t.test('what its source still sends after its end is not counted', async (t) => 
   t.equal(memory.held, 0)
 })
 
-t.test('while others need the thread, it pauses after each chunk, and passes on everything', async (t) => {
+t.test('Spool pauses after each chunk while others need the thread, and passes everything on', async (t) => {
   const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 1000 * KIB })
   const chunks = chunksOf(50)
   const source = Readable.from(chunks, { objectMode: false })

@@ -8,6 +8,7 @@ import type { ProfileOperations } from '../../src/client/tallyhouse.js'
 import { type ProfileBody, TrackBody } from '../../src/contract/schemas.js'
 import { memberText } from '../../src/json/texts.js'
 import { parseOperations } from '../../src/model/profile-operations.js'
+import { codePoint } from '../fuzz/texts.js'
 
 const NOW = 1_700_000_000_000
 
@@ -25,7 +26,7 @@ export type Checked = [
 
 t.test('client and service accept and refuse the same events', async (t) => {
   const fitsService = TypeCompiler.Compile(TrackBody)
-  const name = fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.constantFrom('', '\ud800', '😀'.repeat(255)))
+  const name = fc.oneof(fc.string({ unit: codePoint, maxLength: 300 }), fc.constantFrom('', '\ud800', '😀'.repeat(255)))
   const event = fc.record(
     {
       event: fc.oneof(name, fc.anything()),

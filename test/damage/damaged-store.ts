@@ -60,13 +60,13 @@ export async function damage(file: string, at = 0.5, count = 8): Promise<void> {
 
 /** What can happen to a part while the service is stopped. */
 export const ACCIDENTS: [name: string, happen: (part: PartFolder) => Promise<unknown>][] = [
-  ['its folder is gone', ({ path }) => rm(path, { recursive: true })],
-  ['a file of it is gone', ({ path }) => rm(join(path, 'data.bin'))],
-  ['its checksums are damaged', ({ path }) => damage(join(path, 'checksums.txt'))],
-  ['its count is damaged', ({ path }) => writeFile(join(path, 'count.txt'), 'x')],
-  ['its columns are damaged', ({ path }) => writeFile(join(path, 'columns.txt'), '')],
+  ['whose folder is gone', ({ path }) => rm(path, { recursive: true })],
+  ['with a missing file', ({ path }) => rm(join(path, 'data.bin'))],
+  ['with damaged checksums', ({ path }) => damage(join(path, 'checksums.txt'))],
+  ['with a damaged count', ({ path }) => writeFile(join(path, 'count.txt'), 'x')],
+  ['with damaged columns', ({ path }) => writeFile(join(path, 'columns.txt'), '')],
   [
-    'all its files are gone',
+    'without any files',
     async ({ path }) => {
       for (const name of await readdir(path)) await rm(join(path, name))
     },

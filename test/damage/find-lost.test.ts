@@ -53,7 +53,7 @@ t.test('what is not there is lost, with what it held', async (t) => {
 })
 
 t.test(
-  'a part that others were merged over is lost if it has no row left, unless edits or deletes were merged, too',
+  'findLost reports a part that is covered by a merge if no row is left, unless edits or deletes were merged',
   async (t) => {
     const merged = active(1, 3, 10, true)
     const seen = { known: [known(1, 1, 5), known(2, 2, 5), known(3, 3, 5)], active: [merged], isRestarted: true }

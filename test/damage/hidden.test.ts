@@ -23,9 +23,9 @@ async function stopped(t: Test, fill: (client: Client, command: Command) => Prom
   const shards = openShards(engine.url, { log: silent } as never)
   const command = (sql: string) => shards.first.command(sql)
   const env = { ...settings(folder), CLICKHOUSE_URL: engine.url, LOG_LEVEL: 'silent' }
-  await (await startApp(t, env)).app.close()
-  await command('SYSTEM STOP MERGES')
   const client = await startApp(t, env)
+  await client.events()
+  await command('SYSTEM STOP MERGES')
   await fill(client, command)
   await client.app.close()
   await (await startApp(t, env)).app.close()
@@ -77,10 +77,12 @@ async function start(t: Test, folder: string) {
 }
 
 /** As if the engine had merged everything before anybody looked. */
-const mergeAll = (folder: string, table: string) =>
-  onEngine(storeOf(folder), async (_, command) => await command(`OPTIMIZE TABLE ${table} FINAL`))
+const mergeAll = (folder: string, ...tables: string[]) =>
+  onEngine(storeOf(folder), async (_, command) => {
+    for (const table of tables) await command(`OPTIMIZE TABLE ${table} FINAL`)
+  })
 
-t.test('a part is lost, and its neighbours are merged with deletes at once', async (t) => {
+t.test('a lost part is noticed if its neighbours are merged with deletes immediately', async (t) => {
   for (const [how, happen] of [
     ['gone', ({ path }: PartFolder) => rm(path, { recursive: true })],
     ['broken', ({ path }: PartFolder) => writeFile(join(path, 'checksums.txt'), 'x')],
@@ -114,7 +116,7 @@ t.test('parts with deleted events are no loss, whenever they are merged', async 
   t.strictSame((await start(t, folder)).errors, [])
 })
 
-t.test('a part that was merged just before it was lost', async (t) => {
+t.test('a part that was lost just after its merge is noticed', async (t) => {
   const { folder } = await stopped(t, (client) => track(client, 3))
   await mergeAll(folder, 'events')
   const merged = await onEngine(storeOf(folder), async (query) =>
@@ -130,7 +132,7 @@ t.test('a part that was merged just before it was lost', async (t) => {
   )
 })
 
-t.test('a merged part that is broken while its sources are still there is no loss', async (t) => {
+t.test('a broken merged part is no loss while its sources exist', async (t) => {
   const { folder } = await stopped(t, (client) => track(client, 3))
   await mergeAll(folder, 'events')
   const [merged, ...others] = await partsOf(storeOf(folder))
@@ -142,7 +144,7 @@ t.test('a merged part that is broken while its sources are still there is no los
   t.strictSame(errors, [])
 })
 
-t.test('a lost patch is told: deleted events are back', async (t) => {
+t.test('a lost patch is reported, because deleted events are back', async (t) => {
   const { folder, parts } = await stopped(t, async (client) => {
     await track(client, 2)
     await deleteFirst(client, 'e1')
@@ -164,7 +166,7 @@ const ROWS: [table: string, columns: string, row: (n: number) => string][] = [
   ['api_keys', 'hash, project_id, kind, version', (n) => `'${String(n).repeat(64)}', 'other', 'public', ${n}`],
 ]
 
-t.test('a lost part of any table is told, also if its neighbours are merged at once', async (t) => {
+t.test('a lost part of any table is reported, even if its neighbours are merged immediately', async (t) => {
   const { folder, parts } = await stopped(t, async (_, command) => {
     for (const [table, columns, row] of ROWS) {
       for (let n = 1; n < 8; n++) await command(`INSERT INTO ${table} (${columns}) VALUES (${row(n)}), (${row(n + 1)})`)
@@ -184,7 +186,7 @@ t.test('a lost part of any table is told, also if its neighbours are merged at o
   )
 })
 
-t.test('rows that were replaced by later ones are no loss', async (t) => {
+t.test('rows that later ones replaced are no loss', async (t) => {
   const { folder, parts } = await stopped(t, async (_, command) => {
     for (const [table, columns, row] of ROWS) {
       for (let n = 1; n < 8; n++) await command(`INSERT INTO ${table} (${columns}) VALUES (${row(1)})`)
@@ -194,6 +196,6 @@ t.test('rows that were replaced by later ones are no loss', async (t) => {
   const { client, errors } = await start(t, folder)
   t.strictSame(errors, [])
   await client.app.close()
-  for (const [table] of ROWS) await mergeAll(folder, table)
+  await mergeAll(folder, ...ROWS.map(([table]) => table))
   t.strictSame((await start(t, folder)).errors, [])
 })

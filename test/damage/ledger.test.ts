@@ -57,7 +57,7 @@ const isStored = (client: Client, count: number) =>
   until('the events', async () => (await client.events()).length === count)
 
 for (const storage of STORAGES) {
-  t.test(`${storage}: every event that was received is in one of the counts`, async (t) => {
+  t.test(`${storage}: the ledger counts every received event exactly once`, async (t) => {
     const env = { ...(await settingsFor(t, storage)), DELETE_USER_EVENTS: 'true' }
     const client = await startApp(t, env)
     const { call, app } = client
@@ -91,7 +91,7 @@ for (const storage of STORAGES) {
     t.equal(code, 0, printed)
   })
 
-  t.test(`${storage}: kills change nothing`, async (t) => {
+  t.test(`${storage}: kills do not change the ledger`, async (t) => {
     const env = await settingsFor(t, storage)
     let accepted = 0
     for (let round = 0; round < 3; round++) {
@@ -126,7 +126,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('a loss is told, also where no part was noted', async (t) => {
+t.test('the ledger reports a loss even if no part was recorded', async (t) => {
   const env = await settingsFor(t, 'embedded')
   const client = await startApp(t, env)
   for (let part = 1; part < 4; part++) {
@@ -160,7 +160,7 @@ t.test('a loss is told, also where no part was noted', async (t) => {
   )
 })
 
-t.test('a change of the lanes keeps the counts', async (t) => {
+t.test('a change of the lanes keeps the ledger', async (t) => {
   const env = await settingsFor(t, 'servers')
   const count = async (env: NodeJS.ProcessEnv, stored: number) => {
     const client = await startApp(t, env)
@@ -179,7 +179,7 @@ t.test('a change of the lanes keeps the counts', async (t) => {
   }
 })
 
-t.test('a store that was imported whole is counted from then on', async (t) => {
+t.test('the ledger of an imported store begins with the import', async (t) => {
   const from = await settingsFor(t, 'embedded')
   const client = await startApp(t, from)
   await send(client, batch(40))

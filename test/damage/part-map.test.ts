@@ -7,7 +7,7 @@ const part = (first: number, last: number, partition = '202601'): Part => {
 }
 const namesOf = (parts: Part[]) => parts.map(({ name }) => name).sort()
 
-t.test('PartMap finds what a search of all parts finds, also among parts that were merged', async (t) => {
+t.test('PartMap finds what a search through all parts finds, also among merged ones', async (t) => {
   // Merges of five, and of those again, so that parts are within others; some are gone, and one is in another month.
   const all = [part(1, 500), part(1, 9, '202602')]
   for (let first = 1; first <= 500; first += 5) all.push(part(first, first + 4))

@@ -4,14 +4,14 @@ import t from 'tap'
 import { command } from '../../src/cli/verify.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { run } from '../cli/lanes-store.js'
-import { PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, temporaryFolder, until } from '../helper.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, temporaryFolder, until } from '../helper.js'
 import { keepLog, partsOf } from './damaged-store.js'
 
 const EVENTS = 30
 
 /** A ClickHouse that may write backups, the settings of a service on it, and what a service does. */
 async function open(t: Parameters<typeof startApp>[0]) {
-  const path = await temporaryFolder(t)
+  const path = join(await dataFolder(t), 'clickhouse')
   const backups = await temporaryFolder(t)
   await mkdir(join(path, 'conf.d'), { recursive: true })
   const allowed = `<clickhouse><backups><allowed_path>${backups}</allowed_path></backups></clickhouse>`
@@ -45,7 +45,7 @@ async function open(t: Parameters<typeof startApp>[0]) {
   return { path, backups, engine, clickhouse, env, track, verify, losses }
 }
 
-t.test('a database that is restored as a whole lacks what was received since, and no part', async (t) => {
+t.test('a restored database misses the events received since the backup, but no part', async (t) => {
   const { backups, clickhouse, track, verify, losses } = await open(t)
   await track()
   await track()

@@ -5,7 +5,7 @@ import { dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, until } from '../
 import { shardsUrl, startNodes } from '../nodes.js'
 import { keepLog } from './damaged-store.js'
 
-t.test('a lost part of one of several shards is told with its shard, also while the service runs', async (t) => {
+t.test('a lost part is reported with its shard, also while the service runs', async (t) => {
   const nodes = await startNodes(t, 2)
   const settings = {
     ...{ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: await dataFolder(t) },

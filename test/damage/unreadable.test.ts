@@ -36,7 +36,7 @@ async function stopped(t: Test): Promise<{ folder: string; old: PartFolder }> {
   return { folder, old }
 }
 
-t.test('a damaged part is named, and what does not need it can be read', async (t) => {
+t.test('a damaged part is named, and reads that do not need it work', async (t) => {
   const { folder, old } = await stopped(t)
   await damage(join(old.path, 'data.bin'), 0.5, 64)
   const { log, lines } = keepLog()

@@ -1,28 +1,38 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { command } from '../../src/cli/verify.js'
 import { run } from '../cli/lanes-store.js'
-import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startService, until } from '../helper.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startService, temporaryFolder, until } from '../helper.js'
 import { ACCIDENTS, damage, partsOf } from './damaged-store.js'
 
 const EVENTS = 40
 
-/** The settings of a stopped service with 80 events in two parts, and the folder of its engine. */
-async function stopped(t: Test): Promise<{ env: NodeJS.ProcessEnv; engine: string }> {
+const settings = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', LOG_LEVEL: 'silent' }
+
+/** The folder of a stopped service with 80 events in two parts, to copy. */
+const filled = fill()
+
+async function fill(): Promise<string> {
   const folder = await dataFolder(t)
-  const env = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', LOG_LEVEL: 'silent', DATA_DIR: folder }
-  const { app, call, events } = await startApp(t, env)
+  const { app, call, events } = await startApp(t, { ...settings, DATA_DIR: folder })
   for (const part of [1, 2]) {
     const events_ = Array.from({ length: EVENTS }, (_, i) => ({ event: `e${part}`, distinct_id: `u${i}` }))
     await call('POST', '/public/track/batch', { events: events_ })
     await until('the events', async () => (await events()).length === EVENTS * part)
   }
   await app.close()
-  return { env, engine: join(folder, 'clickhouse') }
+  return folder
 }
 
-t.test('a sound store passes, with what was checked', async (t) => {
+/** The settings of a stopped service with 80 events in two parts, and the folder of its engine. */
+async function stopped(t: Test): Promise<{ env: NodeJS.ProcessEnv; engine: string }> {
+  const folder = await temporaryFolder(t)
+  await cp(await filled, folder, { recursive: true, verbatimSymlinks: true })
+  return { env: { ...settings, DATA_DIR: folder }, engine: join(folder, 'clickhouse') }
+}
+
+t.test('verify passes for a sound store, and says what was checked', async (t) => {
   const { env } = await stopped(t)
   const { code, printed } = await run(command, [], env)
   t.equal(code, 0, printed)
@@ -32,7 +42,7 @@ t.test('a sound store passes, with what was checked', async (t) => {
   t.match(printed, /Nothing is wrong\.\n$/)
 })
 
-t.test('a lost part fails until it is accepted', async (t) => {
+t.test('verify fails for a lost part until it is accepted', async (t) => {
   const { env, engine } = await stopped(t)
   const [part] = await partsOf(engine)
   if (!part) throw new Error('there is no part')
@@ -45,7 +55,7 @@ t.test('a lost part fails until it is accepted', async (t) => {
   t.equal((await run(command, ['--quick'], env)).code, 0)
 })
 
-t.test('a damaged file is found by its checksum, and not without', async (t) => {
+t.test('verify finds a damaged file only with its checksum', async (t) => {
   const { env, engine } = await stopped(t)
   const [part] = await partsOf(engine)
   if (!part) throw new Error('there is no part')
@@ -56,7 +66,7 @@ t.test('a damaged file is found by its checksum, and not without', async (t) => 
   t.match(printed, new RegExp(`WRONG: The part ${part.name} of events is damaged, with events of \\d{4}-\\d\\d`))
 })
 
-t.test('a damaged database of the journal is named, and made anew from the log', async (t) => {
+t.test('verify names a damaged database of the journal, and rebuilds it from the log', async (t) => {
   const { env } = await stopped(t)
   const service = await startService(t, env)
   const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }

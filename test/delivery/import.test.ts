@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { command } from '../../src/cli/import/command.js'
 import { elementTexts, memberText } from '../../src/json/texts.js'
-import { runCommand, startCommand } from '../cli/command-line.js'
+import { runProcess, startCommand } from '../cli/command-line.js'
 import { answer, cut, failure, faultyServer, keyAccepted } from '../client/faulty-server.js'
 import {
   freePort,
@@ -22,7 +22,7 @@ import {
 const HOUR_MS = 60 * 60 * 1000
 
 async function countOf(service: Service): Promise<number> {
-  const { stdout } = await runCommand(['export', '--url', service.url])
+  const { stdout } = await runProcess(['export', '--url', service.url])
   return stdout === '' ? 0 : stdout.trimEnd().split('\n').length
 }
 
@@ -37,7 +37,7 @@ t.test('a batch that fails for the moment is sent again, the same bytes under th
   // First it asks whether its key is accepted.
   const server = await faultyServer(t, [failure(503, 'unavailable'), keyAccepted, ...faults])
   const startedAt = performance.now()
-  const { code, stderr } = await runCommand(['import', '--url', server.url, path])
+  const { code, stderr } = await runProcess(['import', '--url', server.url, path])
   t.equal(code, 0, stderr)
   t.ok(performance.now() - startedAt >= 1000, 'after the time that Retry-After asks for')
   const batches = server.received.slice(2)
@@ -72,7 +72,7 @@ t.test('a first call that waiting does not help ends the command at once, and sa
       ['erase', '--distinct-id', 'u'],
     ]) {
       if (args[0] === 'erase' && url !== faults[0]?.[0]) continue
-      const { code, stderr } = await runCommand([...args, '--url', url])
+      const { code, stderr } = await runProcess([...args, '--url', url])
       t.equal(code, 1)
       t.match(stderr, reason, `${args[0]} ${url}`)
       t.match(stderr, url)
@@ -94,7 +94,7 @@ t.test('events that only the service can refuse are rejected, and the others are
   const deep = `{"event":"deep","distinct_id":"u","properties":{"a":${'['.repeat(20)}${']'.repeat(20)}}}`
   const large = `{"event":"large","distinct_id":"u","properties":{"text":"${'x'.repeat(30_000)}"}}`
   await writeFile(path, [...real.slice(0, 10), deep, ...real.slice(10, 20), large, ...real.slice(20)].join('\n'))
-  const { code, stderr } = await runCommand(['import', '--url', service.url, path])
+  const { code, stderr } = await runProcess(['import', '--url', service.url, path])
   t.equal(code, 1)
   t.match(stderr, /1 500 events stored, 2 rejected/)
   t.equal(await countOf(service), 1500)
@@ -115,7 +115,7 @@ t.test('a batch with too many property names is halved', async (t) => {
   const event = (names: number) =>
     `{"eventId":"x","event":"e","distinct_id":"u","properties":{${'"a":1,'.repeat(names)}"b":2}}\n`
   await writeFile(path, event(100_000).repeat(7) + event(600_000))
-  const { code, stderr } = await runCommand(['import', '--url', service.url, path])
+  const { code, stderr } = await runProcess(['import', '--url', service.url, path])
   t.equal(code, 1)
   t.match(stderr, /7 events stored, 1 rejected/)
   t.equal(await countOf(service), 7)
@@ -169,7 +169,7 @@ t.test('an import of a truncated file resumes with the whole file', async (t) =>
   const path = join(await temporaryFolder(t), 'events.ndjson.gz')
   const lines = (await realEvents()).slice(0, 6000)
   const whole = gzipSync(`${lines.join('\n')}\n`)
-  const run = () => runCommand(['import', '--url', service.url, path])
+  const run = () => runProcess(['import', '--url', service.url, path])
   await writeFile(path, whole.subarray(0, whole.length / 2))
   const cut = await run()
   t.equal(cut.code, 1)
@@ -184,7 +184,7 @@ t.test('an import of a truncated file resumes with the whole file', async (t) =>
   const damaged = `${path}.damaged`
   const end = whole.length - 1000
   await writeFile(damaged, Buffer.from(whole).fill(0xff, end, end + 20))
-  const { stderr } = await runCommand(['import', '--url', service.url, damaged])
+  const { stderr } = await runProcess(['import', '--url', service.url, damaged])
   t.match(
     stderr,
     /damaged .*\. Already stored: ([1-5] 000) events\. Get a good copy\. To resume, import the lines after the first \1\./,
@@ -194,7 +194,7 @@ t.test('an import of a truncated file resumes with the whole file', async (t) =>
 t.test('an import of truncated standard input says how to resume', async (t) => {
   const server = await faultyServer(t, [keyAccepted, accepted(1000)])
   const cut = gzipSync((await realEvents()).slice(0, 6000).join('\n')).subarray(0, 40_000)
-  const { code, stderr } = await runCommand(['import', '--url', server.url, '-'], cut)
+  const { code, stderr } = await runProcess(['import', '--url', server.url, '-'], cut)
   t.equal(code, 1)
   t.match(stderr, /standard input ends .* ([1-5] 000) events\. To resume, import the lines after the first \1\./)
 })
@@ -204,7 +204,7 @@ t.test('an import that cannot be resumed says why', async (t) => {
   const path = join(await temporaryFolder(t), 'events.ndjson')
   const state = `${path}.import.json`
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
-  const run = (...args: string[]) => runCommand(['import', '--url', service.url, ...args, path])
+  const run = (...args: string[]) => runProcess(['import', '--url', service.url, ...args, path])
   t.equal((await run()).code, 0)
   const finished = JSON.parse(await readFile(state, 'utf8'))
   const begun = (changes: object) => writeFile(state, JSON.stringify({ ...finished, finishedAt: null, ...changes }))
@@ -221,7 +221,7 @@ t.test('an import that cannot be resumed says why', async (t) => {
   await writeFile(state, '{"version":')
   t.match(await run(), { code: 1, stderr: /is damaged/ })
   t.equal(await countOf(service), 1)
-  t.match(await runCommand(['import', '--url', service.url, '--map', 'user', path]), {
+  t.match(await runProcess(['import', '--url', service.url, '--map', 'user', path]), {
     code: 2,
     stderr: /--map must be like/,
   })
@@ -236,7 +236,7 @@ t.test('batches whose idempotency keys have expired are looked up in the service
   const path = join(await temporaryFolder(t), 'events.ndjson')
   const lines = (await realEvents()).slice(0, 4_500)
   await writeFile(path, `${lines.join('\n')}\n`)
-  const run = (service: Service, ...args: string[]) => runCommand(['import', '--url', service.url, ...args, path])
+  const run = (service: Service, ...args: string[]) => runProcess(['import', '--url', service.url, ...args, path])
   t.equal((await run(first)).code, 0)
   const state = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
   // As if the import was killed 25 h ago, with three of its five batches not acknowledged: their keys have expired.

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import t from 'tap'
-import { runCommand, startCommand } from '../cli/command-line.js'
+import { runProcess, startCommand } from '../cli/command-line.js'
 import { SECRET_KEY, type Service, startRedis, startService, temporaryFolder } from '../helper.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 
@@ -93,7 +93,7 @@ t.test('the command is killed at every line that it prints, with a service runni
     const { events } = JSON.parse((await call(service, '/public/events?limit=1000')).text)
     t.same(events.map(({ event }: { event: string }) => event).sort(), [...done.keys()].sort())
 
-    const shown = await runCommand(['lanes', '--json'], '', envOf(lanes, shards))
+    const shown = await runProcess(['lanes', '--json'], '', envOf(lanes, shards))
     t.equal(shown.code, 0, shown.stderr)
     const status = JSON.parse(shown.stdout)
     t.match(status, { active: { lanes, shards }, layout: { state: 'active' } })
@@ -112,16 +112,16 @@ t.test('the embedded service: shown while it runs, changed while it does not', a
   const env = { SECRET_KEY, DATA_DIR: await temporaryFolder(t) }
   const service = await startService(t, env)
   const first = await call(service, '/public/track', 'key', { event: 'e', distinct_id: 'ada', timestamp: 1 })
-  t.match(await runCommand(['lanes'], '', env), {
+  t.match(await runProcess(['lanes'], '', env), {
     code: 0,
     stdout: /Layout 1: 1 lane on 1 shard\n\nLANE .*\n0 +0 +up .*journal\n\nSHARD .*\n0 +up /,
   })
-  t.match(await runCommand(['lanes', 'set', '2'], '', env), { code: 1, stderr: /Stop the service first/ })
+  t.match(await runProcess(['lanes', 'set', '2'], '', env), { code: 1, stderr: /Stop the service first/ })
   service.process.kill('SIGTERM')
   await service.ended
   t.ok((await setLanes(2, env)).length > 5)
-  t.match(await runCommand(['lanes'], '', { ...env, LANES: '2' }), { code: 0, stdout: /Layout 2: 2 lanes on 1 shard/ })
-  t.match(await runCommand(['lanes'], '', env), { code: 0, stderr: /These settings have 1 lane on 1 shard/ })
+  t.match(await runProcess(['lanes'], '', { ...env, LANES: '2' }), { code: 0, stdout: /Layout 2: 2 lanes on 1 shard/ })
+  t.match(await runProcess(['lanes'], '', env), { code: 0, stderr: /These settings have 1 lane on 1 shard/ })
   const after = await startService(t, { ...env, LANES: '2' })
   const again = await call(after, '/public/track', 'key', { event: 'e', distinct_id: 'ada', timestamp: 1 })
   t.same([again.status, again.id], [200, first.id])

@@ -39,9 +39,14 @@ const MEANINGFUL = [
   'NaN',
 ]
 
+/** A character. The unit 'binary' of fast-check has the same ones, but takes 0.6 s of CPU time to make. */
+export const codePoint = fc
+  .oneof(fc.integer({ min: 0, max: 0xd7ff }), fc.integer({ min: 0xe000, max: 0x10ffff }))
+  .map((code) => String.fromCodePoint(code))
+
 /** Free-form text, unpaired surrogates included. */
 export const text = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 40 }),
+  fc.string({ unit: codePoint, maxLength: 40 }),
   fc.string({ maxLength: 40 }),
   fc.constantFrom(...MEANINGFUL),
   fc.array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 10 }).map((units) => String.fromCharCode(...units)),

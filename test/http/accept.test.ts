@@ -1,7 +1,7 @@
 import t from 'tap'
 import { acceptedFormat } from '../../src/http/accept.js'
 
-t.test('the format that an Accept header prefers', async (t) => {
+t.test('acceptedFormat returns the format that an Accept header prefers', async (t) => {
   const wanted: [accept: string | undefined, format: string][] = [
     [undefined, 'json'],
     ['', 'json'],

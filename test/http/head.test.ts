@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
-t.test('the headers of a HEAD are those of the GET: the same length, or none', async (t) => {
+t.test('a HEAD has the headers of its GET, with the same length or none', async (t) => {
   const { app, call } = await startApp(t, await settingsFor(t, 'embedded'))
   const sent = await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
   await call('POST', '/public/users/identify', { distinct_id: 'u' })
@@ -26,7 +26,7 @@ t.test('the headers of a HEAD are those of the GET: the same length, or none', a
   }
 })
 
-t.test('a request with two Host headers is refused, alike or not', async (t) => {
+t.test('a request with two Host headers is refused, even if they are equal', async (t) => {
   const { app } = await startApp(t, await settingsFor(t, 'embedded'))
   const { port } = new URL(await app.listen({ port: 0 }))
   const send = async (hosts: string) => {

@@ -14,7 +14,7 @@ async function counted({ app }: Pick<Awaited<ReturnType<typeof startApp>>, 'app'
     .map((line) => line.slice(NAME.length))
 }
 
-t.test('a refusal by a limit is counted for its project and kind of key, whoever words the answer', async (t) => {
+t.test('countLimits counts a refusal for its project and kind of key, in every format of response', async (t) => {
   const { client, keys, post, inject } = await startSdkApp(t, { RATE_LIMIT: '1', WRONG_KEY_LIMIT: '1' })
   const batch = { batch: [{ type: 'track', event: 'e', userId: 'u' }] }
   for (const status of [200, 429, 429]) {
@@ -34,7 +34,7 @@ t.test('a refusal by a limit is counted for its project and kind of key, whoever
   ])
 })
 
-t.test('what a tool of an assistant is refused counts, too', async (t) => {
+t.test('countLimits counts refused tool calls of MCP', async (t) => {
   const slotLimits = { slots: 1, perProject: 0, waitMs: 1, stalledMs: 1000 }
   const client = await startApp(t, await settingsFor(t, 'embedded'), { slotLimits })
   const params = { name: 'recent_events', arguments: {} }
@@ -49,7 +49,7 @@ t.test('what a tool of an assistant is refused counts, too', async (t) => {
   t.strictSame(await counted(client), ['{limit="reads",project="default",kind="secret"} 1'])
 })
 
-t.test('of any number of projects the counts take bounded memory, and lose none', async (t) => {
+t.test('countLimits uses bounded memory for any number of projects, and loses no count', async (t) => {
   const counts = new LimitCounts()
   for (let i = 0; i < 5000; i++) counts.add('reads', { projectId: `project-${i}`, keyKind: 'read' })
   for (let i = 0; i < 10; i++) counts.add('reads', { projectId: 'project-1', keyKind: 'read' })

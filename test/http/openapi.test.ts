@@ -8,12 +8,12 @@ import { Value } from '@sinclair/typebox/value'
 import type { InjectOptions } from 'fastify'
 import openapiTS, { astToString } from 'openapi-typescript'
 import t from 'tap'
-import { STATUS_OF } from '../../src/contract/errors.js'
+import { ERROR_STATUS } from '../../src/contract/errors.js'
 import { CALLS } from '../../src/http/openapi/calls.js'
 import { ALLOWED } from '../../src/keys/keys.js'
 import { startChromium } from '../browser/chromium.js'
 import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, temporaryFolder } from '../helper.js'
-import { routesOf } from '../routes-of.js'
+import { listRoutes } from '../list-routes.js'
 
 interface Operation {
   operationId: string
@@ -55,14 +55,14 @@ const listening = () => {
 const NOT_OURS =
   /^(HEAD|OPTIONS) | \/(docs|openapi\.json|mcp|session$|assets\/|segment|jitsu|posthog|mixpanel|amplitude|openpanel|$)/
 
-t.test('every call is documented, and nothing else', async (t) => {
-  const routes = routesOf(app).filter((route) => !NOT_OURS.test(route))
+t.test('the document has every call, and nothing else', async (t) => {
+  const routes = listRoutes(app).filter((route) => !NOT_OURS.test(route))
   t.strictSame(routes.sort(), Object.keys(CALLS).sort())
   const described = operations.map(({ path, method }) => `${method} ${path.replace(/\{(\w+)\}/g, ':$1')}`)
   t.strictSame(described.sort(), Object.keys(CALLS).sort())
 })
 
-t.test('a linter finds no problem', async (t) => {
+t.test('the document passes a linter', async (t) => {
   const config = await createConfig({ extends: ['recommended-strict'], rules: { 'operation-4xx-response': 'off' } })
   const problems = await lintFromString({ source, config })
   t.equal(document.openapi, '3.1.0')
@@ -74,7 +74,7 @@ t.test('a linter finds no problem', async (t) => {
   t.not((await lintFromString({ source: JSON.stringify(broken), config })).length, 0, 'the linter does find problems')
 })
 
-t.test('some call documents every error of the contract', async (t) => {
+t.test('the document has every error of the contract', async (t) => {
   const documented = operations.flatMap(({ operation }) =>
     Object.entries(operation.responses).flatMap(([status, { content }]) =>
       status === '200'
@@ -82,19 +82,19 @@ t.test('some call documents every error of the contract', async (t) => {
         : Object.keys(content['application/json']?.examples ?? {}).map((code) => `${status} ${code}`),
     ),
   )
-  const expected = Object.entries(STATUS_OF).map(([code, status]) => `${status} ${code}`)
+  const expected = Object.entries(ERROR_STATUS).map(([code, status]) => `${status} ${code}`)
   t.strictSame([...new Set(documented)].sort(), expected.sort())
   for (const [code, { value }] of Object.entries(document.components.examples)) t.equal(value.code, code)
 })
 
-t.test('every read documents that it refuses unknown parameters', async (t) => {
+t.test('the document says that every read refuses unknown parameters', async (t) => {
   const reads = operations.filter(({ path, method }) => method === 'GET' && path.startsWith('/public/'))
   t.ok(reads.length > 0)
   for (const { path, operation } of reads)
     t.ok(operation.responses[400]?.content['application/json']?.examples?.invalid_request, path)
 })
 
-t.test('the document leaks no internals', async (t) => {
+t.test('the document contains no internals', async (t) => {
   t.notMatch(source, /"message":"must|TypeBox|undefined/)
   t.notMatch(source, SECRET_KEY)
 })
@@ -148,7 +148,7 @@ t.test('the examples get the documented responses', async (t) => {
   }
 })
 
-t.test('the formats of the export are documented', async (t) => {
+t.test('the document has the formats of the export', async (t) => {
   const types = Object.keys(document.paths['/public/events']?.get?.responses[200]?.content ?? {})
   t.equal(types.length, 4)
   for (const type of types) {
@@ -158,7 +158,7 @@ t.test('the formats of the export are documented', async (t) => {
   }
 })
 
-t.test('the page to try the calls loads nothing from another host, and its policy forbids it', async (t) => {
+t.test('the page with the reference loads nothing from other hosts, and its policy forbids it', async (t) => {
   const page = await app.inject({ url: '/docs/' })
   t.equal(page.statusCode, 200)
   t.match(page.headers['content-type'], 'text/html')
@@ -178,7 +178,7 @@ t.test('the page to try the calls loads nothing from another host, and its polic
   t.equal((await app.inject({ url: '/docs/nothing' })).json().code, 'not_found')
 })
 
-t.test('the page has the title of the product, and a call from it logs nothing to the console', async (t) => {
+t.test("the page with the reference has the product's title, and a call from it logs no errors", async (t) => {
   const url = await listening()
   const browser = await startChromium(t)
   const page = await browser.newPage()
@@ -196,16 +196,19 @@ t.test('the page has the title of the product, and a call from it logs nothing t
   t.strictSame(messages, [])
 })
 
-t.test('parameters with a default are optional, and every parameter of a read is described', async (t) => {
-  for (const path of ['/public/events', '/public/users', '/public/sessions']) {
-    const query = document.paths[path]?.get?.parameters?.filter((parameter) => parameter.in === 'query') ?? []
-    t.ok(query.length >= 2, path)
-    for (const { name, required, description } of query) {
-      t.not(required, true, name)
-      t.match(description, /^(?!Must)\w.+\.$/, name)
+t.test(
+  'the document marks parameters with a default as optional, and describes every parameter of a read',
+  async (t) => {
+    for (const path of ['/public/events', '/public/users', '/public/sessions']) {
+      const query = document.paths[path]?.get?.parameters?.filter((parameter) => parameter.in === 'query') ?? []
+      t.ok(query.length >= 2, path)
+      for (const { name, required, description } of query) {
+        t.not(required, true, name)
+        t.match(description, /^(?!Must)\w.+\.$/, name)
+      }
     }
-  }
-})
+  },
+)
 
 /** The README's curl examples as calls of a client that is generated from the document. */
 const GENERATED_CALLS = `
@@ -272,7 +275,7 @@ t.test('a generated client compiles and makes the calls of the README', async (t
   })
 })
 
-t.test('only that page has the headers for a browser page', async (t) => {
+t.test('only the page with the reference has the headers for browser pages', async (t) => {
   for (const url of ['/health/live', '/openapi.json', '/metrics', '/public/events']) {
     const { headers } = await app.inject({ url, headers: { 'x-api-key': SECRET_KEY } })
     t.notOk('content-security-policy' in headers, url)

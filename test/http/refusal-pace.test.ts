@@ -2,18 +2,21 @@ import t from 'tap'
 import { RefusalPace } from '../../src/http/refusal-pace.js'
 import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
-t.test('a hundred refusals a second are prompt, further ones wait for up to a second', async (t) => {
-  let now = 0
-  const pace = new RefusalPace(() => now)
-  const delays = Array.from({ length: 1000 }, () => pace.delay('a'))
-  t.ok(delays.slice(0, 100).every((ms) => ms === 0))
-  t.ok(delays.slice(100).every((ms) => ms > 0 && ms <= 1000))
-  t.equal(pace.delay('b'), 0, 'each owner has its own')
-  now += 2_000
-  t.equal(pace.delay('a'), 0, 'it is over soon after the flood')
-})
+t.test(
+  'RefusalPace sends a hundred refusals a second immediately, and delays further ones for up to a second',
+  async (t) => {
+    let now = 0
+    const pace = new RefusalPace(() => now)
+    const delays = Array.from({ length: 1000 }, () => pace.delay('a'))
+    t.ok(delays.slice(0, 100).every((ms) => ms === 0))
+    t.ok(delays.slice(100).every((ms) => ms > 0 && ms <= 1000))
+    t.equal(pace.delay('b'), 0, 'each owner has its own')
+    now += 2_000
+    t.equal(pace.delay('a'), 0, 'it is over soon after the flood')
+  },
+)
 
-t.test('a key that goes on beyond its limit is answered ever later, in each format', async (t) => {
+t.test('a key that stays over its limit gets ever later refusals, in each format', async (t) => {
   const { call } = await startApp(t, {
     ...(await settingsFor(t, 'embedded')),
     RATE_LIMIT: '1',

@@ -66,7 +66,7 @@ t.test('every response has an id, and a successful request logs nothing', async 
   t.strictSame(lines, [])
 })
 
-t.test('the client’s own id is used if it is short and harmless', async (t) => {
+t.test("the client's own id is used if it is short and has only harmless characters", async (t) => {
   const { app } = await start(t)
   const idFor = async (given: string) => {
     const answer = await app.inject({ url: '/health/live', headers: { 'x-request-id': given } })
@@ -162,7 +162,7 @@ t.test('a refused request is logged with its project and the ID of its key', asy
   for (const key of [publicKey, secretKey]) t.notMatch(text(), key)
 })
 
-t.test('many refused requests leave a hundred lines, and their number', async (t) => {
+t.test('many refused requests write a hundred lines and their number', async (t) => {
   const { app, lines } = await start(t)
   const refuse = (count: number, request: object) =>
     Promise.all(Array.from({ length: count }, () => app.inject({ url: '/public/events', ...request })))
@@ -199,7 +199,7 @@ t.test('the next lines are written when the window is over', async (t) => {
   t.equal(reported.length, 2, 'nothing was left out')
 })
 
-t.test('on a terminal every line is complete, including errors', async (t) => {
+t.test('every line is complete on a terminal, including errors', async (t) => {
   let text = ''
   const stream = new Writable({
     write(chunk, _encoding, done) {

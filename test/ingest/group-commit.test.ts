@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
 import { GroupCommit } from '../../src/ingest/group-commit.js'
-import { QueueBudget } from '../../src/ingest/queue-budget.js'
+import { LaneBudget, QueueBudget } from '../../src/ingest/queue-budget.js'
 import type { Append, Fullness, Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
@@ -87,7 +87,7 @@ t.test('a failed write refuses the requests that share it, and no others', async
 t.test('events with keys share an entry, and a repeated one gets the place of the first', async (t) => {
   const { commits, happened, gates, sent } = await open(t)
   const key = (name: string, fingerprint = '00') => {
-    return { sender: fromServer('p'), key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
+    return { key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
   }
   const track = (...args: Parameters<typeof key>) =>
     commits.appendKeyedEvent(fromServer('p'), Buffer.from('{}'), key(...args))
@@ -128,7 +128,7 @@ t.test('the buffers of events and of the entries built from them are reused', as
     })
     for (const { buffer } of bodies) pieces.add(buffer)
     const [keyed, ...shared] = bodies as [Buffer, ...Buffer[]]
-    const idempotencyKey = { sender: fromServer('p'), key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
+    const idempotencyKey = { key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
     await Promise.all([
       commits.appendKeyedEvent(fromServer('p'), keyed, idempotencyKey),
       ...shared.map((body) => commits.appendEvent(fromServer('p'), body)),
@@ -149,7 +149,7 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
   const commits = new GroupCommit(journal, pool)
   await commits.close()
   const take = (length: number, fill: string) => pool.concat([Buffer.alloc(length, fill)], length)
-  const idempotencyKey = { sender: fromServer('p'), key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
+  const idempotencyKey = { key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
   const appends: ((body: Buffer) => Promise<unknown>)[] = [
     (body: Buffer) => commits.appendEvent(fromServer('p'), body),
     (body: Buffer) => commits.appendBatch(fromServer('p'), body, 1),
@@ -172,7 +172,7 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
   }
 })
 
-t.test('what is answered moves the other lanes on, repeated requests included', async (t) => {
+t.test('GroupCommit reports the last position of each write, also for repeated requests', async (t) => {
   const positions = [5n, 3n, 9n]
   const outcomes: Outcome[][] = [
     [{ status: 'done', position: 5n }],
@@ -183,25 +183,20 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
   ]
   const journal = { id: 1, write: async () => outcomes.shift(), listen: () => () => undefined }
   const floors: bigint[] = []
-  const others = {
-    prefix: '',
-    onWritten: (position: bigint) => floors.push(position),
-    append: () => null,
-    hasOpen: () => false,
-  }
-  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
-  const key = { sender: fromServer('p'), key: '00', fingerprint: '00' }
+  const onWritten = (position: bigint) => void floors.push(position)
+  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), { onWritten })
+  const key = { key: '00', fingerprint: '00' }
   for (const position of positions) {
     const [appended] = await commits.appendBatch(fromServer('p'), Buffer.from('{}'), 1, { idempotencyKey: key })
     t.equal(appended?.position, position)
   }
-  await t.rejects(commits.reserve(key), { code: 'idempotency_conflict' })
+  await t.rejects(commits.reserve(fromServer('p'), key), { code: 'idempotency_conflict' })
   t.strictSame(floors, [...positions, 0n])
   await Promise.all([1, 2].map(() => commits.appendKeyedEvent(fromServer('p'), Buffer.from('{}'), key)))
   t.equal(floors.at(-1), 11n)
 })
 
-t.test('events with keys stay in the lane of their keys, though it refuses them or does not respond', async (t) => {
+t.test('GroupCommit keeps events with keys if its journal refuses them or does not respond', async (t) => {
   const isDone: Outcome[] = [{ status: 'done', position: 1n }]
   const gates: ((outcome: Outcome[] | Error) => void)[] = []
   const write = () =>
@@ -214,12 +209,11 @@ t.test('events with keys stay in the lane of their keys, though it refuses them 
     moved.push(body.toString())
     return { position: 2n, index: 0, journalId: 2 }
   }
-  const others = { prefix: '', onWritten: () => undefined, hasOpen: () => true, append }
-  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
+  const overflow = { isOpen: () => true, append }
+  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), { overflow })
   t.teardown(() => commits.close())
   const keyed = (n: number) => {
     return commits.appendKeyedEvent(fromServer('p'), Buffer.from(`${n}`), {
-      sender: fromServer('p'),
       key: `${n}`.repeat(64),
       fingerprint: '00',
     })
@@ -227,7 +221,7 @@ t.test('events with keys stay in the lane of their keys, though it refuses them 
   const refused = keyed(1)
   await until('the first write', () => gates.length === 1)
   const [waiting, plain] = [keyed(2), commits.appendEvent(fromServer('p'), Buffer.from('3'))]
-  await until('another lane to have the event without a key', () => moved.length === 1)
+  await until('the overflow to have the event without a key', () => moved.length === 1)
   t.match(await plain, { journalId: 2 })
   t.strictSame(moved, ['{"events":[3]}'])
   gates[0]?.(new ApiError('unavailable', 'The journal is down.'))
@@ -254,14 +248,9 @@ t.test('GroupCommit tells a sender’s full share from a full journal, which is 
   t.match(commits.metrics, { refused: { overloaded: 10 }, overShare: 7 })
 })
 
-t.test('GroupCommit does not count what another lane takes as refused', async (t) => {
-  const others = {
-    prefix: 'In lane 1: ',
-    onWritten: () => {},
-    append: async () => ({ position: 5n, index: 0, journalId: 2 }),
-    hasOpen: () => true,
-  }
-  const commits = new GroupCommit(fullJournal('own'), new BufferPool(), others)
+t.test('GroupCommit does not count what the overflow takes as refused', async (t) => {
+  const overflow = { isOpen: () => true, append: async () => ({ position: 5n, index: 0, journalId: 2 }) }
+  const commits = new GroupCommit(fullJournal('own'), new BufferPool(), { overflow })
   t.teardown(() => commits.close())
   t.match(await commits.appendBatch(fromServer('p'), Buffer.from('{}'), 5), [{ position: 5n, journalId: 2 }])
   t.match(commits.metrics, { refused: { overloaded: 0 }, overShare: 0 })
@@ -291,8 +280,9 @@ function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
     return writes.map(() => ({ status: 'done', position: 1n }))
   }
   const journal = { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
-  const others = { prefix: '', onWritten: () => {}, append: () => null, hasOpen: () => false }
-  const commits = new GroupCommit(journal, new BufferPool(), isOneOfSeveral ? others : null, budget)
+  const commits = new GroupCommit(journal, new BufferPool(), {
+    budget: isOneOfSeveral ? new LaneBudget(budget) : budget,
+  })
   const sent: Promise<unknown>[] = []
   /** @returns whether it was taken */
   const send = async (bytes: number, projectId = 'p') => {
@@ -310,7 +300,7 @@ function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
 }
 
 t.test(
-  'the lanes of a process share the bytes that may queue, and one that hangs leaves some to each other',
+  'the lanes of a process share the bytes that may queue, and a hanging lane leaves some to the others',
   async (t) => {
     const budget = new QueueBudget(8_000)
     const [first, second, third] = [hanging(budget, true), hanging(budget, true), hanging(budget, true)]

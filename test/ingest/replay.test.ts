@@ -2,8 +2,8 @@ import t, { type Test } from 'tap'
 import { replayDeadLetter } from '../../src/ingest/replay.js'
 import type { EntryKind } from '../../src/journal/journal.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
+import { eraseFromDeadLetters } from '../../src/store/dead-letter-erasure.js'
 import { countDeadLetters, insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
-import { eraseFromDeadLetters } from '../../src/store/erased-letters.js'
 import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
 import { PROFILES } from '../../src/store/profiles.js'
@@ -33,7 +33,7 @@ async function start(t: Test) {
   return { client, proxy, clickhouse, shards, leave, erase }
 }
 
-t.test('a user who is erased while a letter with events is replayed', async (t) => {
+t.test('a user is erased while a dead letter with events is replayed', async (t) => {
   const { client, proxy, leave, erase } = await start(t)
   const { call, events } = client
   const leaveEvents = async (...users: string[]) => {
@@ -70,7 +70,7 @@ t.test('a user who is erased while a letter with events is replayed', async (t) 
   }
   t.ok((await owners()).includes('yves'), 'the others of the letter stay')
 
-  await t.test('and the client that asked for the replay hangs up', async (t) => {
+  await t.test('and the client that asked for the replay disconnects', async (t) => {
     const url = await client.app.listen({ port: 0, host: '127.0.0.1' })
     const id = await leaveEvents('zoe')
     const { held, release } = proxy.hold('INSERT+INTO+events')
@@ -90,7 +90,7 @@ t.test('a user who is erased while a letter with events is replayed', async (t) 
   })
 })
 
-t.test('pages begin where they should after a replay has deleted what an interrupted one had left', async (t) => {
+t.test('pages begin in the right place after a replay has deleted what an interrupted one left', async (t) => {
   const { client, clickhouse, shards, leave } = await start(t)
   const events = ['zoe', 'yves', 'xeno', 'will'].map((distinct_id) => ({ event: 'old', distinct_id }))
   const body = JSON.stringify({ events })
@@ -124,7 +124,7 @@ const ROWS = {
 }
 
 for (const kind of ['profiles', 'sessions'] as const) {
-  t.test(`a user who is erased while a letter with ${kind} is replayed`, async (t) => {
+  t.test(`a user is erased while a dead letter with ${kind} is replayed`, async (t) => {
     const { proxy, clickhouse, shards, leave, erase } = await start(t)
     const leaveRows = async (...users: string[]) => {
       const position = await leave(kind, users.map(ROWS[kind]).join(','))
@@ -139,7 +139,7 @@ for (const kind of ['profiles', 'sessions'] as const) {
       return rows.map(({ user }) => user)
     }
 
-    await t.test('before its letters are looked for', async (t) => {
+    await t.test('before the dead letters are searched', async (t) => {
       const replay = await leaveRows('zoe', 'yves')
       const { held, release } = proxy.hold('DISTINCT position, journal_id, kind FROM dead_letters')
       const erased = erase('zoe')
@@ -165,7 +165,7 @@ for (const kind of ['profiles', 'sessions'] as const) {
   })
 }
 
-t.test('a session and a profile that are nowhere but in letters and the journal', async (t) => {
+t.test('a session and a profile that only dead letters and the journal have', async (t) => {
   const { client, proxy, shards, erase } = await start(t)
   const { call, browser } = client
   const refusal = clickHouseError(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 'Cannot parse input')
@@ -194,7 +194,7 @@ t.test('a session and a profile that are nowhere but in letters and the journal'
   t.strictSame(await found(), [404, 404])
 })
 
-t.test('a letter that lost many of many events', async (t) => {
+t.test('a dead letter that lost many of its events', async (t) => {
   const { client, clickhouse, shards, leave } = await start(t)
   const events = Array.from({ length: 60_000 }, (_, i) => ({ event: 'old', distinct_id: i % 2 === 0 ? 'zoe' : 'yves' }))
   const body = JSON.stringify({ events })

@@ -311,7 +311,7 @@ async function start(name: 'lmdb' | 'redis'): Promise<Real> {
 }
 
 for (const name of ['lmdb', 'redis'] as const) {
-  t.test(`${name}: whatever happens to a writer, everything is stored once`, async (t) => {
+  t.test(`${name}: everything is stored once, whatever happens to a writer`, async (t) => {
     const commands = fc.commands([append, append, store, store, wake, read], { maxCommands: COMMANDS, size: 'max' })
     const property = fc.asyncProperty(commands, async (commands) => {
       const real = await start(name)

@@ -533,8 +533,8 @@ t.test('a block that is stored in part, as across the end of a month, is not shr
   }))
   await appendBatches(started, 4)
   started.writer.start()
-  await until('some tries', () => sizes.length === 3)
-  t.strictSame(sizes, [4, 4, 4])
+  await until('some tries', () => sizes.length >= 3)
+  t.strictSame(sizes.slice(0, 3), [4, 4, 4])
 })
 
 t.test('a block that an earlier writer froze is shrunk once no INSERT of it can be running', async (t) => {
@@ -548,7 +548,7 @@ t.test('a block that an earlier writer froze is shrunk once no INSERT of it can 
 
   const patient = await start(t, undefined, { store: small, path })
   patient.writer.start()
-  await until('some tries', () => small.failures === 3)
+  await until('some tries', () => small.failures >= 3)
   await patient.writer.close()
   t.equal((await patient.journal.claim(1))?.entries.length, 16)
   await patient.journal.close()
@@ -612,7 +612,7 @@ t.test('a failover to a replica that lags stores nothing twice', async (t) => {
   t.strictSame(await names(), ['a', 'b', 'c', 'e', 'f', 'g', 'h'], 'nor does what was deleted come back')
 })
 
-t.test('nor if the replica has a block with other limits', async (t) => {
+t.test('a failover to a replica that has a block with other limits stores nothing twice', async (t) => {
   let inserts = 0
   let isOver = false
   const { pair, event, writer, names, drained } = await startOnPair(t, (tables) => ({

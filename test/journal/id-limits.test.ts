@@ -52,7 +52,7 @@ for (const [name, open] of Object.entries(OPEN)) {
     t.match(await take(journal, OTHER, 0, 10), [{ status: 'done', known: undefined }])
     t.match(await take(journal, PAGE, 0, 10), [{ status: 'known' }])
     const keyed = (key: string, sender: Sender) =>
-      append('x', { idempotencyKey: { ...request(`${sender.keyClass} ${key}`, 'x'), sender } })
+      append('x', { ...sender, idempotencyKey: request(`${sender.keyClass} ${key}`, 'x') })
     t.match(await journal.write([keyed('1', PAGE), keyed('2', PAGE), keyed('3', PAGE), keyed('1', SENDER)]), [
       { status: 'done' },
       { status: 'done' },

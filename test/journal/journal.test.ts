@@ -7,7 +7,7 @@ import type { PerClass } from '../../src/journal/sender-limits.js'
 import { NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { nextPosition, type Position, START, toMilliseconds } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
-import { ALL, append, commit, digests, idOf, key, positions, request, sent } from './writes.js'
+import { ALL, append, commit, digests, idOf, key, positions, request, SENDER, sent } from './writes.js'
 
 /** How a journal is opened: again on the same name, it is the same journal. */
 type Open = (
@@ -379,7 +379,7 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('the maximum of idempotency keys is per project', async (t) => {
       const journal = await fresh(t, { maxRequestKeys: { secret: 2, page: 1 } })
       const keyed = (name: string, projectId: string) =>
-        append(name, { projectId, idempotencyKey: request(name, name, projectId) })
+        append(name, { projectId, idempotencyKey: request(name, name) })
       const outcomes = await journal.write([
         keyed('a', 'p'),
         keyed('b', 'p'),
@@ -404,7 +404,7 @@ for (const [name, open] of Object.entries(opened)) {
       async (t) => {
         const journal = await fresh(t, { maxRequestKeys: { secret: 2, page: 1 } })
         const keyed = (name: string) => append(name, { idempotencyKey: request(name, name) })
-        const reserve = (name: string) => ({ type: 'reserve', idempotencyKey: request(name, name) }) as const
+        const reserve = (name: string) => ({ type: 'reserve', ...SENDER, idempotencyKey: request(name, name) }) as const
         const statuses = async (...writes: Write[]) => (await journal.write(writes)).map(({ status }) => status)
         t.strictSame(await statuses(reserve('a'), keyed('a'), keyed('b')), ['done', 'done', 'done'])
         t.strictSame(await statuses(keyed('a'), keyed('b'), keyed('c')), ['repeated', 'repeated', 'limited'])

@@ -47,7 +47,7 @@ const KINDS: Record<string, (t: Test) => Promise<Place>> = {
 const insertIds = Buffer.concat(Array.from({ length: 200 }, (_, i) => hash('sha256', `${i}`, 'buffer').subarray(0, 16)))
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const keyOf = (key: string, body = 'body'): IdempotencyKey => {
-  return { sender: SENDER, key: digest(key), fingerprint: digest(body) }
+  return { key: digest(key), fingerprint: digest(body) }
 }
 
 function append(text: string, idempotencyKey?: IdempotencyKey): Append {
@@ -208,7 +208,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
       const [keyed] = await write(journal, append('{}', keyOf('events')))
       const eventKeys = [keyOf('0'), keyOf('1'), keyOf('2')]
       const [shared] = await write(journal, { ...append('{}'), count: 3, eventKeys })
-      await write(journal, { type: 'reserve', idempotencyKey: keyOf('reserved') })
+      await write(journal, { type: 'reserve', ...SENDER, idempotencyKey: keyOf('reserved') })
       await write(journal, { ...append('{}'), count: 200, insertIds: digests(insertIds) })
       const [dead, moved, stays] = await write(
         journal,

@@ -9,8 +9,8 @@ export const ALL = 1024 * 1024 * 1024
 /** A state key, or the key of a request. */
 export const key = (name: string) => createHash('sha256').update(name).digest('hex')
 
-export function request(name: string, body: string, projectId = 'p'): IdempotencyKey {
-  return { sender: { projectId, keyClass: 'secret' }, key: key(name), fingerprint: key(body) }
+export function request(name: string, body: string): IdempotencyKey {
+  return { key: key(name), fingerprint: key(body) }
 }
 
 /** Who sends, where a test does not say. */

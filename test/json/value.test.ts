@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { weigh } from '../../src/json/complexity.js'
 import { type JsonValue, readJson } from '../../src/json/value.js'
+import { codePoint } from '../fuzz/texts.js'
 import { measureDepth, members } from './spans.js'
 import { spaces, spell, value } from './spell.js'
 
@@ -17,7 +18,7 @@ function taken(json: JsonValue): unknown {
 
 const names = fc.oneof(
   fc.constantFrom('', '__proto__', 'a', 'é', '😀', '"', '\\', 'a":1,"b', '\n'),
-  fc.string({ unit: 'binary' }).filter((name) => name.isWellFormed()),
+  fc.string({ unit: codePoint }).filter((name) => name.isWellFormed()),
 )
 const object = fc.dictionary(names, fc.oneof(value, fc.dictionary(names, value)))
 

@@ -34,7 +34,7 @@ t.test('the home lane takes what several clients send at once, as its bodies nee
 })
 
 t.test(
-  'a lane that falls behind, is down or has refused a write leaves events to the least busy other one',
+  'LaneRouter gives the events of a lane that lags, is down or refused a write to the least busy other one',
   async (t) => {
     const { taken, states, append } = threeLanes()
     const [first, home, last] = states as [(typeof states)[0], (typeof states)[0], (typeof states)[0]]

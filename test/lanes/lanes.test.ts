@@ -19,7 +19,7 @@ async function lanesOf(t: Test, env: Record<string, string>) {
   const layout = { version: 1, lanes: config.LANES, shards: 1 }
   const lanes = await openLanes(config, Shards.of(clickhouse), { layout, log: await openLog('silent'), closing })
   t.teardown(() => lanes.close())
-  const numberOf = (appended: { journalId: number } | null) => lanes.ofJournal(appended?.journalId ?? 0)?.number
+  const numberOf = (appended: { journalId: number } | null) => lanes.findByJournal(appended?.journalId ?? 0)?.number
   return { ...lanes, numberOf }
 }
 
@@ -49,7 +49,7 @@ for (const journal of ['LMDB', 'Redis']) {
       for (let i = 0; i < 5; i++) t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1)
     })
 
-    t.test('positions rise over the lanes for one after the other', async (t) => {
+    t.test('consecutive requests get rising positions over the lanes', async (t) => {
       let before = 0n
       for (let i = 0; i < 30; i++) {
         const lane = all[i % 3]
@@ -59,7 +59,7 @@ for (const journal of ['LMDB', 'Redis']) {
       }
     })
 
-    t.test('what a full lane refuses goes to another one, all of it, and is counted there', async (t) => {
+    t.test('another lane takes and counts everything that a full lane refuses', async (t) => {
       const home = all[1]
       if (!home) return t.fail('there are three')
       await fill(home)
@@ -77,21 +77,21 @@ for (const journal of ['LMDB', 'Redis']) {
       t.equal((await home.journal.depth()).entries, full.entries)
       t.strictSame(home.commits.metrics.refused, { overloaded: 0, unavailable: 0, internal: 0 })
       t.not(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'and it is left alone for a while')
-      const key = { sender: fromServer('p'), key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
+      const key = { key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
       await t.rejects(commits.appendBatch(fromServer('p'), batch(1), 1, { idempotencyKey: key }), {
         code: 'overloaded',
         message: /^In lane 1\b/,
       })
     })
 
-    t.test('if all are full, the last one says so', async (t) => {
+    t.test('the last lane reports that all are full', async (t) => {
       for (const lane of all) await fill(lane)
       await t.rejects(commits.appendEvent(fromServer('p'), event(1)), { code: 'overloaded', message: /^In lane \d/ })
     })
   })
 }
 
-t.test('a lane that is down is left out, until it is back', async (t) => {
+t.test('a lane that is down is not used until it is back', async (t) => {
   const [first, second] = await Promise.all([startRedis(t), startRedis(t)])
   const { all, commits, numberOf } = await lanesOf(t, { REDIS_URL: `${first.url},${second.url}`, HOME_LANE: '0' })
   await first.kill()
@@ -102,7 +102,7 @@ t.test('a lane that is down is left out, until it is back', async (t) => {
   await until('the lane to be used', async () => numberOf(await commits.appendEvent(fromServer('p'), event(1))) === 0)
 })
 
-t.test('while a lane hangs, what waits behind its write is taken by another one, once', async (t) => {
+t.test('another lane takes what waits for the write of a hanging lane, once', async (t) => {
   const [first, second] = await Promise.all([startRedis(t), startRedis(t)])
   const { all, commits, numberOf } = await lanesOf(t, { REDIS_URL: `${first.url},${second.url}`, HOME_LANE: '0' })
   const [home, other] = all

@@ -24,7 +24,7 @@ async function shardsAt(t: Test, url: string): Promise<{ clickhouse: ClickHouse;
   return { clickhouse, one: Shards.of(clickhouse), two }
 }
 
-t.test('a new store takes its layout from the settings, and later starts need the same', async (t) => {
+t.test('a new store takes its layout from the settings, and later starts need the same settings', async (t) => {
   const { clickhouse, one, two } = await shardsAt(t, (await startClickHouse(t)).url)
   const layout = { version: 1, lanes: 3, shards: 2 }
   t.strictSame(await findLayout(two, 3, noJournal), layout, 'before there is a table')
@@ -72,7 +72,7 @@ t.test('a new store takes its layout from the settings, and later starts need th
   await t.rejects(checkLayout(two, { ...next, version: 1 }), /were opened for layout 1, but the store has layout 2/)
 })
 
-t.test('while the store is down, the journal of the first lane knows the layout', async (t) => {
+t.test('the journal of the first lane knows the layout while the store is down', async (t) => {
   const { one } = await shardsAt(t, `http://127.0.0.1:${await freePort()}/analytics`)
   const guard = (version: number, closedFor: number | null = null) => {
     return async () => ({ version, closedFor })

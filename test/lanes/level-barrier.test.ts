@@ -90,7 +90,7 @@ async function walk(t: Test, lanes: TestLane[], moments: number[][]): Promise<vo
 
 const pauses = (maxLength: number) => fc.array(fc.integer({ min: 0, max: 8 }), { minLength: 1, maxLength })
 
-t.test('embedded journals whose clocks differ, one slow and one nearly idle', async (t) => {
+t.test('LevelBarrier orders embedded journals whose clocks differ, one slow and one nearly idle', async (t) => {
   const clocks = fc.array(fc.integer({ min: -20_000, max: 20_000 }), { minLength: 3, maxLength: 3 })
   await fc.assert(
     fc.asyncProperty(clocks, fc.tuple(pauses(25), pauses(2), pauses(15)), async (offsets, moments) => {
@@ -109,7 +109,7 @@ t.test('embedded journals whose clocks differ, one slow and one nearly idle', as
   )
 })
 
-t.test('journals in Redis, one slow and one nearly idle', async (t) => {
+t.test('LevelBarrier orders journals in Redis, one slow and one nearly idle', async (t) => {
   const { url } = await startRedis(t)
   await fc.assert(
     fc.asyncProperty(fc.tuple(pauses(25), pauses(2), pauses(15)), async (moments) => {
@@ -127,7 +127,7 @@ t.test('journals in Redis, one slow and one nearly idle', async (t) => {
   )
 })
 
-t.test('a lane that stores nothing ends the pages, and is named', async (t) => {
+t.test('LevelBarrier ends pages at a lane that stores nothing, and names it', async (t) => {
   const folder = await temporaryFolder(t)
   const lanes = await Promise.all(
     [0, 1].map(async (i) => {
@@ -158,7 +158,7 @@ t.test('a lane that stores nothing ends the pages, and is named', async (t) => {
   await draining
 })
 
-t.test('a clock that is more than a minute off lifts the others no further, and is reported', async (t) => {
+t.test('LevelBarrier limits how far a wrong clock lifts the others, and reports it', async (t) => {
   const folder = await temporaryFolder(t)
   const lanes = await Promise.all(
     [0, 10 * 60_000].map(async (offset, i) => {

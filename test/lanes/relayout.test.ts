@@ -10,7 +10,7 @@ class NoKills extends Kills {
   override here(): void {}
 }
 
-t.test('redis: one lane becomes two, with a second shard, and is killed at every step', async (t) => {
+t.test('redis: relayout turns one lane into two with a second shard, and survives a kill at every step', async (t) => {
   const store = await startStore(t, 'redis', engines)
   await store.fill(t)
   const earlier = await store.open(0)
@@ -29,7 +29,7 @@ t.test('redis: one lane becomes two, with a second shard, and is killed at every
   await earlier.close()
 })
 
-t.test('lmdb: what cannot be is refused, and what was begun is finished or taken back', async (t) => {
+t.test('lmdb: relayout refuses impossible changes, and completes or reverts one that was begun', async (t) => {
   const store = await startStore(t, 'lmdb', engines)
   const to = (lanes: number, shards: number) => relayout(lanes, store.parts(shards, new NoKills()))
   const state = async () => (await readLayouts(store.shardsOf(1).first)).latest

@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import { batchLoader } from '../../src/lib/batch-loader.js'
+import { createBatchLoader } from '../../src/lib/batch-loader.js'
 
 /** A look-up that notes what it was asked. */
 function noted(fetch = async (keys: number[]) => keys.map((key) => `value of ${key}`)) {
   const asked: number[][] = []
-  const get = batchLoader((keys: number[]) => {
+  const get = createBatchLoader((keys: number[]) => {
     asked.push([...keys])
     return fetch(keys)
   })
@@ -53,7 +53,7 @@ t.test('beyond so many questions under way, what comes shares the next one', asy
     if (keys.includes(2)) throw new Error('no answer')
     return keys.map(String)
   }
-  const get = batchLoader(fetch, { atOnce: 2 })
+  const get = createBatchLoader(fetch, { atOnce: 2 })
   const values = []
   for (const key of to(5)) {
     values.push(get(key))
@@ -109,7 +109,7 @@ t.test('a question that fails fails only those who asked it', async (t) => {
 })
 
 t.test('a fetch that throws before it is a promise', async (t) => {
-  const get = batchLoader((_keys: number[]): Promise<string[]> => {
+  const get = createBatchLoader((_keys: number[]): Promise<string[]> => {
     throw new Error('at once')
   })
   await t.rejects(Promise.all([get(1), get(2)]), { message: 'at once' })
@@ -136,7 +136,9 @@ t.test('with a limit, a value is there before the slower ones of its question', 
   const slow = new Promise<string>((resolve) => {
     finish = resolve
   })
-  const get = batchLoader(async (keys: number[]) => keys.map((key) => (key === 1 ? slow : `${key}`)), { atOnce: 1 })
+  const get = createBatchLoader(async (keys: number[]) => keys.map((key) => (key === 1 ? slow : `${key}`)), {
+    atOnce: 1,
+  })
   const [first, second] = [get(1), get(2)]
   // Whoever has a value may have to be done with it before the slower one can be made.
   t.equal(await second, '2')

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { connectionsWithin, openFilesLimit } from '../../src/lib/open-files.js'
+import { connectionsWithin, readOpenFilesLimit } from '../../src/lib/open-files.js'
 
 t.test('reads how many files may be open', async (t) => {
   const dir = t.testdir({})
@@ -10,10 +10,10 @@ t.test('reads how many files may be open', async (t) => {
     file,
     'Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 4096                 files\n',
   )
-  t.equal(openFilesLimit(file), 1024)
+  t.equal(readOpenFilesLimit(file), 1024)
   await writeFile(file, 'Max open files            unlimited            unlimited            files\n')
-  t.equal(openFilesLimit(file), null)
-  t.equal(openFilesLimit(join(dir, 'none')), null)
+  t.equal(readOpenFilesLimit(file), null)
+  t.equal(readOpenFilesLimit(join(dir, 'none')), null)
 })
 
 t.test('leaves files for the service itself', async (t) => {

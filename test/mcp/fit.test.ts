@@ -2,8 +2,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { fit } from '../../src/mcp/fit.js'
 import { toResult } from '../../src/mcp/results.js'
+import { codePoint } from '../fuzz/texts.js'
 
-const objects = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 6, stringUnit: 'binary' }))
+const objects = fc.dictionary(fc.string({ unit: codePoint }), fc.jsonValue({ maxDepth: 6, stringUnit: codePoint }))
 
 /** Whether a value is another one with cut lists, members and texts. */
 function isPartOf(part: unknown, whole: unknown): boolean {
@@ -36,7 +37,7 @@ t.test('toResult keeps a short result complete, exact and safe for clients', asy
   const bodies = fc.record({
     status: fc.constant(1),
     error: fc.constant(null),
-    results: fc.jsonValue({ stringUnit: 'binary' }),
+    results: fc.jsonValue({ stringUnit: codePoint }),
   })
   fc.assert(
     fc.property(bodies, (body) => {

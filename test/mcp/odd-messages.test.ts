@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { TOOLS } from '../../src/mcp/tools.js'
+import { codePoint } from '../fuzz/texts.js'
 import { settingsFor, startApp } from '../helper.js'
 
 const client = await startApp(t, await settingsFor(t, 'embedded'))
@@ -11,7 +12,7 @@ const post = (body: unknown, headers: object = {}) => {
   return client.call('POST', '/mcp', JSON.stringify(body), { accept, ...headers })
 }
 
-const values = fc.jsonValue({ maxDepth: 3, stringUnit: 'binary' })
+const values = fc.jsonValue({ maxDepth: 3, stringUnit: codePoint })
 const nearly = <T>(value: T) => fc.oneof({ weight: 4, arbitrary: fc.constant<unknown>(value) }, values)
 const names = fc.constantFrom(...TOOLS.map(({ name }) => name))
 

@@ -8,6 +8,7 @@ import { BatchBody, TrackBody } from '../../src/contract/schemas.js'
 import { elementTexts, memberText } from '../../src/json/texts.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
 import type { ScannedBody } from '../../src/model/scanned-body.js'
+import { codePoint } from '../fuzz/texts.js'
 import { realEvents } from '../helper.js'
 import { members } from '../json/spans.js'
 
@@ -354,13 +355,13 @@ function spread(text: string, spaces: string[]): string {
 
 const anyText = fc.oneof(
   fc.string(),
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: codePoint }),
   fc.string({ unit: fc.nat(0xffff).map((code) => String.fromCharCode(code)) }),
 )
-const value = fc.jsonValue({ maxDepth: 4, stringUnit: 'binary' })
+const value = fc.jsonValue({ maxDepth: 4, stringUnit: codePoint })
 const properties = fc.dictionary(anyText, fc.oneof(value, anyText), { maxKeys: 5 })
 const name = fc
-  .oneof(fc.string({ minLength: 1 }), fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }))
+  .oneof(fc.string({ minLength: 1 }), fc.string({ unit: codePoint, minLength: 1, maxLength: 60 }))
   .filter((text) => Buffer.byteLength(JSON.stringify(text)) <= 257)
 const KNOWN = [...EVENT_FIELDS, 'events', 'apiKey']
 const otherName = fc

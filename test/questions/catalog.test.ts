@@ -76,7 +76,7 @@ t.test('only events that come are counted, and all again after a while', async (
 })
 
 t.test(
-  'after a deletion, months count as they are now: those with deleted, late or no events, and the last',
+  'Catalog counts changed months again after a deletion: those with deleted, late or no events, and the last',
   async (t) => {
     const { projectId, clock, point, insert, counts } = project()
     await insert(3, `'a'`, -90 * DAY)

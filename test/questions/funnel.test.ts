@@ -61,7 +61,7 @@ function summary(lines: FunnelLine[]) {
 
 const steps = (names: string) => [...names].map((event) => ({ event }))
 
-t.test('each user counts with its furthest entry', async (t) => {
+t.test('each user counts with the furthest entry', async (t) => {
   const lines = await funnelOf(
     { ann: 'a@0 b@10 c@30', bob: 'a@0 c@10 b@20', cid: 'b@0 a@5', dan: 'b@0', $anonymous: 'a@0 b@1 c@2' },
     { steps: steps('abc') },
@@ -79,7 +79,7 @@ t.test('each user counts with its furthest entry', async (t) => {
   ])
 })
 
-t.test('nobody is one line of zeros', async (t) => {
+t.test('without users there is one line of zeros', async (t) => {
   const none = { users: 0, median_ms: null, mean_ms: null }
   t.strictSame(await funnelOf({ ann: 'b@0' }, { steps: steps('ab') }), [
     {
@@ -94,7 +94,7 @@ t.test('nobody is one line of zeros', async (t) => {
   t.strictSame(await funnelOf({ ann: 'b@0' }, { steps: steps('ab'), breakdown: ['properties.plan'] }), [])
 })
 
-t.test('cases of order and time', async (t) => {
+t.test('orders and times of steps', async (t) => {
   const cases: [what: string, journey: string, question: object, reached: number, times?: string][] = [
     ['simultaneous steps count in the order of their ids', 'a@0 b@0 c@0', { steps: steps('abc') }, 3, '- 0 0'],
     ['and not against it', 'b@0 a@0 c@0', { steps: steps('abc') }, 1],
@@ -140,7 +140,7 @@ t.test('cases of order and time', async (t) => {
   }
 })
 
-t.test('of steps that one event matches it serves the first that is not done', async (t) => {
+t.test('an event that matches several steps counts for the first one that is not done', async (t) => {
   const paid = { event: 'a', where: ['is', 'properties.plan', ['pro']] }
   const journeys = { ann: 'a@0 a@1=pro', bob: 'a@0=pro a@1', cid: 'a@0=pro a@1=pro' }
   t.strictSame(summary(await funnelOf(journeys, { steps: [...steps('a'), paid], order: 'any' })), [['3 2', '- 1']])
@@ -148,7 +148,7 @@ t.test('of steps that one event matches it serves the first that is not done', a
   t.strictSame(summary(await funnelOf(journeys, { steps: [...steps('a'), paid] })), [['3 2', '- 1']])
 })
 
-t.test('the breakdown is that of the entry', async (t) => {
+t.test("the breakdown is that of the entry's event", async (t) => {
   const journeys = {
     ann: 'a@0=pro a@100=free b@110=team',
     bob: 'a@0=pro b@2000',
@@ -173,7 +173,7 @@ t.test('the breakdown is that of the entry', async (t) => {
   ])
 })
 
-t.test('users of a cell are those whom it counts', async (t) => {
+t.test('the users of a cell are those whom it counts', async (t) => {
   const journeys = {
     ann: 'a@0=pro b@1',
     bob: 'a@0=pro',
@@ -199,7 +199,7 @@ t.test('users of a cell are those whom it counts', async (t) => {
   t.equal(await usersOf({ step: 2, breakdown: ['$other'] }), 'cid dan')
 })
 
-t.test('a user of several names counts once', async (t) => {
+t.test('a user with several names counts once', async (t) => {
   await app.call('POST', '/public/users/alias', { distinct_id: 'u1', alias: 'u2' })
   await app.call('POST', '/public/users/alias', { distinct_id: 'u0', alias: 'u1' })
   const journeys = { u2: 'a@0=pro', u1: 'b@10', u0: 'c@20', else: 'a@5 b@6' }
@@ -212,14 +212,14 @@ t.test('a user of several names counts once', async (t) => {
   ])
 })
 
-t.test('it is complete once the last window is over', async (t) => {
+t.test('the answer is complete once the last window is over', async (t) => {
   const complete = async (to: number) =>
     (await funnelOf({ ann: 'a@0' }, { steps: steps('ab'), to, window: '1h' }))[0]?.complete
   t.equal(await complete(Date.now()), false)
   t.equal(await complete(Date.now() - 3_600_001), true)
 })
 
-t.test('a user with 100 000 events takes no longer than a question may, nor more memory', async (t) => {
+t.test('a user with 100 000 events stays within the limits of time and memory', async (t) => {
   const limits = { max_execution_time: 30, max_memory_usage: String(1024 ** 3) }
   const all = Array.from({ length: 8 }, (_, k) => k)
   const course: Course = {

@@ -30,14 +30,14 @@ const unavailable = async (limitMs: number) => {
 }
 const UNAVAILABLE = [503, 'unavailable', true]
 
-t.test('a question while ClickHouse is down is refused at once, until it is back', async (t) => {
+t.test('a question is refused immediately while ClickHouse is down, until it is back', async (t) => {
   proxy.cut()
   t.strictSame(await unavailable(5_000), [UNAVAILABLE, UNAVAILABLE, true])
   proxy.mend()
   await until('an answer', async () => (await total()) === 1)
 })
 
-t.test('a question to a ClickHouse that is silent ends, and is not called too large', async (t) => {
+t.test('a question to a silent ClickHouse ends, and is not called too large', async (t) => {
   const silent = createServer().listen(0, '127.0.0.1')
   await once(silent, 'listening')
   t.teardown(() => silent.close())

@@ -48,7 +48,7 @@ async function pathsOf(journeys: Journeys, question: object) {
   }
 }
 
-t.test('every start begins a path, and a user counts once for each node and link', async (t) => {
+t.test('every start begins a path, and a user counts once per node and link', async (t) => {
   const journeys = { ann: 'x@0 a@1 b@2 a@3 b@4 c@5', bob: 'a@0 c@0', cid: 'b@1 c@2', $anonymous: 'a@1 b@2' }
   t.strictSame(await pathsOf(journeys, { start: { event: 'a' }, steps: 2 }), {
     nodes: ['0 a 2', '1 b 1', '1 c 1', '2 a 1', '2 c 1'],
@@ -64,7 +64,7 @@ t.test('paths to an end go back in time', async (t) => {
   })
 })
 
-t.test('the window counts from the start, also past the range', async (t) => {
+t.test('the window counts from the start, even past the range', async (t) => {
   const late = (minute: number) => 24 * 60 + minute
   const journeys = {
     ann: `a@0 b@20 c@30 d@31`,
@@ -74,12 +74,12 @@ t.test('the window counts from the start, also past the range', async (t) => {
   t.strictSame((await pathsOf(journeys, { start: { event: 'a' } })).nodes, ['0 a 2', '1 b 2', '2 c 1'])
 })
 
-t.test('the window counts to the end, also before the range', async (t) => {
+t.test('the window counts to the end, even before the range', async (t) => {
   const journeys = { ann: 'd@-1 c@0 b@10 z@30', bob: 'c@-29 b@-28 z@1', cid: 'b@-2 z@-1' }
   t.strictSame((await pathsOf(journeys, { end: { event: 'z' } })).nodes, ['0 z 2', '1 b 2', '2 c 2'])
 })
 
-t.test('a condition of the question says which events there are, one of the start where paths begin', async (t) => {
+t.test('a filter of the question selects events, a filter of the start selects where paths begin', async (t) => {
   const journeys = { ann: 'a@0 b@1 a@6 b@7 c@8', bob: 'a@1 b@2' }
   const isLate = ['is', 'properties.isLate', [true]]
   t.strictSame((await pathsOf(journeys, { start: { event: 'a' }, where: isLate })).nodes, ['0 a 1', '1 b 1', '2 c 1'])
@@ -92,11 +92,11 @@ t.test('a condition of the question says which events there are, one of the star
   ])
 })
 
-t.test('nobody has no nodes', async (t) => {
+t.test('without users there are no nodes', async (t) => {
   t.strictSame(await pathsOf({ ann: 'b@0' }, { start: { event: 'a' } }), { nodes: [], links: [] })
 })
 
-t.test('names beyond the limit of their step are the rest, which counts its users once', async (t) => {
+t.test('names beyond the limit of a step share a node, which counts each user once', async (t) => {
   const journeys = {
     ann: 'a@0 b@1 x@2',
     bob: 'a@0 b@1 y@2',
@@ -130,7 +130,7 @@ t.test('names beyond the limit of their step are the rest, which counts its user
   })
 })
 
-t.test('users of a node or a link are those whom it counts', async (t) => {
+t.test('the users of a node or link are those whom it counts', async (t) => {
   const journeys = {
     ann: 'a@0 b@1 a@40 b@41 z@41',
     bob: 'a@0 b@1',
@@ -156,7 +156,7 @@ t.test('users of a node or a link are those whom it counts', async (t) => {
   t.equal(await usersOf({ step: 0, from: '$other', to: 'z' }, { ...rest, end: { event: 'z' } }), 'cid dan')
 })
 
-t.test('a user of several names counts once', async (t) => {
+t.test('a user with several names counts once', async (t) => {
   await app.call('POST', '/public/users/alias', { distinct_id: 'u1', alias: 'u2' })
   await app.call('POST', '/public/users/alias', { distinct_id: 'u0', alias: 'u1' })
   const journeys = { u2: 'a@0', u1: 'b@1', u0: 'c@2', else: 'a@0 b@1' }

@@ -95,7 +95,7 @@ const piece = fc.constantFrom(
 )
 const pattern = fc.array(piece, { maxLength: 6 }).map((pieces) => pieces.join(''))
 
-t.test('joined patterns match what one of them matches, and none is valid if one is not', async () => {
+t.test('joinPatterns matches if one of the patterns does, and is invalid if one of them is', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(pattern, { minLength: 2, maxLength: 5 }), async (patterns) => {
       const apart = await matches(
@@ -111,7 +111,7 @@ t.test('joined patterns match what one of them matches, and none is valid if one
   )
 })
 
-t.test('valid patterns are one', async (t) => {
+t.test('joinPatterns joins valid patterns into one', async (t) => {
   t.strictSame(joinPatterns(['a']), ['(?-s)a'])
   t.strictSame(joinPatterns(['a|b', '\\Qc)', '[)]', '(d)']), ['(?-s)(?:a|b)|(?:c\\))|(?:[)])|(?:(d))'])
   t.strictSame(joinPatterns(['a)', 'b', '(c', '[d', 'e\\']), [
@@ -124,7 +124,7 @@ t.test('valid patterns are one', async (t) => {
   t.strictSame(joinPatterns([]), [])
 })
 
-t.test('what is large with its repetitions written out is read in small blocks, or refused', async (t) => {
+t.test('choosePatternSettings reads large patterns in small blocks, or refuses them', async (t) => {
   const of = (...patterns: string[]) => patterns.map((pattern) => ({ path: '', pattern }))
   t.strictSame(choosePatternSettings(of('^/shop/(cart|order)/\\d+$', '(?i)sale.*')), {})
   t.match(choosePatternSettings(of('[a-z]{1,1000}x', '([a-c]d){500}')), { max_block_size: /^\d{4}$/ })

@@ -46,7 +46,7 @@ async function questionsAbout(...events: [event: string, properties: string][]):
   })
 }
 
-t.test('texts are repaired only for questions of a project that met one, and for an hour', async (t) => {
+t.test('texts are repaired only for projects in which a question met one, for an hour', async (t) => {
   const questions = await questionsAbout(
     ['fine', '{"v":"x","n":1}'],
     ['fine', '{}'],
@@ -109,7 +109,7 @@ t.test('texts are repaired only for questions of a project that met one, and for
   t.strictSame(await values('within'), [[[[5, '-0']], [[9007199254740992]]], false, true])
 })
 
-t.test('of many projects those that were found last are known', async (t) => {
+t.test('RepairedProjects remembers the projects that were found last', async (t) => {
   const projects = new RepairedProjects()
   for (let i = 0; i <= 10_000; i++) projects.add(`p${i}`, i)
   t.strictSame(

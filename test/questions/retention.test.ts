@@ -64,7 +64,7 @@ t.test('who came back, by the day of the first start', async (t) => {
 })
 
 t.test(
-  'every start has its cohort, if so asked; periods from the start itself; later ones count for earlier',
+  'cohorts of every start, periods from the start itself, and returns that count for earlier intervals',
   async (t) => {
     const recurring = await ask({ ...RETENTION, cohort: 'recurring' })
     t.strictSame(counts(recurring.results)[1], [1, 0, 1, 0, '0?'])

@@ -32,7 +32,7 @@ const YEAR = counted({
   '202605': { often: 1_500, rare: 3 },
 })
 
-t.test('of a rare name fewer events are looked at, but some', async (t) => {
+t.test('computeSampleSize samples fewer events of a rare name, but some', async (t) => {
   t.equal(countNamed(YEAR, undefined), 12_001_694)
   t.equal(countNamed(YEAR, 'none'), 0)
   t.equal(computeSampleSize(YEAR, undefined, FIRST), 1_000)
@@ -41,7 +41,7 @@ t.test('of a rare name fewer events are looked at, but some', async (t) => {
   t.equal(computeSampleSize(YEAR, 'rare', WHOLE), 200)
 })
 
-t.test('the newest events are looked for in as many months as are needed', async (t) => {
+t.test('findNewestRange covers as many months as are needed', async (t) => {
   const range = (event: string | undefined, extent = FIRST) => findNewestRange(YEAR, event, NOW, extent)
   t.strictSame(range(undefined), { after: before('2026-05-01'), upTo: NOW, event: undefined, newest: 1_000 })
   t.match(range(undefined, WHOLE), { after: before('2026-02-01'), upTo: NOW, newest: 20_000 })
@@ -55,7 +55,7 @@ t.test('the newest events are looked for in as many months as are needed', async
   })
 })
 
-t.test('for who waits, the search ends once it has found something in many events', async (t) => {
+t.test('findNewestRange stops once enough events were searched for a waiting client', async (t) => {
   const scattered = counted({
     '202601': { often: 8_000_000, rare: 5 },
     '202602': { often: 8_000_000, rare: 1 },
@@ -65,7 +65,7 @@ t.test('for who waits, the search ends once it has found something in many event
   t.match(findNewestRange(scattered, 'rare', NOW, WHOLE), { after: before('2026-01-01'), upTo: before('2026-03-01') })
 })
 
-t.test('what has come since the months were counted is looked at first', async (t) => {
+t.test('findNewestRange begins with events since the last count', async (t) => {
   const some = counted({ '202604': { a: 300_000, b: 50 } }, { a: 5_000, b: 2, c: 3 })
   const since = lastIdAt(at('2026-05-10'))
   t.match(findNewestRange(some, 'a', NOW, FIRST), { after: since, upTo: NOW, newest: 1_000 })
@@ -73,7 +73,7 @@ t.test('what has come since the months were counted is looked at first', async (
   t.match(findNewestRange(some, 'b', NOW, FIRST), { after: before('2026-04-01'), upTo: NOW, newest: 10 })
 })
 
-t.test('where months are not known, all ids are meant', async (t) => {
+t.test('findNewestRange covers all ids if the months are unknown', async (t) => {
   const some = { ...YEAR, months: null }
   t.strictSame(findNewestRange(some, 'rare', NOW, FIRST), { after: null, upTo: NOW, event: 'rare', newest: 10 })
 })

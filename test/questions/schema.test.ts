@@ -49,7 +49,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
       t.strictSame(await values({ field: 'event' }), [])
     })
 
-    await t.test('counts the events of each name, also those that come, and not those that go', async (t) => {
+    await t.test('events are counted by name, including new ones and excluding deleted ones', async (t) => {
       await send(['b', 'ada'], ['a', 'ada'], ['b', 'bob'])
       t.strictSame(await events(), {
         status: 1,
@@ -87,7 +87,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
       )
     })
 
-    await t.test('says which properties events have, of which types', async (t) => {
+    await t.test('properties are listed with their types', async (t) => {
       await send(
         ['p', 'ada', '{"plan":"pro","n":1,"o":{"a":1},"n":"second"}'],
         ['p', 'bob', '{"plan":"pro","n":"1","list":[1,2],"off":null}'],
@@ -121,7 +121,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
       t.strictSame((await properties('none')).properties, [])
     })
 
-    await t.test('finds the values of a field, and sees edits', async (t) => {
+    await t.test('values of a field are listed, and follow edits', async (t) => {
       await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { 'first.name': 'Ada' } })
       await send(
         ['v', 'ada', '{"a":{"b":1},"x.y":"Deep"}'],
@@ -157,7 +157,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
       ])
     })
 
-    await t.test('refuses what it does not know', async (t) => {
+    await t.test('unknown parameters are refused', async (t) => {
       const refused = async (url: string) => {
         const { statusCode, body } = await call('GET', `/public/schema/${url}`)
         return [statusCode, JSON.parse(body).details?.[0].path]
@@ -176,7 +176,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
   })
 }
 
-t.test('of a large project on several shards the newest events of all of them are looked at', async (t) => {
+t.test('the samples of a large project have the newest events of all shards', async (t) => {
   const nodes = await startNodes(t, 2)
   const client = await startApp(t, {
     ...(await settingsFor(t, 'embedded')),
@@ -209,7 +209,7 @@ t.test('of a large project on several shards the newest events of all of them ar
   t.strictSame(await values({ field: 'user.plan', event: 'a' }), [['pro', 500]])
 })
 
-t.test('a service that listens makes the first lists of large projects before anybody asks', async (t) => {
+t.test('a service prepares the lists of large projects at its start', async (t) => {
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => lines.push(JSON.parse(line).msg) })
   let url = ''

@@ -141,7 +141,7 @@ t.test('takes numbers within a value for doubles, as it does those that are the 
 })
 
 t.test(
-  'a value that is named like the rest differs from it in its place, and has users where the rest has no line',
+  'series distinguishes a value named like the rest by its position, and finds its users if the rest has no line',
   async (t) => {
     await send(['o1', 'ada', 0, '{"v":"$other"}'], ['o1', 'bob', 0, '{"v":1}'], ['o1', 'cyd', 0, '{"v":2}'])
     const of = { kind: 'series', series: [{ event: 'o1' }], breakdown: ['properties.v'], from: START, to: START + DAY }

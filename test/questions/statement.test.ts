@@ -83,7 +83,7 @@ function withText(value: unknown, text: string): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, withText(one, text)]))
 }
 
-t.test('the SQL of a question is the same whatever the caller writes', async (t) => {
+t.test("the SQL of a question does not depend on the caller's values", async (t) => {
   for (const question of QUESTIONS) {
     for (const isFull of [true, false]) {
       const sql = sqlOf(question, isFull)

@@ -28,13 +28,13 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       await until('warnings', async () => (await ask(question)).warnings)
     const seriesOf = (event: string | string[], more: object = {}) => ({ kind: 'series', series: [{ event, ...more }] })
 
-    await t.test('a project without events has no names to confuse', async (t) => {
+    await t.test('a project without events gets no warnings', async (t) => {
       t.notOk('warnings' in (await ask(seriesOf('purch'))))
     })
 
     await send(['signed up', { plan: 'pro', 'utm.source': 'x' }], ['purchased', { price: 9.5, plan: 'pro' }])
 
-    await t.test('an event that nothing is called by, and the one that was meant', async (t) => {
+    await t.test('an unknown event is named with the one that was probably meant', async (t) => {
       t.strictSame(await warned(seriesOf('purch')), [
         { path: '/series/0/event', message: 'No event is called purch. Did you mean purchased?' },
       ])
@@ -60,7 +60,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       ])
     })
 
-    await t.test('a property that none of the newest events has', async (t) => {
+    await t.test('a property that none of the newest events has is named', async (t) => {
       t.strictSame(await warned({ ...seriesOf('*'), breakdown: ['properties.plam'] }), [
         {
           path: '/breakdown/0',
@@ -95,7 +95,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       )
     })
 
-    await t.test('a question whose names are known has no warnings', async (t) => {
+    await t.test('a question with known names has no warnings', async (t) => {
       const where = [
         'and',
         [
@@ -109,7 +109,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       t.strictSame(Object.keys(answer), ['status', 'error', 'kind', 'results', 'query', 'pending', 'elapsed_ms'])
     })
 
-    await t.test('a field that is ignored', async (t) => {
+    await t.test('an ignored field is named', async (t) => {
       const { warnings } = await ask({
         ...seriesOf('purchased', { aggregate: 'users' }),
         intervall: 'week',
@@ -128,7 +128,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       ])
     })
 
-    await t.test('what was just sent is never unknown', async (t) => {
+    await t.test('events that were just sent are known', async (t) => {
       for (let i = 0; i < 15; i++) {
         const [event, property] = [`new event ${i}`, `new${i}`]
         await send([event, { [property]: 1 }])
@@ -137,7 +137,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       }
     })
 
-    await t.test('what was deleted is unknown again, and at most 20 are named', async (t) => {
+    await t.test('deleted names are unknown again, and at most 20 are named', async (t) => {
       const { events } = (await call('GET', '/public/events?limit=1000&event=new%20event%203')).json()
       t.equal((await call('DELETE', `/public/events/${events[0].eventId}`)).statusCode, 200)
       const many = Array.from({ length: 30 }, (_, i) => `none ${i}`)
@@ -147,7 +147,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
   })
 }
 
-t.test('where the names of a question are', (t) => {
+t.test('findNames finds the names in every kind of question', (t) => {
   const where = [
     'or',
     [

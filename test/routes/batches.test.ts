@@ -29,12 +29,12 @@ function batchCalls(client: Client) {
 }
 
 for (const storage of [...STORAGES, 'lanes'] as const) {
-  t.test(`what batches have stored is deleted together, on ${storage}`, async (t) => {
+  t.test(`the events of batches are deleted together, on ${storage}`, async (t) => {
     const client = await startApp(t, await settingsFor(t, storage))
     const { send, remove, namesOf } = batchCalls(client)
     const ids = (count: number, from = 0) => Array.from({ length: count }, (_, n) => ({ insert_id: `i${from + n}` }))
 
-    t.test('at once, and nothing else', async (t) => {
+    t.test('immediately, and nothing else', async (t) => {
       const user = randomName('user')
       const [before, batch] = [await send(user, [{}, {}]), await send(user, [{}, {}, {}])]
       await client.call('POST', '/public/track', { event: 'single', distinct_id: user })
@@ -47,7 +47,7 @@ for (const storage of [...STORAGES, 'lanes'] as const) {
       t.strictSame(await namesOf(user), ['single'])
     })
 
-    t.test('with lines as well', async (t) => {
+    t.test('also those of lines', async (t) => {
       const user = randomName('user')
       const line = `{"event":"line","distinct_id":"${user}"}\n`
       const headers = { 'content-type': 'application/x-ndjson' }
@@ -67,7 +67,7 @@ for (const storage of [...STORAGES, 'lanes'] as const) {
       t.strictSame(await namesOf(user), [])
     })
 
-    t.test('a repetition of a request names the same', async (t) => {
+    t.test('a repeated request returns the same ids', async (t) => {
       const user = randomName('user')
       for (const [name, events] of [
         ['plain', [{}, {}]],
@@ -82,7 +82,7 @@ for (const storage of [...STORAGES, 'lanes'] as const) {
   })
 }
 
-t.test('ids that no batch has', async (t) => {
+t.test('invalid and unknown ids', async (t) => {
   const client = await startApp(t, await settingsFor(t, 'embedded'))
   const { send, remove, namesOf } = batchCalls(client)
   const { track } = eventCalls(client)

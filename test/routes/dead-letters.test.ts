@@ -54,19 +54,19 @@ function isRefused(
 const eventsOf = (...events: object[]) =>
   JSON.stringify({ events: events.map((event) => ({ distinct_id: 'u', ...event })) })
 
-t.test('one store', async (t) => {
+t.test('one shard', async (t) => {
   const client = await startApp(t, await settingsFor(t, 'embedded'), { keysRefreshMs: 200 })
   const { call } = client
   const { page, replay, idsOf, named } = callsOf(client)
   const { clickhouse, close } = await openStore(client.config)
   t.teardown(close)
 
-  t.test('nothing yet', async (t) => {
+  t.test('a new project has none', async (t) => {
     const response = await call('GET', '/public/dead-letters')
     t.equal(response.body, '{"status":1,"error":null,"dead_letters":[],"page":1,"limit":50,"hasMore":false}')
   })
 
-  t.test('are listed by pages, the newest first, of the project alone', async (t) => {
+  t.test('lists those of the project by pages, newest first', async (t) => {
     const ids: string[] = []
     for (let i = 0; i < 5; i++) {
       ids.unshift(await leave(clickhouse, eventsOf({ event: `e${i}` })))
@@ -98,14 +98,14 @@ t.test('one store', async (t) => {
     }
   })
 
-  t.test('an entry is cut between characters, and need be no text', async (t) => {
+  t.test('cuts an entry between characters, and accepts entries that are not text', async (t) => {
     await leave(clickhouse, `"${'😀'.repeat(12_000)}"`)
     t.equal((await page('limit=1')).dead_letters[0].entry, `"${'😀'.repeat(9_999)}`)
     await leave(clickhouse, Buffer.from([0x7b, 0xff, 0x00, 0x0a]))
     t.equal((await page('limit=1')).dead_letters[0].entry, '{\ufffd\u0000\n')
   })
 
-  t.test('are stored under the ids of their place, and then no longer wait', async (t) => {
+  t.test('stores replayed ones under their original ids, and removes them from the waiting ones', async (t) => {
     const good = await leave(clickhouse, eventsOf({ event: 'good', properties: { x: 1 } }, { event: 'good' }))
     const bad = await leave(clickhouse, '{"events":')
     const foreign = await leave(clickhouse, eventsOf({ event: 'good' }), { projectId: 'other' })
@@ -131,7 +131,7 @@ t.test('one store', async (t) => {
     t.equal((await named('good')).length, 2)
   })
 
-  t.test('by however many at once, each event is stored once', async (t) => {
+  t.test('stores each event once in concurrent replays', async (t) => {
     const ids = await Promise.all(
       Array.from({ length: 5 }, (_, i) => leave(clickhouse, eventsOf({ event: 'once', properties: { i } }))),
     )
@@ -141,7 +141,7 @@ t.test('one store', async (t) => {
     t.strictSame((await replay(ids)).json().replayed, 0)
   })
 
-  t.test('what is wrong is named', async (t) => {
+  t.test('names invalid fields', async (t) => {
     for (const [ids, path] of [
       [undefined, '/ids'],
       [[], '/ids'],
@@ -159,7 +159,7 @@ t.test('one store', async (t) => {
   })
 })
 
-t.test('a message of an SDK that is no event is there, without the key, for keys that read', async (t) => {
+t.test('an SDK message that is no event is listed without the key, for keys that can read', async (t) => {
   const { client, keys, otherKey, post } = await startSdkApp(t)
   const read = (key: string) => callsOf(client, { 'x-api-key': key })
   const sent = { $token: keys.write, $set: { nobody: 1 } }
@@ -178,7 +178,7 @@ t.test('a message of an SDK that is no event is there, without the key, for keys
   t.equal((await client.app.inject({ url: '/public/dead-letters', headers: basic(keys.read) })).statusCode, 401)
 })
 
-t.test('with several shards, those of all are listed, and each is replayed where it lies', async (t) => {
+t.test('lists the dead letters of all shards, and replays each on its shard', async (t) => {
   const nodes = (await startNodes(t, 2)) as [Node, Node]
   const redis = await startRedis(t)
   const env = { PUBLIC_API_KEY: 'pk_test_public_key', SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', LANES: '2' }

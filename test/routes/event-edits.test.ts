@@ -27,7 +27,7 @@ for (const storage of STORAGES) {
       )
     })
 
-    t.test('many small edits at the same moment', async (t) => {
+    t.test('many concurrent small edits', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 500)
       const ids = idsOf(await stored(distinct_id))
@@ -39,7 +39,7 @@ for (const storage of STORAGES) {
       )
     })
 
-    t.test('many large edits at the same moment', async (t) => {
+    t.test('many concurrent large edits', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 12)
       const ids = idsOf(await stored(distinct_id))
@@ -54,7 +54,7 @@ for (const storage of STORAGES) {
       )
     })
 
-    t.test('PUT reads its body as every call does', async (t) => {
+    t.test('PUT reads its body like every call', async (t) => {
       const distinct_id = user()
       const id = await track(distinct_id, 'e', { properties: { kept: true } })
       for (const body of [
@@ -95,7 +95,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('DELETE deletes, once', async (t) => {
+    t.test('DELETE deletes once', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 3)
       const ids = idsOf(await stored(distinct_id))
@@ -109,13 +109,13 @@ for (const storage of STORAGES) {
       t.strictSame(idsOf(await stored(distinct_id)), [ids[0], ids[2]])
     })
 
-    t.test('DELETE may say that its missing body is JSON', async (t) => {
+    t.test('DELETE may announce JSON without a body', async (t) => {
       const id = await track(user())
       const response = await call('DELETE', `/public/events/${id}`, undefined, { 'content-type': 'application/json' })
       t.equal(response.statusCode, 200, response.body)
     })
 
-    t.test('an id that no event has', async (t) => {
+    t.test('an unknown id is not found', async (t) => {
       const distinct_id = user()
       const id = await track(distinct_id)
       const last = id.at(-1) === '0' ? '1' : '0'
@@ -161,7 +161,7 @@ for (const storage of STORAGES) {
       isRefused(t, await remove(id), 404, 'not_found')
     })
 
-    t.test('an event that is still on its way is changed and deleted as any other', async (t) => {
+    t.test('an event that is not stored yet can be changed and deleted', async (t) => {
       const distinct_id = user()
       for (let n = 0; n < 3; n++) {
         const [edited, deleted] = await Promise.all([track(distinct_id, `edited${n}`), track(distinct_id, 'deleted')])
@@ -182,7 +182,7 @@ for (const storage of STORAGES) {
       )
     })
 
-    t.test('many edits and deletes of different events at once', async (t) => {
+    t.test('many concurrent edits and deletes of different events', async (t) => {
       const distinct_id = user()
       const count = 300
       const ids = await Promise.all(Array.from({ length: count }, (_, n) => track(distinct_id, `e${n}`)))
@@ -206,7 +206,7 @@ for (const storage of STORAGES) {
       t.equal(events.filter(({ event }) => event.startsWith('late')).length, 10)
     })
 
-    t.test('many edits of the same event at once leave one of them', async (t) => {
+    t.test('many concurrent edits of one event leave one of them', async (t) => {
       const distinct_id = user()
       const id = await track(distinct_id, 'e', { properties: { n: -1 } })
       for (let round = 0; round < 5; round++) {
@@ -219,7 +219,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('of many deletes of the same event one finds it', async (t) => {
+    t.test('only one of many concurrent deletes of an event finds it', async (t) => {
       const distinct_id = user()
       const id = await track(distinct_id)
       const answers = await Promise.all([
@@ -234,7 +234,7 @@ for (const storage of STORAGES) {
       t.strictSame(await stored(distinct_id), [])
     })
 
-    t.test('edits hold while others write', async (t) => {
+    t.test('edits persist while others write', async (t) => {
       const distinct_id = user()
       const others = user()
       let isDone = false

@@ -9,7 +9,7 @@ for (const storage of STORAGES) {
     const { call, app } = client
     const { user, track, trackBatch, put, remove, stored } = eventCalls(client)
 
-    t.test('nothing yet', async (t) => {
+    t.test('a new project has no events', async (t) => {
       const response = await call('GET', '/public/events')
       t.equal(response.statusCode, 200)
       t.equal(response.headers['content-type'], 'application/json; charset=utf-8')
@@ -19,7 +19,7 @@ for (const storage of STORAGES) {
       )
     })
 
-    t.test('an event has these fields, and an answer has these', async (t) => {
+    t.test('an event and a page have exactly these fields', async (t) => {
       const distinct_id = user()
       const eventId = await track(distinct_id, 'signup', { timestamp: 1588628831000.25, properties: { plan: 'pro' } })
       const response = await call('GET', `/public/events?distinct_id=${distinct_id}`)
@@ -30,7 +30,7 @@ for (const storage of STORAGES) {
       )
     })
 
-    t.test('the order is that of acceptance, whatever the timestamps', async (t) => {
+    t.test('events are in the order of acceptance, whatever their timestamps', async (t) => {
       const distinct_id = user()
       const wanted: string[] = []
       for (const [n, timestamp] of [5, 9_999_999_999_999, 0, undefined, 3, 1_588_628_831_000.5].entries()) {
@@ -51,7 +51,7 @@ for (const storage of STORAGES) {
       t.strictSame(idsOf(events), idsOf(events).sort())
     })
 
-    t.test('pages and cursors see each event exactly once', async (t) => {
+    t.test('pages and cursors return each event exactly once', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 23)
       const wanted = idsOf(await stored(distinct_id))
@@ -80,7 +80,7 @@ for (const storage of STORAGES) {
       t.strictSame([far.events, far.hasMore, far.next], [[], false, null])
     })
 
-    t.test('a page may be any number from 1 on', async (t) => {
+    t.test('a page may have any number from 1', async (t) => {
       for (const page of ['1000000001', '9007199254740991']) {
         const response = await call('GET', `/public/events?page=${page}`)
         t.match(response.json(), { status: 1, events: [], hasMore: false, next: null })
@@ -88,7 +88,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('a page holds 50 events unless told', async (t) => {
+    t.test('a page has 50 events by default', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 51)
       const first = await pageOf(client, `distinct_id=${distinct_id}`)
@@ -97,7 +97,7 @@ for (const storage of STORAGES) {
       t.strictSame([second.events.length, second.page, second.limit, second.hasMore], [1, 2, 50, false])
     })
 
-    t.test('the edge of a page may fall on properties of any size', async (t) => {
+    t.test('a page can end next to properties of any size', async (t) => {
       const distinct_id = user()
       const sizes = [0, 1, 20, 35, 36, 37, 38, 100, 4_000, 60_000, 70_000, 5, 250_000, 3, 0, 0]
       for (const size of sizes) await track(distinct_id, 'e', { properties: { x: 'y'.repeat(size) } })
@@ -113,7 +113,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('events that arrive during a walk come at its end', async (t) => {
+    t.test('events that arrive during a walk are at its end', async (t) => {
       for (const by of ['page', 'cursor'] as const) {
         const distinct_id = user()
         const sent: string[] = []
@@ -134,7 +134,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('a walk while many write skips and repeats nothing', async (t) => {
+    t.test('a walk during many writes skips and repeats nothing', async (t) => {
       const distinct_id = user()
       const sent: string[] = []
       let isWriting = true
@@ -162,7 +162,7 @@ for (const storage of STORAGES) {
       t.strictSame(seen, all.slice(0, seen.length))
     })
 
-    t.test('an event is in the next answer after its own', async (t) => {
+    t.test('an event is in the next response after its own', async (t) => {
       const distinct_id = user()
       for (let n = 1; n <= 10; n++) {
         const id = await track(distinct_id)
@@ -178,7 +178,7 @@ for (const storage of STORAGES) {
       )
     })
 
-    t.test('what is out of range is refused', async (t) => {
+    t.test('values out of range are refused', async (t) => {
       const wrong: Record<string, string[]> = {
         limit: ['0', '10001', '-1', 'abc', '1.5', '', '1e1', '0x10', '+5', ' 5', '9'.repeat(400), 'null', '[1]'],
         page: ['0', '-1', 'abc', '1.5', '', 'NaN'],
@@ -209,7 +209,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('an unknown parameter of any read is refused by its name, and never by its value', async (t) => {
+    t.test('an unknown parameter of any read is refused by name, never by value', async (t) => {
       const id = await track(user())
       const reads = Object.keys(CALLS).filter((name) => name.startsWith('GET /public/'))
       for (const read of reads) {
@@ -233,7 +233,7 @@ for (const storage of STORAGES) {
       t.match(response.json().error, '/evnt is unknown: this call takes limit, page, cursor, event, distinct_id,')
     })
 
-    t.test('nothing is deleted by a call with an unknown parameter', async (t) => {
+    t.test('a call with an unknown parameter deletes nothing', async (t) => {
       const id = await track(user())
       const deletions = Object.keys(CALLS).filter((name) => name.startsWith('DELETE /public/'))
       t.equal(deletions.length, 7)
@@ -248,7 +248,7 @@ for (const storage of STORAGES) {
       t.equal((await call('GET', `/public/events/${id}`)).statusCode, 200)
     })
 
-    t.test('order=desc is the other way round, by pages and by cursors, in every format', async (t) => {
+    t.test('order=desc is the reverse, by pages and by cursors, in every format', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 23)
       const single = await track(distinct_id)
@@ -283,7 +283,7 @@ for (const storage of STORAGES) {
       t.strictSame(events[3]?.properties, { edited: 1 })
     })
 
-    t.test('events that arrive during a walk from the newest on are not in it', async (t) => {
+    t.test('a walk from the newest event excludes events that arrive during it', async (t) => {
       for (const by of ['page', 'cursor'] as const) {
         const distinct_id = user()
         await trackBatch(distinct_id, 12)
@@ -319,7 +319,7 @@ for (const storage of STORAGES) {
       isRefused(t, await call('GET', '/public/events?order=newest'), 400, 'invalid_request', '/order')
     })
 
-    t.test('one event by its id, to the byte, also while it is on its way', async (t) => {
+    t.test('an event is found by its id, byte for byte, even before it is stored', async (t) => {
       const one = (id: string) => call('GET', `/public/events/${encodeURIComponent(id)}`)
       for (const text of EXACT) {
         const response = await call('POST', '/public/track', `{"event":"e","distinct_id":"é","properties":${text}}`)
@@ -339,7 +339,7 @@ for (const storage of STORAGES) {
         isRefused(t, await one(unknown), 404, 'not_found')
     })
 
-    t.test('a cursor that was changed is refused or harmless', async (t) => {
+    t.test('a changed cursor is refused or harmless', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 3)
       const { next } = await pageOf(client, `limit=1&distinct_id=${distinct_id}`)
@@ -350,7 +350,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('a cursor resumes although its event was deleted', async (t) => {
+    t.test('a cursor resumes even if its event was deleted', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 4)
       const ids = idsOf(await stored(distinct_id))
@@ -360,7 +360,7 @@ for (const storage of STORAGES) {
       t.strictSame([idsOf(rest.events), rest.hasMore], [[ids[3]], false])
     })
 
-    t.test('filters by event and distinct_id, whatever they are', async (t) => {
+    t.test('filters by any event and distinct_id', async (t) => {
       const names = [
         'plain',
         "it's",
@@ -408,7 +408,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('filters by time, half-open', async (t) => {
+    t.test('filters by time, including the start and excluding the end', async (t) => {
       const distinct_id = user()
       const times = [0, 1000, 1000.5, 1001, 1588628831000, 9_999_999_999_999]
       for (const timestamp of [...times].reverse()) await track(distinct_id, 'e', { timestamp })
@@ -436,7 +436,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('what the store does not have within 5 s is counted', async (t) => {
+t.test('pending counts events that the store does not have within 5 s', async (t) => {
   // Nobody writes here: what is accepted stays in the journal.
   const client = await startApp(t, { ...(await settingsFor(t, 'servers')), ROLE: 'api' })
   const events = [1, 2, 3].map((n) => ({ event: `e${n}`, distinct_id: 'pending' }))

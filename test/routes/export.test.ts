@@ -25,7 +25,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
     }
     const paged = async (query: string) => (await call('GET', `/public/events?limit=10000&${query}`)).body
 
-    t.test('nothing yet, and then what came since', async (t) => {
+    t.test('a new project is empty, and a later export has what was sent since', async (t) => {
       const first = await exported()
       t.equal(first.body, '')
       t.equal(first.hasMore, 'false')
@@ -47,7 +47,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
       t.equal(byHeader.body, await paged('format=csv'))
     })
 
-    t.test('filters, and a part after the other', async (t) => {
+    t.test('filters and parts', async (t) => {
       const first = JSON.parse((await paged('format=ndjson')).split('\n')[0] ?? '')
       for (const filter of [`event=${first.event}`, `distinct_id=${first.distinct_id}`, `from=${first.timestamp}`]) {
         t.equal((await exported(filter)).body, await paged(`format=ndjson&${filter}`), filter)
@@ -66,7 +66,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
       t.equal(all, await paged('format=ndjson'))
     })
 
-    t.test('an export goes on where the one before ended, while events arrive', async (t) => {
+    t.test('an export resumes where the previous one ended, while events arrive', async (t) => {
       let body = (await exported()).body
       let next = (await exported()).next
       for (let round = 0; round < 5; round++) {
@@ -80,7 +80,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
       t.equal(body, await paged('format=ndjson'))
     })
 
-    t.test('what is wrong is refused', async (t) => {
+    t.test('invalid parameters are refused', async (t) => {
       const descending = (await call('GET', '/public/events?limit=1&order=desc')).json().next
       for (const query of ['cursor=x', `cursor=${descending}`, 'format=json', 'limit=0', 'page=1', 'from=x']) {
         const response = await call('GET', `/public/export?${query}`)
@@ -89,14 +89,14 @@ for (const storage of ['embedded', 'lanes'] as const) {
       }
     })
 
-    t.test('HEAD says where it ends, and reads nothing', async (t) => {
+    t.test('HEAD returns the end, and reads nothing', async (t) => {
       const head = await call('HEAD', '/public/export?format=csv')
       t.equal(head.statusCode, 200)
       t.equal(head.headers['x-next-cursor'], (await exported()).next)
       t.equal(head.body, '')
     })
 
-    t.test('where a limit ends it is known to the event, also after one was deleted', async (t) => {
+    t.test('the end of a limited export is exact, also after a deletion', async (t) => {
       const end = async (query: string) => {
         const { headers } = await call('HEAD', `/public/export?${query}`)
         return [headers['x-has-more'], headers['x-next-cursor']]
@@ -119,7 +119,7 @@ for (const storage of ['embedded', 'lanes'] as const) {
       t.equal((await end(`limit=${all.length - 2}`))[0], 'true')
     })
 
-    t.test('a client that hangs up ends the query', async (t) => {
+    t.test('a disconnect ends the query', async (t) => {
       await app.listen({ host: '127.0.0.1', port: 0 })
       const { port } = app.server.address() as AddressInfo
       const request = httpGet({ port, path: '/public/export', headers: { 'x-api-key': SECRET_KEY } })

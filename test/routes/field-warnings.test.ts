@@ -18,7 +18,7 @@ for (const storage of ['embedded', 'servers'] as const) {
       return { path, message: `The field ${path.split('/').at(-1)} is ignored. Did you mean ${name}?` }
     }
 
-    await t.test('what has nothing unusual is answered as ever, to the byte', async (t) => {
+    await t.test('a request without unknown fields gets the same response as before, byte for byte', async (t) => {
       const done = '{"status":1,"error":null}'
       const bodyOf = async (path: string, body: unknown, headers = {}) =>
         (await call('POST', `/public${path}`, body, headers)).body
@@ -32,18 +32,18 @@ for (const storage of ['embedded', 'servers'] as const) {
       t.equal(await bodyOf('/track/batch', { events: [event({ other: null })] }), accepted, 'null is absent')
     })
 
-    await t.test('an exported event may be sent as it came', async (t) => {
+    await t.test('an exported event can be sent unchanged', async (t) => {
       const exported = event({ eventId: '0193ae30-7c42-7000-8000-00005eed1234', properties: {}, timestamp: 1 })
       t.notOk('warnings' in (await answer('/import', JSON.stringify(exported), NDJSON)))
       t.notOk('warnings' in (await answer('/track/batch', { events: [exported] })))
     })
 
-    await t.test('track never has any', async (t) => {
+    await t.test('track returns no warnings', async (t) => {
       const response = await call('POST', '/public/track', event({ userId: 'ada', traits: {} }))
       t.equal(response.body, '{"status":1,"error":null}')
     })
 
-    await t.test('identify and profile name each field that they ignore, and the one that was meant', async (t) => {
+    await t.test('identify and profile name each ignored field, and the one that was probably meant', async (t) => {
       const { warnings } = await answer('/users/identify', {
         distinct_id: 'ada',
         traits: { plan: 'pro' },
@@ -69,7 +69,7 @@ for (const storage of ['embedded', 'servers'] as const) {
       ])
     })
 
-    await t.test('a batch names them by the event', async (t) => {
+    await t.test('a batch names the events of ignored fields', async (t) => {
       const events = [
         event(),
         event({ name: 'x', type: 'track', time: 1, ts: 2 }),
@@ -97,7 +97,7 @@ for (const storage of ['embedded', 'servers'] as const) {
       t.strictSame((await answer('/import', lines, NDJSON)).warnings, expected)
     })
 
-    await t.test('the body of a batch has fields, too', async (t) => {
+    await t.test('a batch names ignored fields of its body', async (t) => {
       const batch = { api_key: 'x', events: [event()], sentAt: 1 }
       const { warnings } = await answer('/track/batch', batch)
       t.strictSame(warnings, [
@@ -109,7 +109,7 @@ for (const storage of ['embedded', 'servers'] as const) {
       ])
     })
 
-    await t.test('at most 20, and of a repetition the same', async (t) => {
+    await t.test('at most 20 warnings, and the same for a repeated request', async (t) => {
       const events = Array.from({ length: 1000 }, () => event({ props: {}, extra: 1 }))
       const headers = { 'idempotency-key': randomName('key') }
       const first = await answer('/track/batch', { events }, headers)
@@ -121,7 +121,7 @@ for (const storage of ['embedded', 'servers'] as const) {
       t.equal((await answer('/users/identify', { distinct_id: 'ada', ...many })).warnings.length, 20)
     })
 
-    await t.test('a name is a part of a pointer, may be long, and is never the key', async (t) => {
+    await t.test('a name is escaped in the pointer, may be long, and is never the key', async (t) => {
       const { warnings } = await answer('/users/identify', { distinct_id: 'ada', 'a/b~c': 1, ['x'.repeat(1000)]: 1 })
       t.match(warnings[0], { path: '/a~1b~0c', message: /^The field a\/b~c is ignored/ })
       t.equal(warnings[1].path, `/${'x'.repeat(255)}…`)
@@ -137,7 +137,7 @@ for (const storage of ['embedded', 'servers'] as const) {
       }
     })
 
-    await t.test('a body that the scanner passes and one that is parsed have the same warnings', async (t) => {
+    await t.test('a scanned body and a parsed one get the same warnings', async (t) => {
       const name = fc.oneof(
         fc.constantFrom('event', 'events', 'props', 'name', 'properties', 'apiKey', 'eventId', 'insert_id', 'x'),
         fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 }).filter((text) => text !== '__proto__'),

@@ -15,7 +15,7 @@ for (const storage of STORAGES) {
     }
     const names = async () => (await events()).map(({ event }: { event: string }) => event)
 
-    t.test('ids of a page make no event of the server known, nor the other way round', async (t) => {
+    t.test('ids of a page key do not make events of a secret key known, nor vice versa', async (t) => {
       const event = { distinct_id: 'u', insert_id: 'order-1' }
       for (const [key, name] of [
         [keys.write, 'forged'],
@@ -30,7 +30,7 @@ for (const storage of STORAGES) {
       t.strictSame((await names()).sort(), ['forged', 'true'])
     })
 
-    t.test('the same holds for SDKs, and for changes of profiles', async (t) => {
+    t.test('the same is true for SDKs, and for profile changes', async (t) => {
       const batch = { batch: [{ type: 'track', event: 'sdk', userId: 'u', messageId: 'm' }] }
       for (const key of [keys.write, keys.secret, keys.secret]) {
         const authorization = `Basic ${Buffer.from(`${key}:`).toString('base64')}`
@@ -51,20 +51,23 @@ for (const storage of STORAGES) {
       t.equal((await inject({ url: '/public/users/u', headers })).json().user.properties.n, 2)
     })
 
-    t.test('Idempotency-Keys of a page are no conflict, and use up none of the server', async (t) => {
-      const send = (key: string, name: string, event: string) => {
-        return post(key, '/public/track', { event, distinct_id: 'u' }, { 'idempotency-key': name })
-      }
-      t.equal((await send(keys.write, 'a', 'one')).statusCode, 200)
-      t.equal((await send(keys.secret, 'a', 'another')).statusCode, 200)
-      t.equal((await send(keys.secret, 'a', 'a third')).statusCode, 409)
-      const codes = []
-      for (let i = 0; i < 4; i++) codes.push((await send(keys.write, `k${i}`, 'x')).statusCode)
-      t.equal(codes.at(-1), 429, 'a page may use a tenth')
-      for (let i = 0; i < 4; i++) t.equal((await send(keys.secret, `k${i}`, 'x')).statusCode, 200)
-    })
+    t.test(
+      'Idempotency-Keys of a page key do not conflict with those of a secret key, nor use up their limit',
+      async (t) => {
+        const send = (key: string, name: string, event: string) => {
+          return post(key, '/public/track', { event, distinct_id: 'u' }, { 'idempotency-key': name })
+        }
+        t.equal((await send(keys.write, 'a', 'one')).statusCode, 200)
+        t.equal((await send(keys.secret, 'a', 'another')).statusCode, 200)
+        t.equal((await send(keys.secret, 'a', 'a third')).statusCode, 409)
+        const codes = []
+        for (let i = 0; i < 4; i++) codes.push((await send(keys.write, `k${i}`, 'x')).statusCode)
+        t.equal(codes.at(-1), 429, 'a page may use a tenth')
+        for (let i = 0; i < 4; i++) t.equal((await send(keys.secret, `k${i}`, 'x')).statusCode, 200)
+      },
+    )
 
-    t.test('ids are counted and forgotten by a command, and in the metrics if there are too many', async (t) => {
+    t.test('a command counts and forgets ids, and the metrics show senders with too many', async (t) => {
       for (let from = 0; from < 2000; from += 250) {
         const batch = Array.from({ length: 250 }, (_, i) => ({
           event: 'e',

@@ -12,21 +12,21 @@ for (const storage of LAYOUTS) {
       t.strictSame(response.json(), { status: 1, error: null })
     })
 
-    t.test('ready when journal and store answer', async (t) => {
+    t.test('ready when journal and store respond', async (t) => {
       const response = await call('GET', '/health/ready')
       t.equal(response.statusCode, 200)
       const lanes = storage.endsWith('lanes') && { lanes: { 0: 'ready', 1: 'ready', 2: 'ready' } }
       t.strictSame(response.json(), { status: 1, error: null, journal: 'ready', store: 'ready', ...lanes })
     })
 
-    t.test('ready for a probe that sends parameters of its own', async (t) => {
+    t.test('ready for a probe that sends other parameters', async (t) => {
       t.equal((await call('GET', '/health/ready?probe=1')).statusCode, 200)
       t.equal((await call('GET', '/health/ready?partial=perhaps')).statusCode, 400)
     })
   })
 }
 
-t.test('ready in part while a lane is down', async (t) => {
+t.test('partly ready while a lane is down', async (t) => {
   const [first, second, clickhouse] = await Promise.all([startRedis(t), startRedis(t), startClickHouse(t)])
   const settings = { LOG_LEVEL: 'silent', REDIS_URL: `${first.url},${second.url}`, CLICKHOUSE_URL: clickhouse.url }
   const { call } = await startApp(t, settings)

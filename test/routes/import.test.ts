@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
 import { elementTexts, memberText } from '../../src/json/texts.js'
+import { codePoint } from '../fuzz/texts.js'
 import { LAYOUTS, PUBLIC_KEY, randomName, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
 const BODY_LIMIT = 64 * 1024
@@ -12,7 +13,7 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 const anySpace = fc.constantFrom('', '', '', ' ', '\t', ' \t ')
 const name = fc.oneof(
   fc.constantFrom('"a"', '"\\u0061"', '"ü😀"', '"\\ud800"', '""', 'null', '7', `"${'x'.repeat(256)}"`),
-  fc.string({ unit: 'binary', minLength: 1, maxLength: 20 }).map((text) => JSON.stringify(text)),
+  fc.string({ unit: codePoint, minLength: 1, maxLength: 20 }).map((text) => JSON.stringify(text)),
 )
 const goodName = fc.constantFrom('"a"', '"\\u0061"', '"ü😀"', '"b\\n"')
 const properties = fc.oneof(
@@ -66,7 +67,7 @@ for (const storage of LAYOUTS) {
       return elementTexts(memberText(body, 'events') ?? '').map((text) => text.replace(/^\{"eventId":"[^"]*",/, '{'))
     }
 
-    t.test('takes lines, and says how many events', async (t) => {
+    t.test('accepts lines, and returns the number of events', async (t) => {
       const user = randomName('user')
       const texts = [1, 2, 3].map((n) => event(user, `,"timestamp":${n},"properties":{ "n" : ${n}.0}`))
       const response = await send(`\n${texts[0]}\r\n \t\n\n${texts[1]}\n${texts[2]}`)
@@ -78,7 +79,7 @@ for (const storage of LAYOUTS) {
       t.equal((await send(gzipSync(`${texts[0]}\n`), { 'content-encoding': 'gzip' })).json().accepted, 1)
     })
 
-    t.test('takes what the export gives', async (t) => {
+    t.test('accepts the output of the export', async (t) => {
       const user = randomName('user')
       await send(event(user, ',"timestamp":5,"properties":{"a":"\\\\"}'))
       const { body } = await call('GET', `/public/export?distinct_id=${user}`)
@@ -88,7 +89,7 @@ for (const storage of LAYOUTS) {
       t.equal(second, first)
     })
 
-    t.test('no line lends another its parts, nor holds two events', async (t) => {
+    t.test('a line has exactly one event, independent of others', async (t) => {
       const user = randomName('user')
       const good = event(user)
       for (const [lines, ...paths] of [
@@ -119,7 +120,7 @@ for (const storage of LAYOUTS) {
       t.strictSame(await stored(user), [])
     })
 
-    t.test('fields that no event has are refused where there are no properties, else ignored', async (t) => {
+    t.test('unknown fields are refused without properties, and ignored with them', async (t) => {
       const user = randomName('user')
       for (const other of [',"price":3', ',"\\u0070rice":3', ',"timestamp":1.5,"price":3']) {
         const response = await send(`${event(user)}\n${event(user, other)}`)
@@ -130,7 +131,7 @@ for (const storage of LAYOUTS) {
       t.equal((await stored(user)).length, 1)
     })
 
-    t.test('from 1 to 1000 lines, within the body limit of a batch', async (t) => {
+    t.test('accepts 1 to 1000 lines, within the body limit of a batch', async (t) => {
       const user = randomName('user')
       const lines = (count: number) => Array.from({ length: count }, () => event(user)).join('\n\n')
       t.equal((await send(lines(1000))).json().accepted, 1000)
@@ -150,7 +151,7 @@ for (const storage of LAYOUTS) {
       t.equal((await send(`${largest}\n`)).statusCode, 413)
     })
 
-    t.test('is only for lines, with a key that may send', async (t) => {
+    t.test('accepts only lines, with a key that may send', async (t) => {
       const line = event(randomName('user'))
       for (const type of ['application/json', 'text/plain']) {
         t.equal((await send(line, { 'content-type': type })).statusCode, 415, type)
@@ -161,7 +162,7 @@ for (const storage of LAYOUTS) {
       t.match((await send(line, { 'x-api-key': 'sk_unknown' })).json(), { code: 'unauthorized' })
     })
 
-    t.test('lines hold no key, whatever they look like', async (t) => {
+    t.test('lines contain no key, whatever they look like', async (t) => {
       const user = randomName('user')
       const large = `,"apiKey":"${SECRET_KEY}","properties":{"x":"${'x'.repeat(20_000)}"}`
       for (const lines of [event(user, large), `${event(user, large)}],"apiKey":"${SECRET_KEY}","x":[${event(user)}`]) {
@@ -177,7 +178,7 @@ for (const storage of LAYOUTS) {
       t.notMatch((await stored(user)).join(), SECRET_KEY)
     })
 
-    t.test('a retry under the same Idempotency-Key stores nothing', async (t) => {
+    t.test('a retry with the same Idempotency-Key stores nothing', async (t) => {
       const user = randomName('user')
       const key = { 'idempotency-key': randomUUID() }
       for (const _ of [1, 2]) t.equal((await send(`${event(user)}\n${event(user)}\n`, key)).json().accepted, 2)
@@ -188,7 +189,7 @@ for (const storage of LAYOUTS) {
       t.equal((await stored(user)).length, 3)
     })
 
-    t.test('lines are refused as the same batch is', async (t) => {
+    t.test('lines are refused like the same batch', async (t) => {
       await fc.assert(
         fc.asyncProperty(fc.array(anyEvent, { minLength: 1, maxLength: 6 }), lineEnd, async (texts, end) => {
           const batch = await call('POST', '/public/track/batch', `{"events":[${texts.join()}]}`)
@@ -202,7 +203,7 @@ for (const storage of LAYOUTS) {
       )
     })
 
-    t.test('lines are stored as the same batch is, byte for byte', async (t) => {
+    t.test('lines are stored like the same batch, byte for byte', async (t) => {
       await fc.assert(
         fc.asyncProperty(fc.array(goodEvent, { minLength: 1, maxLength: 6 }), lineEnd, async (texts, end) => {
           const [user, other] = [randomName('user'), randomName('user')]

@@ -34,7 +34,7 @@ for (const layout of LAYOUTS) {
       t.equal(response.body, `{"status":1,"error":null,"accepted":${events.length}}`)
     }
 
-    t.test('alone, at once and later', async () => {
+    t.test('single events, concurrently and later', async () => {
       const user = randomName('user')
       const event = { event: 'a', distinct_id: user, insert_id: 'one' }
       const ids = await Promise.all(Array.from({ length: 20 }, () => track(event)))
@@ -51,7 +51,7 @@ for (const layout of LAYOUTS) {
       t.match((await call('GET', `/public/events/${known}`)).json(), { event: { event: 'a', insert_id: 'one' } })
     })
 
-    t.test('in batches, with others, of several users', async () => {
+    t.test('batches with several users and new events', async () => {
       const users = Array.from({ length: 8 }, () => randomName('user'))
       const of = (name: string, insert_id: string) =>
         users.map((distinct_id) => ({ event: name, distinct_id, insert_id }))
@@ -68,7 +68,7 @@ for (const layout of LAYOUTS) {
       }
     })
 
-    t.test('however the body is written', async () => {
+    t.test('any spelling of the body', async () => {
       const user = `${randomName('ü"\\')}\u0000`
       const text = (insertId: string, more = '') =>
         `{"events":[{"event":"e","distinct_id":${JSON.stringify(user)},"insert_id":${insertId}${more}}]}`
@@ -83,7 +83,7 @@ for (const layout of LAYOUTS) {
       t.same((await storedOf(client, user)).at(-1), ['é', '😀'.repeat(255)])
     })
 
-    t.test('an id that is none is refused', async () => {
+    t.test('invalid ids are refused', async () => {
       for (const insert_id of ['', 'x'.repeat(256), 7, {}, '\ud800']) {
         const event = { event: 'e', distinct_id: randomName('user'), insert_id }
         for (const [path, body] of [
@@ -97,7 +97,7 @@ for (const layout of LAYOUTS) {
       }
     })
 
-    t.test('with an Idempotency-Key', async () => {
+    t.test('together with an Idempotency-Key', async () => {
       const user = randomName('user')
       const key = { 'idempotency-key': randomName('key') }
       const event = { event: 'a', distinct_id: user, insert_id: 'one' }
@@ -121,7 +121,7 @@ for (const layout of LAYOUTS) {
       t.same(names.toSorted(), ['a', 'b', 'plain'])
     })
 
-    t.test('every format of the export has it last, and JSON only where there is one', async () => {
+    t.test('the export has it last in every format, and in JSON only if there is one', async () => {
       const user = randomName('user')
       await batch([
         { event: 'with', distinct_id: user, insert_id: 'a"b' },

@@ -67,7 +67,7 @@ for (const storage of LAYOUTS) {
     const client = await startApp(t, await settingsFor(t, storage), { liveLimits: { heartbeatMs: 100, checkMs: 20 } })
     const url = await addressOf(client)
 
-    t.test('a stream has what is accepted from now on, as the export has it', async (t) => {
+    t.test('a stream has everything accepted from now on, as the export has it', async (t) => {
       await track(client, { event: 'before', distinct_id: 'ada' })
       const stream = await openStream(t, url)
       t.equal(stream.response.statusCode, 200)
@@ -120,7 +120,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('a stream resumes behind an event, a deleted one included', async (t) => {
+    t.test('a stream resumes after an event, even a deleted one', async (t) => {
       const ids = [
         await track(client, { event: 'r', distinct_id: '1' }),
         await track(client, { event: 'r', distinct_id: '2' }),
@@ -169,7 +169,7 @@ for (const storage of LAYOUTS) {
       )
     })
 
-    t.test('clients that leave are forgotten', async (t) => {
+    t.test('disconnected clients are forgotten', async (t) => {
       const streams = await Promise.all(Array.from({ length: 5 }, () => openStream(t, url)))
       t.ok((await metric(client, 'tallyhouse_live_streams')) >= 5)
       for (const stream of streams) stream.close()
@@ -177,7 +177,7 @@ for (const storage of LAYOUTS) {
       t.ok((await metric(client, 'tallyhouse_live_events_total')) > 500)
     })
 
-    t.test('what is wrong is refused', async (t) => {
+    t.test('invalid parameters are refused', async (t) => {
       const get = (query: string, headers: object = {}) =>
         client.call('GET', `/public/events/live${query}`, undefined, headers)
       for (const query of [
@@ -222,7 +222,7 @@ for (const storage of LAYOUTS) {
   })
 }
 
-t.test('limits', async (t) => {
+t.test('limits of live streams', async (t) => {
   const env = await settingsFor(t, 'embedded')
   const wide = { event: 'wide', distinct_id: 'u', properties: { text: 'x'.repeat(20_000) } }
   const forty = { events: Array.from({ length: 40 }, () => wide) }
@@ -238,12 +238,12 @@ t.test('limits', async (t) => {
     await client.app.close()
   })
 
-  t.test('of one process', async (t) => {
+  t.test('in one process', async (t) => {
     const liveLimits = { checkMs: 20, bufferBytes: 256 * 1024 }
     const client = await startApp(t, { ...env, MAX_PROJECT_LIVE_STREAMS: '5' }, { liveLimits })
     const url = await addressOf(client)
 
-    t.test('a reader that does not read is cut off, and resumes; the others notice nothing', async (t) => {
+    t.test('a client that does not read is disconnected, and resumes; others notice nothing', async (t) => {
       const slow = await openStream(t, url)
       slow.response.pause()
       const queries = ['', '?event=wide', '?distinct_id=u']
@@ -281,7 +281,7 @@ t.test('limits', async (t) => {
     })
   })
 
-  t.test('of memory for all, where each that catches up counts', async (t) => {
+  t.test('memory of all streams, including those that catch up', async (t) => {
     const client = await startApp(t, env, { liveLimits: { memoryBytes: 600_000 } })
     // More than the buffers of a connection hold.
     for (let i = 0; i < 15; i++) await client.call('POST', '/public/track/batch', forty)
@@ -292,7 +292,7 @@ t.test('limits', async (t) => {
     await client.app.close()
   })
 
-  t.test('of memory for all, and of streams of all projects', async (t) => {
+  t.test('memory of all streams, and streams of all projects', async (t) => {
     const client = await startApp(t, { ...env, MAX_LIVE_STREAMS: '1' }, { liveLimits: { memoryBytes: 100_000 } })
     const slow = await openStream(t, await addressOf(client))
     slow.response.pause()
@@ -307,7 +307,7 @@ t.test('limits', async (t) => {
   })
 })
 
-t.test('keys', async (t) => {
+t.test('keys of live streams', async (t) => {
   const client = await startApp(t, await settingsFor(t, 'servers'), { keysRefreshMs: 200, liveLimits: { checkMs: 20 } })
   const url = await addressOf(client)
   const { clickhouse, close } = await openStore(client.config)
@@ -332,7 +332,7 @@ t.test('keys', async (t) => {
     t.equal(other.ending(), 'open')
   })
 
-  t.test('many projects have each its own events', async (t) => {
+  t.test('many projects each get their own events', async (t) => {
     const names = Array.from({ length: 8 }, (_, i) => `project ${i}`)
     const keys = await Promise.all(names.map((name) => addKey(name, 'secret')))
     const streams = await Promise.all(keys.map((key) => openStream(t, url, { key })))

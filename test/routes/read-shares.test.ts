@@ -61,33 +61,36 @@ const running = () =>
      WHERE query LIKE '%FROM events%' AND query NOT LIKE '%system.processes%'`,
   )
 
-t.test('of thirty full exports, four run, with low priority and one thread; others read as before', async (t) => {
-  const exports = await Promise.all(Array.from({ length: 30 }, () => open('/export', SECRET_KEY)))
-  const open4 = exports.filter(({ statusCode }) => statusCode === 200)
-  t.equal(open4.length, 4)
-  const rows = await running()
-  t.equal(rows.length, 4)
-  t.ok(rows.every(({ nice }) => nice === '15'))
-  t.ok(rows.filter(({ threads }) => threads === '1').length >= 3, 'all but the first')
-  const refused = exports.find(({ statusCode }) => statusCode !== 200) as IncomingMessage
-  t.equal(refused.statusCode, 503)
-  t.match(JSON.parse(await textOf(refused)), { code: 'overloaded', error: /of this project/ })
-  const page = await open('/events?limit=10', other)
-  t.equal(page.statusCode, 200)
-  t.equal(JSON.parse(await textOf(page)).events.length, 10)
-  const sent = await app.inject({
-    method: 'POST',
-    url: `/public/track/batch?stored_before=${Date.now()}`,
-    headers: { 'x-api-key': SECRET_KEY },
-    payload: { events: [{ event: 'a', distinct_id: 'u', insert_id: 'i' }] },
-  })
-  t.equal(sent.statusCode, 200, 'whether the store has what is sent is asked besides the four')
-  for (const response of exports) response.destroy()
-  await until('no export', async () => (await running()).length === 0)
-  t.equal((await open('/events?limit=1', SECRET_KEY)).statusCode, 200)
-})
+t.test(
+  'only four of thirty full exports run, with low priority and one thread, and others read as before',
+  async (t) => {
+    const exports = await Promise.all(Array.from({ length: 30 }, () => open('/export', SECRET_KEY)))
+    const open4 = exports.filter(({ statusCode }) => statusCode === 200)
+    t.equal(open4.length, 4)
+    const rows = await running()
+    t.equal(rows.length, 4)
+    t.ok(rows.every(({ nice }) => nice === '15'))
+    t.ok(rows.filter(({ threads }) => threads === '1').length >= 3, 'all but the first')
+    const refused = exports.find(({ statusCode }) => statusCode !== 200) as IncomingMessage
+    t.equal(refused.statusCode, 503)
+    t.match(JSON.parse(await textOf(refused)), { code: 'overloaded', error: /of this project/ })
+    const page = await open('/events?limit=10', other)
+    t.equal(page.statusCode, 200)
+    t.equal(JSON.parse(await textOf(page)).events.length, 10)
+    const sent = await app.inject({
+      method: 'POST',
+      url: `/public/track/batch?stored_before=${Date.now()}`,
+      headers: { 'x-api-key': SECRET_KEY },
+      payload: { events: [{ event: 'a', distinct_id: 'u', insert_id: 'i' }] },
+    })
+    t.equal(sent.statusCode, 200, 'whether the store has what is sent is asked besides the four')
+    for (const response of exports) response.destroy()
+    await until('no export', async () => (await running()).length === 0)
+    t.equal((await open('/events?limit=1', SECRET_KEY)).statusCode, 200)
+  },
+)
 
-t.test('a list of letters of 17 MB takes the memory of a few', async (t) => {
+t.test('a list of dead letters of 17 MB takes the memory of a few', async (t) => {
   for (let i = 0; i < 10; i++) {
     await clickhouse.command(`
       INSERT INTO dead_letters (project_id, position, journal_id, kind, reason, body, received_at)

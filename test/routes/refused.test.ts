@@ -13,7 +13,7 @@ await redis.kill()
 
 const READ_REFUSAL = /^The journal cannot be reached\. Try again in a moment\.$/
 
-t.test('a read that is refused says nothing of what is stored', async (t) => {
+t.test('a refused read does not mention storing', async (t) => {
   const question = { kind: 'series', series: [{ event: 'a' }], interval: 'none' }
   const asked = [
     ...['events', `events/${id}`, 'users', 'users/u', 'users/u/export', 'sessions', 'sessions/s', 'export'].map(
@@ -28,7 +28,7 @@ t.test('a read that is refused says nothing of what is stored', async (t) => {
   }
 })
 
-t.test('a write that is refused says that nothing was stored', async (t) => {
+t.test('a refused write says that nothing was stored', async (t) => {
   const sent = [
     call('POST', '/public/track', event),
     call('POST', '/public/track', event, { 'idempotency-key': 'k' }),
@@ -44,7 +44,7 @@ t.test('a write that is refused says that nothing was stored', async (t) => {
   }
 })
 
-t.test('a change that is refused by what it has to know first says when to try again', async (t) => {
+t.test('a change that is refused because of a look-up says when to try again', async (t) => {
   const sent = [
     call('POST', '/public/users/identify', { distinct_id: 'u' }),
     call('POST', '/public/users/profile', { distinct_id: 'u', operations: { $add: { n: 1 } } }),

@@ -51,7 +51,7 @@ for (const storage of LAYOUTS) {
     const { call } = client
     const { send, sessionIn, read, raw } = callsOf(client)
 
-    t.test('every cell of the table', async (t) => {
+    t.test('every state and call responds as in the table', async (t) => {
       const cells = {
         start: { unknown: [200, 'active'], active: [200, 'active'], completed: [409, 'session_ended'] },
         update: { unknown: [404, 'not_found'], active: [200, 'active'], completed: [409, 'session_ended'] },
@@ -93,7 +93,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test("another user's distinct_id", async (t) => {
+    t.test("another user's distinct_id is refused", async (t) => {
       for (const state of ['active', 'completed'] as const) {
         const ids = await sessionIn(state)
         const before = await read(ids.session_id)
@@ -105,7 +105,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('properties are merged, and come out as they were spelled', async (t) => {
+    t.test('properties are merged, and returned as they were spelled', async (t) => {
       const ids = { distinct_id: 'ann', session_id: 'merged' }
       const post = (name: string, properties: string) =>
         raw(
@@ -124,7 +124,7 @@ for (const storage of LAYOUTS) {
       t.ok(body.includes(`"properties":${merged}`), body)
     })
 
-    t.test('duration: what the client sent, never less than before', async (t) => {
+    t.test('duration: the greatest that the client sent', async (t) => {
       const ids = await sessionIn('active')
       const rows: [name: 'start' | 'update', sent: unknown, expected: number][] = [
         ['update', 10, 10],
@@ -148,7 +148,7 @@ for (const storage of LAYOUTS) {
       t.equal((await read(ids.session_id)).duration, 90000000, 'the end does not change it')
     })
 
-    t.test('duration: seconds between start and last call where the client never sent one', async (t) => {
+    t.test('duration: seconds from start to last call if the client sent none', async (t) => {
       const ids = await sessionIn('active')
       const started = await read(ids.session_id)
       t.equal(started.duration, 0)
@@ -166,7 +166,7 @@ for (const storage of LAYOUTS) {
       t.strictSame(await read(ids.session_id), ended, 'a second end changes nothing')
     })
 
-    t.test('concurrent calls on one session', async (t) => {
+    t.test('concurrent calls for one session', async (t) => {
       const ids = { distinct_id: 'ann', session_id: 'concurrent' }
       const starts = await Promise.all(
         Array.from({ length: 100 }, (_, i) =>
@@ -204,7 +204,7 @@ for (const storage of LAYOUTS) {
       })
     }
 
-    t.test('the kinds of keys', async (t) => {
+    t.test('allows the documented kinds of keys', async (t) => {
       const body = JSON.stringify({ distinct_id: 'ann', session_id: 'keys' })
       const json = { 'content-type': 'application/json' }
       for (const name of CALLS) {
@@ -239,7 +239,7 @@ for (const storage of LAYOUTS) {
       t.same([reading.statusCode, reading.json().code], [403, 'wrong_key_kind'])
     })
 
-    t.test('what is wrong with a call is named', async (t) => {
+    t.test('invalid fields are named', async (t) => {
       for (const name of CALLS) {
         const rows: [body: object, path: string][] = [
           [{ session_id: 's' }, '/distinct_id'],
@@ -261,7 +261,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('ids of every kind', async (t) => {
+    t.test('any id works', async (t) => {
       for (const session_id of ['a/b', '50%', '%2F', '😀'.repeat(255), `it's "so" \\`, 'nul\u0000tab\t', '__proto__']) {
         const name = encodeURIComponent([...session_id].slice(0, 20).join(''))
         t.equal((await send('start', { distinct_id: session_id, session_id })).statusCode, 200, name)
@@ -270,7 +270,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('text/plain is what sendBeacon sends', async (t) => {
+    t.test('accepts text/plain, which sendBeacon sends', async (t) => {
       const body = JSON.stringify({ apiKey: PUBLIC_KEY, distinct_id: 'ann', session_id: 'beacon' })
       for (const type of ['text/plain;charset=UTF-8', 'text/plain', 'Text/Plain; charset=utf-8']) {
         for (const name of ['start', 'update'] as const) {
@@ -284,7 +284,7 @@ for (const storage of LAYOUTS) {
       t.same([broken.statusCode, broken.json().code], [400, 'invalid_json'])
     })
 
-    t.test('other types of body are refused', async (t) => {
+    t.test('refuses other types of body', async (t) => {
       const body = JSON.stringify({ apiKey: PUBLIC_KEY, distinct_id: 'ann', session_id: 'type' })
       for (const type of ['text/html', 'application/x-www-form-urlencoded', 'multipart/form-data', 'nonsense']) {
         const response = await raw('/public/sessions/start', body, { 'content-type': type })
@@ -299,7 +299,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('bodies may be compressed', async (t) => {
+    t.test('accepts compressed bodies', async (t) => {
       const body = JSON.stringify({ apiKey: PUBLIC_KEY, distinct_id: 'ann', session_id: 'compressed' })
       const json = { 'content-type': 'application/json' }
       for (const [encoding, compress] of Object.entries({
@@ -312,7 +312,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('CORS is open on the session calls, also for their errors', async (t) => {
+    t.test('CORS is open for session calls, including their errors', async (t) => {
       const origin = 'https://shop.example'
       for (const name of CALLS) {
         const url = `/public/sessions/${name}`
@@ -351,7 +351,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('CORS is closed elsewhere', async (t) => {
+    t.test('CORS is closed for other calls', async (t) => {
       const origin = 'https://shop.example'
       const tracked = await call('POST', '/public/track', { event: 'e', distinct_id: 'ann' }, { origin })
       t.equal(tracked.headers['access-control-allow-origin'], undefined, 'with a secret key')
@@ -363,7 +363,7 @@ for (const storage of LAYOUTS) {
       t.equal(noPreflight.statusCode, 204, 'an OPTIONS that is no preflight')
     })
 
-    t.test('a duration beside the properties counts as one among them, and is no property', async (t) => {
+    t.test('a duration next to the properties counts like one in them, but is no property', async (t) => {
       const ids = { distinct_id: 'ann', session_id: 'beside' }
       await send('start', ids)
       for (const [duration, expected] of [
@@ -379,7 +379,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('GET sessions: the newest first, by pages, as each alone', async (t) => {
+    t.test('GET sessions: newest first, by pages, each as in GET session', async (t) => {
       const list = async (query: string): Promise<{ sessions: Session[]; hasMore: boolean; body: string }> => {
         const response = await call('GET', `/public/sessions?${query}`)
         if (response.statusCode !== 200) throw new Error(response.body)
@@ -443,7 +443,7 @@ for (const storage of LAYOUTS) {
       )
     })
 
-    t.test('GET sessions: an owner, a state and an end of before count no more', async (t) => {
+    t.test('GET sessions: an earlier owner, state or end does not match', async (t) => {
       const [former, owner] = [randomName('former'), randomName('owner')]
       const session_id = randomName('handed on')
       const of = async (distinct_id: string) =>
@@ -460,7 +460,7 @@ for (const storage of LAYOUTS) {
       t.strictSame(active.json().sessions, [])
     })
 
-    t.test('GET session', async (t) => {
+    t.test('GET session: exact shape', async (t) => {
       const ids = { distinct_id: 'ann', session_id: 'shape' }
       const before = Date.now()
       await send('start', { ...ids, properties: { duration: 7, a: 'b' } })
@@ -484,7 +484,7 @@ for (const storage of LAYOUTS) {
       t.same([none.statusCode, none.json().code], [404, 'not_found'])
     })
 
-    t.test('the properties of a session are 64 KiB at most', async (t) => {
+    t.test('the properties of a session have at most 64 KiB', async (t) => {
       const ids = await sessionIn('active', { first: 'é'.repeat(30_000) })
       // {"first":"…","rest":"…"}
       const room = 65_536 - 60_000 - '{"first":"","rest":""}'.length
@@ -537,7 +537,7 @@ for (const storage of LAYOUTS) {
   })
 }
 
-t.test('with CORS_ORIGIN, pages of those origins may call, and no other', async (t) => {
+t.test('with CORS_ORIGIN, only pages of those origins may call', async (t) => {
   const CORS_ORIGIN = 'https://a.example, https://b.example:8443'
   const { app } = await startApp(t, { ...(await settingsFor(t, 'embedded')), CORS_ORIGIN })
   for (const [origin, allowed] of [

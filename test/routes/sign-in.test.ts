@@ -24,7 +24,7 @@ const withCookie = (cookie: string, method: InjectOptions['method'], url: string
 /** A session of HTTPS has the prefix by which browsers take it from this host only. */
 const nameOf = (cookie: string) => `${cookie.includes('.secure.') ? '__Host-' : ''}tallyhouse_sign_in`
 
-t.test('a key begins a session that no script can read and no other site can use', async (t) => {
+t.test('a key starts a sign-in that no script can read and no other site can use', async (t) => {
   const { response, cookie } = await signIn(service)
   t.equal(response.statusCode, 200)
   t.match(response.json(), { status: 1, error: null, session: { project: 'default', key_kind: 'secret' } })
@@ -34,14 +34,14 @@ t.test('a key begins a session that no script can read and no other site can use
   t.equal(response.headers['cache-control'], 'no-store')
 })
 
-t.test('a session reads without a key', async (t) => {
+t.test('a sign-in reads without a key', async (t) => {
   const { cookie } = await signIn(service)
   const read = await withCookie(cookie?.value ?? '', 'GET', '/public/events')
   t.equal(read.statusCode, 200)
   t.equal((await withCookie(cookie?.value ?? '', 'GET', '/session')).json().session.project, 'default')
 })
 
-t.test('what a session changes needs the token of the page', async (t) => {
+t.test("a sign-in needs the page's token to change anything", async (t) => {
   const { cookie, csrf } = await signIn(service)
   const question = { kind: 'series', series: [{ event: '*', metric: 'events' }], from: 0, to: 1000, interval: 'none' }
   const ask = (headers = {}) => withCookie(cookie?.value ?? '', 'POST', '/public/query', { headers, payload: question })
@@ -54,7 +54,7 @@ t.test('what a session changes needs the token of the page', async (t) => {
   t.equal(secondTab, csrf, 'another tab begins the session anew, and this one goes on')
 })
 
-t.test('a session sends large bodies, too, and nothing of it is kept by caches', async (t) => {
+t.test('a sign-in sends large bodies, and caches keep none of its responses', async (t) => {
   const { cookie, csrf } = await signIn(service)
   const note = 'x'.repeat(20_000)
   const question = {
@@ -73,7 +73,7 @@ t.test('a session sends large bodies, too, and nothing of it is kept by caches',
   t.equal(refused.json().code, 'invalid_csrf_token')
 })
 
-t.test('a session sends events as a key does, with unknown fields, too', async (t) => {
+t.test('a sign-in sends events like a key, even with unknown fields', async (t) => {
   const { cookie, csrf } = await signIn(service)
   const send = (url: string, payload: string, type = 'application/json') =>
     withCookie(cookie?.value ?? '', 'POST', url, {
@@ -88,13 +88,13 @@ t.test('a session sends events as a key does, with unknown fields, too', async (
   t.equal(body.split('"properties":{"n":1.0}').length, 4, 'each is stored')
 })
 
-t.test('a key in the request comes before the session', async (t) => {
+t.test('a key in the request takes precedence over the sign-in', async (t) => {
   const { cookie } = await signIn(service)
   const headers = { 'x-api-key': 'sk_another_key_that_nobody_has' }
   t.equal((await withCookie(cookie?.value ?? '', 'GET', '/public/events', { headers })).statusCode, 401)
 })
 
-t.test('a key in the body comes before the session, too, as in a beacon of a site beside the page', async (t) => {
+t.test('a key in the body also takes precedence, as in a beacon of a site on the same domain', async (t) => {
   const { cookie } = await signIn(service)
   const payload = { apiKey: PUBLIC_KEY, distinct_id: 'ada', session_id: 'beacon' }
   t.equal((await withCookie(cookie?.value ?? '', 'POST', '/public/sessions/start', { payload })).statusCode, 200)
@@ -102,7 +102,7 @@ t.test('a key in the body comes before the session, too, as in a beacon of a sit
   t.equal(again.statusCode, 200)
 })
 
-t.test('a session that was made up, changed or is over is none', async (t) => {
+t.test('a sign-in that was forged, changed or has expired is refused', async (t) => {
   const { cookie } = await signIn(service)
   const [id = '', , signature = ''] = (cookie?.value ?? '').split('.')
   for (const value of ['x', 'SECRET_KEY.9999999999999', `${id}.9999999999999.${signature}`, `${cookie?.value}x`]) {
@@ -114,7 +114,7 @@ t.test('a session that was made up, changed or is over is none', async (t) => {
   t.equal((await withCookie(cookie?.value ?? '', 'GET', '/session')).json().session, null)
 })
 
-t.test('only a read or a secret key signs in', async (t) => {
+t.test('only a read or secret key can sign in', async (t) => {
   for (const [key, status] of [
     [PUBLIC_KEY, 403],
     ['unknown', 401],
@@ -125,7 +125,7 @@ t.test('only a read or a secret key signs in', async (t) => {
   }
 })
 
-t.test('the cookie is for HTTPS only where the browser has the page by HTTPS, whatever proxies say', async (t) => {
+t.test('the cookie is Secure if the browser has the page over HTTPS, whatever proxies say', async (t) => {
   const begin = async (headers: Record<string, string>) => {
     const response = await service.app.inject({
       method: 'POST',
@@ -159,7 +159,7 @@ t.test('the cookie is for HTTPS only where the browser has the page by HTTPS, wh
   }
 })
 
-t.test('signing out makes the browser forget the session', async (t) => {
+t.test('signing out makes the browser forget the sign-in', async (t) => {
   const { cookie, csrf } = await signIn(service)
   const out = await withCookie(cookie?.value ?? '', 'DELETE', '/session', { headers: { 'x-csrf-token': csrf } })
   t.equal(out.statusCode, 200)

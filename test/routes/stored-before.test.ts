@@ -83,7 +83,7 @@ for (const layout of LAYOUTS) {
   })
 }
 
-t.test('only the owner of the store may ask what it has', async (t) => {
+t.test('stored_before needs a secret key', async (t) => {
   const { call, config } = await startApp(t, await settingsFor(t, 'servers'), { keysRefreshMs: 200 })
   const writeKey = makeKey('write')
   const { clickhouse, close } = await openStore(config)

@@ -56,14 +56,14 @@ async function findsUsers(t: Test, client: App): Promise<void> {
   t.strictSame(await search(client, 'visitor-2'), [])
 }
 
-t.test('one store', async (t) => {
+t.test('one shard', async (t) => {
   const client = await startApp(t, await settingsFor(t, 'embedded'))
   const { call } = client
   const { identify, alias, track } = callsOf(client)
 
   t.test('finds users by their names, aliases and texts', (t) => findsUsers(t, client))
 
-  t.test('a user who is found is as in the list, and an empty search is none', async (t) => {
+  t.test('a found user looks as in the list, and an empty search returns the list', async (t) => {
     await identify('exact', { n: 1, x: [null], deep: { a: 'b' } })
     const { users } = (await call('GET', '/public/users')).json()
     const wanted = users.filter(({ distinct_id }: { distinct_id: string }) => distinct_id === 'exact')
@@ -75,7 +75,7 @@ t.test('one store', async (t) => {
     t.match(long.json(), { code: 'invalid_request', details: [{ path: '/search' }] })
   })
 
-  t.test('a user is found by the longest name, of characters of two units each', async (t) => {
+  t.test('finds a user by the longest name, of characters with two UTF-16 units each', async (t) => {
     const name = '😀'.repeat(255)
     await identify(name)
     t.strictSame(await search(client, name), [name])
@@ -86,7 +86,7 @@ t.test('one store', async (t) => {
     await call('DELETE', `/public/users/${encodeURIComponent(name)}`)
   })
 
-  t.test('texts that ClickHouse’s parser refuses are looked through, too', async (t) => {
+  t.test('searches texts that ClickHouse’s parser rejects', async (t) => {
     const properties = String.raw`{"half":"\ud800 needle","n":1e400,"name":"caf\u00e9 \"x\"","id":123456789012345678901}`
     await call('POST', '/public/users/identify', `{"distinct_id":"refused","properties":${properties}}`)
     for (const text of ['NEEDLE', 'CAFÉ "', ' needle']) t.strictSame(await search(client, text), ['refused'], text)
@@ -94,7 +94,7 @@ t.test('one store', async (t) => {
       t.strictSame(await search(client, none), [], none)
   })
 
-  t.test('any text of a profile is found by any part of it', async () => {
+  t.test('finds any text of a profile by any part of it', async () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
     await fc.assert(
       fc.asyncProperty(text, text, text, async (before, sought, after) => {
@@ -102,11 +102,11 @@ t.test('one store', async (t) => {
         // No assertion of tap's: the texts would be in its output, which it parses.
         return (await search(client, sought)).includes('any')
       }),
-      { numRuns: 25 },
+      { numRuns: 10 },
     )
   })
 
-  t.test('the aliases of a user, by whichever name', async (t) => {
+  t.test('returns the aliases of a user under any name', async (t) => {
     const of = async (name: string) => (await call('GET', `/public/users/${name}/aliases`)).json()
     t.strictSame(await of('nobody'), { status: 1, error: null, distinct_id: 'nobody', aliases: [], hasMore: false })
     for (const name of ['z', 'y']) await alias('x', name)

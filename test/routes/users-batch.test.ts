@@ -40,7 +40,7 @@ for (const layout of LAYOUTS) {
       return { distinct_id, operations: { $set: properties }, ...(timestamp !== undefined && { timestamp }), ...more }
     }
 
-    t.test('what is older leaves what is newer, also when only the store has it', async (t) => {
+    t.test('older changes do not overwrite newer ones, even if only the store has those', async (t) => {
       const user = randomName('user')
       await identify(user, { plan: 'enterprise', trial: true })
       await client.call('POST', '/public/users/profile', { distinct_id: user, operations: { $unset: ['trial'] } })
@@ -59,7 +59,7 @@ for (const layout of LAYOUTS) {
       t.same(await properties(user), { plan: 'free', city: 'Bonn', n: 1 })
     })
 
-    t.test('changes and aliases apply in their order, and properties keep their times', async (t) => {
+    t.test('changes and aliases apply in order, and properties keep their times', async (t) => {
       const [user, visitor] = [randomName('user'), randomName('visitor')]
       const changes = [
         set(visitor, { plan: 'a', source: 'ad' }, 1000),
@@ -82,7 +82,7 @@ for (const layout of LAYOUTS) {
       t.same(await properties(user), { n: 2 })
     })
 
-    t.test('users become one only if that is asked for', async (t) => {
+    t.test('users are merged only if requested', async (t) => {
       const [one, other, third] = [randomName('one'), randomName('other'), randomName('third')]
       for (const distinct_id of [one, other])
         await batch({ distinct_id, identified: true, operations: { $set: { name: distinct_id } } })
@@ -112,7 +112,7 @@ for (const layout of LAYOUTS) {
       t.equal(await read(user), undefined)
     })
 
-    t.test('one that is refused costs the others nothing, and makes no dead letter', async (t) => {
+    t.test('a refused change does not affect the others, and makes no dead letter', async (t) => {
       const user = randomName('user')
       const bad: [unknown, RegExp][] = [
         [7, /must be an object/],
@@ -146,7 +146,7 @@ for (const layout of LAYOUTS) {
       t.same((await client.call('GET', '/public/dead-letters')).json().letters ?? [], [])
     })
 
-    t.test('the request as a whole', async (t) => {
+    t.test('invalid requests', async (t) => {
       const send = (body: object, headers = {}) => client.call('POST', '/public/users/batch', body, headers)
       const changes = (count: number) => Array.from({ length: count }, () => ({ distinct_id: 'u', identified: true }))
       t.equal((await send({ changes: [] })).statusCode, 400)

@@ -98,7 +98,7 @@ for (const storage of LAYOUTS) {
     const { call, browser } = client
     const { identify, change, read, properties, list } = callsOf(client)
 
-    t.test('identify creates a profile, or overwrites it', async (t) => {
+    t.test('identify creates or replaces a profile', async (t) => {
       const before = Date.now()
       const response = await identify('ann', { plan: 'free', n: 1 })
       t.equal(response.statusCode, 200)
@@ -120,7 +120,7 @@ for (const storage of LAYOUTS) {
       t.same(await properties('ann'), {}, 'with no properties at all, too')
     })
 
-    t.test('identify without properties makes sure that there is a profile', async (t) => {
+    t.test('identify without properties makes sure that a profile exists', async (t) => {
       for (const [name, given] of [
         ['absent', undefined],
         ['null', null],
@@ -133,7 +133,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('what is wrong with an identify is named', async (t) => {
+    t.test('invalid fields of identify are named', async (t) => {
       const rows: [body: object, path: string][] = [
         [{}, '/distinct_id'],
         [{ distinct_id: null }, '/distinct_id'],
@@ -168,7 +168,7 @@ for (const storage of LAYOUTS) {
       )
     })
 
-    t.test('the secret key is needed, before anything else is looked at', async (t) => {
+    t.test('a secret key is required before anything else is checked', async (t) => {
       const callWith = (apiKey: string | null, method: 'GET' | 'POST' | 'DELETE', url: string, payload?: object) =>
         client.app.inject({
           method,
@@ -212,7 +212,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('each operation', async (t) => {
+    t.test('every operation works', async (t) => {
       const rows: [operations: object, expected: object][] = [
         [{ $set: { a: 1, b: [1], c: null } }, { a: 1, b: [1], c: null }],
         [{ $add: { a: 2, n: -0.5 } }, { a: 3, b: [1], c: null, n: -0.5 }],
@@ -233,7 +233,7 @@ for (const storage of LAYOUTS) {
       t.ok(user.created_at >= created && user.updated_at >= user.created_at, 'a missing profile was created')
     })
 
-    t.test('the order is that of the table, not of the request', async (t) => {
+    t.test('operations apply in the documented order, not in that of the request', async (t) => {
       await change('order', {
         $remove: { u: 1 },
         $union: { u: [1, 2] },
@@ -246,7 +246,7 @@ for (const storage of LAYOUTS) {
       t.strictSame(await properties('order'), { n: 6, l: [1, 2], u: [2] })
     })
 
-    t.test('operations that are refused change nothing', async (t) => {
+    t.test('refused operations change nothing', async (t) => {
       await identify('refused', { s: 'x', n: 1, l: [1], nothing: null })
       const before = await read('refused')
       const rows: [operations: unknown, code: string][] = [
@@ -286,7 +286,7 @@ for (const storage of LAYOUTS) {
       t.equal((await call('GET', path('never'))).statusCode, 404, 'nor is a profile created')
     })
 
-    t.test('a profile may be as large as a body, and grows no further', async (t) => {
+    t.test('a profile may be as large as a body, but not grow further', async (t) => {
       const properties = { x: 'x'.repeat(1024 * 1024 - 76), y: 1 }
       const identified = await call('POST', '/public/users/identify', { distinct_id: 'large', properties })
       t.equal(identified.statusCode, 200, identified.body)
@@ -359,7 +359,7 @@ for (const storage of LAYOUTS) {
       })
     }
 
-    t.test('Idempotency-Key', async (t) => {
+    t.test('Idempotency-Key: a repeated call changes nothing', async (t) => {
       const key = { 'idempotency-key': randomName('key') }
       for (let i = 0; i < 3; i++) {
         const response = await change('idem', { $add: { n: 1 } }, key)
@@ -401,7 +401,7 @@ for (const storage of LAYOUTS) {
       t.equal((await call('GET', path('idem-deleted'))).statusCode, 404, 'a repeat changes nothing')
     })
 
-    t.test('the length of an Idempotency-Key', async (t) => {
+    t.test('Idempotency-Key: length', async (t) => {
       for (const [length, status] of [
         [0, 400],
         [1, 200],
@@ -413,7 +413,7 @@ for (const storage of LAYOUTS) {
       }
     })
 
-    t.test('GET user: its exact shape, and the properties as they were spelled', async (t) => {
+    t.test('GET user: exact shape, and properties as they were spelled', async (t) => {
       const text =
         '{"z":1.0,"big":12345678901234567890,"e":1e400,"10":true,"2":"\\u0041\\/","nested":{"b" : 1.50, "a":[ ]},"__proto__":null}'
       await call('POST', '/public/users/identify', `{ "properties" : ${text}, "distinct_id":"exact" }`)
@@ -478,7 +478,7 @@ for (const storage of LAYOUTS) {
       t.equal((await call('GET', '/public/users?limit=1&page=1')).statusCode, 200)
     })
 
-    t.test('GET users: limits and pages that are none', async (t) => {
+    t.test('GET users: invalid limits and pages', async (t) => {
       const bad = ['0', '-1', '1.5', '10001', 'abc', '', '%20', '1e3', '0x10', 'NaN', '1%00']
       for (const text of bad) {
         const response = await call('GET', `/public/users?limit=${text}`)
@@ -491,7 +491,7 @@ for (const storage of LAYOUTS) {
       t.equal((await call('GET', '/public/users?limit=10000')).statusCode, 200)
     })
 
-    t.test('GET user export: all that there is of a user, and of nobody else', async (t) => {
+    t.test('GET user export: everything of a user, and nothing of others', async (t) => {
       const exact = '{"z":1.0,"big":12345678901234567890,"e":1e400,"n":[ 1,{"a" : 1e0}]}'
       const post = (url: string, body: string) => call('POST', url, body)
       const exported = (id: string) => call('GET', `${path(id)}/export`)
@@ -542,7 +542,7 @@ for (const storage of LAYOUTS) {
       t.equal((await call('GET', '/public/users/x/export?format=csv')).json().code, 'invalid_request')
     })
 
-    t.test('DELETE user', async (t) => {
+    t.test('DELETE user: removes the profile', async (t) => {
       const unknown = await call('DELETE', path('nobody'))
       t.same([unknown.statusCode, unknown.json().code], [404, 'not_found'])
 
@@ -578,21 +578,21 @@ for (const storage of LAYOUTS) {
       t.same([withBody.statusCode, withBody.json().code], [415, 'unsupported_media_type'])
     })
 
-    t.test('DELETE leaves the events where it is not told otherwise', async (t) => {
+    t.test('DELETE user: keeps the events by default', async (t) => {
       await identify('leaver')
       await call('POST', '/public/track', { event: 'kept', distinct_id: 'leaver' })
       t.equal((await call('DELETE', path('leaver'))).statusCode, 200)
       t.equal((await client.events(1000, '&distinct_id=leaver')).length, 1)
     })
 
-    t.test('of concurrent deletes one finds the user', async (t) => {
+    t.test('DELETE user: only one of several concurrent calls finds the user', async (t) => {
       await identify('race')
       const answers = await Promise.all(Array.from({ length: 10 }, () => call('DELETE', path('race'))))
       t.same(answers.map(({ statusCode }) => statusCode).sort(), [200, ...Array(9).fill(404)])
     })
 
     // Awaited, as the restart comes after it and all before it.
-    await t.test('ids of every kind', async (t) => {
+    await t.test('any id works', async (t) => {
       for (const id of AWKWARD_IDS) {
         const shown = nameOf(id)
         t.equal((await identify(id, { id })).statusCode, 200, shown)
@@ -623,7 +623,7 @@ for (const storage of LAYOUTS) {
       t.equal(deleted.statusCode, 404, 'and so do deletes')
     })
 
-    t.test('DELETE_USER_EVENTS: events and sessions go with the user', async (t) => {
+    t.test('DELETE_USER_EVENTS: events and sessions are deleted with the user', async (t) => {
       const { call, browser, events } = restarted
       const user = `it's "gone" \\ 100% 😀\t\n`
       const other = `${user}too`
@@ -668,7 +668,7 @@ for (const storage of LAYOUTS) {
       t.equal((await call('GET', '/public/sessions/session-of-gone')).statusCode, 200)
     })
 
-    t.test('DELETE_USER_EVENTS: a session that changed its owner in the meantime is not touched', async (t) => {
+    t.test('DELETE_USER_EVENTS: a session that got another owner meanwhile stays', async (t) => {
       const { call, browser } = restarted
       await browser('/public/sessions/start', { distinct_id: 'first owner', session_id: 'handed-on' })
       await call('POST', '/public/users/identify', { distinct_id: 'first owner' })

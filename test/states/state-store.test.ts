@@ -12,7 +12,6 @@ import { toStateKey } from '../../src/model/state-key.js'
 import { type StateLimits, StateStore } from '../../src/states/state-store.js'
 import type { StateTable } from '../../src/store/tables.js'
 import { fromServer, temporaryFolder } from '../helper.js'
-import { SENDER } from '../journal/writes.js'
 
 const MAX_BYTES = 8 * 1024 * 1024
 const HOUR_MS = 3_600_000
@@ -112,7 +111,6 @@ function after(
 
 const add = (n: number) => (value: number | null) => (value ?? 0) + n
 const request = (key: string, fingerprint = 'f'): IdempotencyKey => ({
-  sender: SENDER,
   key: digest(key),
   fingerprint: digest(fingerprint),
 })

@@ -58,7 +58,7 @@ function counting() {
   return { count, edits }
 }
 
-t.test('clients that each wait for their answer share the statements', async (t) => {
+t.test('EventEdits lets clients that wait for their responses share statements', async (t) => {
   const ids = await eventsOf('together', CLIENTS * EACH)
   const { count, edits } = counting()
   // They begin one after the other, so that the first statement has one of them.
@@ -74,7 +74,7 @@ t.test('clients that each wait for their answer share the statements', async (t)
   t.ok(count.statements < 1.7 * EACH, `${count.statements} statements for ${EACH} edits of each`)
 })
 
-t.test('a client alone waits for nobody', async (t) => {
+t.test('EventEdits does not make a single client wait', async (t) => {
   const ids = await eventsOf('alone', 5)
   const { count, edits } = counting()
   for (const id of ids) t.ok(await edits.apply({ projectId: 'alone', eventId: id, properties: '{"a":1}' }))
@@ -85,7 +85,7 @@ t.test('a client alone waits for nobody', async (t) => {
   t.strictSame(await propertiesOf('alone'), new Map())
 })
 
-t.test('updates that are stored are no failures if the deletes beside them fail', async (t) => {
+t.test('EventEdits reports stored updates as successful even if the deletes of their batch fail', async (t) => {
   const [kept = '', doomed = '', missing = ''] = await eventsOf('full', 3)
   await counting().edits.apply({ projectId: 'full', eventId: missing, properties: null })
   const edits = editsWith({
@@ -111,7 +111,7 @@ t.test('updates that are stored are no failures if the deletes beside them fail'
   )
 })
 
-t.test('every event has its own text, and no other event gets one', async (t) => {
+t.test('EventEdits gives every event its own text, and no other event', async (t) => {
   const [mine, others] = [await eventsOf('mine', 50), await eventsOf('others', 50)]
   const { edits } = counting()
   const text = (i: number) => JSON.stringify({ i, "it's": '\\ "\u0000 😀', long: 'x'.repeat(i * 100) })
@@ -128,7 +128,7 @@ t.test('every event has its own text, and no other event gets one', async (t) =>
   t.strictSame(await propertiesOf('others'), new Map(others.map((id) => [id, '{}'])))
 })
 
-t.test('of two projects that name the same event, only its own changes it', async (t) => {
+t.test('EventEdits changes an event only for its own project', async (t) => {
   const [[first = ''], [second = '']] = [await eventsOf('first', 1), await eventsOf('second', 1)]
   const { edits } = counting()
   const found = await Promise.all(
@@ -147,7 +147,7 @@ t.test('of two projects that name the same event, only its own changes it', asyn
   t.equal((await propertiesOf('first')).size + (await propertiesOf('second')).size, 2)
 })
 
-t.test('edits made at the same moment hold in their order', async (t) => {
+t.test('EventEdits applies concurrent edits in the order of their calls', async (t) => {
   const [kept = '', gone = ''] = await eventsOf('order', 2)
   const { count, edits } = counting()
   const apply = (eventId: string, properties: string | null) => edits.apply({ projectId: 'order', eventId, properties })
@@ -164,7 +164,7 @@ t.test('edits made at the same moment hold in their order', async (t) => {
   t.equal(count.statements, 3, 'one UPDATE, one count of what is deleted, and one DELETE')
 })
 
-t.test('an update does not wait for the look whether its event is there', async (t) => {
+t.test('EventEdits sends an update without waiting for the query that looks for its event', async (t) => {
   const [eventId = ''] = await eventsOf('both', 1)
   let updated = () => {}
   const update = new Promise<void>((resolve) => {
@@ -184,13 +184,16 @@ t.test('an update does not wait for the look whether its event is there', async 
   t.strictSame(await propertiesOf('both'), new Map([[eventId, '{"a":1}']]))
 })
 
-t.test('an edit whose look fails ends after its update, which the next must not overtake', async (t) => {
-  const [eventId = ''] = await eventsOf('fails', 1)
-  const edits = editsWith({
-    rows: async () => {
-      throw new Error('no look')
-    },
-  })
-  await t.rejects(edits.apply({ projectId: 'fails', eventId, properties: '{"a":1}' }), { message: 'no look' })
-  t.strictSame(await propertiesOf('fails'), new Map([[eventId, '{"a":1}']]))
-})
+t.test(
+  'EventEdits waits for the update of an edit whose query fails, so that the next statement cannot overtake it',
+  async (t) => {
+    const [eventId = ''] = await eventsOf('fails', 1)
+    const edits = editsWith({
+      rows: async () => {
+        throw new Error('no look')
+      },
+    })
+    await t.rejects(edits.apply({ projectId: 'fails', eventId, properties: '{"a":1}' }), { message: 'no look' })
+    t.strictSame(await propertiesOf('fails'), new Map([[eventId, '{"a":1}']]))
+  },
+)

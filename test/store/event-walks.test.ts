@@ -6,7 +6,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import type { Order } from '../../src/model/cursor.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
-import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
+import { EventWalks, type PageRequest } from '../../src/store/event-walks.js'
 import { wrapRows } from '../../src/store/page.js'
 import { PageReach } from '../../src/store/page-reach.js'
 import { startClickHouse } from '../helper.js'
@@ -47,7 +47,7 @@ async function walk(
   const pages: string[][] = []
   const upTo = lastIdAt(BigInt(endMs) << 16n)
   for (let startAt: string | null = null; ; ) {
-    const wanted: WantedPage = { projectId, filter: {}, order, limit, startAt, page: undefined, upTo, deletions: 0 }
+    const wanted: PageRequest = { projectId, filter: {}, order, limit, startAt, page: undefined, upTo, deletions: 0 }
     const { ids, next } = await readPage(walks, wanted)
     pages.push(ids)
     startAt = next
@@ -55,7 +55,7 @@ async function walk(
   }
 }
 
-async function readPage(walks: EventWalks, wanted: WantedPage): Promise<{ ids: string[]; next: string | null }> {
+async function readPage(walks: EventWalks, wanted: PageRequest): Promise<{ ids: string[]; next: string | null }> {
   const { rows } = await walks.read('json', wanted, SIGNAL)
   let next: string | null = null
   const body = await buffer(
@@ -79,7 +79,7 @@ async function partsRead(clickhouse: ClickHouse): Promise<number> {
   return Number(row?.value ?? 0)
 }
 
-t.test('a walk over many parts has every event once, however they are spread', async (t) => {
+t.test('EventWalks returns every event once over many parts, however the events are spread', async (t) => {
   const block = fc.record({
     gapMs: fc.oneof(fc.integer({ min: 1, max: 2000 }), fc.integer({ min: 1, max: 40 * DAY_MS })),
     stepMs: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: DAY_MS })),
@@ -118,7 +118,7 @@ t.test('a walk over many parts has every event once, however they are spread', a
   await fc.assert(property, { numRuns: 10 })
 })
 
-t.test('a page opens the parts that have its events, not all that lie behind', async (t) => {
+t.test('EventWalks opens only the parts that have events of the page', async (t) => {
   const clickhouse = await openDatabase(t)
   const blocks = 40
   for (let i = 0; i < blocks; i++) {
@@ -155,7 +155,7 @@ t.test('a page opens the parts that have its events, not all that lie behind', a
   t.ok(known < blocks / 2, `${known} parts for the first page, again`)
 })
 
-t.test('a project that fitted into a page is bounded once it does not', async (t) => {
+t.test('EventWalks bounds the pages of a project once it has more than one page', async (t) => {
   const clickhouse = await openDatabase(t)
   for (let i = 0; i < 4; i++) await store(clickhouse, Array<string>(10).fill('p'), START_MS + i * 60_000, 1)
   const reach = new PageReach(Shards.of(clickhouse), 0)
@@ -168,7 +168,7 @@ t.test('a project that fitted into a page is bounded once it does not', async (t
   t.not(await find(), null)
 })
 
-t.test('a project whose first events were deleted is bounded from those that it has now', async (t) => {
+t.test('EventWalks bounds the pages of a project whose first events were deleted', async (t) => {
   const clickhouse = await openDatabase(t)
   const old = await store(clickhouse, Array<string>(10).fill('p'), START_MS, 1)
   await store(clickhouse, Array<string>(10).fill('p'), START_MS + 60 * DAY_MS, 1)

@@ -9,7 +9,7 @@ import { startClickHouse } from '../helper.js'
 
 const engine = await startClickHouse(t)
 
-t.test('the last position of a store is known before its tables are made', async (t) => {
+t.test('findLastPosition works before the tables of a store exist', async (t) => {
   const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'unmade') })
   t.teardown(() => clickhouse.close())
   await clickhouse.commandWithoutDatabase('CREATE DATABASE unmade')

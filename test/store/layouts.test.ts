@@ -30,7 +30,7 @@ t.test('the latest version counts, and the furthest of its states', async (t) =>
 })
 
 t.test(
-  'of two that are recorded for one version, the same one counts for both services, the earlier if they differ',
+  'readLayouts returns the same one of two layouts recorded for a version, the earlier one if they differ',
   async (t) => {
     const times = { more: [3000, 1000, 2000], fewer: [1000, 3000, 2000], together: [1000, 1000, 1000] }
     for (const [name, [ofThree = 0, ofTwo = 0, again = 0]] of Object.entries(times)) {

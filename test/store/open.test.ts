@@ -19,7 +19,7 @@ const KEY: StoredKey = {
   eventsOnly: false,
 }
 
-t.test('without a service: an engine of its own, and the folder is free afterwards', async (t) => {
+t.test('openStore starts its own engine if no service runs, and frees the folder afterwards', async (t) => {
   const config = { DATA_DIR: await temporaryFolder(t) }
   const engine = await startEmbeddedClickHouse({ path: join(config.DATA_DIR, 'clickhouse'), log: silent })
   await engine.close()
@@ -34,14 +34,14 @@ t.test('without a service: an engine of its own, and the folder is free afterwar
   t.notOk((await readdir(config.DATA_DIR)).some((name) => name.startsWith('owner.lock')))
 })
 
-t.test('a folder that ClickHouse cannot use is named', async (t) => {
+t.test('openStore names a folder that ClickHouse cannot use', async (t) => {
   const path = join(await temporaryFolder(t), 'back\\slash', 'clickhouse')
   await t.rejects(startEmbeddedClickHouse({ path, log: silent }), {
     message: `ClickHouse cannot use ${path}, because it has`,
   })
 })
 
-t.test('beside a service: its engine, which stays', async (t) => {
+t.test('openStore uses the engine of a running service and leaves it running', async (t) => {
   const env = await settingsFor(t, 'embedded')
   const { app, config, call } = await startApp(t, env)
   const lock = join(config.DATA_DIR, 'owner.lock')
@@ -57,7 +57,7 @@ t.test('beside a service: its engine, which stays', async (t) => {
   t.notOk((await readdir(config.DATA_DIR)).includes('owner.lock'))
 })
 
-t.test('after a service was killed: what it left is recognised as stale', async (t) => {
+t.test('openStore recognises what a killed service left as stale', async (t) => {
   const config = { DATA_DIR: await temporaryFolder(t) }
   const service = await startService(t, config)
   const lock = join(config.DATA_DIR, 'owner.lock')
@@ -70,7 +70,7 @@ t.test('after a service was killed: what it left is recognised as stale', async 
   await close()
 })
 
-t.test('an owner that has no engine, or whose engine does not answer, is named', async (t) => {
+t.test('openStore names an owner that has no engine or whose engine does not respond', async (t) => {
   const config = { DATA_DIR: await temporaryFolder(t) }
   const folder = await lockDataFolder(config.DATA_DIR)
   await t.rejects(openStore(config, { ownerLimitMs: 0 }), { message: /process \d+\..* set CLICKHOUSE_URL/ })
@@ -79,7 +79,7 @@ t.test('an owner that has no engine, or whose engine does not answer, is named',
   await folder.release()
 })
 
-t.test('with CLICKHOUSE_URL: that server, and no folder', async (t) => {
+t.test('openStore uses the server of CLICKHOUSE_URL, and no folder', async (t) => {
   const { url } = await startClickHouse(t)
   const server = new ClickHouse({ url })
   await migrate(server)

@@ -8,7 +8,7 @@ import { until } from '../helper.js'
 const NEXT = '01a2048b-425f-7000-8000-000000000001'
 const tail = (nextId: string | null) => `],"next":${JSON.stringify(nextId)}}`
 
-t.test('rows are wrapped as they are, however they are cut, and the id behind them is found', async (t) => {
+t.test('wrapRows passes rows through unchanged, however they are chunked, and finds the id after them', async (t) => {
   const rows = fc.array(fc.record({ eventId: fc.uuid(), text: fc.string({ unit: 'grapheme', maxLength: 100 }) }), {
     minLength: 1,
     maxLength: 20,
@@ -24,7 +24,7 @@ t.test('rows are wrapped as they are, however they are cut, and the id behind th
   await t.resolves(fc.assert(property))
 })
 
-t.test('what has come is passed on at once, but for what may be the id', async (t) => {
+t.test('wrapRows passes bytes on immediately, except for those that may be the id', async (t) => {
   const rows = new PassThrough()
   let passed = 0
   const page = wrapRows(rows, '', tail).on('data', (chunk: Buffer) => {
@@ -37,7 +37,7 @@ t.test('what has come is passed on at once, but for what may be the id', async (
   t.equal(passed, 100_011 + tail(NEXT).length)
 })
 
-t.test('a page that cannot be ended breaks off', async (t) => {
+t.test('wrapRows breaks the stream if its tail throws', async (t) => {
   const page = wrapRows(Readable.from([Buffer.from('{}')]), '[', () => {
     throw new Error('no end')
   })

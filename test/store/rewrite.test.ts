@@ -31,7 +31,7 @@ async function purgeAllEvents(clickhouse: ClickHouse): Promise<void> {
   for (const { id } of await findEventLeftovers(clickhouse)) await rewriteParts(clickhouse, id, signal)
 }
 
-t.test('edits and deletes that come while a purge begins, runs and ends are all there after it', async (t) => {
+t.test('Purge keeps edits and deletes that arrive while it runs', async (t) => {
   const clickhouse = await openDatabase(t)
   const position = BigInt(Date.now()) << 16n
   const ids = Array.from({ length: EVENTS }, (_, index) => formatEventId({ position, index, journalId: 1 }))
@@ -119,7 +119,7 @@ async function insertProfiles(clickhouse: ClickHouse, rows: string): Promise<voi
   )
 }
 
-t.test('a month is rewritten where an event was deleted in it, once, and by nothing else', async (t) => {
+t.test('Purge rewrites a month only if an event in it was deleted, and only once', async (t) => {
   const clickhouse = await openDatabase(t)
   const purge = purgeOf(t, clickhouse, 0)
   const edits = new EventEdits(Shards.of(clickhouse))
@@ -151,7 +151,7 @@ t.test('a month is rewritten where an event was deleted in it, once, and by noth
   t.strictSame(await partsOf(clickhouse, 'events'), withNew, 'what was taken off is not taken off again')
 })
 
-t.test('what was deleted before a restart is found in the store, and waits for no longer than it may', async (t) => {
+t.test('Purge finds deletions from before a restart, and delays them no longer than the interval', async (t) => {
   const clickhouse = await openDatabase(t)
   const id = await insertEvent(clickhouse, '2026-01')
   await insertEvent(clickhouse, '2026-01', 1)
@@ -183,7 +183,7 @@ class Sparing extends ClickHouse {
   }
 }
 
-t.test('earlier rows of deleted profiles are found without a look at all profiles', async (t) => {
+t.test('Purge finds earlier rows of deleted profiles without reading all profiles', async (t) => {
   const all = await openDatabase(t)
   const clickhouse = new Sparing({ url: engine.url.replace(/analytics$/, all.database) })
   t.teardown(() => clickhouse.close())
@@ -210,7 +210,7 @@ t.test('earlier rows of deleted profiles are found without a look at all profile
   await until('the list to be empty', async () => (await all.rows('SELECT 1 FROM deletions')).length === 0)
 })
 
-t.test('more deletions than go into a statement', async (t) => {
+t.test('Purge handles more deletions than one statement can hold', async (t) => {
   const clickhouse = await openDatabase(t)
   const rows = "concat('user', toString(number)), '{}', 1, 1"
   await insertProfiles(clickhouse, `SELECT 'p', ${rows}, 1, 0 FROM numbers(60001)`)
@@ -226,7 +226,7 @@ const NAMESPACE = ['--user', '--map-root-user', '--mount']
 const canMount = spawnSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0
 const noMount = !canMount && 'needs `unshare`, and the right to mount a tmpfs in a namespace'
 
-t.test('a disk that is too full for it is called that', { skip: noMount }, async (t) => {
+t.test('Purge reports a disk that is too full for a rewrite', { skip: noMount }, async (t) => {
   const dir = await temporaryFolder(t)
   const source = (path: string) => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href)
   const script = `
@@ -255,30 +255,33 @@ await engine.close()`
   t.match(stdout, /^DiskSpaceError .* too full .*197001 has \d.* MiB.*Free space or enlarge the disk/, stderr)
 })
 
-t.test('what a project erases in a loop is gathered, and another one is served at once', async (t) => {
-  const clickhouse = await openDatabase(t)
-  let purges = 0
-  const waitForAll = async () => {
-    purges++
-    return 0n
-  }
-  const purge = purgeOf(t, clickhouse, 0, { pace: { pauseMs: 3_000, pauseFactor: 5 }, waitForAll })
-  const edits = new EventEdits(Shards.of(clickhouse))
-  const events: string[] = []
-  for (let i = 0; i < 20; i++) events.push(await insertEvent(clickhouse, '2026-02', i))
-  const began = performance.now()
-  await purge.now('loop')
-  const waiting: Promise<number>[] = []
-  for (const eventId of events) {
-    await edits.apply({ projectId: 'p', eventId, properties: null })
-    waiting.push(purge.now('loop'))
-  }
-  t.equal(purges, 1)
-  await purge.now('other')
-  t.equal(purges, 2)
-  await Promise.all(waiting)
-  t.equal(purges, 3, 'all of the loop in one')
-  t.ok(performance.now() - began >= 3_000)
-  const onDisk = await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0, apply_patch_parts = 0')
-  t.equal(onDisk.length, 0)
-})
+t.test(
+  'Purge gathers the deletions of a project that erases in a loop, and serves another project immediately',
+  async (t) => {
+    const clickhouse = await openDatabase(t)
+    let purges = 0
+    const waitForAll = async () => {
+      purges++
+      return 0n
+    }
+    const purge = purgeOf(t, clickhouse, 0, { pace: { pauseMs: 3_000, pauseFactor: 5 }, waitForAll })
+    const edits = new EventEdits(Shards.of(clickhouse))
+    const events: string[] = []
+    for (let i = 0; i < 20; i++) events.push(await insertEvent(clickhouse, '2026-02', i))
+    const began = performance.now()
+    await purge.now('loop')
+    const waiting: Promise<number>[] = []
+    for (const eventId of events) {
+      await edits.apply({ projectId: 'p', eventId, properties: null })
+      waiting.push(purge.now('loop'))
+    }
+    t.equal(purges, 1)
+    await purge.now('other')
+    t.equal(purges, 2)
+    await Promise.all(waiting)
+    t.equal(purges, 3, 'all of the loop in one')
+    t.ok(performance.now() - began >= 3_000)
+    const onDisk = await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0, apply_patch_parts = 0')
+    t.equal(onDisk.length, 0)
+  },
+)

@@ -59,7 +59,7 @@ async function rowsRead(): Promise<number> {
   return Number(row?.value ?? 0)
 }
 
-t.test('a page has the sessions that started last, by the newest row of each', async (t) => {
+t.test('readSessionPage returns the sessions that started last, each by its newest row', async (t) => {
   const row = fc.record({
     id: fc.integer({ min: 10, max: 99 }).map((n) => `s${n}`),
     user: fc.constantFrom('ada', 'ada', 'ada', 'bob'),
@@ -96,7 +96,7 @@ t.test('a page has the sessions that started last, by the newest row of each', a
   await fc.assert(property, { numRuns: 40 })
 })
 
-t.test('a first page reads the newest versions of some sessions, not of all', async (t) => {
+t.test('readSessionPage reads the newest versions of few sessions for a first page', async (t) => {
   await clickhouse.command(
     `INSERT INTO sessions (project_id, session_id, distinct_id, state, properties, started_at, version, is_deleted)
      SELECT 'large', concat('s', leftPad(toString(number), 7, '0')), 'ada', 'active', '{}', number, number + 1, 0
@@ -111,7 +111,7 @@ t.test('a first page reads the newest versions of some sessions, not of all', as
   t.ok(read >= 300_000 && read < 400_000, `${read} rows were read`)
 })
 
-t.test('the longest ids do not make a statement of many megabytes', async (t) => {
+t.test('readSessionPage keeps its statement small even if the ids are as long as possible', async (t) => {
   const lengths: number[] = []
   class Watched extends ClickHouse {
     override async rows<Row>(...call: Parameters<ClickHouse['rows']>): Promise<Row[]> {

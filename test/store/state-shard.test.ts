@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { literal } from '../../src/clickhouse/parameters.js'
-import { chooseLane } from '../../src/lanes/lane-of.js'
+import { chooseLane } from '../../src/lanes/choose-lane.js'
 import { type StateKind, toStateKey } from '../../src/model/state-key.js'
 import { VERSIONED_TABLES } from '../../src/store/newest-rows.js'
 import { stateShardSql } from '../../src/store/state-shard.js'
@@ -30,7 +30,7 @@ const NAMES = [
   ...Array.from({ length: 300 }, (_, i) => `user-${i}`),
 ]
 
-t.test('ClickHouse finds the shard of a state as the service does', async (t) => {
+t.test('stateShardSql finds the same shard as the service', async (t) => {
   const layout = { lanes: 7, shards: 3 }
   for (const kind of ['profiles', 'sessions'] satisfies StateKind[]) {
     for (const project of ['default', 'a "quoted" \\ project']) {

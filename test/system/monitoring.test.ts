@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { STATUS_OF } from '../../src/contract/errors.js'
+import { ERROR_STATUS } from '../../src/contract/errors.js'
 import { settingsFor, startApp } from '../helper.js'
 
 /** Prometheus itself adds it for every target. */
@@ -86,7 +86,7 @@ t.test('the manual covers every alert and every error', async (t) => {
   const manual = await file('../operations.md')
   const alerts = [...(await file('alerts.yml')).matchAll(/alert: (\w+)/g)].map(([, name = '']) => name)
   t.ok(alerts.length >= 8)
-  for (const name of [...alerts, ...Object.keys(STATUS_OF)]) t.ok(manual.includes(`\`${name}\``), name)
+  for (const name of [...alerts, ...Object.keys(ERROR_STATUS)]) t.ok(manual.includes(`\`${name}\``), name)
 })
 
 t.test('a misspelled query is detected', async (t) => {

@@ -7,7 +7,16 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { makeKey } from '../../src/keys/keys.js'
-import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startService, temporaryFolder, until } from '../helper.js'
+import {
+  dataFolder,
+  PUBLIC_KEY,
+  SECRET_KEY,
+  STORAGES,
+  settingsFor,
+  startService,
+  temporaryFolder,
+  until,
+} from '../helper.js'
 
 const run = promisify(execFile)
 
@@ -58,7 +67,7 @@ t.test('a start that fails prints the reason and exits', async (t) => {
   const { url } = await startService(t, env)
   await t.rejects(startService(t, env), /folder .* is in use by process \d+/)
   const { port } = new URL(url)
-  const other = { ...env, DATA_DIR: await temporaryFolder(t) }
+  const other = { ...env, DATA_DIR: await dataFolder(t) }
   await t.rejects(startService(t, { ...other, PORT: port }), new RegExp(`PORT=${port}\\..*EADDRINUSE`))
   await t.rejects(
     startService(t, { ...other, SECRET_KEY: makeKey('read') }),
@@ -68,7 +77,7 @@ t.test('a start that fails prints the reason and exits', async (t) => {
 })
 
 t.test('for localhost there is one server, with all limits for connections', async (t) => {
-  const { url } = await startService(t, { DATA_DIR: await temporaryFolder(t), HOST: 'localhost' })
+  const { url } = await startService(t, { DATA_DIR: await dataFolder(t), HOST: 'localhost' })
   const { port } = new URL(url)
   t.equal((await fetch(`http://127.0.0.1:${port}/health/live`)).status, 200)
   await t.rejects(fetch(`http://[::1]:${port}/health/live`))
@@ -93,7 +102,7 @@ t.test('a first start that cannot listen stores no keys, so the next one shows t
 })
 
 t.test('the service ends with the process that started it, even if that is killed', async (t) => {
-  const DATA_DIR = await temporaryFolder(t)
+  const DATA_DIR = await dataFolder(t)
   const env = { PATH: process.env.PATH, LOG_LEVEL: 'warn', PORT: '0', DATA_DIR }
   // As with npm start; the shell plays npm's part.
   const script = `dist/cli.js serve --parent=$$ & echo "pid $!"; wait`
@@ -120,7 +129,7 @@ t.test('an argument stops the start', async (t) => {
 })
 
 t.test('npx tallyhouse serve ends with npx', async (t) => {
-  const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: await temporaryFolder(t), npm_command: 'exec' }
+  const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: await dataFolder(t), npm_command: 'exec' }
   // npx starts a shell, which plays its part here.
   const script = `"$0" dist/cli.js serve & echo "pid $!"; wait`
   const parent = spawn('sh', ['-c', script, process.execPath], { env, stdio: ['ignore', 'pipe', 'pipe'] })

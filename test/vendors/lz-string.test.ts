@@ -4,6 +4,7 @@ import lzString from 'lz-string'
 import t from 'tap'
 import { decompressLzString } from '../../src/vendors/lz-string.js'
 import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../src/vendors/sdk-body.js'
+import { codePoint } from '../fuzz/texts.js'
 
 const { compressToBase64, decompressFromBase64 } = lzString
 const LIMIT = 20_000
@@ -24,7 +25,7 @@ function decompress(base64: string, maxUnits = 5_000_000): string {
 const texts = fc
   .array(
     fc.oneof(
-      fc.string({ unit: 'binary', maxLength: 20 }),
+      fc.string({ unit: codePoint, maxLength: 20 }),
       fc.json(),
       fc.constantFrom('"properties":{', 'aaaa', '\u0000', '\ud800', '漢', '😀'),
     ),

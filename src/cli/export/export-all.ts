@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { mkdir, open, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../../config.js'
-import type { StateFile } from '../../lib/checkpoint-file.js'
 import { withPath } from '../../lib/failure-text.js'
+import type { StateFile } from '../../lib/state-file.js'
 import {
   addDigests,
   computeDigest,

@@ -1,7 +1,7 @@
 import { readdir, stat } from 'node:fs/promises'
 import { Connection } from '../../client/connection.js'
 import type { RowFormat } from '../../contract/formats.js'
-import { StateFile } from '../../lib/checkpoint-file.js'
+import { StateFile } from '../../lib/state-file.js'
 import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
 import { blockFetch } from '../http/block-fetch.js'

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { open } from 'node:fs/promises'
-import { StateFile } from '../../lib/checkpoint-file.js'
+import { StateFile } from '../../lib/state-file.js'
 import type { Guesses } from './inspect.js'
 import type { InputOffset } from './lines.js'
 

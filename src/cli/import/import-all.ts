@@ -6,7 +6,7 @@ import type { Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
 import { countAnew, readLedger } from '../../damage/ledger.js'
 import { type Backoff, backoffMs } from '../../lib/backoff.js'
-import { StateFile } from '../../lib/checkpoint-file.js'
+import { StateFile } from '../../lib/state-file.js'
 import {
   DUMP_TABLES,
   type DumpTable,

@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { access, rm } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { MAX_BATCH } from '../../contract/limits.js'
-import type { StateFile } from '../../lib/checkpoint-file.js'
+import type { StateFile } from '../../lib/state-file.js'
 import type { CommandIo } from '../command.js'
 import { counted, number } from '../progress.js'
 import {

@@ -1,8 +1,8 @@
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rm, stat } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
-import type { StateFile } from '../../lib/checkpoint-file.js'
 import { withPath } from '../../lib/failure-text.js'
+import type { StateFile } from '../../lib/state-file.js'
 import type { ImportState } from './checkpoint.js'
 
 /**

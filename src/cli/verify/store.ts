@@ -1,7 +1,7 @@
 import type { Shard, Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
 import { countAnew, describeLedger, readLedger } from '../../damage/ledger.js'
-import { lookForLost } from '../../damage/look.js'
+import { lookForLost } from '../../damage/look-for-lost.js'
 import { describeLoss, formatMonth } from '../../damage/loss.js'
 import { noteParts } from '../../damage/note-parts.js'
 import type { Tally } from '../../journal/journal.js'

@@ -16,14 +16,14 @@ interface Owner {
   pid: number
   /** name of the container or machine that `pid` belongs to */
   host: string
-  /** URL of the owner's embedded engine, password included, once it responds */
+  /** URL of the owner's embedded engine, including the password, once it responds */
   clickhouse?: string
 }
 
 /** A live process owns the folder; the message names the folder and the process, and says what to do. */
 export class FolderInUseError extends Error {
   override readonly name = 'FolderInUseError'
-  /** URL of the owner's embedded ClickHouse, password included; undefined until it has one */
+  /** URL of the owner's embedded ClickHouse, including the password; undefined until it has one */
   readonly clickhouse: string | undefined
 
   constructor(folder: string, owner: Owner | undefined) {

@@ -142,7 +142,7 @@ async function waitForResponse(
   { path, port, secret: { authorization } }: EngineAddress,
 ): Promise<StartError | undefined> {
   const sql = `SELECT value FROM system.server_settings WHERE name = 'path' FORMAT TSVRaw`
-  // Not `fetch`: its first call compiles for 0.15 s, on the cores that the engine needs for its start.
+  // Do not use `fetch`: its first call compiles for 0.15 s, on the cores that the engine needs for its start.
   const get = async (target: string, headers = {}) => {
     const call = request(`http://127.0.0.1:${port}${target}`, {
       headers: { ...headers, connection: 'close' }, // a kept-alive connection would delay a clean stop

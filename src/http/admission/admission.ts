@@ -42,7 +42,7 @@ export interface AdmissionOptions {
 
 /** Decides which requests are admitted: by their keys, rate limits and the memory of bodies. */
 export class Admission {
-  /** of the page */
+  /** the sign-ins to the page */
   readonly signIns: SignIns
   readonly #keys: KeyRing
   readonly #owners: RecentOwners
@@ -69,7 +69,7 @@ export class Admission {
     this.#log = log
   }
 
-  /** bytes of request bodies in memory; see `BodyBudget.bytes` */
+  /** Bytes of request bodies in memory; see `BodyBudget.bytes`. */
   get bodyBytes(): { known: number; unknown: number } {
     return this.#intake.budget.bytes
   }
@@ -87,7 +87,9 @@ export class Admission {
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
   }
 
-  /** In a scope within a guarded one, takes bodies of lines instead, one event each (see http/admission/line-body.ts). */
+  /**
+   * In a scope within a guarded one, takes bodies of lines instead, one event each (see http/admission/line-body.ts).
+   */
   takeLines(scope: FastifyInstance): void {
     acceptLines(scope, this.#intake, this.#authentication)
   }
@@ -119,7 +121,7 @@ export class Admission {
   }
 }
 
-/** Requests with a body have waited before it was parsed. */
+/** Makes requests without a body wait for their turn; those with a body have waited before it was parsed. */
 function waitForTurn(turns: Turns): preValidationHookHandler {
   return (request, _reply, done) => {
     const turn = request.rawBody ? null : turns.take(() => findOwner(request, () => null))

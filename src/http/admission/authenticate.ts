@@ -20,7 +20,7 @@ declare module 'fastify' {
     projectId: string
     /** the id of the request's key, used in the log and in the list of keys */
     keyId: string
-    /** of the request's key; null until it is known */
+    /** kind of the request's key; null until it is known */
     keyKind: KeyKind | null
     /** why the key in the header may not make the call; null if it may, or if there is no known key in it */
     keyRefusal: ApiError | null
@@ -56,7 +56,7 @@ function eventsOnly(): ApiError {
 /** The origin of the page that makes a request; undefined if the request does not say. */
 function readOrigin({ headers: { origin, referer } }: FastifyRequest): string | undefined {
   if (origin !== undefined || referer === undefined) return origin
-  // An image is loaded without an Origin.
+  // Requests for images have no Origin.
   return URL.canParse(referer) ? new URL(referer).origin : undefined
 }
 
@@ -277,8 +277,8 @@ function unreadable(): ApiError {
 }
 
 /**
- * Sends 100 Continue to a client that waits for it. Call it once it is known that the body will be read: a body that would be
- * refused need not be sent, and without a 100 Continue, Node closes the connection.
+ * Sends 100 Continue to a client that waits for it. Call it once it is known that the body will be read: a body that
+ * would be refused need not be sent, and without a 100 Continue, Node closes the connection.
  */
 export function continueBody({ headers: { expect } }: FastifyRequest, { raw }: FastifyReply): void {
   if (expect !== undefined && CONTINUE.test(expect)) raw.writeContinue()

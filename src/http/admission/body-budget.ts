@@ -17,7 +17,7 @@ const OWNER_SHARE = 3 / 4
 /**
  * Limits the memory of the bodies that this process is reading and handling, after inflation. Over
  * the limit, bodies are refused, except small ones. There are two counts: bodies whose key is
- * known, by project, and all others, by address. A key may stand at the end of a body, so the
+ * known, by project, and all others, by address. A key may be at the end of a body, so the
  * second count is large, too; but a body that turns out to have no valid key stays counted for a
  * while, which limits how many bytes per second are inflated and scanned without a key.
  */
@@ -34,8 +34,8 @@ export class BodyBudget {
   }
 
   /**
-   * bytes of the bodies in memory, by whether their key is known; those that are still held after
-   * a refusal included
+   * Bytes of the bodies in memory, by whether their key is known, including those that are still counted
+   * after a refusal.
    */
   get bytes(): { known: number; unknown: number } {
     return { known: this.known.bytes, unknown: this.unknown.bytes }
@@ -49,7 +49,7 @@ export class BodyBudget {
     return new BodyAccount(this, this.unknown, address)
   }
 
-  /** Takes bytes out of the count; those of a body without a valid key after a delay. */
+  /** Removes bytes from the count; after a delay if the body had no valid key. */
   release(count: Count, owner: string, bytes: number): void {
     if (count === this.known) count.remove(owner, bytes)
     else setTimeout(() => count.remove(owner, bytes), this.#refusedHoldMs).unref()
@@ -104,7 +104,7 @@ export class BodyAccount {
     this.#owner = owner
   }
 
-  /** Whose it is: a project, or an address as long as the key is not known. */
+  /** The owner of the body: a project, or an address while the key is unknown. */
   get owner(): string {
     return this.#owner
   }

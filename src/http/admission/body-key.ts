@@ -29,8 +29,8 @@ export function findBodyKey(raw: Buffer, path = API_KEY): string | null | undefi
 }
 
 /**
- * Whether the array in a member of a JSON object has more than `max` elements, without parsing either. For text that is not
- * JSON the result means nothing, but the call returns.
+ * Whether the array in a member of a JSON object has more than `max` elements, without parsing either. For text that is
+ * not JSON the result means nothing, but the call returns.
  */
 export function hasMoreElements(raw: Buffer, name: string, max: number): boolean {
   const array = memberAt(raw, space(raw, 0), name)

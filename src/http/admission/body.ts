@@ -21,7 +21,7 @@ declare module 'fastify' {
     pooledFrom?: number
     /** the most that a parsed body may weigh (see json/complexity.ts); default: `MAX_WEIGHT` */
     maxWeight?: number
-    /** what a body that weighs too much is refused for; null, or absent: for its weight */
+    /** another reason to refuse a body that weighs too much; null, or absent: its weight */
     heavyRefusal?: (raw: Buffer) => ApiError | null
   }
   interface FastifyRequest {
@@ -33,7 +33,7 @@ declare module 'fastify' {
 /** The resources and limits for reading bodies. */
 export interface Intake extends BodyBounds {
   pool: BufferPool
-  /** of the requests whose body is here */
+  /** turns of the requests whose body has arrived */
   turns: Turns
 }
 
@@ -57,7 +57,7 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
 }
 
 /**
- * Parses bodies of these types, and keeps the bytes beside the value. Bodies of other types get a 415. A large
+ * Parses bodies of these types, and keeps the bytes in addition to the value. Bodies of other types get a 415. A large
  * body is not parsed before its key is verified: if the key is unknown, the value is an
  * `UnreadBody`, and `Authentication.afterBody` refuses the request.
  */
@@ -74,7 +74,7 @@ export function acceptBodies(
     try {
       return await read(request, payload)
     } catch (error) {
-      // A body that cannot be read holds no key, so the header's decides.
+      // A body that cannot be read has no key, so the key in the header decides.
       throw request.keyRefusal ?? error
     }
   })
@@ -107,7 +107,7 @@ export function acceptBodies(
   }
 }
 
-/** Whose turn a request takes: the project and kind of key, or the best that is known before the key is. */
+/** The owner whose turn a request takes: the project and kind of key; before the key is known, the best guess. */
 export function findOwner(request: FastifyRequest, projectInBody: () => string | null): string {
   const { keyKind, projectId, account } = request
   if (keyKind !== null) return `${projectId} ${keyKind}`
@@ -119,18 +119,18 @@ function announcesBody({ headers }: FastifyRequest): boolean {
 }
 
 /**
- * Prepares compressed bodies for the decompression. The Content-Encoding is spelled as it expects: codings are
- * case-insensitive, and gzip has an old name, too (RFC 9110, 8.4.1). What a response leaves unread of the body is drained:
- * Node does so only for a body that nothing reads, and the decompression has begun to, so the next request on the
- * connection would have to wait. Only after the response: `request.signal` aborts with the end of the
- * body, and a streamed response with it.
+ * Prepares compressed bodies for the decompression. Normalizes the Content-Encoding, because codings are
+ * case-insensitive and gzip has an old name, too (RFC 9110, 8.4.1). Drains the part of a body that is unread after the
+ * response: Node drains only bodies that nothing has begun to read, so the next request on the connection would wait.
+ * It must not be drained earlier, because `request.signal` aborts at the end of the body, and with it a streamed
+ * response.
  */
 export function prepareCompressed(app: FastifyInstance): void {
   app.addHook('onRequest', ({ raw }, reply, done) => {
     const coding = raw.headers['content-encoding']?.trim().toLowerCase()
     if (coding !== undefined) {
       raw.headers['content-encoding'] = coding === 'x-gzip' ? 'gzip' : coding
-      // Not by an onResponse hook: for one, Fastify adds two listeners to every response.
+      // An onResponse hook would make Fastify add two listeners to every response.
       reply.raw.once('finish', () => {
         if (!raw.readableEnded) drain(raw)
       })
@@ -139,7 +139,7 @@ export function prepareCompressed(app: FastifyInstance): void {
   })
 }
 
-/** Discards the rest of a body, and inflates no more of it. */
+/** Discards the rest of a body without inflating it. */
 function drain(raw: IncomingMessage): void {
   raw.unpipe()
   raw.resume()
@@ -149,7 +149,7 @@ function drain(raw: IncomingMessage): void {
 interface Payload extends Readable {
   /** compressed bytes received so far; absent if the body is not compressed */
   receivedEncodedLength?: number
-  /** of these, the bytes that the decompression has used; absent if the body is not compressed */
+  /** compressed bytes that the decompression has used; absent if the body is not compressed */
   bytesWritten?: number
 }
 
@@ -257,8 +257,8 @@ function parseJson(raw: Buffer, request: FastifyRequest): unknown {
 }
 
 /**
- * Counts what a body takes once it is parsed.
- * @param texts those that are parsed by themselves
+ * Counts the memory that a body takes once it is parsed.
+ * @param texts the texts that are parsed separately
  * @throws ApiError `invalid_request` if it holds too many values, unless its route has another reason; `overloaded`
  */
 export function weighBody(texts: readonly Buffer[], { routeOptions, account }: FastifyRequest): void {

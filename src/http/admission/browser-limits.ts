@@ -91,8 +91,9 @@ interface LimitOptions {
 }
 
 /**
- * What calls with a browser key may cost, by address and by key, in this process. Such a key is in a page, so strangers
- * have it, and a request of a few bytes can make the service inflate megabytes, or rewrite a profile of one.
+ * Limits the cost of calls with a browser key, by address and by key, in this process. Strangers have such a key,
+ * because it is in a page, and a small request can make the service inflate megabytes, or rewrite a profile of a
+ * megabyte.
  */
 export class BrowserLimits {
   readonly #requests: Limit
@@ -138,8 +139,8 @@ export class BrowserLimits {
   }
 
   /**
-   * Begins to count what a request costs whose key is verified, or not known yet.
-   * @throws ApiError `rate_limited` while its address has nothing left
+   * Begins to count the cost of a request whose key is verified, or not known yet.
+   * @throws ApiError `rate_limited` if its address has nothing left
    */
   open(request: FastifyRequest): Toll {
     const address = normalizeIP(clientAddress(request))
@@ -158,12 +159,12 @@ export class BrowserLimits {
     if (key !== null) this.#workOfKey.spend(key, bytes, now, id)
   }
 
-  /** Charges a key for what its request had cost before the key was known. @throws ApiError `rate_limited` */
+  /** Charges a key for the cost of its request before the key was known. @throws ApiError `rate_limited` */
   spendKey({ id }: Toll, key: string, bytes: number): void {
     this.#workOfKey.spend(key, bytes, this.#now(), id)
   }
 
-  /** Takes back what was charged to an address. */
+  /** Refunds a charge to an address. */
   refund({ address, id }: Toll, bytes: number): void {
     this.#workOfAddress.refund(address, bytes, this.#now(), id)
   }
@@ -178,9 +179,9 @@ export class BrowserLimits {
 
 let tolls = 0
 
-/** Counts what one request makes the service handle. */
+/** Counts the bytes that one request makes the service handle. */
 export class Toll {
-  /** of this process */
+  /** unique in this process */
   readonly id = ++tolls
   /** the client's address for the limits */
   readonly address: string

@@ -22,9 +22,8 @@ export function parseIdempotencyKey(request: FastifyRequest): IdempotencyKey | u
   }
   const sender = getSender(request)
   return {
-    sender,
     key: hash('sha256', JSON.stringify([senderName(sender), key]), 'hex'),
-    // The route's pattern and not the URL: these calls have no query parameters.
+    // The route's pattern is enough, because these calls have no query parameters.
     fingerprint: createHash('sha256').update(`${routeOptions.url}\n`).update(rawBody).digest('hex'),
   }
 }

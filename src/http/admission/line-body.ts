@@ -17,16 +17,16 @@ const LINES: BodyForm = {
 
 /**
  * Parses bodies of lines, one event each, as a batch of these events; `rawBody` is its JSON. Such a
- * body holds no key. Call it in a scope of its own, within that of `acceptJson`.
+ * body has no key. Call it in a separate scope, within that of `acceptJson`.
  */
 export function acceptLines(app: FastifyInstance, intake: Intake, keys: Authentication): void {
   acceptBodies(app, ['application/x-ndjson'], { ...intake, keyPaths: [] }, keys, LINES)
 }
 
 /**
- * Parses lines that no scan has found to be valid events, each by itself, so that none can hold two.
+ * Parses lines that the scan did not accept, each separately, so that no line can hold two events.
  * @param raw the lines in the frame of a batch; becomes its JSON
- * @throws ApiError `invalid_json` or `invalid_request` that names the events at fault by their index
+ * @throws ApiError `invalid_json` or `invalid_request` that names the invalid events by index
  */
 function parseLines(raw: Buffer, request: FastifyRequest): { events: unknown[] } {
   const lines = joinLines(raw).map(({ start, end }) => raw.subarray(start, end))
@@ -56,7 +56,7 @@ function parseLines(raw: Buffer, request: FastifyRequest): { events: unknown[] }
 
 /**
  * Replaces the line ends between two lines by commas.
- * @returns where each line is, from its first text on; without blank ones, and those beyond the first that is too many
+ * @returns the range of each line, without leading white space; ends with the first line that is too many
  */
 function joinLines(raw: Buffer): { start: number; end: number }[] {
   const lines: { start: number; end: number }[] = []
@@ -83,7 +83,7 @@ function parsed(line: Buffer): unknown {
 
 const FIELDS = new Set(['event', 'distinct_id', 'timestamp', 'insert_id'])
 
-/** Whether it has fields that no event has, and no properties: to leave those out would be a loss. */
+/** Whether an event has unknown fields and no properties: its data is probably in those fields, and would be lost. */
 function isFlat(event: unknown): boolean {
   if (typeof event !== 'object' || event === null || Array.isArray(event) || Object.hasOwn(event, 'properties')) {
     return false

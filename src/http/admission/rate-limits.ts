@@ -11,7 +11,7 @@ export interface RateLimit {
   windowMs: number
 }
 
-/** The most keys that a process counts without Redis; the least recently used is evicted. */
+/** Maximum number of keys that a process counts without Redis; the least recently used is evicted. */
 const MAX_COUNTERS = 10_000
 /** A request that waits longer for its counter passes. */
 const REDIS_TIMEOUT_MS = 250
@@ -20,8 +20,8 @@ const REDIS_TIMEOUT_MS = 250
 export type Counters = Redis
 
 /**
- * Connects to Redis. While it is unavailable, commands fail at once, and the service starts all
- * the same.
+ * Connects to Redis. While it is unavailable, commands fail immediately, and the service can still
+ * start.
  * @param url of a Redis or of its Sentinels; a list: the seeds of a Redis Cluster
  */
 export async function openCounters(url: string | readonly string[], log: FastifyBaseLogger): Promise<Counters> {
@@ -42,7 +42,7 @@ export async function openCounters(url: string | readonly string[], log: Fastify
 
 /**
  * Registers the plugin that `limitRate` needs. Without Redis, each process counts separately.
- * @param isCluster whether the counters have to be in the slot that the connection is to
+ * @param isCluster whether the counters have to be in the slot of the connection
  */
 export function registerRateLimit(
   app: FastifyInstance,
@@ -56,7 +56,7 @@ export function registerRateLimit(
     timeWindow: windowMs,
     enableDraftSpec: true,
     cache: MAX_COUNTERS,
-    // Not the hash that is stored: the names of counters are there for all who can see Redis.
+    // Do not use the stored hash, because everyone with access to Redis can see the names of counters.
     keyGenerator: ({ grant }) => hashKey(`rate ${grant?.hash}`),
     errorResponseBuilder: (_request, { ttl }) =>
       rateLimited('requests', `This key may make ${max} requests in ${windowMs / 1000} s.`, ttl, max),

@@ -18,9 +18,9 @@ declare module 'fastify' {
 
 /** A request of another vendor's SDK, whose key is known. */
 interface SdkPayload {
-  /** as the SDK wrote it; empty if the request holds none */
+  /** JSON as the SDK wrote it; empty if the request has none */
   json: Buffer
-  /** what it says; null if it is not valid JSON */
+  /** the parsed JSON; null if it is not valid */
   value: JsonValue | null
   /** the fields of the query, or of the form that held the JSON */
   fields: ReadonlyMap<string, string>
@@ -41,7 +41,7 @@ export interface SdkFormat {
     maxBytes: number,
     take: (bytes: number) => void,
   ): Promise<{ json: Buffer; fields: Map<string, string> }>
-  /** in the order in which they are looked at */
+  /** paths of keys, in the order in which they are tried */
   keyPaths: readonly KeyPath[]
 }
 
@@ -72,7 +72,7 @@ export function acceptSdkRequests(
     } catch (refusal) {
       return done(refusal as ApiError)
     }
-    // Without a known key in a header, the body may have one.
+    // If no header has a known key, the body may have one.
     continueBody(request, reply)
     done(null, payload)
   })
@@ -197,7 +197,7 @@ function isText(value: unknown): value is string {
 }
 
 /**
- * A body that is not a JSON value as a whole may still hold lines that are.
+ * Checks the weight of a body that is not valid JSON as a whole, because its lines may be.
  * @throws ApiError `invalid_request` or `overloaded`
  */
 function refuseHeavy(json: Buffer, { account }: FastifyRequest): void {

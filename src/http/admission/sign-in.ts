@@ -27,11 +27,11 @@ interface FoundSignIn {
 
 /** A new sign-in. */
 export interface SignIn {
-  /** for the header Set-Cookie */
+  /** value of the header Set-Cookie */
   cookie: string
   /**
-   * for the header `CSRF_HEADER` of every call that changes something; the same for all sign-ins with one key, such
-   * as two tabs
+   * value of the header `CSRF_HEADER` of every call that changes something; the same for all sign-ins with one key,
+   * such as two tabs
    */
   csrfToken: string
   /** epoch ms */

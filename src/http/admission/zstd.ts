@@ -29,8 +29,8 @@ const NOTHING = Buffer.alloc(0)
 let windows = 0
 
 /**
- * Lets bodies be compressed with zstd where Node cannot decompress it. Call it once the plugin for the other encodings is
- * loaded: its hook, the first of a route, gets what is none of zstd, so that no request has one hook more.
+ * Accepts bodies that are compressed with zstd if Node cannot decompress it. Call it once the plugin for the other
+ * encodings is loaded: it wraps that plugin's hook, the first one of a route, so that no request has one hook more.
  */
 export function acceptZstd(app: FastifyInstance): void {
   if (IS_IN_NODE) return

@@ -41,7 +41,7 @@ const visit = {
   ended_at: DAY_MS + 95_000,
 }
 
-/** By method and path, as the routes are registered. */
+/** The descriptions of calls, by method and path as the routes are registered. */
 export const CALLS: Record<string, Call> = {
   ...QUESTION_CALLS,
   ...SAVED_CALLS,

@@ -1,4 +1,4 @@
-import { DeadLetterPage, ReplayedLetters } from '../../contract/dead-letter-schemas.js'
+import { DeadLetterPage, ReplayedDeadLetters } from '../../contract/dead-letter-schemas.js'
 import type { Call } from './call.js'
 
 const id = '1733788800000-0'
@@ -46,7 +46,7 @@ export const DEAD_LETTER_CALLS: Record<string, Call> = {
     access: 'manage',
     example: { ids: [id] },
     response: {
-      schema: ReplayedLetters,
+      schema: ReplayedDeadLetters,
       example: { ...success, replayed: 0, refused: [{ id, reason: 'No dead letter with this id is waiting.' }] },
     },
     errors: [],

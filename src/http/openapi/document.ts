@@ -1,7 +1,7 @@
 import type { SwaggerOptions } from '@fastify/swagger'
 import { Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
-import { type ErrorCode, STATUS_OF } from '../../contract/errors.js'
+import { ERROR_STATUS, type ErrorCode } from '../../contract/errors.js'
 import { MEDIA_TYPES } from '../../contract/formats.js'
 import { ALLOWED } from '../../keys/keys.js'
 import { VERSION } from '../../version.js'
@@ -9,7 +9,7 @@ import type { Call } from './call.js'
 import { CALLS } from './calls.js'
 import { FAILURES } from './failures.js'
 
-const CODES = Object.keys(STATUS_OF) as ErrorCode[]
+const CODES = Object.keys(ERROR_STATUS) as ErrorCode[]
 const JSON_TYPE = 'application/json'
 
 const Failure = Type.Object({
@@ -169,12 +169,12 @@ function addExample(content: Record<string, object>, { access, example, more }: 
   }
   content[JSON_TYPE] = { ...content[JSON_TYPE], ...examples(example, more, 'body') }
   if (access !== 'session') return
-  // For navigator.sendBeacon.
+  // navigator.sendBeacon sends text/plain.
   const schema = { type: 'string', contentMediaType: JSON_TYPE, description: 'The same as JSON.' }
   content['text/plain'] = { schema, example: JSON.stringify(example) }
 }
 
-/** One example by itself, several by their names. */
+/** A single example as `example`, several by name as `examples`. */
 function examples<Part extends 'body' | 'response'>(example: unknown, more: Call['more'], part: Part): object {
   if (!more) return { example }
   const named = Object.entries(more).map(([name, { [part]: value }]) => [name, { value }])
@@ -211,8 +211,8 @@ function success({ response: { schema, example }, more, headers = {}, formats = 
 function failures(call: Call): Record<string, object> {
   const known = new Set(listErrors(call))
   const responses: Record<string, object> = {}
-  for (const status of new Set(Object.values(STATUS_OF))) {
-    const codes = CODES.filter((code) => STATUS_OF[code] === status && known.has(code))
+  for (const status of new Set(Object.values(ERROR_STATUS))) {
+    const codes = CODES.filter((code) => ERROR_STATUS[code] === status && known.has(code))
     if (codes.length === 0) continue
     const headers = status === 429 || status === 503 ? ['x-request-id', 'retry-after'] : ['x-request-id']
     responses[status] = {
@@ -229,7 +229,7 @@ function failures(call: Call): Record<string, object> {
 function listErrors({ access, example, isIdempotent, errors }: Call): ErrorCode[] {
   const all: ErrorCode[] = [...errors]
   if (access) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'store_damaged', 'unavailable')
-  // The page's calls with a session, except GETs.
+  // The page's calls with a sign-in can fail for this, except GETs.
   if (access === 'manage' || (access === 'read' && example)) all.push('invalid_csrf_token')
   if (example) all.push('invalid_json', 'invalid_request', 'payload_too_large', 'unsupported_media_type')
   if (isIdempotent) all.push('idempotency_conflict', 'invalid_request')

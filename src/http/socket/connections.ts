@@ -8,7 +8,10 @@ export interface ClientConnection {
   readonly socket: Socket
   /** the latest request; null before the first */
   request: IncomingMessage | null
-  /** number of requests whose response is not complete; one that is complete counts until the next turn of the event loop */
+  /**
+   * number of requests whose response is not complete; one that is complete counts until the next turn of the event
+   * loop
+   */
   unanswered: number
   /** responses that wait for an earlier one on the connection */
   queued: Set<ServerResponse> | null
@@ -16,7 +19,8 @@ export interface ClientConnection {
 
 /**
  * Requests that a connection may send without waiting for their responses. A chunk of 64 KiB holds up to 3600 requests,
- * and Node calls the listener for all of them before it looks at another connection. Clients that pipeline send far fewer.
+ * and Node calls the listener for all of them before it looks at another connection. Clients that pipeline send far
+ * fewer.
  */
 const MAX_PIPELINED = 256
 /**
@@ -24,7 +28,9 @@ const MAX_PIPELINED = 256
  * open file.
  */
 const MAX_PIPELINED_OF_ALL = 4096
-/** Unanswered requests of each connection that do not count in the sum, so that it concerns only clients that pipeline. */
+/**
+ * Unanswered requests of each connection that do not count in the sum, so that it concerns only clients that pipeline.
+ */
 const UNCOUNTED = 2
 
 /**
@@ -35,10 +41,10 @@ const UNCOUNTED = 2
  * worker of a cluster returns those to the primary, which keeps offering them to all workers while all are full, at the
  * cost of all its CPU time.
  *
- * Connections with more than `max` unanswered requests are cut off, and those that pipeline while all connections together
- * have more than `maxOfAll`; that is logged once a minute. The remaining requests of the chunk then never reach the
- * server's listeners. A response that is complete immediately delays other connections just as much, so it counts until
- * the next turn of the event loop.
+ * Connections with more than `max` unanswered requests are cut off, and those that pipeline while all connections
+ * together have more than `maxOfAll`; that is logged once a minute. The remaining requests of the chunk then never
+ * reach the server's listeners. A response that is complete immediately delays other connections just as much, so it
+ * counts until the next turn of the event loop.
  *
  * Responses that wait for an earlier one on their connection are closed with it: Node closes only the one that is
  * being sent. Any other stream would keep its file or query open forever.

@@ -17,11 +17,11 @@ declare module 'fastify' {
 const MAX_HEAD = 16 * 1024
 
 /**
- * Bytes of a URL and headers that the parser accepts. Mixpanel's SDK for Node.js sends an event in the URL of a GET, and
- * 100 kB of properties make 134 kB of it. The parser knows no routes, so this holds for all of them, and before a key
- * can be known: any client can make the process hold that much for each connection. Three things bound it. `HeadWatch`
- * bounds the sum of unfinished heads; `limitHeads` refuses a long head once it is complete, unless its route needs it; and
- * the router does not parse a long query (`routedUrl`).
+ * Bytes of a URL and headers that the parser accepts. Mixpanel's SDK for Node.js sends an event in the URL of a GET,
+ * and 100 kB of properties make 134 kB of it. The parser knows no routes, so this holds for all of them, and before a
+ * key can be known: any client can make the process hold that much for each connection. Three things bound it.
+ * `HeadWatch` bounds the sum of unfinished heads; `limitHeads` refuses a long head once it is complete, unless its
+ * route needs it; and the router does not parse a long query (`routedUrl`).
  */
 export const MAX_PARSED_HEAD = 256 * 1024
 
@@ -35,7 +35,9 @@ export function routedUrl({ url = '/' }: Pick<IncomingMessage, 'url'>): string {
   return path.length <= MAX_HEAD ? path : '/'
 }
 
-/** Refuses requests whose URL and headers are over `MAX_HEAD`. The query of a route with `hasLongQuery` does not count. */
+/**
+ * Refuses requests whose URL and headers are over `MAX_HEAD`. The query of a route with `hasLongQuery` does not count.
+ */
 export function limitHeads(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (!isShort(request)) refuseLongHead(request, reply)
@@ -81,8 +83,8 @@ interface Seen {
 }
 
 /**
- * Bounds the memory of incomplete heads: when those over `MAX_HEAD` together hold more than HEADS_BYTES, the longest are
- * cut off. Bytes that arrive between two checks are not bounded.
+ * Bounds the memory of incomplete heads: when those over `MAX_HEAD` together hold more than HEADS_BYTES, the longest
+ * are cut off. Bytes that arrive between two checks are not bounded.
  */
 export class HeadWatch {
   readonly #connections: Connections

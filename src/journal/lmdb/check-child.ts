@@ -53,7 +53,7 @@ function writeNothing(meta: Database<Meta | string, string>): void {
 
 try {
   check()
-  // Without closing the database, because that may also fail on a damaged one.
+  // Do not close the database, because that may also fail if it is damaged.
   process.exit(0)
 } catch (error) {
   process.stderr.write(error instanceof Error ? error.message : String(error), () => process.exit(DAMAGED))

@@ -49,6 +49,12 @@ export async function checkDatabase(folder: string, isOwn: boolean): Promise<voi
   if (isOwn) sound.set(folder, (await readFileState(path)) ?? '')
 }
 
+/** Notes that this process closed a database that it could read, so it needs no check before something changes it. */
+export async function noteSound(folder: string): Promise<void> {
+  const state = await readFileState(join(folder, 'data.mdb'))
+  if (state !== null) sound.set(folder, state)
+}
+
 /** @returns null if there is no file or an empty one, which LMDB leaves if it is killed while creating it */
 async function readFileState(path: string): Promise<string | null> {
   const found = await stat(path).catch(() => null)

@@ -3,8 +3,8 @@ import { maxPosition, type Position, START } from '../../model/position.js'
 import type { WaitingEntry } from '../journal.js'
 import { countStateBytes, Shares } from '../shares.js'
 import { UnstoredEntries } from '../unstored-entries.js'
+import { assertRoom } from './disk-reserve.js'
 import { EntryLog, UnknownOutcome } from './entry-log.js'
-import { assertRoom } from './room.js'
 import { appliedIn, type LmdbTables } from './tables.js'
 import { inDoubt, unwritable } from './transact.js'
 
@@ -89,12 +89,12 @@ export class LmdbEntries {
     return this.#added - this.#removed
   }
 
-  /** Size of their bodies. */
+  /** Size of the entries' bodies. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Size of the states that their rows set. */
+  /** Size of the states that the entries' rows set. */
   get stateBytes(): number {
     return this.#stateBytes
   }

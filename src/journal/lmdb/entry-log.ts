@@ -9,13 +9,13 @@ import {
   fileNumber,
   findSegments,
   readFileUpTo,
-  recordsOf,
+  readRecords,
   type Segment,
   segmentPath,
   truncateAfter,
 } from './segment-file.js'
 
-/** A write that would exceed this size begins another file. */
+/** A write that would make a file larger begins another one. */
 const SEGMENT_BYTES = 8 * 1024 * 1024
 /**
  * How many files without unstored entries are kept for reuse, because overwriting a file is faster than growing one.
@@ -58,7 +58,7 @@ export class EntryLog {
   readonly #segmentBytes: number
   readonly #assertRoom: (bytes: number) => Promise<void>
   readonly #log: Pick<Log, 'warn'> | undefined
-  /** in the order of their positions; the last one is being written */
+  /** segments in the order of their positions; the last one is being written */
   readonly #live: Segment[] = []
   readonly #free: Segment[] = []
   #number = 0
@@ -227,7 +227,7 @@ export class EntryLog {
       const { number } = segment
       const cursor = this.#cursor
       const from = cursor.number === number && cursor.after <= after ? cursor.start : undefined
-      for await (const { entries, start } of recordsOf(segment, from)) {
+      for await (const { entries, start } of readRecords(segment, from)) {
         const wanted = entries.filter(({ position }) => position > after)
         if (wanted.length === 0) continue
         if (isFirst) this.#cursor = { number, after, start }
@@ -244,7 +244,8 @@ export class EntryLog {
   }
 
   /**
-   * Frees segments without unstored entries. Between writes also the last one: on a full disk it may be the only room.
+   * Frees segments without unstored entries. Between writes, also frees the last one, which may be the only space on a
+   * full disk.
    */
   async #freeStored(): Promise<void> {
     while (this.#live.length > 0) {

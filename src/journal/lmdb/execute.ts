@@ -56,10 +56,10 @@ function executeOne(
   { now, last, draft }: Call,
 ): Outcome {
   const { idempotencyKey } = write
-  const refusal = idempotencyKey ? requests.refusal(idempotencyKey, now, draft) : null
+  const refusal = idempotencyKey ? requests.refusal(idempotencyKey, write, now, draft) : null
   if (refusal) return refusal
   const remember = (position: Position) => {
-    if (idempotencyKey) requests.remember(idempotencyKey, position, 0, now, draft)
+    if (idempotencyKey) requests.remember(idempotencyKey, write, { position, index: 0 }, now, draft)
   }
   switch (write.type) {
     case 'append': {
@@ -68,7 +68,7 @@ function executeOne(
       if (write.eventKeys) return appendKeyed(write, write.eventKeys, requests, entries, { now, draft })
       const known = write.insertIds ? insertIds.take({ sender: write, digests: write.insertIds }, now, draft) : []
       if (known.length === write.count) {
-        // Only reserved: the same body is recognised by its ids again, and another body is a mismatch.
+        // Only reserve the key: the same body is recognised by its ids again, and another body is a mismatch.
         remember(START)
         return { status: 'known', known }
       }
@@ -108,13 +108,13 @@ function appendKeyed(
   const refused: Refused[] = []
   let position: Position | null = null
   for (const [index, key] of eventKeys.entries()) {
-    const refusal = requests.refusal(key, now, draft)
+    const refusal = requests.refusal(key, append, now, draft)
     if (refusal) {
       known.push(index)
       refused.push(refusal)
     } else {
       position ??= entries.nextPosition()
-      requests.remember(key, position, index, now, draft)
+      requests.remember(key, append, { position, index }, now, draft)
     }
   }
   if (position === null) return { status: 'known', known, refused }
@@ -124,7 +124,7 @@ function appendKeyed(
 
 /**
  * Removes expired requests, ids and states. Call it within a transaction.
- * @param limit how many of each
+ * @param limit maximum number of each
  * @returns the change in bytes of the cached states: zero or less
  */
 export function sweep({ requests, insertIds, states, clock }: Remembered, now: number, limit: number): number {
@@ -197,7 +197,7 @@ export class NewEntries {
     return entry.position
   }
 
-  /** In the order of their positions. */
+  /** The entries in the order of their positions. */
   get all(): WaitingEntry[] {
     const rows = [...this.#rows].map(([kind, { position, rows, shares }]): WaitingEntry => {
       const body = Buffer.from(rows.join(','))

@@ -52,7 +52,7 @@ const EMPTY: Layout = { bits: 1, merged: 0, count: 0, merge: null }
 /** Ids that are being merged into pages. */
 interface Merging {
   table: IdTable
-  /** of the pages that are rewritten */
+  /** filter of the pages that are rewritten */
   filter: PageFilter
 }
 
@@ -81,7 +81,7 @@ export class IdBucket {
   #nextRecord: number
   /** whether the log may have records whose ids are merged */
   #hasMerged = true
-  /** how many pages the merge is behind schedule */
+  /** how many pages the merge still has to rewrite to be on schedule */
   #due = 0
 
   /** Reads a bucket from the table. */
@@ -123,7 +123,7 @@ export class IdBucket {
    * add more records than are removed.
    */
   record(draft: Draft): void {
-    // Before the new record, because now #recent has the ids of all records in the log.
+    // Do this before adding the new record, because #recent still has the ids of all records in the log.
     if (this.#hasMerged && !this.#merging) this.#removeMerged(draft)
     else this.#merge(draft)
     draft.put(this.#table, this.#key(LOG, this.#nextRecord++), this.#taken.all())

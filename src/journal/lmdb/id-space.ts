@@ -8,7 +8,7 @@ import type { LmdbTables } from './tables.js'
 export interface SpaceRecord {
   /** epoch ms: ids that came before were forgotten early; null if none ever was */
   since: number | null
-  /** in the order in which they were begun */
+  /** the buckets in the order in which they were begun */
   buckets: {
     /** unique number of its `IdBucket` */
     number: number
@@ -120,7 +120,7 @@ export class IdSpace {
     }
   }
 
-  /** The latest first, because most repetitions come soon. */
+  /** The buckets that have not expired, latest first, because most repetitions come soon. */
   #living(oldest: number): IdBucket[] {
     const living: IdBucket[] = []
     for (const { number, time } of this.record.buckets) {
@@ -133,7 +133,7 @@ export class IdSpace {
   #bucketFor(time: number, now: number, max: number): SpaceRecord['buckets'][number] {
     const { buckets } = this.record
     const last = buckets.findLast((bucket) => bucket.time === time)
-    // So that half of the maximum remains when the oldest bucket is forgotten.
+    // Half of the maximum must remain when the oldest bucket is forgotten.
     if (last && last.ids < max / 2) return last
     const next = { number: this.#options.nextNumber(), time, startedAt: now, ids: 0 }
     buckets.push(next)

@@ -34,7 +34,7 @@ export class IdTable {
     return true
   }
 
-  /** All ids, one after the other. */
+  /** All ids, one after another. */
   all(): Buffer {
     const places: number[] = []
     for (let place = 0; place < this.#words.length; place += WORDS) if (!this.#isFree(place)) places.push(place)

@@ -29,7 +29,7 @@ const MIN_RECENT = 2_000
 export interface InsertIdsOptions {
   /** default: see `limitsFor` */
   limits?: IdLimits | undefined
-  /** by which ids expire; default: the time that each call has */
+  /** the clock by which ids expire; default: the time passed to each call */
   clock?: MemoryClock | null
   max?: PerClass
   /** ids of this sender are forgotten early from now on; called again only after 7 days in which none was */
@@ -40,7 +40,7 @@ export interface InsertIdsOptions {
 export class LmdbInsertIds {
   readonly #tables: Pick<LmdbTables, 'insertIds' | 'idSpaces'>
   readonly #options: InsertIdsOptions
-  /** by name, the most recently used at the end */
+  /** by sender, the most recently used at the end */
   readonly #open = new Map<string, IdSpace>()
   #lastNumber: number
   /** the last write that took ids, and their senders */

@@ -23,6 +23,7 @@ import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
 import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { journalFull } from '../shares.js'
 import { checkDatabase } from './check.js'
+import { assertWritable } from './disk-reserve.js'
 import { Draft } from './draft.js'
 import { FORMAT, type Meta, positionKey, toGuard, toMeta } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
@@ -30,9 +31,8 @@ import { execute, NewEntries, type Remembered } from './execute.js'
 import { LmdbIdMemory } from './id-memory.js'
 import { openInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
-import { newMeta, putMeta, readMeta } from './meta.js'
+import { createMeta, putMeta, readMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
-import { assertWritable } from './room.js'
 import { StateCache } from './state-cache.js'
 import { LmdbStates } from './states.js'
 import { APPLIED, type LmdbTables, openTables } from './tables.js'
@@ -68,7 +68,7 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
   const tables = openTables(path)
   try {
     const found = readMeta(tables, path)
-    const meta = found ?? (await newMeta(path, now(), layout))
+    const meta = found ?? (await createMeta(path, now(), layout))
     if (!found) await transact(tables.root, () => putMeta(tables, meta))
     const frozen = BigInt(meta.frozen?.[1] ?? START)
     const entries = await LmdbEntries.open(tables, { ...options, stored: BigInt(meta.stored), frozen })
@@ -159,7 +159,7 @@ class LmdbJournal implements Journal {
     if (!this.isUp) throw unwritable(new Error('the outcome of an earlier write is unknown; restart the process'))
     if (this.#entries.shares.total > this.#maxBytes) throw journalFull()
     const now = this.#now()
-    const floor = limitedBy(this.#foreignFloor, now)
+    const floor = limitPosition(this.#foreignFloor, now)
     const advance = () => {
       this.#allocated = nextPosition(maxPosition(this.#allocated, floor), now)
       this.#inFlight ??= this.#allocated
@@ -236,10 +236,10 @@ class LmdbJournal implements Journal {
     this.#assertLayout()
     let appended = START
     await transact(this.#tables.root, () => {
-      const lifted = limitedBy(position, this.#now())
+      const lifted = limitPosition(position, this.#now())
       if (lifted > this.#allocated && lifted > this.#recordedLift) {
         this.#advancedPast = lifted + (BigInt(LIFT_STEP_MS) << 16n)
-        // Not #frozen, which does not have a block that is being frozen.
+        // Do not use #frozen, which does not have a block that is being frozen.
         const meta = this.#meta.get('meta')
         if (meta) putMeta(this.#tables, { ...meta, outranked: String(this.#advancedPast) })
       }
@@ -363,7 +363,7 @@ class LmdbJournal implements Journal {
   }
 
   async tally(): Promise<Tally> {
-    // Not #stored, which is advanced only after the transaction of an acknowledgement.
+    // Do not use #stored, which is advanced only after the transaction of an acknowledgement.
     const stored = BigInt(this.#meta.get('meta')?.stored ?? this.#stored)
     const projects = readTallies(this.#tables.tallies)
     for (const [project, count] of this.#entries.pending) addWaiting(projects, project, count)
@@ -407,7 +407,7 @@ class LmdbJournal implements Journal {
 }
 
 /** A position of another journal, limited to MAX_LIFT_MS ahead of this one's clock. @param nowMs epoch ms */
-export function limitedBy(position: Position, nowMs: number): Position {
+export function limitPosition(position: Position, nowMs: number): Position {
   const limit = BigInt(nowMs + MAX_LIFT_MS) << 16n
   return position < limit ? position : limit
 }

@@ -8,9 +8,9 @@ const REMEMBERED = Buffer.from('remembered')
 const CATCH_UP = 2
 
 export interface Clocks {
-  /** epoch ms; default: the machine's clock, which may be set */
+  /** epoch ms; default: the machine's clock */
   now?: () => number
-  /** monotonic, ms; default: the monotonic clock, or `now` if that is given */
+  /** monotonic, ms; default: the monotonic clock. If only `now` is given, there is no MemoryClock, and `now` decides */
   elapsed?: () => number
 }
 
@@ -26,7 +26,7 @@ export class MemoryClock {
   #time: number
   #at: number
 
-  /** @returns null if `now` is given without `elapsed`, and is relied upon */
+  /** @returns null if only `now` is given */
   static of(tables: Pick<LmdbTables, 'log' | 'meta'>, { now, elapsed }: Clocks): MemoryClock | null {
     if (now && !elapsed) return null
     return new MemoryClock(tables, now ?? Date.now, elapsed ?? (() => performance.now()))
@@ -36,7 +36,7 @@ export class MemoryClock {
     this.#log = log
     this.#elapsed = elapsed
     const noted = log.get(REMEMBERED)?.readBigUInt64BE()
-    // Without a noted time, the last stored position tells how late it is at least.
+    // Without a noted time, the time of the last stored position is a lower bound.
     const known = noted === undefined ? toMilliseconds(BigInt(meta.get('meta')?.stored ?? 0)) : Number(noted)
     this.#time = Math.min(known, now())
     this.#at = this.#elapsed()

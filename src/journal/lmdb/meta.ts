@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { OtherVersionError } from '../../contract/other-version.js'
+import { OtherVersionError } from '../../contract/errors.js'
 import { nextPosition, START } from '../../model/position.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { FORMAT, type Meta } from './encoding.js'
@@ -7,7 +7,7 @@ import { segmentPaths } from './segment-file.js'
 import type { LmdbTables } from './tables.js'
 
 /** The Meta of a new journal. @throws Error if the folder has files of entries */
-export async function newMeta(folder: string, now: number, layout = FIRST_LAYOUT): Promise<Meta> {
+export async function createMeta(folder: string, now: number, layout = FIRST_LAYOUT): Promise<Meta> {
   const [entries] = await segmentPaths(folder)
   if (entries) {
     throw new Error(

@@ -38,7 +38,7 @@ export class PageFilter {
     return true
   }
 
-  /** @param ids all that the page has */
+  /** Records the ids of a page. @param ids all ids of the page */
   note(page: number, ids: Buffer): void {
     const start = page * this.#partBytes
     this.#bits.fill(0, start, start + this.#partBytes)

@@ -4,13 +4,13 @@ import type { Tally, WaitingEntry } from '../journal.js'
 import type { JournalStatus, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { ANY_NUMBER } from '../sender-limits.js'
 import { countStateBytes } from '../shares.js'
-import { checkDatabase } from './check.js'
+import { checkDatabase, noteSound } from './check.js'
 import { Draft } from './draft.js'
 import { type Meta, toGuard } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
 import { LmdbInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
-import { newMeta, putMeta, readMeta } from './meta.js'
+import { createMeta, putMeta, readMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
 import { appliedIn, type LmdbTables, openTables } from './tables.js'
@@ -84,7 +84,7 @@ class LmdbRelocation implements Relocation {
   async create(): Promise<void> {
     if (await this.readStatus()) return
     this.#open()
-    await this.#put(await newMeta(this.#path, this.#now(), 0))
+    await this.#put(await createMeta(this.#path, this.#now(), 0))
   }
 
   async closeIntake(version: number): Promise<void> {
@@ -139,9 +139,12 @@ class LmdbRelocation implements Relocation {
   }
 
   async close(): Promise<void> {
-    await this.#tables?.root.close()
+    if (!this.#tables) return
+    await this.#tables.root.close()
     this.#tables = null
     this.#ids = null
+    // A change of the layout opens each journal some ten times.
+    await noteSound(this.#path)
   }
 
   #open(): LmdbTables {

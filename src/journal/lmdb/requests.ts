@@ -34,7 +34,7 @@ export class LmdbRequests {
 
   /**
    * @param ownId id of this journal
-   * @param clock by which requests expire; default: the time of each call
+   * @param clock the clock by which requests expire; default: the time passed to each call
    */
   constructor(
     tables: Pick<LmdbTables, 'requests' | 'counts'>,
@@ -55,12 +55,12 @@ export class LmdbRequests {
   }
 
   /** Why a request is not executed: it is known, or its sender has reached its maximum. Null if it is executed. */
-  refusal(request: IdempotencyKey, now: number, draft: Draft): Refused | null {
+  refusal(request: IdempotencyKey, sender: Sender, now: number, draft: Draft): Refused | null {
     const found = [...this.#found(request, now, draft)]
     const known = findRefusal(request, found, this.#ownId)
     if (known) return known
     // A reserved key has been counted.
-    return found.length === 0 && this.#isLimited(request, now, draft) ? { status: 'limited' } : null
+    return found.length === 0 && this.#isLimited(sender, now, draft) ? { status: 'limited' } : null
   }
 
   *#found(request: IdempotencyKey, now: number, draft: Draft): Generator<RequestValue> {
@@ -71,7 +71,7 @@ export class LmdbRequests {
     }
   }
 
-  #isLimited({ sender }: IdempotencyKey, now: number, draft: Draft): boolean {
+  #isLimited(sender: Sender, now: number, draft: Draft): boolean {
     let count = 0
     for (const bucket of this.#living(now)) count += this.#count(bucket, sender, draft)
     return count >= this.#maxPerSender[sender.keyClass]
@@ -98,21 +98,27 @@ export class LmdbRequests {
   }
 
   /**
-   * @param position START: reserved
-   * @param index of the event in the entry at that position
+   * Remembers a request.
+   * @param event `position`: that of its entry, START if the key is only reserved; `index`: that of its event in the entry
    */
-  remember(request: IdempotencyKey, position: Position, index: number, now: number, draft: Draft): void {
+  remember(
+    request: IdempotencyKey,
+    sender: Sender,
+    event: { position: Position; index: number },
+    now: number,
+    draft: Draft,
+  ): void {
     const bucket = bucketAt(now)
     const key = keyAt(bucket, keyBytes(request))
     const isNew = draft.get(this.#tables.requests, key) === undefined
-    const value = { fingerprint: fingerprintBytes(request), position, index, journalId: this.#ownId }
+    const value = { fingerprint: fingerprintBytes(request), ...event, journalId: this.#ownId }
     draft.put(this.#tables.requests, key, formatRequest(value, this.#ownId))
     this.#noteBucket(bucket)
     this.#added++
     if (!isNew) return
     const count = Buffer.allocUnsafe(8)
-    count.writeBigUInt64BE(BigInt(this.#count(bucket, request.sender, draft) + 1))
-    draft.put(this.#tables.counts, countKey(bucket, request.sender), count)
+    count.writeBigUInt64BE(BigInt(this.#count(bucket, sender, draft) + 1))
+    draft.put(this.#tables.counts, countKey(bucket, sender), count)
   }
 
   /** Removes expired requests: up to `limit`, or twice as many as were added since the last time. */

@@ -6,7 +6,7 @@ import {
   decodeRecords,
   HEADER_BYTES,
   hasBrokenHeader,
-  hasRecordBehind,
+  hasRecordAfter,
   type LogRecord,
   recordLength,
   type SegmentHeader,
@@ -73,14 +73,14 @@ function inspect(path: string, bytes: Buffer, applied: Position): FoundSegment {
     if (segment.hasUncommitted) break
     Object.assign(segment, { end, last })
   }
-  return { ...segment, isDamaged: hasRecordBehind(bytes, rest, header.salt, segment.last) }
+  return { ...segment, isDamaged: hasRecordAfter(bytes, rest, header.salt, segment.last) }
 }
 
 /**
  * The records that a segment has when this is called.
  * @param start where the first one begins
  */
-export async function* recordsOf(segment: Segment, start = HEADER_BYTES): AsyncGenerator<LogRecord> {
+export async function* readRecords(segment: Segment, start = HEADER_BYTES): AsyncGenerator<LogRecord> {
   // Copied, because the segment may be reused in the meantime; its records have another salt then.
   const { file, salt, end } = segment
   let length = PIECE_BYTES

@@ -103,7 +103,7 @@ function isWhole(bytes: Buffer, at: number, salt: number): boolean {
  * Whether a complete record with entries after a position is anywhere after the end of a segment. Because only one
  * write is in flight at a time, a crash cannot leave one there, so the segment is damaged.
  */
-export function hasRecordBehind(segment: Buffer, end: number, salt: number, after: Position): boolean {
+export function hasRecordAfter(segment: Buffer, end: number, salt: number, after: Position): boolean {
   for (let at = end; at + RECORD_HEAD_BYTES + ENTRY_HEAD_BYTES <= segment.length; at++) {
     if (isPlausible(segment, at, after) && isWhole(segment, at, salt)) return true
   }

@@ -60,7 +60,8 @@ export class StateCache {
     let replaced = 0
     return {
       onReplaced: (state) => {
-        // Not from memory, which is advanced only after the transaction that lets states expire.
+        // Read it from LMDB, because the value in memory is advanced only after the transaction that lets states
+        // expire.
         if (stored === START) stored = BigInt(this.#meta.get('meta')?.stored ?? START)
         if (state.readBigUInt64BE() <= stored) replaced += state.length
       },
@@ -68,7 +69,7 @@ export class StateCache {
     }
   }
 
-  /** All states were removed. */
+  /** Call it when all states were removed. */
   clear(): void {
     this.#bytes = 0
   }

@@ -27,7 +27,7 @@ export interface LmdbTables {
   idSpaces: Database<Buffer, Buffer>
 }
 
-/** A key of `log`. */
+/** A key of the table `log`. */
 export const APPLIED = Buffer.from('applied')
 
 export function appliedIn({ log }: Pick<LmdbTables, 'log'>): Position {

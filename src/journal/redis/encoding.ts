@@ -27,26 +27,23 @@ import { APPEND, BODY, COMMIT, COUNT, REQUEST, RESERVE, SHARD_BYTES, STORED_STAT
  * @param at name of the key that holds the body of an append; null if the entry holds it
  */
 export function writeArguments(write: Write, at: string | null): Argument[] {
-  // Without spreading objects, which would take 2 µs.
-  const { shard, digest, sender } = requestFields(write.idempotencyKey)
-  if (write.type === 'reserve') return recordArguments(RESERVE, { type: 'reserve', shard, digest, sender })
-  const holder = senderName(write)
-  const idsSender = write.insertIds ? holder : ''
+  // Spreading objects would take 2 µs.
+  const { shard, digest } = requestFields(write.idempotencyKey)
+  const sender = senderName(write)
+  if (write.type === 'reserve') return recordArguments(RESERVE, { type: 'reserve', sender, shard, digest })
   const ids = write.insertIds ?? ''
   if (write.type === 'append') {
     const { kind = 'events', count, body, eventKeys = [] } = write
     const entry = recordArguments(APPEND, {
       type: 'append',
       kind,
-      holder,
+      sender,
       count: String(count),
       size: String(body.length),
       field: at === null ? 'body' : 'at',
       body: at ?? body,
       shard,
       digest,
-      sender,
-      idsSender,
       ids,
       requests: String(eventKeys.length),
     })
@@ -57,7 +54,7 @@ export function writeArguments(write: Write, at: string | null): Argument[] {
   return recordArguments(COMMIT, {
     type: 'commit',
     kind,
-    holder,
+    sender,
     stateKey,
     expected: write.expected === START ? '' : formatPosition(write.expected),
     readAt: String(readAt),
@@ -65,8 +62,6 @@ export function writeArguments(write: Write, at: string | null): Argument[] {
     row,
     shard,
     digest,
-    sender,
-    idsSender,
     ids,
   })
 }
@@ -77,7 +72,7 @@ export function positionFields(position: Position): { ms: string; seq: string } 
   return { ms, seq }
 }
 
-const NO_REQUEST = { shard: '', digest: '', sender: '' }
+const NO_REQUEST = { shard: '', digest: '' }
 
 /** The fields of REQUEST. */
 export function requestFields(request: IdempotencyKey | undefined): Record<(typeof REQUEST)[number], Argument> {
@@ -86,7 +81,6 @@ export function requestFields(request: IdempotencyKey | undefined): Record<(type
   return {
     shard: key.toString('hex', 0, SHARD_BYTES),
     digest: Buffer.concat([key.subarray(SHARD_BYTES), fingerprintBytes(request)]),
-    sender: senderName(request.sender),
   }
 }
 

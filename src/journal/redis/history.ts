@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { OtherVersionError } from '../../contract/other-version.js'
+import { OtherVersionError } from '../../contract/errors.js'
 import { maxPosition, type Position, parsePosition, START, toMilliseconds } from '../../model/position.js'
 import type { RedisConnection } from './connection.js'
 import { positionFields } from './encoding.js'

@@ -57,7 +57,7 @@ export function journalKeys(prefix: string) {
     deletions: key('deletions'),
     /** the writer's lease */
     lease: key('writer'),
-    /** a `home` writer that asks for the lease, see claim.lua */
+    /** a `home` writer that asks for the lease; see claim.lua */
     wanted: key('writer-wanted'),
     expiries: key('state-expiries'),
     cache: key('state-cache'),

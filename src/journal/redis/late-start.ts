@@ -1,4 +1,4 @@
-import { OtherVersionError } from '../../contract/other-version.js'
+import { OtherVersionError } from '../../contract/errors.js'
 import { LaneOrderError } from './history.js'
 import { EvictionError } from './memory-limit.js'
 
@@ -25,7 +25,7 @@ export class LateCheck {
   #late: LateStart | null = null
   #isReported = false
 
-  /** @param check the one that a start makes */
+  /** @param check the check that a start makes */
   constructor(check: () => Promise<void>) {
     this.#check = check
   }

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
-import { omitUndefined } from '../../lib/given.js'
+import { omitUndefined } from '../../lib/omit-undefined.js'
 import { CACHE_PART, type Depth } from '../journal.js'
 import type { PerClass } from '../sender-limits.js'
 import type { RedisHistory, RedisJournalLog } from './history.js'
@@ -46,9 +46,9 @@ export interface MemoryLimitOptions {
  */
 export class MemoryLimit {
   bytes: number
-  /** of Redis, bytes; 0: none, or not known yet */
+  /** maxmemory of Redis, bytes; 0: none, or not known yet */
   maxmemory = 0
-  /** the last time that the memory was read, bytes */
+  /** bytes at the last reading of the memory */
   #use = { used: 0, waiting: 0 }
   /** bytes that the cached states may take in addition */
   cacheBytes: number

@@ -2,7 +2,7 @@ import { Redis, type RedisOptions } from 'ioredis'
 import { clusterConnector } from './cluster.js'
 import { isSentinelUrl, parseSentinelUrl } from './url.js'
 
-/** Without replyMapping, because the callers rely on the default shapes of replies. */
+/** Excludes replyMapping, because the callers rely on the default shapes of replies. */
 type ConnectionOptions = Omit<RedisOptions, 'replyMapping'>
 
 /** Whether Redis has refused the database that the URL names. */

@@ -16,7 +16,7 @@ export interface RedisJournalOptions {
   layout?: number
   /** if there are several lanes: whether this process prefers this one; default: it is the only one */
   isHome?: boolean | undefined
-  /** of every key; its braces are a hash tag, which keeps the keys in one slot of a cluster */
+  /** prefix of every key; its braces are a hash tag, which keeps the keys in one slot of a cluster */
   prefix?: string
   /** prefixes of the lanes on other Redis servers; a Redis that has one of their journals is refused */
   otherPrefixes?: readonly string[]

@@ -19,7 +19,7 @@ export interface ProducerOptions {
   keys: Record<'stream' | 'meta' | 'pending', string>
   connection: RedisConnection
   history: RedisHistory
-  /** number of the layout */
+  /** number of this process's layout */
   layout: string
   /** how many replicas must have a write before it resolves */
   replicas: number
@@ -171,8 +171,8 @@ function chooseCause(fault: unknown, bodyError: unknown, isReplyLost: boolean): 
 }
 
 /**
- * Whether resending is pointless. Before any reply was lost, every refusal is final. Afterwards only one from the
- * script is: the script has checked what became of this producer's last call.
+ * Whether resending is pointless. Before any reply was lost, every refusal is final. Afterwards, only a refusal by the
+ * script is: it has checked whether this producer's last call was executed.
  */
 function isFinal(error: unknown, isReplyLost: boolean): boolean {
   if (asRefusal(error)) return !isReplyLost || isFromScript(error)

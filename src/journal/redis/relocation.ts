@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { OtherVersionError } from '../../contract/other-version.js'
+import { OtherVersionError } from '../../contract/errors.js'
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
 import { formatPosition, type Position, parsePosition, START } from '../../model/position.js'
 import { parseSender, senderName } from '../../model/sender.js'

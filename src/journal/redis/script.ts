@@ -30,7 +30,7 @@ export class Script<Key extends string = string, Arg extends string = string> {
   readonly keys: readonly Key[]
   readonly args: readonly Arg[]
   readonly single: Source
-  /** for a Redis Cluster */
+  /** the script for a Redis Cluster */
   readonly cluster: Source
 
   /**

@@ -22,30 +22,29 @@ import { Script } from './script.js'
 /** Bytes of an idempotency key that choose the hash in which it is remembered. */
 export const SHARD_BYTES = 2
 
-/** An idempotency key: see shared/requests.lua; all empty if there is none. It counts towards `sender`. */
-export const REQUEST = ['shard', 'digest', 'sender'] as const
+/** An idempotency key: see shared/requests.lua; both are empty if there is none. */
+export const REQUEST = ['shard', 'digest'] as const
 
 /**
  * A write of new entries. `size` is the size of the body in bytes. `field` is "body" if `body` is the body itself, "at"
- * if it is the name of the key that holds it. `ids` are the ids of its events (see shared/insert-ids.lua), sent by
- * `idsSender`. At the end come the number of `requests` of its events, and a REQUEST for each.
+ * if it is the name of the key that holds it. `ids` are the ids of its events, see shared/insert-ids.lua. At the end come
+ * the number of `requests` of its events, and a REQUEST for each.
  */
 export const APPEND = [
   'type',
   'kind',
-  'holder',
+  'sender',
   'count',
   'size',
   'field',
   'body',
   ...REQUEST,
-  'idsSender',
   'ids',
   'requests',
 ] as const
 
 /** A write that only remembers an idempotency key. */
-export const RESERVE = ['type', ...REQUEST] as const
+export const RESERVE = ['type', 'sender', ...REQUEST] as const
 
 /** A write of a state and its row. `readAt` is when the expected version was read, ms. */
 export const COMMIT = [
@@ -56,9 +55,8 @@ export const COMMIT = [
   'readAt',
   'state',
   'row',
-  'holder',
+  'sender',
   ...REQUEST,
-  'idsSender',
   'ids',
 ] as const
 
@@ -116,21 +114,21 @@ export const WRITE = defineScript('write', {
   keys: ['stream', 'meta', 'pending', 'producer'],
   args: [
     'prefix',
-    // of this producer's call
+    // The number of the producer's call.
     'sequence',
     'journalId',
-    // "" if it is unknown
+    // "" if the history is unknown.
     'history',
     'layout',
-    // above which writes are refused
+    // Writes are refused if the journal is larger.
     'maxBytes',
-    // the greatest position of this journal that the caller knows
+    // The greatest position of this journal that the caller knows.
     'floorMs',
     'floorSeq',
-    // the greatest position of other journals
+    // The greatest position of other journals.
     'foreignMs',
     'foreignSeq',
-    // that a sender may have remembered, by the class of its key
+    // How many requests and ids of a sender are remembered, by the class of its key.
     'maxPageRequests',
     'maxSecretRequests',
     'maxPageIds',
@@ -145,10 +143,10 @@ export const CLAIM = defineScript('claim', {
     'leaseMs',
     'journalId',
     'layout',
-    // "home", "guest", or "" for the only lane
+    // "home", "guest", or "" for the only lane.
     'place',
-    // the entries that the writer has read or holds in memory, "<first> <last>", and how many were ever added before
-    // them
+    // The entries that the writer has read or holds in memory, "<first> <last>", and how many were ever added before
+    // them.
     'run',
     'addedBefore',
   ],
@@ -171,15 +169,15 @@ export const ACKNOWLEDGE = defineScript('acknowledge', {
     'prefix',
     // "<first> <last>"
     'frozen',
-    // the position after the last one of the block
+    // The position after the last one of the block.
     'positionAfter',
     'bodyBytes',
     'stateBytes',
-    // until the states expire
+    // The time until the states expire.
     'stateMs',
-    // that all cached states may take
+    // Limit of all cached states.
     'cacheBytes',
-    // how many of each follow
+    // How many of each follow.
     'bodies',
     'projects',
     'holders',
@@ -225,11 +223,11 @@ export const SWEEP = defineScript('sweep', {
   args: [
     'prefix',
     'cursor',
-    // how many senders to look at
+    // How many senders to inspect.
     'senders',
-    // how many hashes to remove at most
+    // Maximum number of hashes to remove.
     'hashes',
-    // upper bound of `remembered` that the caller knows, ms, or 0
+    // An upper bound of `remembered` that the caller knows, ms, or 0.
     'latest',
   ],
 })
@@ -239,11 +237,11 @@ export const FORGET_INSERT_IDS = defineScript('forget-insert-ids', {
   args: [
     'prefix',
     'sender',
-    // "all", "oldest", or "" to remove only
+    // "all", "oldest", or "" to only remove hashes.
     'which',
-    // how many ids there must be for "oldest"
+    // "oldest" needs at least this many ids.
     'least',
-    // how many hashes to remove at most
+    // Maximum number of hashes to remove.
     'hashes',
   ],
 })
@@ -253,13 +251,13 @@ export const LOOK = defineScript('look', { keys: ['meta'], args: [] })
 export const INITIALISE = defineScript('initialise', {
   keys: ['meta', 'stream'],
   args: [
-    // of a new journal
+    // The id if a new journal is created.
     'journalId',
     'layout',
     'history',
-    // how far the clock of the previous Redis may have been ahead
+    // How far the clock of the previous Redis may have been ahead.
     'toleranceMs',
-    // the greatest position that the caller knows
+    // The greatest position that the caller knows.
     'floorMs',
     'floorSeq',
   ],
@@ -277,9 +275,9 @@ export const LOOK_AT_LAYOUT = defineScript('look-at-layout', { keys: ['meta'], a
 export const SET_LAYOUT = defineScript('set-layout', {
   keys: ['meta', 'mark'],
   args: [
-    // "" for the present one
+    // "" for the current version.
     'version',
-    // the version that is being made, or ""
+    // The version that the layout is being changed to, or "".
     'closedFor',
   ],
 })

@@ -1,7 +1,7 @@
 /** The master that a set of Sentinels watches, as options of ioredis. */
 export interface SentinelAddress {
   sentinels: { host: string; port: number }[]
-  /** of the master, the one given to `sentinel monitor` */
+  /** name of the master, as given to `sentinel monitor` */
   name: string
   db: number
   username?: string

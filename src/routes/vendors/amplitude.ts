@@ -17,7 +17,7 @@ const protocol: SdkProtocol = {
       paths: ['/', '/2/httpapi', '/batch'],
       messages: amplitudeMessages,
       answer,
-      // amplitude-js 8 would send a refused request again and again, and nothing after it.
+      // amplitude-js 8 would repeat a refused request forever, and send nothing after it.
       isAllOrNone: (request) => !isForm(request),
     },
     // The oldest HTTP API and its siblings take a form or a query.
@@ -47,9 +47,9 @@ function isForm({ fields }: CallContext): boolean {
 }
 
 /**
- * The SDKs go by the code in the body, not by the status. At a 400 that names events they send the others again at
- * once, so nothing but the faults was kept then. A change that its profile refuses is found only after the events were
- * stored; it is answered as taken.
+ * The SDKs use the code in the body, not the status. After a 400 that names events, they immediately send the others
+ * again, so only the faults were stored in that case. A change that its profile refuses is found only after the events
+ * were stored, so it is reported as accepted.
  */
 function answer({ taken, faults }: Ingested, request: CallContext): Answer {
   if (isForm(request)) return { type: 'text/plain', body: 'success' }
@@ -67,7 +67,7 @@ function answer({ taken, faults }: Ingested, request: CallContext): Answer {
   }
 }
 
-/** Of a request of which nothing could be stored, the reason; of any other, all that could be is stored. */
+/** Responds with the reason if nothing of the request could be stored, otherwise with a success. */
 function answerInWords({ taken, faults }: Ingested): Answer {
   const [first] = faults
   if (taken === 0 && first) return { status: 400, type: 'text/plain; charset=utf-8', body: first.reason }
@@ -82,7 +82,7 @@ const FIELDS: Record<string, string> = {
   properties: 'event_properties',
 }
 
-/** Names the events at fault by their place in the request, under the field that is missing or not valid. */
+/** Lists the indexes of the invalid events by the field that is missing or invalid. */
 function refusal(faults: Ingested['faults']): Answer {
   const missing: Record<string, number[]> = {}
   const invalid: Record<string, number[]> = {}
@@ -101,5 +101,5 @@ function refusal(faults: Ingested['faults']): Answer {
   return { status: 400, body: JSON.stringify(body) }
 }
 
-/** What the SDKs of Amplitude send. */
+/** The calls of Amplitude's SDKs. */
 export const amplitude = vendorRoutes(protocol)

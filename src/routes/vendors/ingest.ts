@@ -2,7 +2,7 @@ import { EventFault, formatEvent } from '../../contract/event-text.js'
 import { isName, MAX_BATCH } from '../../contract/limits.js'
 import type { Appends } from '../../ingest/group-commit.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
-import { omitUndefined } from '../../lib/given.js'
+import { omitUndefined } from '../../lib/omit-undefined.js'
 import { type InsertIds, readParsedInsertIds } from '../../model/identified-events.js'
 import { toRejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
@@ -14,7 +14,7 @@ import { type Fault, type PeopleParts, PeoplePlan, type PersonMessage, takePeopl
 import type { SdkEvent, SdkMessage } from '../../vendors/message.js'
 
 export interface IngestParts extends PeopleParts {
-  /** for the entries */
+  /** pool of the entries */
   buffers: BufferPool
   commits: Appends
 }
@@ -37,15 +37,15 @@ export interface Ingested {
   /** messages that became dead letters */
   faults: Fault[]
   /**
-   * Messages that were understood, but may not do what they say: they link two users, or change the profile of a name that
-   * means nobody. They become dead letters, too; the SDK gets a success, because it would retry forever.
+   * Valid messages that are not allowed: they link two users, or change the profile of a name that means nobody. They
+   * become dead letters, too, but the SDK gets a success, because it would retry forever.
    */
   refused: Fault[]
 }
 
 /**
- * What is to become of the messages of a request. It waits for the journal instead of them: thousands of small objects that
- * live through a write cost the garbage collection more time than the decoding takes.
+ * What to do with the messages of a request. The plan waits for the journal instead of the messages: thousands of small
+ * objects that survive a write cost the garbage collector more time than decoding them takes.
  */
 export interface Plan {
   /** texts of events: each becomes an entry */
@@ -101,7 +101,7 @@ function addEvent(message: SdkEvent, texts: string[], identities: Identity[], fa
   const insert_id = isName(insertId) ? insertId : null
   try {
     texts.push(formatEvent({ event, distinct_id, timestamp, properties, insert_id }))
-    // Validated while it was formatted.
+    // The event was validated while it was formatted.
     identities.push({ distinct_id: distinct_id as string, insert_id })
   } catch (error) {
     const { index } = message as SdkMessage
@@ -120,10 +120,10 @@ function addEvent(message: SdkEvent, texts: string[], identities: Identity[], fa
 }
 
 /**
- * Makes everything in a request durable: events first, then what it says about people, in its order for each of them. What
- * cannot be stored becomes a dead letter, with its reason.
- * @throws ApiError `overloaded`, `unavailable` or `rate_limited`: a part may be durable, which a repetition does not store again, if the
- *   messages have ids
+ * Makes everything in a request durable: events first, then what it says about people, for each person in the order of
+ * the request. A message that cannot be stored becomes a dead letter with its reason.
+ * @throws ApiError `overloaded`, `unavailable` or `rate_limited`: a part may be durable. A retry does not store it
+ *   again if the messages have ids
  */
 export async function ingest(
   parts: IngestParts,

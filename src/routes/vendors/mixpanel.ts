@@ -34,7 +34,7 @@ const protocol: SdkProtocol = {
   stubs: [
     { method: 'GET', path: '/flags', answer: () => ({ body: '{"flags":{}}' }) },
     { method: 'GET', path: '/settings', answer: () => ({ body: '{"sdk_config":{"config":{}}}' }) },
-    // Older SDKs ask here which features are on.
+    // Older SDKs ask here which features are enabled.
     { method: 'GET', path: '/decide', answer: () => ({ body: JSON.stringify(NOTHING_TO_DECIDE) }) },
     // Recordings of sessions are not kept.
     { method: 'POST', path: '/record', answer: () => ({ body: '{"code":200,"status":"OK"}' }) },
@@ -43,8 +43,8 @@ const protocol: SdkProtocol = {
 }
 
 /**
- * A request of which nothing could be stored is refused; of any other, all that could be is stored. `redirect` is not
- * followed: it would let anybody's link lead from this service to any page.
+ * A request is refused only if nothing of it could be stored. `redirect` is not followed, because a link to this
+ * service could then lead to any page.
  */
 function answer({ taken, faults }: Ingested, { fields }: CallContext): Answer {
   if (fields.get('img') === '1') return PIXEL
@@ -55,7 +55,7 @@ function answer({ taken, faults }: Ingested, { fields }: CallContext): Answer {
   return error === undefined ? TAKEN : REFUSED
 }
 
-/** Mixpanel's own SDK sends a form, and reads the answer of `/track`; other clients send JSON, or a line for each event. */
+/** Mixpanel's own SDK sends a form, and expects the response of `/track`. Other clients send JSON, or JSON lines. */
 function answerToImport(ingested: Ingested, request: CallContext): Answer {
   if (!/json/.test(request.header('content-type') ?? '')) return answer(ingested, request)
   const { faults } = ingested

@@ -2,8 +2,8 @@ import { openpanelMessages } from '../../vendors/openpanel.js'
 import { type Answer, type SdkProtocol, vendorRoutes } from './protocol.js'
 
 /**
- * OpenPanel makes ids of a visitor's device; here events without a profile have no id, so the SDK gets the same for all.
- * Without a session it would keep recordings for ever that it is to send with one.
+ * OpenPanel derives ids from a visitor's device. Here, events without a profile have no id, so all SDKs get the same
+ * one. Without a session id, the SDK would keep recordings forever, waiting to send them with one.
  */
 const TAKEN: Answer = { body: '{"deviceId":"$anonymous","sessionId":"$none"}' }
 

@@ -8,7 +8,7 @@ const TAKEN: Answer = { body: '{"status":1}' }
 const NO_FLAGS = { flags: {}, featureFlags: {}, featureFlagPayloads: {}, errorsWhileComputingFlags: false }
 
 /**
- * What posthog-js asks for at its start: nothing that this service does not have is to be loaded.
+ * The configuration that posthog-js requests at its start, which disables everything that this service does not have.
  * `surveys` is absent because posthog-js loads the script of surveys even if it is false, and a page
  * would then log two missing scripts, or violations of its Content-Security-Policy.
  */
@@ -39,7 +39,7 @@ const EMPTY_LISTS = {
   '/api/product_tours': { product_tours: [] },
 }
 
-/** Also recorders, surveys and so on, which posthog-js loads only if its page asks for them. */
+/** Includes recorders, surveys and so on, which posthog-js loads only if its page asks for them. */
 const SCRIPT_NAME = /^[a-z][\w.-]*\.js$/i
 
 const scripts: SdkScript[] = [

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
-import { deepProperties } from '../../contract/nesting.js'
+import { deepProperties } from '../../contract/property-depth.js'
 import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission/admission.js'
 import { getSender } from '../../http/admission/authenticate.js'
@@ -91,7 +91,7 @@ export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOp
         })
         // Pages may read errors, too: an SDK treats a status that it cannot see as a broken connection.
         scope.setNotFoundHandler((request, reply) => fail(protocol, unknownCall(), request, reply))
-        // The bodies of unknown calls are not read.
+        // Do not read the bodies of unknown calls.
         scope.removeAllContentTypeParsers()
         scope.register(async (stubs) => registerStubs(stubs, protocol))
         scope.register(async (scripts) => serveScripts(scripts, protocol.scripts ?? [], options.scriptsIn))
@@ -150,7 +150,7 @@ function createContext(
     path,
     json: parseSdkJson(sdk, call),
     length: sdk.json.length,
-    // No session admits an SDK, so there is one.
+    // An SDK is never admitted by a sign-in, so there is a key.
     key: key as string,
     isOwnKey: (candidate) => admission.isProjectKey(projectId, candidate),
     receivedAt: Date.now(),
@@ -170,7 +170,7 @@ function plan(request: FastifyRequest, call: SdkCall, context: CallContext, { ma
 }
 
 /**
- * What a request holds; null if nothing.
+ * The JSON of a request; null if it is empty.
  * @throws SdkBodyError
  */
 function parseSdkJson({ json, value }: FastifyRequest['sdk'], { toJson }: SdkCall): JsonValue | null {
@@ -210,9 +210,9 @@ function deepPart(message: SdkMessage, maxDepth: number): [text: string, reason?
 
 function registerStubs(scope: FastifyInstance, { stubs }: SdkProtocol): void {
   scope.removeAllContentTypeParsers()
-  // What is sent to a stub is not kept, and so not read.
+  // Do not read what is sent to a stub, because it is not stored.
   scope.addContentTypeParser('*', ({ raw }, _payload, done) => {
-    // Not by way of the decompression.
+    // Bypass the decompression.
     raw.unpipe()
     raw.resume()
     done(null)
@@ -234,15 +234,15 @@ function registerStubs(scope: FastifyInstance, { stubs }: SdkProtocol): void {
 }
 
 /**
- * By which protocol the page called, as far as the request tells: what only its own client gets may go by headers
- * that are not to be trusted.
+ * The protocol with which the page called, as far as the request shows it. The headers need not be trusted, because
+ * only the client that sent them gets the response.
  */
 function outerProtocol({ origin, 'x-forwarded-proto': forwarded }: IncomingHttpHeaders): 'http' | 'https' | null {
   const first = String(forwarded ?? '')
     .split(',', 1)[0]
     ?.trim()
   if (first === 'http' || first === 'https') return first
-  // A page with TLS can call nothing without.
+  // An HTTPS page can only call HTTPS.
   return origin?.startsWith('https:') ? 'https' : null
 }
 
@@ -277,12 +277,14 @@ function asText(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value.at(-1) : value
 }
 
-/** Some SDKs end their paths with a slash; for the path of a prefix itself Fastify adds both spellings. */
+/**
+ * Returns a path with and without a trailing slash, because some SDKs add one. For `/`, Fastify adds both spellings.
+ */
 function spellings(path: string): string[] {
   return path === '/' ? [path] : [path, `${path}/`]
 }
 
-/** A transparent GIF of one pixel, for calls that a mail or a page makes by showing an image. */
+/** A transparent GIF of one pixel, for calls that a mail or a page makes by loading an image. */
 export const PIXEL: Answer = {
   type: 'image/gif',
   body: Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64'),

@@ -9,7 +9,7 @@ export interface SdkScript {
   paths: string[]
   /** name on npm; the operator installs it */
   package: string
-  /** of a request, within the package; null if there is none of that name */
+  /** the path of the requested file within the package; null if there is no such file */
   file(params: Record<string, string>): string | null
   /** whether a page without the script works; otherwise the console says what is missing */
   isOptional?: boolean

@@ -30,7 +30,7 @@ const protocol: SdkProtocol = {
   ],
   stubs: [
     {
-      // Without it, analytics.js sends nothing.
+      // Without these settings, analytics.js sends nothing.
       method: 'GET',
       path: '/v1/projects/:key/settings',
       answer: ({ params, host, protocol }) => ({
@@ -40,7 +40,7 @@ const protocol: SdkProtocol = {
       }),
     },
     {
-      // Without it, RudderStack's browser SDK sends nothing.
+      // Without these settings, RudderStack's browser SDK sends nothing.
       method: 'GET',
       path: '/sourceConfig',
       answer: () => ({
@@ -55,7 +55,7 @@ const protocol: SdkProtocol = {
       file: () => 'dist/umd/standalone.js',
     },
     {
-      // Parts that it loads on demand.
+      // Parts of the script that are loaded on demand.
       paths: ['/analytics-next/bundles/:name'],
       package: '@segment/analytics-next',
       file: ({ name = '' }) => (/^[\w-][\w.-]*\.js$/.test(name) ? `dist/umd/${name}` : null),

@@ -29,8 +29,8 @@ const MARK_MS = 10_000
 const MAX_LISTED = 10_000
 
 /**
- * Why two names are not linked. `other_user`: the alias names another user; `identified`: it is a user that was identified;
- * `has_aliases`: it is a user that has other names; `nobody`: one of them means nobody.
+ * Why two names are not linked. `other_user`: the alias names another user; `identified`: it is a user that was
+ * identified; `has_aliases`: it is a user that has other names; `nobody`: one of them means nobody.
  */
 export type LinkRefusal = 'other_user' | 'identified' | 'has_aliases' | 'nobody'
 
@@ -82,7 +82,7 @@ const SERVICE: LinkCaller = { keyClass: 'secret', toll: null }
 /** An alias to make. */
 interface Making {
   user: string
-  /** the user's name as given in the call */
+  /** the user's name in the call */
   said: string
   alias: string
   isMerge: boolean
@@ -275,7 +275,7 @@ export class AliasLinks {
     return null
   }
 
-  /** The clock, but never the same value twice: it orders the links. */
+  /** The time by the clock, but never the same twice, because it orders the links. */
   #now(): number {
     this.#lastAt = Math.max(Date.now(), this.#lastAt + 1)
     return this.#lastAt
@@ -303,7 +303,7 @@ export class AliasLinks {
       late = { ...current, given: current.given.filter((name) => !made.given.includes(name)) }
       return HAS_NAMES
     })
-    // Also the properties that another call has given since `made` was read.
+    // Take back the properties that another call has given since `made` was read, too.
     if (late) await this.#takeGiven(projectId, closing, late)
   }
 

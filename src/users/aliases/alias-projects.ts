@@ -14,12 +14,12 @@ const STORE_MS = 5 * 60_000
 const MAX_PROJECTS = 10_000
 
 /**
- * Whether a project has aliases. `unknown`: ClickHouse has not answered yet, or has not stored everything that was in the
- * journals when this process started.
+ * Whether a project has aliases. `unknown`: ClickHouse has not answered yet, or has not stored everything that was in
+ * the journals when this process started.
  */
 export type AliasesOfProject = 'some' | 'none' | 'unknown'
 
-interface Seen {
+interface AliasStatus {
   aliases: AliasesOfProject
   /** when the journals were read, or when the first alias was announced; `performance.now()` */
   at: number
@@ -41,12 +41,12 @@ export interface AliasProjectsOptions {
 }
 
 /**
- * Which projects have aliases. A project without any costs one look-up a second. The first alias of a project is announced
- * in all lanes, and made only once no process can still rely on there being none.
+ * Which projects have aliases. A project without any costs one look-up a second. The first alias of a project is
+ * announced in all lanes, and made only once no process can still rely on there being none.
  */
 export class AliasProjects {
   readonly #options: AliasProjectsOptions
-  readonly #seen = new Map<string, Seen>()
+  readonly #seen = new Map<string, AliasStatus>()
   readonly #looks = new Map<string, Promise<AliasesOfProject>>()
   /** by lane: the last position when this process first read it; null until every lane has responded */
   #waiting: Position[] | null = null
@@ -87,7 +87,7 @@ export class AliasProjects {
     if (this.#options.isShared && left > 0) await wait(left)
   }
 
-  async #look(projectId: string, seen: Seen | undefined): Promise<AliasesOfProject> {
+  async #look(projectId: string, seen: AliasStatus | undefined): Promise<AliasesOfProject> {
     const at = performance.now()
     if (await this.#isAnnounced(projectId)) return this.#remember(projectId, { aliases: 'some', at })
     const storeAt = seen?.storeAt ?? Number.NEGATIVE_INFINITY
@@ -100,7 +100,7 @@ export class AliasProjects {
     return this.#remember(projectId, isSure ? { aliases: 'none', at, storeAt: at } : { aliases: 'unknown', at })
   }
 
-  #remember(projectId: string, seen: Pick<Seen, 'aliases' | 'at'> & Partial<Seen>): AliasesOfProject {
+  #remember(projectId: string, seen: Pick<AliasStatus, 'aliases' | 'at'> & Partial<AliasStatus>): AliasesOfProject {
     if (this.#seen.size >= MAX_PROJECTS && !this.#seen.has(projectId)) this.#seen.clear()
     this.#seen.set(projectId, { storeAt: Number.NEGATIVE_INFINITY, isAnnounced: false, ...seen })
     return seen.aliases

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../../clickhouse/errors.js'
 import type { Shards } from '../../clickhouse/shards.js'
 import { ApiError } from '../../contract/errors.js'
-import { forEachInBatches } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import type { Log } from '../../lib/log.js'
 import { type Alias, isLink } from '../../model/alias.js'
 import type { Barrier } from '../../reads/read-barrier.js'
@@ -16,7 +16,9 @@ const GATHER_MS = 1_000
 const SWEEP_MS = 60_000
 /** Names that are settled concurrently. */
 const AT_ONCE = 500
-/** The pause after that, as a multiple of the time it took: requests go first. */
+/**
+ * Length of the pause after each AT_ONCE names, as a multiple of the time that they took, so that requests go first.
+ */
 const PAUSE_SHARE = 1
 
 export interface AliasSettlingOptions {
@@ -30,9 +32,9 @@ export interface AliasSettlingOptions {
 }
 
 /**
- * Makes names lead to their users in one step after users have become aliases. Nobody waits for it: until it is done, names are
- * followed step by step. The call that makes a user an alias costs the same no matter how many names the user has, and
- * even if it happens often, each name is rewritten once per pass.
+ * Makes names lead to their users in one step after users have become aliases. Nobody waits for it: until it is done,
+ * names are followed step by step. The call that makes a user an alias costs the same no matter how many names the user
+ * has, and even if it happens often, each name is rewritten once per pass.
  *
  * Every change is a compare-and-set and may be repeated, so any number of processes may work concurrently and end at
  * any point: a step stays marked as one in the store until nothing leads to it any more.
@@ -48,7 +50,7 @@ export class AliasSettling {
     this.#options = options
   }
 
-  /** Also finishes what other processes have left, from now on. Call it in processes that write. */
+  /** From now on, also finishes what other processes have left. Call it in processes that write. */
   start(): void {
     this.#sweeping ??= this.#sweep()
   }
@@ -73,7 +75,7 @@ export class AliasSettling {
       await barrier.waitForAll()
       const steps = await aliases.listSteps(projectId)
       if (steps.length === 0) return
-      // So that no name which led to a step before the step was read is missing.
+      // Wait, so that every name which led to a step before the step was read is found.
       await barrier.waitForAll()
       const names = await aliases.findAliases(
         projectId,

@@ -1,5 +1,5 @@
 import type { Shards } from '../../clickhouse/shards.js'
-import { forEachInBatches } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import { type Alias, isLink } from '../../model/alias.js'
 import { isReserved } from '../../model/user-names.js'
 import type { Barrier } from '../../reads/read-barrier.js'
@@ -71,13 +71,13 @@ export class Aliases {
   }
 
   /**
-   * The users' names that are in ClickHouse, level by level: the user, its aliases, their aliases, and so on. Wait at the
-   * read barrier first: aliases that are only in a journal are missing.
+   * The users' names that are in ClickHouse, level by level: the user, its aliases, their aliases, and so on. Wait at
+   * the read barrier first: aliases that are only in a journal are missing.
    */
   async findNames(projectId: string, users: readonly string[]): Promise<Map<string, string[][]>> {
     const names = new Map(users.map((user) => [user, [[user]]]))
     if ((await this.#projects.look(projectId)) === 'none') return names
-    const places = stepsBehind(users, await this.listSteps(projectId))
+    const places = stepsBefore(users, await this.listSteps(projectId))
     for (const { alias, distinctId } of await this.findAliases(projectId, [...places.keys()])) {
       const place = places.get(distinctId)
       if (!place || alias === place.user) continue
@@ -96,8 +96,8 @@ export class Aliases {
 
   /**
    * Removes the aliases between the names of a user.
-   * @param levels as `findNames` returns them. The last level is removed first, so that after an interruption the remaining
-   *   names are still connected, and a repetition finds them.
+   * @param levels as `findNames` returns them. The last level is removed first, so that after an interruption the
+   *   remaining names are still connected, and a repetition finds them.
    */
   async remove(projectId: string, levels: readonly string[][]): Promise<void> {
     if (!(await this.hasAny(projectId))) return
@@ -157,9 +157,9 @@ export class Aliases {
         known.set(name, reading)
         return reading
       }
-      // All concurrently, rather than one after another along each chain.
+      // Read all names concurrently, rather than one after another along each chain.
       await forEachInBatches(left, async (name) => void (await read(name)))
-      const findEnd = endFinder(read)
+      const findEnd = createEndFinder(read)
       await forEachInBatches(left, async (name) => {
         const user = await findEnd(name)
         const alias = await read(name)
@@ -192,7 +192,7 @@ export class Aliases {
  * Where to search for the names of each user: at the user, and at each step that leads to it, with its number of
  * steps.
  */
-function stepsBehind(
+function stepsBefore(
   users: readonly string[],
   steps: readonly NamedAlias[],
 ): Map<string, { user: string; level: number }> {
@@ -213,7 +213,9 @@ function stepsBehind(
  * Finds the user of a name by following the aliases; null if they make a cycle. Results are
  * remembered, so that following many names of one user takes one read per name.
  */
-export function endFinder(read: (name: string) => Promise<Alias | null>): (name: string) => Promise<string | null> {
+export function createEndFinder(
+  read: (name: string) => Promise<Alias | null>,
+): (name: string) => Promise<string | null> {
   const ends = new Map<string, string | null>()
   return async (name) => {
     const path = new Set<string>()

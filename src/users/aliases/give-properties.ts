@@ -2,7 +2,7 @@ import { ApiError } from '../../contract/errors.js'
 import type { KeyClass } from '../../contract/key-class.js'
 import { type GivenProperties, giveProperties, type Profile } from '../../model/profile.js'
 import type { States } from '../../states/state-store.js'
-import { type Toll, tolled } from '../../states/toll.js'
+import { type Toll, withToll } from '../../states/toll.js'
 
 /** Properties of another name to give to a user, and the sender whose share of the journal that uses. */
 export interface Gift {
@@ -13,7 +13,10 @@ export interface Gift {
   toll?: Toll | null
 }
 
-/** @returns the names of the properties that the user has got; none if its profile would be too large with them */
+/**
+ * Gives a user the properties that its profile does not have.
+ * @returns their names; none if the profile would be too large with them
+ */
 export async function giveTo(
   profiles: States<Profile>,
   projectId: string,
@@ -25,7 +28,7 @@ export async function giveTo(
     return giveProperties(profile, other, Date.now())
   }
   try {
-    await profiles.change(projectId, user, tolled(take, toll), { keyClass })
+    await profiles.change(projectId, user, withToll(take, toll), { keyClass })
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'payload_too_large') throw error
     given = []

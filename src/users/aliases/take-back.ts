@@ -1,11 +1,11 @@
 import { ApiError } from '../../contract/errors.js'
-import { forEachInBatches } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import { type Alias, addOtherName, HAS_NAMES, isLink } from '../../model/alias.js'
 import { type Profile, takeAwayProperties } from '../../model/profile.js'
 import type { Properties } from '../../model/properties.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { States } from '../../states/state-store.js'
-import { type Aliases, endFinder, isSame } from './aliases.js'
+import { type Aliases, createEndFinder, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 
 /** How often it is restarted because the alias gave something concurrently. */
@@ -29,8 +29,8 @@ interface Parting {
 }
 
 /**
- * Takes an alias back, with the names that were linked to it. Profiles come first, so that an interrupted call can
- * be repeated; until the alias is gone, it counts as pending, so a call that makes it again restores the user's profile.
+ * Takes an alias back, with the names that were linked to it. Profiles come first, so that an interrupted call can be
+ * repeated; until the alias is gone, it counts as pending, so a call that makes it again restores the user's profile.
  * @throws ApiError `unavailable` if the store does not have everything yet; then nothing was changed
  */
 export async function takeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<void> {
@@ -84,7 +84,7 @@ async function planParting(
     if (isLink(link)) links.set(name, link)
   })
   const leaving = new Set<string>([alias])
-  const findEnd = endFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
+  const findEnd = createEndFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
   for (const name of links.keys()) if ((await findEnd(name)) === alias) leaving.add(name)
   return { projectId, user, links, leaving }
 }

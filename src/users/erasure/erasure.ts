@@ -1,12 +1,12 @@
 import { nameShare } from '../../clickhouse/client.js'
 import type { Shards } from '../../clickhouse/shards.js'
 import type { Journal } from '../../journal/journal.js'
-import { forEachInBatches } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import type { Profile } from '../../model/profile.js'
 import type { Session } from '../../model/session.js'
 import type { ReadBarrier } from '../../reads/read-barrier.js'
 import type { StateStore } from '../../states/state-store.js'
-import { eraseFromDeadLetters } from '../../store/erased-letters.js'
+import { eraseFromDeadLetters } from '../../store/dead-letter-erasure.js'
 import { countEventsOfUsers, deleteEventsOfUsers } from '../../store/events.js'
 import { findUserSessions } from '../../store/sessions.js'
 import type { Aliases } from '../aliases/aliases.js'
@@ -18,11 +18,11 @@ export interface ErasureOptions {
   shards: Shards
   profiles: Pick<StateStore<Profile>, 'change'>
   sessions: Pick<StateStore<Session>, 'change'>
-  /** of all lanes */
+  /** waits for all lanes */
   barrier: Pick<ReadBarrier, 'waitForAll'>
 }
 
-/** What a user had. */
+/** How much data of a user was erased. */
 export interface Erased {
   distinctId: string
   profile: boolean
@@ -34,10 +34,10 @@ export interface Erased {
 }
 
 export interface ErasedUsers {
-  /** in the order of the request */
+  /** users in the order of the request */
   users: Erased[]
   /** dead letters that name one of the users but cannot be read; they are left unchanged */
-  unreadableLetters: number
+  unreadableDeadLetters: number
 }
 
 /**
@@ -55,19 +55,20 @@ export class Erasure {
    * Visits every shard, because a user's events are on all of them. The profiles go last: a retry of an interrupted
    * erasure finds the users again.
    * @param distinctIds each once
-   * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was deleted
+   * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was
+   *   deleted
    * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
    */
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
     const { barrier, aliases } = this.#parts
-    const shards = shardsOfErasure(this.#parts.shards, projectId)
-    // From here on no journal holds any data of them from before the call: it is in the store, or in a dead letter.
+    const shards = reserveErasureSlots(this.#parts.shards, projectId)
+    // After this, no journal holds their data from before the call: it is in the store, or in a dead letter.
     await barrier.waitForAll()
     const namesByUser = await this.#findNames(projectId, distinctIds)
     const names = [...new Set([...namesByUser.values()].flat(2))]
     const sessions = new Map<string, number>()
-    // First, so that a dead letter replayed concurrently cannot restore the data.
-    const letters = await eraseFromDeadLetters(shards, projectId, new Set(names), async (states) => {
+    // Erase from dead letters first, so that one which is replayed concurrently cannot restore the data.
+    const deadLetters = await eraseFromDeadLetters(shards, projectId, new Set(names), async (states) => {
       for (const { kind, name, distinctId } of states) {
         if (kind === 'sessions') await this.#deleteSession(projectId, { sessionId: name, distinctId }, sessions)
       }
@@ -76,7 +77,7 @@ export class Erasure {
     await forEachInBatches(stored, (session) => this.#deleteSession(projectId, session, sessions))
     const events = await this.#deleteEvents(shards, projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)
-    // Last, because they lead a retry to the other names.
+    // Remove the aliases last, because a retry finds the other names by them.
     for (const levels of new Set(namesByUser.values())) await aliases.remove(projectId, levels)
     const users = distinctIds.map((distinctId) => {
       const own = namesByUser.get(distinctId)?.flat() ?? [distinctId]
@@ -86,11 +87,11 @@ export class Erasure {
         profile: own.some((name) => profiles.has(name)),
         events: sum(events),
         sessions: sum(sessions),
-        deadLetters: sum(letters.erased),
+        deadLetters: sum(deadLetters.erased),
         aliases: own.length - 1,
       }
     })
-    return { users, unreadableLetters: letters.unreadable }
+    return { users, unreadableDeadLetters: deadLetters.unreadable }
   }
 
   /** All names of each user, level by level; the same object for names of one user. */
@@ -132,7 +133,7 @@ export class Erasure {
         if (users.length > 0) await deleteEventsOfUsers(clickhouse, projectId, users)
       })
     } finally {
-      // Even if a shard has failed: the events of the others are gone.
+      // Do this even if a shard has failed, because the events of the others are gone.
       await noteDeletion(projectId)
     }
     return total
@@ -156,7 +157,7 @@ export class Erasure {
  * An erasure reads a lot, and yields to other queries. It has slots of its own, so exports of its project do not
  * block it.
  */
-export function shardsOfErasure(shards: Shards, projectId: string): Shards {
+export function reserveErasureSlots(shards: Shards, projectId: string): Shards {
   return shards.for(nameShare('erase', projectId))
 }
 

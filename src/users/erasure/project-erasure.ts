@@ -1,11 +1,11 @@
 import type { Shards } from '../../clickhouse/shards.js'
-import { forEachInBatches } from '../../lib/in-turns.js'
+import { forEachInBatches } from '../../lib/for-each-in-batches.js'
 import type { StateKind } from '../../model/state-key.js'
-import { eraseProjectFromDeadLetters } from '../../store/erased-letters.js'
+import { eraseProjectFromDeadLetters } from '../../store/dead-letter-erasure.js'
 import { deleteEventsOfProject } from '../../store/events.js'
 import { eraseSaved } from '../../store/saved.js'
-import { listProjectNames } from '../../store/versioned.js'
-import { type ErasureOptions, shardsOfErasure } from './erasure.js'
+import { listProjectNames } from '../../store/versioned-table.js'
+import { type ErasureOptions, reserveErasureSlots } from './erasure.js'
 
 /** What one call has removed from a project. */
 export interface ErasedProject {
@@ -16,7 +16,7 @@ export interface ErasedProject {
   /** dead letters that held something of the project, including replayed ones */
   deadLetters: number
   /** dead letters that cannot be read, and may hold something of the project */
-  unreadableLetters: number
+  unreadableDeadLetters: number
   /** whether nothing is left of what was accepted before the call; if not, repeat the call to remove the rest */
   isComplete: boolean
 }
@@ -42,16 +42,17 @@ export class ProjectErasure {
   /**
    * Everything but states is deleted in bulk. States go one by one, because the journals may have newer ones than the
    * store.
-   * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was deleted
+   * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was
+   *   deleted
    * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
    */
   async erase(projectId: string): Promise<ErasedProject> {
     const { barrier } = this.#parts
-    const shards = shardsOfErasure(this.#parts.shards, projectId)
-    // From here on no journal holds any data from before the call, except states that the store has, too.
+    const shards = reserveErasureSlots(this.#parts.shards, projectId)
+    // After this, no journal holds data from before the call, except states that the store has, too.
     await barrier.waitForAll()
-    // Before the events, because a dead letter replayed concurrently stores some.
-    const letters = await eraseProjectFromDeadLetters(shards, projectId, async (states) => {
+    // Erase from dead letters before the events, because one that is replayed concurrently stores some.
+    const deadLetters = await eraseProjectFromDeadLetters(shards, projectId, async (states) => {
       for (const { kind, name } of states) await this.#deleteStates(kind, projectId, [name])
     })
     const events = await this.#deleteEvents(shards, projectId)
@@ -61,12 +62,12 @@ export class ProjectErasure {
     const deadline = performance.now() + this.#callMs
     for (const kind of ['sessions', 'profiles', 'aliases'] as const) {
       for await (const names of this.#pages(shards, kind, projectId)) {
-        if (performance.now() > deadline) return { ...removed, ...summary(events, letters), isComplete: false }
+        if (performance.now() > deadline) return { ...removed, ...summary(events, deadLetters), isComplete: false }
         removed[kind] += await this.#deleteStates(kind, projectId, names)
       }
     }
     await this.#parts.ids.forget(projectId)
-    return { ...removed, ...summary(events, letters), isComplete: true }
+    return { ...removed, ...summary(events, deadLetters), isComplete: true }
   }
 
   async #deleteEvents(shards: Shards, projectId: string): Promise<number> {
@@ -75,7 +76,7 @@ export class ProjectErasure {
       const counts = await shards.each(({ clickhouse }) => deleteEventsOfProject(clickhouse, projectId))
       return counts.reduce((sum, count) => sum + count, 0)
     } finally {
-      // Even if a shard has failed: the events of the others are gone.
+      // Do this even if a shard has failed, because the events of the others are gone.
       await noteDeletion(projectId)
     }
   }
@@ -100,6 +101,6 @@ export class ProjectErasure {
   }
 }
 
-function summary(events: number, letters: { erased: number; unreadable: number }) {
-  return { events, deadLetters: letters.erased, unreadableLetters: letters.unreadable }
+function summary(events: number, deadLetters: { erased: number; unreadable: number }) {
+  return { events, deadLetters: deadLetters.erased, unreadableDeadLetters: deadLetters.unreadable }
 }

@@ -17,7 +17,7 @@ export interface PurgeOptions {
   shards: Shards
   barrier: Pick<ReadBarrier, 'waitForAll'>
   log: Pick<Log, 'warn'>
-  /** what is deleted within this time of the last rewriting of its table or month waits for the next one, ms */
+  /** minimum time between two rewrites of a table or month, ms; later deletions wait for the next one */
   intervalMs: number
   /** how often to check whether something is due, ms */
   pollMs?: number
@@ -27,15 +27,18 @@ export interface PurgeOptions {
 
 /** How often one project may have its deleted data purged. */
 export interface PurgePace {
-  /** the shortest pause after a purge, ms */
+  /** minimum pause after a purge, ms */
   pauseMs: number
-  /** the pause as a multiple of the time that the purge took, so that a project erasing in a loop keeps the store from rewriting all the time */
+  /**
+   * the pause as a multiple of the time that the purge took, so that a project erasing in a loop keeps the store from
+   * rewriting all the time
+   */
   pauseFactor: number
 }
 
 export const PURGE_PACE: PurgePace = { pauseMs: 5_000, pauseFactor: 5 }
 
-/** @param key of the leftovers among those of all shards */
+/** @param key identifies the leftovers among those of all shards */
 type IsWanted = (key: string, leftovers: Leftovers) => boolean
 
 const POLL_MS = 60_000
@@ -43,15 +46,16 @@ const POLL_MS = 60_000
 const RETRY_MS = 10 * 60_000
 
 /**
- * Takes what was deleted off the store's disk. ClickHouse only hides deleted rows until it happens to merge them; this
- * rewrites the months of events, and the parts of profiles and sessions, that hold such rows. Rewriting costs as much
- * however little was deleted, so none is rewritten by itself more than once in an interval.
+ * Physically removes deleted rows from the store's disk. ClickHouse only hides them until it happens to merge their
+ * part. This rewrites the months of events, and the parts of profiles and sessions, that hold such rows. A rewrite
+ * costs the same however little was deleted, so each happens at most once per interval unless a caller asks for it.
  *
  * The remaining work is read from the store each time: nothing is lost at a restart, and it does not matter which
- * process deleted something. One purge runs at a time; calls during it share the next one. What a project deletes soon after
- * a purge that it asked for is gathered for its next one, since each rewrites the months of all projects.
+ * process deleted something. One purge runs at a time; calls during it share the next one. Deletions of a project soon
+ * after a purge that it asked for are gathered for its next one, because each purge rewrites the months of all
+ * projects.
  *
- * Shards are purged side by side, each of its own leftovers; one that fails or is down does not stop the others.
+ * Shards are purged concurrently. One that fails or is down does not stop the others.
  */
 export class Purge {
   readonly #options: PurgeOptions
@@ -64,8 +68,8 @@ export class Purge {
   /** by project: resolves when it may ask for another one */
   readonly #turns = new Map<string, Promise<void>>()
   /**
-   * since when (epoch ms) a month or table of a shard has had leftovers: ClickHouse merges patches, which makes them look
-   * younger
+   * since when (epoch ms) a month or table of a shard has had leftovers; needed because patches that ClickHouse merges
+   * look younger
    */
   readonly #since = new Map<string, number>()
 
@@ -74,8 +78,7 @@ export class Purge {
   }
 
   /**
-   * From now on, looks in the store for work that is due, immediately and then each minute. A failure is logged and
-   * retried.
+   * Looks in the store for work that is due, immediately and then every minute. A failure is logged and retried.
    */
   start(): void {
     if (this.#isWatching) return
@@ -84,11 +87,13 @@ export class Purge {
   }
 
   /**
-   * Resolves when everything deleted before the call is in no part that is in use, which may take as long as rewriting
-   * the tables; with the time by which the parts from before have left the disk of every shard, in epoch milliseconds.
-   * @param projectId whose data it is; a project's calls within some seconds, or five times as long as its last purge took, share
-   *   one purge
-   * @throws DiskSpaceError if a shard has no room for the copies, ShardUnreachableError if one is down; the others are done
+   * Removes everything that was deleted before the call from the parts in use, which may take as long as rewriting the
+   * tables.
+   * @param projectId the project that asks; its calls within a few seconds, or within five times as long as its last
+   *   purge took, share one purge
+   * @returns when the old parts will have left the disk of every shard, epoch ms
+   * @throws DiskSpaceError if a shard has no room for the copies, ShardUnreachableError if one is down; the others are
+   *   done
    */
   now(projectId: string): Promise<number> {
     const gathered = this.#gathered.get(projectId) ?? this.#gather(projectId)
@@ -120,7 +125,7 @@ export class Purge {
     )
   }
 
-  /** Takes off what has waited for as long as it may; nothing while another purge runs. */
+  /** Purges deletions that have waited for the whole interval; does nothing while another purge runs. */
   async due(): Promise<void> {
     if (this.#running) return
     const running = this.#run((key, leftovers) => this.#isDue(key, leftovers))
@@ -169,7 +174,7 @@ export class Purge {
     this.#next = null
     try {
       const { barrier, shards } = this.#options
-      // The rows that say what was deleted must be stored first.
+      // The rows that mark deletions must be stored first.
       await barrier.waitForAll()
       await this.#run(() => true)
       const lifetimes = await shards.each(({ clickhouse }) => readOldPartsLifetime(clickhouse))
@@ -235,7 +240,7 @@ export class Purge {
   }
 }
 
-/** Names the leftovers of all shards. */
+/** Identifies leftovers among those of all shards. */
 function toKey({ number }: Shard, id: string): string {
   return `${number}/${id}`
 }

@@ -1,4 +1,4 @@
-import type { DeadLetterPage, ReplayedLetters } from '../../contract/responses.js'
+import type { DeadLetterPage, ReplayedDeadLetters } from '../../contract/responses.js'
 import { call } from './call.js'
 
 /** @throws CallError */
@@ -8,6 +8,6 @@ export async function listDeadLetters(page: number, limit: number, signal?: Abor
 }
 
 /** Tries to store dead letters again, at most 100. @throws CallError */
-export async function replayDeadLetters(ids: string[]): Promise<ReplayedLetters> {
-  return await call<ReplayedLetters>('POST', '/public/dead-letters/replay', { ids })
+export async function replayDeadLetters(ids: string[]): Promise<ReplayedDeadLetters> {
+  return await call<ReplayedDeadLetters>('POST', '/public/dead-letters/replay', { ids })
 }

@@ -20,7 +20,7 @@ import {
   temporaryFolder,
   until,
 } from '../../helper.js'
-import { runCommand, startCommand } from '../command-line.js'
+import { runCommand, runProcess, startCommand } from '../command-line.js'
 import { essence } from '../essence.js'
 import { ownCertificate, WITHOUT_OPENSSL } from '../own-certificate.js'
 
@@ -145,7 +145,7 @@ t.test('export writes what was imported', async (t) => {
     const { port } = server.address() as AddressInfo
     for (const host of ['localhost', '127.0.0.1']) {
       const args = ['export', '--url', `https://${host}:${port}`]
-      const trusted = await runCommand(args, '', { SECRET_KEY, NODE_EXTRA_CA_CERTS: own.path })
+      const trusted = await runProcess(args, '', { SECRET_KEY, NODE_EXTRA_CA_CERTS: own.path })
       t.equal(trusted.code, 0, trusted.stderr)
       t.ok(trusted.stdout === whole.stdout, 'the same bytes')
       t.match(await runCommand(args), { code: 1, stdout: '', stderr: /its TLS certificate is not accepted/ })

@@ -37,10 +37,10 @@ for (const storage of STORAGES) {
     const service = await startService(t, await settingsFor(t, storage))
     // Slow enough that the command is killed three times before it finishes.
     const proxy = await TcpProxy.open(t, service.url)
-    proxy.delayMs = 50
+    proxy.delayMs = 200
     const folder = await temporaryFolder(t)
     // All events differ, so that a batch stored twice is noticed.
-    const copies = Array.from({ length: 12 }, (_, copy) => `, "copy":${copy}.0 }`)
+    const copies = Array.from({ length: 4 }, (_, copy) => `, "copy":${copy}.0 }`)
     const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
     const path = join(folder, 'events.ndjson')
     await writeFile(path, `${lines.join('\n')}\n`)

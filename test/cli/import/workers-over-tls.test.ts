@@ -13,7 +13,7 @@ import {
   temporaryFolder,
   until,
 } from '../../helper.js'
-import { runCommand } from '../command-line.js'
+import { runProcess } from '../command-line.js'
 import { essence } from '../essence.js'
 import { ownCertificate, WITHOUT_OPENSSL } from '../own-certificate.js'
 
@@ -34,7 +34,7 @@ async function startTlsProxy(t: Test, own: { key: Buffer; cert: Buffer }, servic
 }
 
 async function eventsOf({ url }: Service): Promise<string[]> {
-  const { code, stdout, stderr } = await runCommand(['export', '--url', url])
+  const { code, stdout, stderr } = await runProcess(['export', '--url', url])
   t.equal(code, 0, stderr)
   return stdout.trimEnd().split('\n').map(essence).sort()
 }
@@ -50,8 +50,8 @@ t.test('an import over TLS into two workers, which know each other’s batches',
   const args = ['import', '--url', `https://127.0.0.1:${port}`, path]
   const env = { SECRET_KEY, NODE_EXTRA_CA_CERTS: own.path }
 
-  t.match(await runCommand(args), { code: 1, stderr: /its TLS certificate is not accepted/ })
-  const first = await runCommand(args, '', env)
+  t.match(await runProcess(args), { code: 1, stderr: /its TLS certificate is not accepted/ })
+  const first = await runProcess(args, '', env)
   t.equal(first.code, 0, first.stderr)
   const wanted = lines.map(essence).sort()
   t.strictSame(await eventsOf(service), wanted)
@@ -68,7 +68,7 @@ t.test('an import over TLS into two workers, which know each other’s batches',
   const nothing = Object.fromEntries(Object.keys(done).map((name) => [name, 0]))
   const sent = [{ upTo: done.batches, at: new Date().toISOString() }]
   await writeFile(state, JSON.stringify({ ...begun, done: nothing, sent, finishedAt: null }))
-  const second = await runCommand(args, '', env)
+  const second = await runProcess(args, '', env)
   t.equal(second.code, 0, second.stderr)
   t.strictSame(await eventsOf(service), wanted, 'nothing is stored twice')
 })

@@ -34,7 +34,7 @@ t.test('a second owner is refused, a released folder can be taken again', async 
 })
 
 t.test(
-  'a full disk is named, and failed starts leave nothing behind',
+  'lockDataFolder names a full disk, and a failed start leaves nothing behind',
   { skip: !onLinux && 'needs /dev/full' },
   async (t) => {
     const dir = t.testdir({})

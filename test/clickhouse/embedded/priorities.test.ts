@@ -7,7 +7,7 @@ import { canSetPriorities } from '../../../src/clickhouse/embedded/priorities.js
 const SETPRIV = 'setpriv'
 const isLinux = existsSync('/proc/self/status')
 
-t.test('a process without CAP_SYS_NICE cannot set priorities', { skip: !isLinux }, async (t) => {
+t.test('canSetPriorities is false for a process without CAP_SYS_NICE', { skip: !isLinux }, async (t) => {
   const child = spawn(SETPRIV, ['--bounding-set', '-sys_nice', '--inh-caps', '-sys_nice', 'sleep', '60'])
   const isStarted = await new Promise<boolean>((resolve) => {
     child.once('spawn', () => resolve(true))
@@ -20,6 +20,6 @@ t.test('a process without CAP_SYS_NICE cannot set priorities', { skip: !isLinux 
   t.equal(await canSetPriorities(child.pid), false)
 })
 
-t.test('of a process that is not there, it is not known', async (t) => {
+t.test('canSetPriorities is null for a process that does not exist', async (t) => {
   t.equal(await canSetPriorities(undefined), null)
 })

@@ -11,7 +11,7 @@ import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, until } from '../../help
 const MIB = 1024 * 1024
 const OVERLOADED = { code: 'overloaded' }
 
-t.test('limits for all bodies, for one project, and for bodies without a key', async (t) => {
+t.test('BodyBudget limits all bodies, those of a project, and those without a key', async (t) => {
   const budget = new BodyBudget(100, 0)
   const one = budget.ofProject('one')
   one.take(70)
@@ -37,7 +37,7 @@ t.test('limits for all bodies, for one project, and for bodies without a key', a
   t.equal(budget.known.bytes, 0)
 })
 
-t.test('a body of any size is accepted if it is the only one', async (t) => {
+t.test('BodyBudget accepts a body of any size if it is the only one', async (t) => {
   const budget = new BodyBudget(100, 0)
   for (const account of [budget.ofProject('p'), budget.ofAddress('a')]) {
     for (let i = 0; i < 10; i++) account.take(100)
@@ -48,7 +48,7 @@ t.test('a body of any size is accepted if it is the only one', async (t) => {
   await until('the end', () => budget.unknown.bytes === 0)
 })
 
-t.test('a body without a valid key stays counted for a while', async (t) => {
+t.test('BodyBudget keeps counting a body without a valid key for a while', async (t) => {
   const budget = new BodyBudget(100, 50)
   const refused = budget.ofAddress('a')
   refused.take(40)
@@ -72,7 +72,7 @@ function countInflated(t: Test): () => number {
   return () => bytes
 }
 
-t.test('clients without a valid key', async (t) => {
+t.test('BodyBudget limits clients without a valid key', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS }
   const env = { ...(await settingsFor(t, 'embedded')), BODY_MEMORY: `${32 * MIB}` }
   const { app, call } = await startApp(t, env, { clientLimits })
@@ -95,26 +95,23 @@ t.test('clients without a valid key', async (t) => {
   }
   const bomb = gzipSync(`{"events":[${'[],'.repeat(6 * MIB)}`)
 
-  t.test(
-    'an unknown key in the header: nothing of the body is inflated, and the connection stays usable',
-    async (t) => {
-      const inflated = countInflated(t)
-      const one = new Agent({ keepAlive: true, maxSockets: 1 })
-      t.teardown(() => one.destroy())
-      const ports = new Set<number>()
-      app.server.on('request', ({ socket }) => ports.add(socket.remotePort ?? 0))
-      for (let i = 0; i < 5; i++) t.equal(await post(bomb, { 'x-api-key': 'sk_unknown' }, one), 401)
-      t.equal(inflated(), 0)
-      const plain = { 'x-api-key': 'sk_unknown', 'content-encoding': 'identity' }
-      t.equal(
-        await post(Buffer.alloc(10 * MIB, ' '), plain, one),
-        401,
-        'the client gets the response although it is still sending',
-      )
-      t.equal(await post(gzipSync(JSON.stringify({ events: [event] })), { 'x-api-key': SECRET_KEY }, one), 200)
-      t.equal(ports.size, 1)
-    },
-  )
+  t.test('a body with an unknown key in the header is not inflated, and the connection stays usable', async (t) => {
+    const inflated = countInflated(t)
+    const one = new Agent({ keepAlive: true, maxSockets: 1 })
+    t.teardown(() => one.destroy())
+    const ports = new Set<number>()
+    app.server.on('request', ({ socket }) => ports.add(socket.remotePort ?? 0))
+    for (let i = 0; i < 5; i++) t.equal(await post(bomb, { 'x-api-key': 'sk_unknown' }, one), 401)
+    t.equal(inflated(), 0)
+    const plain = { 'x-api-key': 'sk_unknown', 'content-encoding': 'identity' }
+    t.equal(
+      await post(Buffer.alloc(10 * MIB, ' '), plain, one),
+      401,
+      'the client gets the response although it is still sending',
+    )
+    t.equal(await post(gzipSync(JSON.stringify({ events: [event] })), { 'x-api-key': SECRET_KEY }, one), 200)
+    t.equal(ports.size, 1)
+  })
 
   t.test('a client that expects 100 Continue learns whether to send its body', async (t) => {
     const head = 'POST /public/track HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n'
@@ -161,7 +158,7 @@ t.test('clients without a valid key', async (t) => {
     t.equal(await post(broken(`"apiKey":"${SECRET_KEY}",`)), 400)
   })
 
-  t.test("a large body of a vendor's SDK counts by the key that it begins with", async (t) => {
+  t.test("a large body of a vendor's SDK counts for the key that it begins with", async (t) => {
     const known = async () => {
       const { body } = await app.inject({ url: '/metrics' })
       return Number(/^tallyhouse_body_memory_bytes\{key="known"\} (\d+)$/m.exec(body)?.[1])
@@ -195,7 +192,7 @@ t.test('clients without a valid key', async (t) => {
     }
   })
 
-  t.test('a hundred zip bombs at once take little memory, and tracking continues', async (t) => {
+  t.test('a hundred concurrent zip bombs take little memory, and tracking continues', async (t) => {
     const inflated = countInflated(t)
     const before = process.memoryUsage()
     const kinds = [{}, { 'x-api-key': PUBLIC_KEY }]

@@ -22,7 +22,7 @@ const NAMES = [
   'api\\"Key',
 ]
 
-t.test('it finds the key that JSON.parse finds', async () => {
+t.test('findBodyKey finds the same key as JSON.parse', async () => {
   const name = fc.oneof(
     fc.constantFrom(...NAMES),
     fc.string().map((text) => JSON.stringify(text).slice(1, -1)),
@@ -56,7 +56,7 @@ t.test('it finds the key that JSON.parse finds', async () => {
   fc.assert(fc.property(fc.uint8Array(), (bytes) => findBodyKey(Buffer.from(bytes)) !== 'sk'))
 })
 
-t.test('the key is found in a prefix of a body', async (t) => {
+t.test('findBodyKey finds the key in the beginning of a body', async (t) => {
   const find = (text: string) => findBodyKey(Buffer.from(text))
   t.equal(find('{"apiKey":"sk_1","events":[{"event":"apiKey'), 'sk_1')
   t.equal(find('{"apiKey":"sk_1","apiKey":"sk_2","x'), 'sk_2', 'the last duplicate wins')
@@ -67,7 +67,7 @@ t.test('the key is found in a prefix of a body', async (t) => {
   t.equal(find(''), undefined)
 })
 
-t.test('whether an array has more elements, as JSON.parse counts them', async (t) => {
+t.test('hasMoreElements counts like JSON.parse', async (t) => {
   const array = fc.array(fc.jsonValue(), { maxLength: 5 })
   fc.assert(
     fc.property(array, fc.jsonValue(), fc.nat(6), fc.constantFrom(0, 1), (all, other, max, indent) => {

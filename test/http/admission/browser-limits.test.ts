@@ -1,7 +1,7 @@
 import type { LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import { doorsOf, freshAddress, inflating, json, keyed, sending, startLimited } from '../../browser-keys.js'
-import { STORAGES, settingsFor } from '../../helper.js'
+import { STORAGES, settingsFor, startClickHouse } from '../../helper.js'
 
 const MIB = 1024 * 1024
 /** Small enough that one body uses it up. */
@@ -17,7 +17,7 @@ function isRefused({ statusCode, headers }: LightMyRequestResponse): boolean {
   return hasHeaders && (statusCode === 429 || statusCode === 503)
 }
 
-t.test('every call that takes a key of a page is counted, and refused over a limit', async (t) => {
+t.test('every call that accepts a page key is counted, and refused over the limit', async (t) => {
   const env = await settingsFor(t, 'embedded')
   const service = await startLimited(t, env, WORK)
   const { send, keys } = service
@@ -52,9 +52,11 @@ t.test('every call that takes a key of a page is counted, and refused over a lim
 
 for (const storage of STORAGES) {
   t.test(`limits of browser keys on ${storage}`, async (t) => {
-    const env = await settingsFor(t, storage)
+    // One engine for the services of all these tests: each would start its own.
+    const { url } = await startClickHouse(t)
+    const env = { CLICKHOUSE_URL: url, ...(await settingsFor(t, storage)) }
 
-    t.test('requests of an address', async (t) => {
+    t.test('requests from one address', async (t) => {
       const service = await startLimited(t, env, { ADDRESS_LIMIT: '3' })
       const { send, keys, pass } = service
       const [address, other] = [freshAddress(), freshAddress()]
@@ -105,7 +107,7 @@ for (const storage of STORAGES) {
       t.equal((await send(plain)).statusCode, 200, 'as many bytes as were sent cost nothing')
     })
 
-    t.test('of bodies that come together, one may run into debt', async (t) => {
+    t.test('only one of several concurrent bodies may make a debt', async (t) => {
       const { send, keys, pass } = await startLimited(t, env, WORK)
       for (const headers of [keyed(keys.write), {}]) {
         const address = freshAddress()
@@ -118,7 +120,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('a secret key at the end of a body owes nothing', async (t) => {
+    t.test('a secret key at the end of a body makes no debt', async (t) => {
       const { send, keys } = await startLimited(t, env, WORK)
       const address = freshAddress()
       const event = { event: 'e', distinct_id: 'u', properties: { pad: PADDING }, apiKey: keys.secret }
@@ -129,7 +131,7 @@ for (const storage of STORAGES) {
       t.equal((await send(page, address)).statusCode, 200)
     })
 
-    t.test('the key, whichever addresses use it', async (t) => {
+    t.test('one key, from any addresses', async (t) => {
       const { send, keys } = await startLimited(t, env, WORK)
       const body = inflating('/public/track', keyed(keys.write), { event: 'e', distinct_id: 'u', pad: PADDING })
       t.equal((await send(body)).statusCode, 200)
@@ -140,7 +142,7 @@ for (const storage of STORAGES) {
       t.equal((await send(json('/public/sessions/start', keys.public, session))).statusCode, 200, 'another key')
     })
 
-    t.test('what is refused for its address costs the key nothing', async (t) => {
+    t.test('a request refused for its address does not count for its key', async (t) => {
       const { send, keys } = await startLimited(t, env, { ...WORK, WORK_KEY_LIMIT: '100000' })
       const address = freshAddress()
       const body = inflating('/public/track', keyed(keys.write), { event: 'e', distinct_id: 'u', pad: PADDING })
@@ -188,7 +190,7 @@ for (const storage of STORAGES) {
       t.strictSame(statuses, [200, 200, 429, 429])
     })
 
-    t.test('small profiles cost nothing', async (t) => {
+    t.test('small profiles are free', async (t) => {
       const { send, keys } = await startLimited(t, env, WORK)
       const address = freshAddress()
       const small = { distinct_id: `small-${storage}`, properties: { pad: 'x'.repeat(2_000) } }
@@ -198,7 +200,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('new users of an address', async (t) => {
+    t.test('new users from one address', async (t) => {
       const { send, call, keys, pass } = await startLimited(t, env, { NEW_USERS_LIMIT: '2' })
       const name = (n: string) => `new-${storage}-${n}`
       const identify = (n: string) => json('/public/users/identify', keys.write, { distinct_id: name(n) })
@@ -232,7 +234,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('a limit of 0 is none', async (t) => {
+t.test('a limit of 0 means no limit', async (t) => {
   const none = { ADDRESS_LIMIT: '0', WORK_ADDRESS_LIMIT: '0', WORK_KEY_LIMIT: '0', NEW_USERS_LIMIT: '0' }
   const { send, keys } = await startLimited(t, await settingsFor(t, 'embedded'), none)
   const address = freshAddress()

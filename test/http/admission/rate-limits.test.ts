@@ -24,7 +24,7 @@ for (const storage of STORAGES) {
     // Each of these tests starts a service: the engine is started once.
     env.CLICKHOUSE_URL ??= (await startClickHouse(t)).url
 
-    t.test('the requests of a key', async (t) => {
+    t.test('limits the requests of a key', async (t) => {
       const settings = { ...env, RATE_LIMIT: '3', RATE_LIMIT_WINDOW: '60' }
       const { app, call, browser } = await startApp(t, settings)
       // With Redis, all processes count together.
@@ -62,7 +62,7 @@ for (const storage of STORAGES) {
       t.equal((await app.inject('/health/live')).statusCode, 200)
     })
 
-    t.test('a new window starts at zero', async (t) => {
+    t.test('begins a new window at zero', async (t) => {
       const key = 'sk_of_short_windows'
       const { call } = await startApp(t, { ...env, SECRET_KEY: key, RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '1' })
       const ask = () => call('GET', '/public/users/u', undefined, { 'x-api-key': key })
@@ -71,13 +71,13 @@ for (const storage of STORAGES) {
       await until('the next window', is(404))
     })
 
-    t.test('requests are not limited by default', async (t) => {
+    t.test('does not limit requests by default', async (t) => {
       const { call } = await startApp(t, env)
       const { headers } = await call('GET', '/public/events')
       for (const name of HEADERS) t.notOk(headers[name], name)
     })
 
-    t.test('the Idempotency-Keys of a project', async (t) => {
+    t.test('limits the Idempotency-Keys of a project', async (t) => {
       const { call } = await startApp(t, { ...env, MAX_IDEMPOTENCY_KEYS: '2' })
       const send = (key: string, path = '/public/track', body: object | string = { event: 'e', distinct_id: 'u' }) => {
         const type = typeof body === 'string' && { 'content-type': 'application/x-ndjson' }
@@ -110,7 +110,7 @@ for (const storage of STORAGES) {
       t.equal((await call('GET', '/public/users/u')).json().user.properties.n, 1)
     })
 
-    t.test('wrong keys', async (t) => {
+    t.test('limits wrong keys', async (t) => {
       const { app, call } = await startApp(t, { ...env, WRONG_KEY_LIMIT: '4' })
       const guess = (remoteAddress: string) => {
         const headers = { 'x-api-key': `sk_${randomBytes(32).toString('base64url')}` }
@@ -130,7 +130,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('wrong keys that come through proxies', async (t) => {
+t.test('wrong keys that arrive through proxies count for their client', async (t) => {
   const LIST = '10.1.0.0/16, ::1'
   /** The statuses of three guesses with a limit of two. */
   const guesses = async (app: FastifyInstance, remoteAddress: string, forwarded: (i: number) => string) => {
@@ -185,7 +185,7 @@ async function limited(t: Test, url: string) {
   return { status, warnings }
 }
 
-t.test('while Redis is down or unresponsive every request passes, and the log says so once', async (t) => {
+t.test('every request passes while Redis is down or unresponsive, and the log says so once', async (t) => {
   const redis = await startRedis(t)
   const { status, warnings } = await limited(t, redis.url)
   t.strictSame([await status(), await status(), await status()], [200, 200, 429])

@@ -18,7 +18,7 @@ async function inflate(body: Buffer, pieceBytes = body.length || 1): Promise<Buf
   return await buffer(stream)
 }
 
-t.test('a frame, in whatever pieces it comes', async (t) => {
+t.test('ZstdInflate inflates a frame in pieces of any size', async (t) => {
   const file = await readFile('test/data/two-frames.ndjson.zst')
   const frame = file.subarray(0, file.indexOf(Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), 4))
   const whole = Buffer.from(decompress(frame))
@@ -32,7 +32,7 @@ t.test('a frame, in whatever pieces it comes', async (t) => {
     await t.rejects(inflate(zstdFrame('hello hello').subarray(0, length % 19)))
 })
 
-t.test('what grows is made as it is read, a block at a time', async (t) => {
+t.test('ZstdInflate makes one block at a time, as it is read', async (t) => {
   const run = zstdBlock(1, 128 * 1024, Buffer.from(' '), false)
   const bomb = Buffer.concat([zstdFrame('a').subarray(0, 6), ...Array(4_000).fill(run)])
   const stream = new ZstdInflate()
@@ -50,7 +50,7 @@ t.test('what grows is made as it is read, a block at a time', async (t) => {
   stream.destroy()
 })
 
-t.test('what would cost more than its bytes', async (t) => {
+t.test('ZstdInflate refuses frames that would cost more than their bytes', async (t) => {
   const tiny = Array.from({ length: 5_000 }, () => zstdBlock(1, 1, Buffer.from('a'), false))
   const many = Buffer.concat([zstdFrame('a', LARGEST).subarray(0, 6), ...tiny])
   const before = process.cpuUsage()

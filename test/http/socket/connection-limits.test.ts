@@ -52,7 +52,7 @@ function isRefused(t: Test, answer: string, status: number, error: RegExp): void
   t.match(JSON.parse(body), { status: 0, code: 'invalid_request', error })
 }
 
-t.test('a client that sends too slowly', async (t) => {
+t.test('a client that sends too slowly is disconnected', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, headersMs: SHORT, requestMs: 2 * SHORT, checkMs: 20 }
   const client = await startApp(t, await settings(t), { clientLimits })
 
@@ -88,7 +88,7 @@ t.test('a client that sends too slowly', async (t) => {
   })
 })
 
-t.test('an idle client', async (t) => {
+t.test('an idle client is disconnected', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, idleMs: SHORT }
   const client = await startApp(t, await settings(t), { clientLimits })
   const { socket, closed } = await open(t, client)
@@ -100,7 +100,7 @@ t.test('an idle client', async (t) => {
   t.equal(await connections(client), 0)
 })
 
-t.test('a client that reads too slowly', async (t) => {
+t.test('a client that reads too slowly is disconnected', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, responseMs: SHORT, responseRate: 1_000_000 }
   const client = await startApp(t, await settings(t), { clientLimits })
   const properties = { x: 'x'.repeat(900_000) }
@@ -119,7 +119,7 @@ t.test('a client that reads too slowly', async (t) => {
   await readers[0]?.closed
   t.notMatch(readers[0]?.answer(), /"pending":\d+\}/, 'the response is incomplete')
 
-  t.test('another that takes long, but goes on reading', async (t) => {
+  t.test('another one takes long, but keeps reading', async (t) => {
     const { socket, answer } = await open(t, client)
     const startedAt = Date.now()
     let read = 0
@@ -136,7 +136,7 @@ t.test('a client that reads too slowly', async (t) => {
   })
 })
 
-t.test('too many connections', async (t) => {
+t.test('connections over the limit are refused', async (t) => {
   const warnings: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })
   const env = { ...(await settings(t)), MAX_CONNECTIONS: '2' }
@@ -153,7 +153,7 @@ t.test('too many connections', async (t) => {
   }
 })
 
-t.test('too many requests that do not wait for their responses', async (t) => {
+t.test('a connection with too many unanswered requests is closed', async (t) => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line).msg) })
   const warnings = () => lines.filter((line) => line.startsWith('connections '))
@@ -161,7 +161,7 @@ t.test('too many requests that do not wait for their responses', async (t) => {
   const ask = (path: string, count: number) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`.repeat(count)
   const count = (answer: string) => answer.split('HTTP/1.1 200 ').length - 1
 
-  t.test('as many as a connection may send, twice', async (t) => {
+  t.test('as many as allowed, twice', async (t) => {
     const { socket, answer } = await open(t, client)
     for (const sum of [256, 512]) {
       socket.write(ask('/health/live', 256))
@@ -170,7 +170,7 @@ t.test('too many requests that do not wait for their responses', async (t) => {
     t.strictSame(warnings(), [])
   })
 
-  t.test('more', async (t) => {
+  t.test('more than allowed', async (t) => {
     const empty = `POST /public/track HTTP/1.1\r\n${HOST}content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`
     for (const flood of [ask('/openapi.json', 1000), ask('/health/live', 1000), empty.repeat(500)]) {
       const { socket, closed } = await open(t, client)
@@ -194,7 +194,7 @@ t.test('too many requests that do not wait for their responses', async (t) => {
   })
 })
 
-t.test('too many of them on all connections together', async (t) => {
+t.test('the limit of unanswered requests holds for all connections together', async (t) => {
   const warnings: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })
   const responses: ServerResponse[] = []
@@ -233,7 +233,7 @@ t.test('too many of them on all connections together', async (t) => {
   await (await ask(10, 44)).closed
 })
 
-t.test('a client that hangs up while requests wait behind another one', async (t) => {
+t.test('a client disconnects while requests wait after another one', async (t) => {
   const opened: string[] = []
   const closed: string[] = []
   const server = createServer(({ url = '' }, response) => {
@@ -256,7 +256,7 @@ t.test('a client that hangs up while requests wait behind another one', async (t
   t.strictSame(closed.sort(), paths.map((path) => `${path} ERR_STREAM_PREMATURE_CLOSE`).sort())
 })
 
-t.test('a URL that is too long', async (t) => {
+t.test('a URL that is too long is refused', async (t) => {
   const client = await startApp(t, await settings(t))
   const { socket, answer, closed } = await open(t, client)
   socket.write(`GET /public/events?event=${'x'.repeat(20_000)} HTTP/1.1\r\n${HOST}\r\n`)
@@ -264,7 +264,7 @@ t.test('a URL that is too long', async (t) => {
   isRefused(t, answer(), 431, /over 16 KiB/)
 })
 
-t.test('headers that are too long for the parser', async (t) => {
+t.test('headers that are too long for the parser are refused', async (t) => {
   const client = await startApp(t, await settings(t))
   const { socket, answer, closed } = await open(t, client)
   socket.write(`GET /mixpanel/track?data=${'x'.repeat(300_000)} HTTP/1.1\r\n${HOST}\r\n`)
@@ -272,7 +272,7 @@ t.test('headers that are too long for the parser', async (t) => {
   isRefused(t, answer(), 431, /over 256 KiB/)
 })
 
-t.test('long heads that do not come to an end', async (t) => {
+t.test('long headers that do not end are refused', async (t) => {
   const KIB = 1024
   const warnings: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })

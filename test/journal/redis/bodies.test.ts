@@ -59,7 +59,7 @@ t.test('a small body is a part of its entry, and another process can read it', a
 
 t.test('a refused or repeated write leaves no body behind', async (t) => {
   const { journal, bodies } = await fresh(t, { maxBytes: 10 })
-  const idempotencyKey = { sender: SENDER, key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
+  const idempotencyKey = { key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
   await journal.write([append('first', { idempotencyKey })])
   await journal.write([append('first', { idempotencyKey })])
   await journal.write([append('other', { idempotencyKey: { ...idempotencyKey, fingerprint: 'ee'.repeat(32) } })])
@@ -71,7 +71,7 @@ t.test('a refused or repeated write leaves no body behind', async (t) => {
   t.equal((await bodies()).length, 1)
   await journal.write([append('beyond the limit', { projectId: 'q' })])
   const two = append('two events', { count: 2, eventKeys: [idempotencyKey, idempotencyKey] })
-  const reserve = { type: 'reserve', idempotencyKey } as const
+  const reserve = { type: 'reserve', ...SENDER, idempotencyKey } as const
   await t.rejects(journal.write([two, reserve, commit('ada', START, ''), append('last')]), { code: 'overloaded' })
   t.equal((await bodies()).length, 2)
 })

@@ -126,7 +126,7 @@ t.test('RedisHistory reports no loss after a lift to a position of another lane'
   const kept = await write(journal, 'kept')
   journal.raiseFloor(kept + (30_000n << 16n))
   const key = createHash('sha256').update('key').digest('hex')
-  const reserved = await journal.write([{ type: 'reserve', idempotencyKey: { sender: SENDER, key, fingerprint: key } }])
+  const reserved = await journal.write([{ type: 'reserve', ...SENDER, idempotencyKey: { key, fingerprint: key } }])
   t.strictSame(reserved, [{ status: 'done', position: kept }], 'the last one assigned')
   await pair.failOver()
   await write(journal, 'kept, too')

@@ -7,7 +7,7 @@ t.test("Amplitude's calls", async (t) => {
   const send = (list: unknown, api_key = keys.write, path = '/2/httpapi') =>
     inject({ method: 'POST', url: `/amplitude${path}`, payload: { api_key, events: list, options: {} } })
 
-  await t.test('the code is in the body', async (t) => {
+  await t.test('the body has the status code', async (t) => {
     for (const path of ['/2/httpapi', '/2/httpapi/', '/batch', '', '/']) {
       const response = await send([event('paths'), event('paths')], keys.write, path)
       t.equal(response.statusCode, 200, path)
@@ -25,7 +25,7 @@ t.test("Amplitude's calls", async (t) => {
     t.equal((await inject({ method: 'POST', url: '/amplitude/2/httpapi', payload: beacon, headers })).json().code, 200)
   })
 
-  await t.test('an event, a profile and an alias of one message', async (t) => {
+  await t.test('one message with an event, a profile and an alias', async (t) => {
     const both = event('ada', {
       device_id: 'phone',
       user_properties: { $add: { visits: 2 } },
@@ -53,7 +53,7 @@ t.test("Amplitude's calls", async (t) => {
     t.strictSame(await user('ada'), {})
   })
 
-  await t.test('events at fault are named, and nothing is taken', async (t) => {
+  await t.test('invalid events are named, and nothing is stored', async (t) => {
     const list = [
       event('named'),
       { event_type: 'e' },
@@ -76,7 +76,7 @@ t.test("Amplitude's calls", async (t) => {
     t.equal((await events('&distinct_id=named')).length, 1)
   })
 
-  await t.test('what a profile refuses is found too late to refuse the rest', async (t) => {
+  await t.test('a change that its profile refuses does not refuse the rest', async (t) => {
     await send([event('late', { event_type: '$identify', user_properties: { $set: { n: 'x' } } })])
     const response = await send([event('late'), event('late', { user_properties: { $add: { n: 1 } } })])
     t.match([response.statusCode, response.json().code], [200, 200])
@@ -84,7 +84,7 @@ t.test("Amplitude's calls", async (t) => {
     t.strictSame(await user('late'), { n: 'x' })
   })
 
-  await t.test('an unknown key, or one of the wrong kind, is not to be tried again', async (t) => {
+  await t.test('an unknown key, or one of the wrong kind, gets a response that prevents a retry', async (t) => {
     for (const wrong of ['unknown', '', keys.read, keys.public]) {
       const response = await send([event('keys')], wrong)
       t.equal(response.statusCode, 400)
@@ -93,7 +93,7 @@ t.test("Amplitude's calls", async (t) => {
     t.strictSame(await events('&distinct_id=keys'), [])
   })
 
-  await t.test("amplitude-js 8's form, at the prefix itself", async (t) => {
+  await t.test('the form of amplitude-js 8, at the prefix itself', async (t) => {
     const form = (list: unknown[], path = '', client = keys.write) => {
       const fields = { checksum: 'c', client, e: JSON.stringify(list), upload_time: String(Date.now()), v: '2' }
       const headers = { 'content-type': 'application/x-www-form-urlencoded; charset=UTF-8' }

@@ -8,7 +8,7 @@ const HOSTILE = [
   '[{"toString":""}]',
 ]
 
-t.test('no value of a message takes its neighbours with it, at any door', async (t) => {
+t.test('no value in a message affects its neighbours, at any call', async (t) => {
   const { post, events, keys } = await startSdkApp(t)
   const token = keys.write
   /** A request with a good message before and behind this one. */
@@ -60,7 +60,7 @@ t.test('no value of a message takes its neighbours with it, at any door', async 
   }
 })
 
-t.test('a first message without a key of the project costs the others nothing', async (t) => {
+t.test('a first message without a key of the project does not affect the others', async (t) => {
   const { post, events, keys } = await startSdkApp(t)
   const token = keys.write
   const firsts = ['null', '1', '"x"', '[]', '{}', '{"properties":null}', '{"properties":[]}']

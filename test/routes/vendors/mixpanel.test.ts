@@ -23,7 +23,7 @@ t.test("Mixpanel's calls", async (t) => {
       headers: { 'content-type': 'application/json', ...headers },
     })
 
-  await t.test('exactly "1", or with verbose=1 a status', async (t) => {
+  await t.test('responds with exactly "1", or a status if verbose=1', async (t) => {
     for (const slash of ['', '/']) {
       for (const send of [get, form]) {
         for (const [path, value] of [
@@ -46,7 +46,7 @@ t.test("Mixpanel's calls", async (t) => {
     t.strictSame(await user('$group:company:acme'), { a: 1 })
   })
 
-  await t.test('an array in a form, without percent-encoding', async (t) => {
+  await t.test('accepts an array in a form without percent-encoding', async (t) => {
     const text = '>>>???~~~ÿþ漢😀'
     const sent = [event('plus', { text }), event('plus', { text, price: 9.9 })]
     t.match(base64(sent), /[+/]/)
@@ -61,7 +61,7 @@ t.test("Mixpanel's calls", async (t) => {
     )
   })
 
-  await t.test('one at fault costs the others nothing', async (t) => {
+  await t.test('an invalid message does not affect the others', async (t) => {
     const bad = { event: 5, properties: { token } }
     for (const [query, ok, refused] of [
       ['verbose=0', /^1$/, /^0$/],
@@ -86,7 +86,7 @@ t.test("Mixpanel's calls", async (t) => {
     t.match(await user('forms'), { name: 'x', n: 1 })
   })
 
-  await t.test('an unknown key', async (t) => {
+  await t.test('refuses an unknown key', async (t) => {
     for (const wrong of ['unknown', keys.read, keys.public]) {
       const response = await form('/track', { event: 'e', properties: { token: wrong } })
       t.ok([401, 403].includes(response.statusCode))
@@ -98,7 +98,7 @@ t.test("Mixpanel's calls", async (t) => {
     t.equal((await json('/track', '{', basic(token))).statusCode, 400)
   })
 
-  await t.test('/import', async (t) => {
+  await t.test('accepts /import', async (t) => {
     const secret = basic(keys.secret)
     t.equal((await form('/import', [event('old'), event('old')], `api_key=${keys.write}`)).body, '1')
     const imported = await json('/import', JSON.stringify([event('old'), event('old')]), secret)
@@ -147,7 +147,7 @@ t.test("Mixpanel's calls", async (t) => {
     t.equal(await ofGroup(), undefined)
   })
 
-  await t.test('large properties in the URL of a GET', async (t) => {
+  await t.test('accepts large properties in the URL of a GET', async (t) => {
     for (const length of [12_000, 100_000]) {
       const response = await get('/track', event('large', { text: 'x'.repeat(length) }))
       t.strictSame([response.statusCode, response.body], [200, '1'])

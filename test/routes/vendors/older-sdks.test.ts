@@ -9,7 +9,7 @@ const asText = (value: unknown) => (typeof value === 'string' ? value : JSON.str
 const form = (fields: Record<string, unknown>) =>
   new URLSearchParams(Object.entries(fields).map(([name, value]): [string, string] => [name, asText(value)])).toString()
 
-t.test('what older SDKs and HTTP APIs send', async (t) => {
+t.test('formats of older SDKs and HTTP APIs', async (t) => {
   const { keys, otherKey, inject, post, events, user } = await startSdkApp(t)
   const key = keys.write
   const send = (url: string, fields: Record<string, unknown>) =>
@@ -45,7 +45,7 @@ t.test('what older SDKs and HTTP APIs send', async (t) => {
     t.strictSame(await user('engaged'), { plan: 'pro', n: 1, first: 1 })
   })
 
-  await t.test('PostHog: what there is none of', async (t) => {
+  await t.test('PostHog: features that do not exist here', async (t) => {
     for (const [path, body] of [
       ['/api/surveys/?token=x', { surveys: [] }],
       ['/api/early_access_features/?token=x', { earlyAccessFeatures: [] }],
@@ -62,7 +62,7 @@ t.test('what older SDKs and HTTP APIs send', async (t) => {
     }
   })
 
-  await t.test("Amplitude's forms", async (t) => {
+  await t.test('Amplitude: forms', async (t) => {
     const event = (user_id: string) => ({ event_type: 'form', user_id, time: Date.now(), event_properties: { a: 1.5 } })
     for (const value of [
       event('forms'),
@@ -105,7 +105,7 @@ t.test('what older SDKs and HTTP APIs send', async (t) => {
     t.strictSame([unknown.statusCode, unknown.json().code], [400, 400])
   })
 
-  await t.test('Mixpanel: an image, no redirection, and what there is to decide', async (t) => {
+  await t.test('Mixpanel: an image, no redirect, and decide', async (t) => {
     const event = (token = key) => ({ event: 'mail opened', properties: { token, distinct_id: 'pixel' } })
     for (const query of ['img=1', 'img=1&verbose=1', 'img=1&redirect=https%3A%2F%2Fevil.example']) {
       const data = encodeURIComponent(base64(event()))
@@ -129,7 +129,7 @@ t.test('what older SDKs and HTTP APIs send', async (t) => {
     }
   })
 
-  await t.test("Segment's pixel", async (t) => {
+  await t.test('Segment: the pixel', async (t) => {
     const message = { writeKey: key, userId: 'opener', event: 'Email Opened', properties: { subject: 'é漢😀' } }
     const response = await inject({ url: `/segment/v1/pixel/track?data=${encodeURIComponent(base64(message))}` })
     t.strictSame([response.statusCode, response.headers['content-type']], [200, 'image/gif'])

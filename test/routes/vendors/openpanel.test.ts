@@ -48,7 +48,7 @@ t.test("OpenPanel's calls", async (t) => {
     t.strictSame(await user('$group:company:acme'), { name: 'Acme', a: 1 })
   })
 
-  await t.test('what it cannot store is not to be sent again', async (t) => {
+  await t.test('a message that cannot be stored gets a response that prevents a retry', async (t) => {
     for (const [type, payload] of [
       ['nothing', {}],
       ['track', {}],

@@ -18,7 +18,7 @@ t.test("PostHog's calls", async (t) => {
   const api_key = keys.write
   const token = keys.write
 
-  await t.test('every path, with and without a slash: an envelope, an array and an event', async (t) => {
+  await t.test('every path, with and without a trailing slash: an envelope, an array and an event', async (t) => {
     const properties = { token, distinct_id: 'paths', unicode: 'é漢😀' }
     const bodies = [
       { api_key, batch: [event({ distinct_id: 'paths' })], sent_at: new Date().toISOString() },
@@ -67,7 +67,7 @@ t.test("PostHog's calls", async (t) => {
     t.equal((await send('/i/v1/analytics/events', { batch: 5 }, headers)).statusCode, 400)
   })
 
-  await t.test('profiles, and groups', async (t) => {
+  await t.test('profiles and groups', async (t) => {
     const distinct_id = 'profile'
     const changes = [
       event({ distinct_id, event: '$set', properties: { $set: { plan: 'pro', gone: 1 }, $set_once: { first: 1 } } }),
@@ -99,7 +99,7 @@ t.test("PostHog's calls", async (t) => {
     t.equal((await send('/e/', [event()], basic(keys.write))).statusCode, 200)
   })
 
-  await t.test('what the SDKs ask for at their start', async (t) => {
+  await t.test('the settings that SDKs request at their start', async (t) => {
     const config = await inject({ url: `/posthog/array/${token}/config`, headers: { origin: ORIGIN } })
     t.match(config.json(), { token, hasFeatureFlags: false, analytics: { endpoint: '/i/v0/e/' }, siteApps: [] })
     t.equal(config.headers['access-control-allow-origin'], ORIGIN)

@@ -13,7 +13,7 @@ for (const layout of ['embedded', 'lanes'] as const) {
   t.test(layout, async (t) => {
     const { client, keys, post, events, user } = await startSdkApp(t, {}, await settingsFor(t, layout))
 
-    await t.test('events and changes, in other batches and side by side', async (t) => {
+    await t.test('events and changes that are repeated in other batches and concurrently', async (t) => {
       const message = (type: string, messageId: string, more: object) => ({ type, messageId, userId: 'ada', ...more })
       const tracks = Array.from({ length: 30 }, (_, i) => message('track', `t${i}`, { event: `e${i}` }))
       const identifies = ['one', 'two', 'three'].map((name) => message('identify', name, { traits: { name } }))
@@ -31,7 +31,7 @@ for (const layout of ['embedded', 'lanes'] as const) {
       t.match(await user('ada'), { name: 'three' })
     })
 
-    await t.test('messages at fault', async (t) => {
+    await t.test('invalid messages', async (t) => {
       const bad = { type: 'track', messageId: 'bad', userId: 'named-in-a-fault', event: 'x'.repeat(300) }
       const good = { type: 'track', messageId: 'good', userId: 'bob', event: 'good' }
       for (let i = 0; i < 3; i++) {

@@ -19,7 +19,7 @@ const OTHERS = [
   ['@segment/analytics-next', 'dist/umd/1.bundle.a1.js', '/segment/analytics-next/bundles/1.bundle.a1.js'],
 ] as const
 
-t.test('without the packages, the page says what to do', async (t) => {
+t.test('the page says what to do if the packages are not installed', async (t) => {
   const { inject } = await startSdkApp(t, { VENDOR_SCRIPTS: await temporaryFolder(t) })
   for (const [name, , urls] of SCRIPTS) {
     for (const url of urls) {
@@ -39,7 +39,7 @@ t.test('without the packages, the page says what to do', async (t) => {
   for (const [, , url] of OTHERS) t.equal((await inject({ url: url })).statusCode, 404, url)
 })
 
-t.test('the scripts of the packages that are installed', async (t) => {
+t.test('the scripts of installed packages are served', async (t) => {
   const folder = await temporaryFolder(t)
   const write = async (name: string, content: string) => {
     await mkdir(dirname(join(folder, name)), { recursive: true })
@@ -78,7 +78,7 @@ t.test('the scripts of the packages that are installed', async (t) => {
   }
 })
 
-t.test("PostHog's settings as a script", async (t) => {
+t.test("PostHog's settings are served as a script", async (t) => {
   const { inject } = await startSdkApp(t)
   const response = await inject({ url: '/posthog/array/wk_%22%5D%3Balert(1)%2F%2F/config.js' })
   t.equal(response.headers['content-type'], 'text/javascript; charset=utf-8')

@@ -12,7 +12,7 @@ const own = ({ properties }: { properties: Record<string, unknown> }) => {
 t.test("Segment's calls", async (t) => {
   const { keys, otherKey, inject, post, events, user } = await startSdkApp(t)
 
-  await t.test('every path, with and without a slash', async (t) => {
+  await t.test('every path, with and without a trailing slash', async (t) => {
     const single = ['t', 'i', 'g', 'a', 'p', 's', 'track', 'identify', 'group', 'alias', 'page', 'screen']
     const batches = ['/v1/batch', '/v1/b', '/v1/import', '/beacon/v1/batch']
     for (const slash of ['', '/']) {
@@ -31,7 +31,7 @@ t.test("Segment's calls", async (t) => {
     t.strictSame([count('e'), count('page'), count('$identify'), count('$alias')], [12, 4, 4, 4])
   })
 
-  await t.test("Jitsu's paths: one message each, with the key in a header of its own", async (t) => {
+  await t.test("Jitsu's paths: one message each, with the key in its own header", async (t) => {
     const writeKey = { 'x-write-key': `any:${keys.write}` }
     const send = (path: string, body: object, headers: Record<string, string> = writeKey) =>
       inject({ method: 'POST', url: `/jitsu/api/s${path}`, payload: JSON.stringify(body), headers })
@@ -73,7 +73,7 @@ t.test("Segment's calls", async (t) => {
     t.equal(preflight.headers['access-control-allow-headers'], 'content-type,x-write-key')
   })
 
-  await t.test('whatever the content type, and in whatever wrapping', async (t) => {
+  await t.test('any content type and wrapping', async (t) => {
     const body = JSON.stringify({ batch: [track({ userId: 'types', properties: { unicode: 'é漢😀', price: 9.9 } })] })
     const types = [
       'text/plain;charset=UTF-8',
@@ -100,7 +100,7 @@ t.test("Segment's calls", async (t) => {
     for (const event of stored) t.strictSame(own(event), { unicode: 'é漢😀', price: 9.9 })
   })
 
-  await t.test('keys, wherever they are, and their kinds', async (t) => {
+  await t.test('keys in every place, and their kinds', async (t) => {
     const send = (body: object, headers = {}, query = '') =>
       inject({ method: 'POST', url: `/segment/v1/batch${query}`, headers, payload: JSON.stringify(body) })
     const batch = (more: object = {}) => ({ batch: [track({ userId: 'keys', ...more })] })
@@ -133,7 +133,7 @@ t.test("Segment's calls", async (t) => {
     )
   })
 
-  await t.test('pages of any origin', async (t) => {
+  await t.test('pages of any origin may call it', async (t) => {
     const cors = {
       'access-control-allow-origin': ORIGIN,
       'access-control-allow-credentials': 'true',
@@ -163,7 +163,7 @@ t.test("Segment's calls", async (t) => {
     t.match([missing.statusCode, missing.headers, missing.json()], [404, cors, { success: false, code: 'not_found' }])
   })
 
-  await t.test('what the SDKs ask for at their start', async (t) => {
+  await t.test('the settings that SDKs request at their start', async (t) => {
     const settings = async (headers: Record<string, string>) => {
       const response = await inject({ url: `/segment/v1/projects/${keys.write}/settings`, headers })
       t.match(response.headers, { 'cache-control': 'no-store' })
@@ -183,7 +183,7 @@ t.test("Segment's calls", async (t) => {
     }
   })
 
-  await t.test('what cannot be stored costs the rest nothing', async (t) => {
+  await t.test('a message that cannot be stored does not affect the others', async (t) => {
     let deep = '1'
     for (let i = 0; i < 100; i++) deep = `[${deep}]`
     const batch = [
@@ -204,7 +204,7 @@ t.test("Segment's calls", async (t) => {
     t.strictSame(await user('faults'), { plan: 'pro' })
   })
 
-  await t.test('a nesting that is too deep, wherever it is', async (t) => {
+  await t.test('nesting that is too deep, anywhere', async (t) => {
     const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) })
     const count = async () => (await events('&distinct_id=deep')).length
     for (const [message, stored] of [
@@ -220,7 +220,7 @@ t.test("Segment's calls", async (t) => {
     t.equal(await user('deep'), undefined)
   })
 
-  await t.test('what is no message at all', async (t) => {
+  await t.test('bodies that are not messages', async (t) => {
     for (const body of ['{', '{"batch":{}}', '[]', 'hello', '{"a":1}x', '"text"']) {
       const response = await post('/segment/v1/batch', body)
       t.equal(response.statusCode, 400, body)
@@ -232,7 +232,7 @@ t.test("Segment's calls", async (t) => {
   })
 })
 
-t.test('limits', async (t) => {
+t.test("limits of Segment's calls", async (t) => {
   const { keys, inject, post, events, client } = await startSdkApp(t, {
     BATCH_BODY_LIMIT: '1000000',
     RATE_LIMIT: '20',
@@ -244,7 +244,7 @@ t.test('limits', async (t) => {
     return Number(new RegExp(`^tallyhouse_body_memory_bytes\\{key="${kind}"\\} (\\d+)$`, 'm').exec(body)?.[1])
   }
 
-  await t.test('bodies that are too large, as they come or once they are unpacked', async (t) => {
+  await t.test('bodies that are too large, compressed or inflated', async (t) => {
     const large = JSON.stringify({ batch: [track({ properties: { a: 'x'.repeat(1_000_000) } })] })
     for (const [body, headers] of [
       [large, {}],

@@ -8,14 +8,14 @@ import { startSdkApp } from './sdk-app.js'
 const VENDOR_HOSTS =
   'posthog.example=posthog, Segment.Example=segment,rudder.example=rudder,[::1]=mixpanel,amplitude.example=amplitude,jitsu.example=jitsu,openpanel.example=openpanel'
 
-t.test('the paths of a vendor at the root of a host of its own', async (t) => {
+t.test("a vendor's paths are at the root of its own host", async (t) => {
   const { client, keys, inject, events } = await startSdkApp(t, { VENDOR_HOSTS })
   const api_key = keys.write
   const at = (host: string, url: string, payload?: object, headers: Record<string, string> = {}) =>
     inject({ method: payload ? 'POST' : 'GET', url, ...(payload && { payload }), headers: { ...headers, host } })
   const batch = { api_key, batch: [{ event: 'e', distinct_id: 'hosts' }] }
 
-  await t.test('each vendor', async (t) => {
+  await t.test('every vendor', async (t) => {
     const message = { type: 'track', event: 'e', userId: 'hosts' }
     const key = { authorization: `Basic ${Buffer.from(`${api_key}:`).toString('base64')}` }
     const event = { event: 'e', properties: { token: api_key, distinct_id: 'hosts' } }
@@ -47,7 +47,7 @@ t.test('the paths of a vendor at the root of a host of its own', async (t) => {
     t.match(metrics.body, /route="\/posthog\/batch\/?"/, 'counted as what it is')
   })
 
-  await t.test('has nothing else but the checks of its health', async (t) => {
+  await t.test('the host serves only these and the health checks', async (t) => {
     for (const url of ['/', '/public/events', '/metrics', '/docs', '/openapi.json', '/segment/v1/batch', '/healthy']) {
       const response = await at('posthog.example', url, undefined, { 'x-api-key': keys.secret })
       t.equal(response.statusCode, 404, url)
@@ -57,7 +57,7 @@ t.test('the paths of a vendor at the root of a host of its own', async (t) => {
     t.equal((await at('posthog.example', '/health/ready?x=1')).statusCode, 200)
   })
 
-  await t.test('other hosts are as ever', async (t) => {
+  await t.test('other hosts are unchanged', async (t) => {
     for (const host of [
       'other.example',
       'posthog.example.com',
@@ -72,7 +72,7 @@ t.test('the paths of a vendor at the root of a host of its own', async (t) => {
     }
   })
 
-  await t.test('heads that no usual client sends', async (t) => {
+  await t.test('unusual request heads', async (t) => {
     await client.app.listen({ host: '127.0.0.1', port: 0 })
     const { port } = client.app.server.address() as AddressInfo
     const ask = async (head: string) => {

@@ -128,7 +128,7 @@ async function likeModel(steps: LinkStep[], own: (Record<string, number> | null)
   }
 }
 
-t.test('links that are taken back leave what the others alone would have made', async () => {
+t.test('links that are taken back leave what the other links would have made', async () => {
   await fc.assert(
     fc.asyncProperty(
       linkSteps(NAMES.length, 16),
@@ -140,7 +140,7 @@ t.test('links that are taken back leave what the others alone would have made', 
   )
 })
 
-t.test('links of any strength at once hide no name', async (t) => {
+t.test('concurrent links of any strength hide no name', async (t) => {
   const strength = fc.constantFrom('inferred' as const, 'said' as const, 'merge' as const)
   await fc.assert(
     fc.asyncProperty(
@@ -175,29 +175,33 @@ t.test('links of any strength at once hide no name', async (t) => {
   )
 })
 
-t.test('what opposite links at once gave is gone once the one that is left is taken back', async (t) => {
-  const call = fc.record({ isReverse: fc.boolean(), turns: fc.nat({ max: 12 }) })
-  await fc.assert(
-    fc.asyncProperty(fc.array(call, { minLength: 2, maxLength: 8 }), async (calls) => {
-      const { profiles, aliases, links, shown } = open()
-      for (const name of ['a', 'b']) {
-        profiles.all.set(name, { properties: new Map([[name, '1']]), createdAt: 1, updatedAt: 1 })
-      }
-      await Promise.all(
-        calls.map(async ({ isReverse, turns }) => {
-          for (let i = 0; i < turns; i++) await turn()
-          const [distinctId, alias] = isReverse ? ['b', 'a'] : ['a', 'b']
-          await links.link('p', { distinctId, alias, link: 'merge' })
-        }),
-      )
-      const user = await aliases.resolve('p', 'a')
-      t.same(shown(user), { a: 1, b: 1 })
-      t.ok(await links.takeBack('p', user, user === 'a' ? 'b' : 'a'))
-      if (!t.same([shown('a'), shown('b')], [{ a: 1 }, { b: 1 }])) throw new Error('a profile keeps what it was given')
-    }),
-    { numRuns: 500 },
-  )
-})
+t.test(
+  'the properties given by concurrent opposite links are gone once the remaining link is taken back',
+  async (t) => {
+    const call = fc.record({ isReverse: fc.boolean(), turns: fc.nat({ max: 12 }) })
+    await fc.assert(
+      fc.asyncProperty(fc.array(call, { minLength: 2, maxLength: 8 }), async (calls) => {
+        const { profiles, aliases, links, shown } = open()
+        for (const name of ['a', 'b']) {
+          profiles.all.set(name, { properties: new Map([[name, '1']]), createdAt: 1, updatedAt: 1 })
+        }
+        await Promise.all(
+          calls.map(async ({ isReverse, turns }) => {
+            for (let i = 0; i < turns; i++) await turn()
+            const [distinctId, alias] = isReverse ? ['b', 'a'] : ['a', 'b']
+            await links.link('p', { distinctId, alias, link: 'merge' })
+          }),
+        )
+        const user = await aliases.resolve('p', 'a')
+        t.same(shown(user), { a: 1, b: 1 })
+        t.ok(await links.takeBack('p', user, user === 'a' ? 'b' : 'a'))
+        if (!t.same([shown('a'), shown('b')], [{ a: 1 }, { b: 1 }]))
+          throw new Error('a profile keeps what it was given')
+      }),
+      { numRuns: 500 },
+    )
+  },
+)
 
 t.test('an alias that is taken back while it is made leaves nothing with its user', async (t) => {
   for (let turns = 0; turns < 40; turns++) {
@@ -216,7 +220,7 @@ t.test('an alias that is taken back while it is made leaves nothing with its use
   }
 })
 
-t.test('an interrupted link is completed by the next call, a completed one is left alone', async (t) => {
+t.test('the next call completes an interrupted link, and leaves a completed one unchanged', async (t) => {
   const { states, profiles, links, shown } = open()
   profiles.all.set('device', identify(null, parseProperties('{"first":1}'), 1))
   const change = profiles.change.bind(profiles)
@@ -235,7 +239,7 @@ t.test('an interrupted link is completed by the next call, a completed one is le
   t.same(shown('user'), {})
 })
 
-t.test('a name that is nobody’s leads to no user, and no user to it, wherever it was stored', async (t) => {
+t.test('a name that means nobody leads to no user, wherever it was stored', async (t) => {
   const { states, profiles, aliases, links } = open()
   profiles.all.set('ada', identify(null, new Map(), 1))
   const link = { said: '', createdAt: 1, givenTo: '', given: [], isPending: false, stepAt: 0 }
@@ -250,7 +254,7 @@ t.test('a name that is nobody’s leads to no user, and no user to it, wherever 
   }
 })
 
-t.test('a change that came while its name became an alias is the user’s', async (t) => {
+t.test('a change that arrives while its name becomes an alias applies to the user', async (t) => {
   for (let i = 0; i < 20; i++) {
     const { links, shown } = open()
     await Promise.all([

@@ -52,7 +52,7 @@ function setUp({ lanes = 3, isShared = false }: Options = {}) {
   return { store, lanes: all.map(({ lane }) => lane), open, projects: open() }
 }
 
-t.test('a project without aliases is asked about once a second, in one lane', async (t) => {
+t.test('AliasProjects asks about a project without aliases once a second, in one lane', async (t) => {
   const { projects, lanes, store } = setUp()
   t.strictSame(await Promise.all(Array.from({ length: 100 }, () => projects.look('p'))), Array(100).fill('none'))
   for (let i = 0; i < 100; i++) await projects.look('p')
@@ -68,7 +68,7 @@ t.test('a project without aliases is asked about once a second, in one lane', as
   t.equal(store.asked, 1, 'the store has said it')
 })
 
-t.test('any lane can say it', async (t) => {
+t.test('AliasProjects learns of an alias from any lane', async (t) => {
   const { projects, lanes, open } = setUp()
   await projects.announce('p')
   t.strictSame(
@@ -83,7 +83,7 @@ t.test('any lane can say it', async (t) => {
   await t.rejects(open().look('p'), { message: 'down' })
 })
 
-t.test('an announcement that a lane missed is none', async (t) => {
+t.test('AliasProjects does not rely on an announcement that a lane missed', async (t) => {
   const { projects, lanes, open } = setUp({ isShared: true })
   const [, down] = lanes
   if (!down) throw new Error('a second lane')
@@ -106,7 +106,7 @@ t.test('an announcement that a lane missed is none', async (t) => {
   t.notOk(isLate, 'once: without a timer, it comes before any')
 })
 
-t.test('what waits in the journals at the start may be an alias', async (t) => {
+t.test('AliasProjects treats entries that wait at the start as possible aliases', async (t) => {
   const { projects, lanes, store } = setUp()
   const [lane] = lanes
   if (!lane) throw new Error('a lane')
@@ -119,7 +119,7 @@ t.test('what waits in the journals at the start may be an alias', async (t) => {
   t.equal(store.asked, 2)
 })
 
-t.test('a store that is down is asked again', async (t) => {
+t.test('AliasProjects asks a store that was down again', async (t) => {
   const { projects, store } = setUp()
   store.isDown = true
   t.equal(await projects.look('p'), 'unknown')

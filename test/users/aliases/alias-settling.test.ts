@@ -36,7 +36,7 @@ for (const storage of LAYOUTS) {
       for (let i = from; i < to; i++) t.equal((await alias(name(i + 1), name(i))).statusCode, 200)
     }
 
-    t.test('names are followed at once, and lead to their user in one step soon', async (t) => {
+    t.test('names resolve immediately, and lead to their user in one step soon', async (t) => {
       const calls = callsOf(client)
       for (let i = 0; i <= NAMES; i++) await calls.track(name(i))
       t.equal(await users(client), NAMES + 1)
@@ -49,7 +49,7 @@ for (const storage of LAYOUTS) {
       t.equal(await users(client), 1)
     })
 
-    t.test('what a process has left when it ended is finished by the next one', async (t) => {
+    t.test('another process finishes what a process left when it ended', async (t) => {
       const calls = callsOf(client)
       const last = name(NAMES)
       t.equal((await calls.alias('later', last)).statusCode, 200)

@@ -3,8 +3,8 @@ import t from 'tap'
 import { replayDeadLetter } from '../../../src/ingest/replay.js'
 import type { EntryKind } from '../../../src/journal/journal.js'
 import { formatEventId } from '../../../src/model/event-id.js'
+import { eraseFromDeadLetters } from '../../../src/store/dead-letter-erasure.js'
 import { insertDeadLetter, readDeadLetters } from '../../../src/store/dead-letters.js'
-import { eraseFromDeadLetters } from '../../../src/store/erased-letters.js'
 import { openStore } from '../../../src/store/open.js'
 import { Purge } from '../../../src/users/erasure/purge.js'
 import { PUBLIC_KEY, STORAGES, settingsFor, startApp, until } from '../../helper.js'
@@ -83,7 +83,7 @@ for (const storage of STORAGES) {
       return rows[0]?.body
     }
 
-    t.test('nothing is left of a user, and everything of the others', async (t) => {
+    t.test('removes everything of a user, and nothing of others', async (t) => {
       for (const user of ['ada', 'bob']) {
         for (let n = 0; n < 3; n++) await identify(user, { secret: `${user}-profile-${n}` })
         await track(user, 'early', { properties: { secret: `${user}-early` } })
@@ -154,7 +154,7 @@ for (const storage of STORAGES) {
       t.strictSame(again.erased, [{ distinct_id: 'ada', profile: false, events: 0, sessions: 0, dead_letters: 0 }])
     })
 
-    t.test('who comes back starts anew, and what is new stays', async (t) => {
+    t.test('a user who returns starts anew, and keeps the new data', async (t) => {
       await identify('carl', { old: 1 })
       await session('carl', 'session-c')
       await track('carl', 'old')
@@ -170,7 +170,7 @@ for (const storage of STORAGES) {
       )
     })
 
-    t.test('dead letters', async (t) => {
+    t.test('erases from dead letters', async (t) => {
       const of = (event: string, distinct_id: string) => `{"event": "${event}","distinct_id":"${distinct_id}","x":1.0}`
       const row = (project_id: string, distinct_id: string) =>
         JSON.stringify({ project_id, distinct_id, properties: '{}' })
@@ -215,7 +215,7 @@ for (const storage of STORAGES) {
       t.equal(await bodyAt(mixed), undefined)
     })
 
-    t.test('users who are erased from one letter at the same time', async (t) => {
+    t.test('concurrent erasures of users in one dead letter', async (t) => {
       const of = (user: string) => `{"event":"e","distinct_id":"${user}"}`
       const users = ['u1', 'u2', 'u3', 'u4']
       const at = await letter(`{"events":[${[...users, 'stays'].map(of).join(',')}]}`)
@@ -237,7 +237,7 @@ for (const storage of STORAGES) {
       ])
     })
 
-    t.test('edits and deletes while it purges', async (t) => {
+    t.test('keeps edits and deletes that arrive during a purge', async (t) => {
       const users = Array.from({ length: 6 }, (_, n) => `purged${n}`)
       const events = users.flatMap((distinct_id) => [0, 1].map((n) => ({ event: `e${n}`, distinct_id })))
       await ok('POST', '/public/track/batch', {
@@ -261,7 +261,7 @@ for (const storage of STORAGES) {
       t.equal(left.filter((row) => row.includes('edith')).length, 8, 'single deletes leave the disk with it')
     })
 
-    t.test('DELETE of a user answers as ever, and is purged once it is due', async (t) => {
+    t.test('DELETE of a user responds as usual, and its data is purged when it is due', async (t) => {
       await identify('fay', { secret: 1 })
       await identify('fay', { secret: 2 })
       await track('fay', 'e')
@@ -287,7 +287,7 @@ for (const storage of STORAGES) {
       await until('the purge', async () => !(await onDisk()).some((row) => row.includes('fay')))
     })
 
-    t.test('whom it can name', async (t) => {
+    t.test('accepts any names', async (t) => {
       const awkward = [`it's "gone" \\ 100% 😀\t\n`, '\\', '\u0000', 'x'.repeat(255), '😀'.repeat(255), ' ']
       for (const user of awkward) {
         await identify(user, {})
@@ -309,7 +309,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('where the store does not have everything, nothing is erased', async (t) => {
+t.test('erases nothing if the store does not have everything yet', async (t) => {
   const client = await startApp(t, { ...(await settingsFor(t, 'servers')), ROLE: 'api' })
   await client.call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { a: 1 } })
   const response = await client.call('POST', '/public/users/erase', { distinct_ids: ['ada'] })

@@ -78,7 +78,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
     }
     const row = (project_id: string) => JSON.stringify({ project_id, distinct_id: 'ada', properties: '{}' })
 
-    t.test('nothing of the project is left, and everything of another one', async (t) => {
+    t.test('removes everything of the project, and nothing of another one', async (t) => {
       await Promise.all([SECRET_KEY, keptKey].map(fill))
       await client.browser('/public/sessions/start', { distinct_id: 'user-1', session_id: 's', properties: {} })
       await letter('default', 'events', '{"events":[{"event":"e","distinct_id":"ada"}]}', 1)
@@ -106,7 +106,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       )
     })
 
-    t.test('only the project of the key, and only with a secret key', async (t) => {
+    t.test('erases only the project of the key, which must be secret', async (t) => {
       const refused = await as(SECRET_KEY)('DELETE', '/public/projects/kept', undefined, 400)
       t.match(refused.json(), { code: 'invalid_request', details: [{ path: '/project' }] })
       const readKey = makeKey('read')
@@ -117,7 +117,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       t.equal((await found(keptKey)).events, COUNT)
     })
 
-    t.test('a call that ends early is gone on with', { skip: env.REDIS_URL === undefined }, async (t) => {
+    t.test('a repeated call continues one that ended early', { skip: env.REDIS_URL === undefined }, async (t) => {
       const { shards, close } = await openStore(client.config)
       t.teardown(close)
       const layout = { version: 1, lanes: client.config.LANES, shards: 1 }
@@ -135,7 +135,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       t.match(third, { profiles: 0, aliases: 0, deadLetters: 0, isComplete: true })
     })
 
-    t.test('what is sent again is new, as what never came', async (t) => {
+    t.test('events that are sent again are new, even with known ids', async (t) => {
       const call = as(SECRET_KEY)
       const event = { event: 'e', distinct_id: 'user-1' }
       await call('POST', '/public/track/batch', { events: [{ ...event, insert_id: 'id-1' }] })

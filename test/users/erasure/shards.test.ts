@@ -5,6 +5,7 @@ import { Shards } from '../../../src/clickhouse/shards.js'
 import { replayDeadLetter } from '../../../src/ingest/replay.js'
 import type { Entry } from '../../../src/journal/journal.js'
 import { formatEventId } from '../../../src/model/event-id.js'
+import { eraseFromDeadLetters } from '../../../src/store/dead-letter-erasure.js'
 import {
   countDeadLetters,
   insertDeadLetter,
@@ -12,7 +13,6 @@ import {
   readDeadLetters,
 } from '../../../src/store/dead-letters.js'
 import { readDisks } from '../../../src/store/disks.js'
-import { eraseFromDeadLetters } from '../../../src/store/erased-letters.js'
 import { EventEdits } from '../../../src/store/event-edits.js'
 import { deleteEventsOfUsers, insertEvents } from '../../../src/store/events.js'
 import { Purge } from '../../../src/users/erasure/purge.js'
@@ -66,7 +66,7 @@ const ids = async ({ clickhouse }: { clickhouse: ClickHouse }) =>
 
 const DOWN = { name: 'ShardUnreachableError', message: /^Shard 1 \(.+1:8123\) of the store is unavailable/ }
 
-t.test('each shard is purged of its own, and one that is down does not stop the others', async (t) => {
+t.test('each shard is purged separately, and one that is down does not stop the others', async (t) => {
   const shards = await openShards(t, 'purge', 3)
   await shards.each(async (shard) => {
     await insertEvents(shard.clickhouse, 7, [entryAt(MINUTE, 'ada', 'bob')], 'token', signal)
@@ -103,7 +103,7 @@ t.test('each shard is purged of its own, and one that is down does not stop the 
   t.strictSame(await versions(), [['eve 1'], [], ['ada 3', 'bob 3']], 'the deletion stayed noted until all were done')
 })
 
-t.test('the letters of all shards are one list, and each is replayed where it lies', async (t) => {
+t.test('dead letters of all shards are one list, and each is replayed on its shard', async (t) => {
   const shards = await openShards(t, 'letters', 3)
   const letter = (shard: number, journal: number, minute: number, ...names: string[]) =>
     insertDeadLetter(
@@ -177,7 +177,7 @@ t.test('a replay that died after its INSERT leaves nothing of users who were era
   t.strictSame(await users(), ['ada', 'eve'])
 })
 
-t.test('a replay stores nothing at the places of erased events, not even for a moment', async (t) => {
+t.test('a replay never stores anything at the places of erased events', async (t) => {
   const shards = await openShards(t, 'places', 1)
   await insertDeadLetter(shards.first, 70, entryAt(MINUTE, 'ada', 'bob', 'eve'), 'a reason', 'letter')
   await eraseFromDeadLetters(shards, 'p', new Set(['bob']))
@@ -191,7 +191,7 @@ t.test('a replay stores nothing at the places of erased events, not even for a m
   )
 })
 
-t.test('a replay does not bring back events that were deleted after an interrupted one had stored them', async (t) => {
+t.test('a replay does not restore events that were deleted after an interrupted replay', async (t) => {
   const shards = await openShards(t, 'deleted', 2)
   const entry = entryAt(MINUTE, 'ada')
   await insertDeadLetter(shards.first, 70, entry, 'a reason', 'letter')
@@ -204,7 +204,7 @@ t.test('a replay does not bring back events that were deleted after an interrupt
   t.strictSame(await shards.first.rows('SELECT distinct_id FROM events_all'), [])
 })
 
-t.test('the disks of one shard that is down hide no others', async (t) => {
+t.test('the disks of the other shards are known while one shard is down', async (t) => {
   const shards = await withoutShard(t, await openShards(t, 'disks', 2), 1)
   const disks = await readDisks(shards, signal)
   t.match(disks, [{ isUp: true, disks: [{ name: 'default', freeBytes: Number, totalBytes: Number }] }, { isUp: false }])

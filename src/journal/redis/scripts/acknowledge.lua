@@ -5,7 +5,8 @@
 --
 -- Returns 1, or 0 if another writer has moved on.
 
--- An acknowledgement cuts up to this number of states, plus two for each that it adds.
+-- An acknowledgement takes this many states from the front of the list of cached states, plus two for each that it
+-- adds.
 local MIN_CUT = 100
 
 --- include shared/now

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Measures what waits for the store.
+-- Measures the entries that wait for the store.
 --
 -- Returns { entries, bytes, ms since the oldest was accepted or 0, bytes of their states, bytes of the cached states,
 -- then the name of each sender that holds more than `large`, and how many bytes it holds }.

@@ -95,33 +95,30 @@ local outcomes = {}
 while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
-    local kind, holder = ARGV[i + APPEND.kind], ARGV[i + APPEND.holder]
+    local kind, sender = ARGV[i + APPEND.kind], ARGV[i + APPEND.sender]
     local count, size = tonumber(ARGV[i + APPEND.count]), tonumber(ARGV[i + APPEND.size])
     local field, body = ARGV[i + APPEND.field], ARGV[i + APPEND.body]
-    local shard, digest, sender = ARGV[i + APPEND.shard], ARGV[i + APPEND.digest], ARGV[i + APPEND.sender]
-    local ids = ARGV[i + APPEND.ids]
-    local project, request_count = project_of(holder), tonumber(ARGV[i + APPEND.requests])
-    local ids_sender = ARGV[i + APPEND.idsSender]
+    local shard, digest, ids = ARGV[i + APPEND.shard], ARGV[i + APPEND.digest], ARGV[i + APPEND.ids]
+    local project, request_count = project_of(sender), tonumber(ARGV[i + APPEND.requests])
     i = i + APPEND.length
     local after = i + REQUEST.length * request_count
     outcome = refused(shard, digest, sender)
     local position, skipped, reasons, repeated = nil, {}, {}, 0
     if outcome and is_repeated(outcome) then repeated = count end
-    outcome = outcome or fullness_for(holder, size)
+    outcome = outcome or fullness_for(sender, size)
     if not outcome then
-      if ids ~= '' then skipped = take_ids(ids_sender, ids, id_bucket) end
+      if ids ~= '' then skipped = take_ids(sender, ids, id_bucket) end
       repeated = #skipped
       for index = 0, request_count - 1 do
         local event_shard, event_digest = ARGV[i + REQUEST.shard], ARGV[i + REQUEST.digest]
-        local event_sender = ARGV[i + REQUEST.sender]
-        local reason = refused(event_shard, event_digest, event_sender)
+        local reason = refused(event_shard, event_digest, sender)
         if reason then
           skipped[#skipped + 1] = index
           if is_repeated(reason) then repeated = repeated + 1 end
           reasons[#reasons + 1] = string.gsub(reason, ':', '/')
         else
           position = position or advance()
-          remember(event_shard, event_digest, event_sender, position, index)
+          remember(event_shard, event_digest, sender, position, index)
         end
         i = i + REQUEST.length
       end
@@ -133,7 +130,7 @@ while ARGV[i] do
     count = count - #skipped
     if not outcome and count == 0 then
       outcome = 'known:' .. skip .. why
-      -- Only reserved: the same body is recognised by its ids again, and another body is a mismatch.
+      -- Only reserve the key: the same body is recognised by its ids again, and another body is a mismatch.
       remember(shard, digest, sender, '0-0')
     end
     if outcome then
@@ -141,10 +138,10 @@ while ARGV[i] do
     else
       position = position or advance()
       entries[#entries + 1] = {
-        position = position, kind = kind, shares = { [holder] = size }, count = count, size = size, field = field,
+        position = position, kind = kind, shares = { [sender] = size }, count = count, size = size, field = field,
         body = body, skip = skip
       }
-      hold(holder, size)
+      hold(sender, size)
       if kind == 'events' then redis.call('HINCRBY', pending, project, count) end
       remember(shard, digest, sender, position)
       outcome = 'done:' .. position
@@ -156,19 +153,18 @@ while ARGV[i] do
     outcome = refused(shard, digest, sender)
     if not outcome then
       remember(shard, digest, sender, '0-0')
-      -- Not the floor: it was never assigned, so after a failover it would look lost.
+      -- Do not return the floor: it was never assigned, so after a failover it would look lost.
       outcome = 'done:' .. (#entries > 0 and string.format('%.0f-%.0f', ms, seq) or last_ms .. '-' .. last_seq)
     end
   else
     local kind, name, expected = ARGV[i + COMMIT.kind], ARGV[i + COMMIT.stateKey], ARGV[i + COMMIT.expected]
     local read_at, state, row = tonumber(ARGV[i + COMMIT.readAt]), ARGV[i + COMMIT.state], ARGV[i + COMMIT.row]
-    local holder, size = ARGV[i + COMMIT.holder], #state + #row
-    local shard, digest, sender = ARGV[i + COMMIT.shard], ARGV[i + COMMIT.digest], ARGV[i + COMMIT.sender]
-    local ids_sender, ids = ARGV[i + COMMIT.idsSender], ARGV[i + COMMIT.ids]
+    local sender, size = ARGV[i + COMMIT.sender], #state + #row
+    local shard, digest, ids = ARGV[i + COMMIT.shard], ARGV[i + COMMIT.digest], ARGV[i + COMMIT.ids]
     i = i + COMMIT.length
     outcome = refused(shard, digest, sender)
     if not outcome and ids ~= '' then
-      local found = find_ids(ids_sender, ids)
+      local found = find_ids(sender, ids)
       if #found > 0 then outcome = 'known:' .. table.concat(found, '.') end
     end
     if not outcome then
@@ -177,7 +173,7 @@ while ARGV[i] do
       local is_expected
       if current ~= '' then is_expected = string.match(current, '^%S+') == expected
       else is_expected = read_at <= now and now - read_at <= READING_MEMORY_MS end
-      if not is_expected then outcome = 'conflict' else outcome = fullness_for(holder, size) end
+      if not is_expected then outcome = 'conflict' else outcome = fullness_for(sender, size) end
       if not outcome then
         if not rows[kind] then
           rows[kind] = { position = advance(), kind = kind, shares = {}, rows = {} }
@@ -185,12 +181,12 @@ while ARGV[i] do
         end
         local entry = rows[kind]
         table.insert(entry.rows, row)
-        entry.shares[holder] = (entry.shares[holder] or 0) + size
-        hold(holder, size)
+        entry.shares[sender] = (entry.shares[sender] or 0) + size
+        hold(sender, size)
         if current ~= '' then uncount_state(state_key) end
         redis.call('SET', state_key, entry.position .. ' ' .. state)
         states = states + #state
-        if ids ~= '' then take_ids(ids_sender, ids, id_bucket) end
+        if ids ~= '' then take_ids(sender, ids, id_bucket) end
         remember(shard, digest, sender, entry.position)
         outcome = 'done:' .. entry.position
       end
@@ -214,7 +210,7 @@ for _, entry in ipairs(entries) do
   for holder, share in pairs(entry.shares) do shares[#shares + 1] = string.format('%.0f ', share) .. holder end
   redis.call('XADD', KEYS.stream, entry.position, 'kind', entry.kind, 'held', table.concat(shares, '\n'),
     'count', count, 'bytes', size, field, body, unpack(last_fields))
-  -- Only after XADD: if Redis refuses that because it is out of memory, no entry refers to the body, which expires.
+  -- Do this after XADD: if Redis refuses that because it is out of memory, no entry refers to the body, which expires.
   if field == 'at' then redis.call('PERSIST', body_key(body)) end
   bytes = bytes + size
 end

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { DeadLetter, ReplayedLetters } from '../../../contract/responses.js'
+import type { DeadLetter, ReplayedDeadLetters } from '../../../contract/responses.js'
 import { listDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
 import type { Access } from '../../api/sign-in.js'
 import type { CsvRow } from '../../lib/csv.js'
@@ -35,7 +35,7 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
   const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
   const { value, error, isLoading, reload } = useLoaded(String(page), (signal) => listDeadLetters(page, LIMIT, signal))
   const [idsToReplay, setIdsToReplay] = useState<string[] | null>(null)
-  const [result, setResult] = useState<ReplayedLetters | null>(null)
+  const [result, setResult] = useState<ReplayedDeadLetters | null>(null)
   const deadLetters = value?.dead_letters ?? []
   const waiting = deadLetters.filter(({ replayed_at }) => replayed_at === null).map(({ id }) => id)
   const mayReplay = access.keyKind === 'secret'
@@ -133,7 +133,7 @@ function DeadLetterCard({ deadLetter, onReplay }: { deadLetter: DeadLetter; onRe
   )
 }
 
-function Result({ result: { replayed, refused } }: { result: ReplayedLetters }) {
+function Result({ result: { replayed, refused } }: { result: ReplayedDeadLetters }) {
   return (
     <div
       class={refused.length > 0 ? `${noticeStyles.notice} ${noticeStyles.failure}` : noticeStyles.notice}

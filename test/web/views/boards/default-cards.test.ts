@@ -7,6 +7,7 @@ import { applyControls, parseControls } from '../../../../src/web/lib/board-cont
 import { buildRequest, buildRequestBefore } from '../../../../src/web/lib/build-request.js'
 import { chooseVisualization, findGaps, parseDisplay, parseDraft } from '../../../../src/web/lib/question.js'
 import { suggestBoard, suggestUsualBoard } from '../../../../src/web/views/boards/default-cards.js'
+import { codePoint } from '../../../fuzz/texts.js'
 
 const NOW = Date.parse('2026-05-20T12:00Z')
 const DAY_MS = 86_400_000
@@ -54,7 +55,7 @@ t.test('suggestBoard chooses a period with data', async (t) => {
 
 t.test('suggestBoard returns valid, editable questions for any events', async () => {
   const names = fc.record({
-    event: fc.string({ minLength: 1, unit: 'binary' }),
+    event: fc.string({ minLength: 1, unit: codePoint }),
     count: fc.integer({ min: 1, max: 1e9 }),
     first_seen: fc.integer({ min: 0, max: NOW }),
     last_seen: fc.integer({ min: 0, max: 2 * NOW }),

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { formatMetrics } from '../../../../src/metrics/text.js'
+import { formatMetrics } from '../../../../src/metrics/format-metrics.js'
 import {
   findMax,
   findMin,
@@ -9,13 +9,14 @@ import {
   sumMaxima,
   sumSamples,
 } from '../../../../src/web/views/health/prometheus.js'
+import { codePoint } from '../../../fuzz/texts.js'
 
 t.test('parseMetrics is the inverse of formatMetrics', async (t) => {
   const labels = fc.dictionary(
     fc.stringMatching(/^[a-z][a-z0-9_]{0,5}$/),
     fc.string({
       unit: fc.oneof(
-        fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+        fc.string({ unit: codePoint, minLength: 1, maxLength: 1 }),
         fc.constantFrom(...'\r\n\\"{}, =\u2028'),
       ),
     }),

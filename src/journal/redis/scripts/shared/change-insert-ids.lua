@@ -22,7 +22,8 @@ local function remove_ids(space, limit)
   return limit
 end
 
--- Drops the oldest segment, except `except`. Returns false if there is none.
+-- Drops the oldest segment other than `except`, and records since when ids are remembered. Returns false if there is
+-- no other segment.
 local function drop_oldest(space, except)
   local oldest, after = nil, nil
   for _, tier in ipairs(space.tiers) do
@@ -39,9 +40,10 @@ local function drop_oldest(space, except)
   space.since = after or now
   return true
 end
+
 -- The tier that takes the ids of a bucket.
 local function tier_of(space, bucket, max)
-  -- Ids of a hash, on average, from which on the tier takes no more: Redis keeps a hash of up to 512 as a listpack.
+  -- A tier is full when its hashes have this many ids on average: Redis keeps a hash of up to 512 as a listpack.
   local full = 128
   local newest, counts, before = nil, {}, 0
   for _, tier in ipairs(space.tiers) do

@@ -25,7 +25,7 @@ local function add_tier(space, tier)
   space.tiers[#space.tiers + 1] = tier
   return tier
 end
--- What is remembered of a sender; the text is what the index has of it, or false.
+-- Parses the record of a sender's ids; `text` is its value in the index, or false.
 local function read_space(name, text)
   local space = { name = name, hashes = id_index .. ':' .. name .. ':', tiers = {}, added = 0, is_changed = false }
   local since, next_segment = string.match(text or '0:0', '^(%d+):(%d+)')
@@ -60,7 +60,7 @@ local function count_ids(space)
   for _, tier in ipairs(space.tiers) do if not tier.dead then count = count + tier.count end end
   return count
 end
--- The latest first, because most repetitions follow soon.
+-- Returns the tiers that are not expired or dropped, latest first, because most repetitions follow soon.
 local function living_tiers(space, except)
   local living = {}
   for i = #space.tiers, 1, -1 do

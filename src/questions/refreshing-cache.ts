@@ -1,13 +1,13 @@
 import type { Backlog } from './backlog.js'
 
-interface KeptAnswer<T> {
+interface CacheEntry<T> {
   known: T | undefined
   weight: number
   making: Promise<void> | undefined
   isRenewing: boolean
 }
 
-export interface KeptOptions<T> {
+export interface RefreshingCacheOptions<T> {
   /** the size of a result and its key, in the unit of `room` */
   weigh(key: string, value: T): number
   /** maximum size of all results together; the least recently used ones are evicted */
@@ -31,13 +31,13 @@ export interface CacheRequest<T> {
 }
 
 /** A cache of results by key. An unusable result is made again, once for all concurrent callers. */
-export class Kept<T> {
-  readonly #options: KeptOptions<T>
+export class RefreshingCache<T> {
+  readonly #options: RefreshingCacheOptions<T>
   /** least recently used first */
-  readonly #entries = new Map<string, KeptAnswer<T>>()
+  readonly #entries = new Map<string, CacheEntry<T>>()
   #weight = 0
 
-  constructor(options: KeptOptions<T>) {
+  constructor(options: RefreshingCacheOptions<T>) {
     this.#options = options
   }
 
@@ -65,14 +65,14 @@ export class Kept<T> {
     return this.#entries.get(key)?.known
   }
 
-  #use(key: string): KeptAnswer<T> {
+  #use(key: string): CacheEntry<T> {
     const entry = this.#entries.get(key) ?? { known: undefined, weight: 0, making: undefined, isRenewing: false }
     this.#entries.delete(key)
     this.#entries.set(key, entry)
     return entry
   }
 
-  async #make(key: string, entry: KeptAnswer<T>, { make }: CacheRequest<T>): Promise<T> {
+  async #make(key: string, entry: CacheEntry<T>, { make }: CacheRequest<T>): Promise<T> {
     const made = make(entry.known)
     entry.making = made
       .then((value) => this.#put(key, entry, value))
@@ -85,7 +85,7 @@ export class Kept<T> {
   }
 
   /** Renews a result in the background. If that fails, the next call starts it again. */
-  #renew(key: string, entry: KeptAnswer<T>, known: T, { renew }: CacheRequest<T>): void {
+  #renew(key: string, entry: CacheEntry<T>, known: T, { renew }: CacheRequest<T>): void {
     if (entry.isRenewing) return
     entry.isRenewing = this.#options.backlog.add(async () => {
       try {
@@ -102,7 +102,7 @@ export class Kept<T> {
   }
 
   /** Stores a result, and evicts others if there is no room. */
-  #put(key: string, entry: KeptAnswer<T>, value: T): void {
+  #put(key: string, entry: CacheEntry<T>, value: T): void {
     const weight = this.#options.weigh(key, value)
     this.#weight += weight - entry.weight
     Object.assign(entry, { known: value, weight })
@@ -112,7 +112,7 @@ export class Kept<T> {
     }
   }
 
-  #drop(key: string, entry: KeptAnswer<T>): void {
+  #drop(key: string, entry: CacheEntry<T>): void {
     if (!this.#entries.delete(key)) return
     this.#weight -= entry.weight
   }

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 
 /** `METHOD path` of every route, from the router's own tree. */
-export function routesOf(app: FastifyInstance): string[] {
+export function listRoutes(app: FastifyInstance): string[] {
   const place: string[] = []
   return app
     .printRoutes({ commonPrefix: false })

@@ -1,6 +1,10 @@
 import t from 'tap'
 import { Backlog } from '../../src/questions/backlog.js'
-import { type CacheRequest, Kept, type KeptOptions } from '../../src/questions/kept.js'
+import {
+  type CacheRequest,
+  RefreshingCache,
+  type RefreshingCacheOptions,
+} from '../../src/questions/refreshing-cache.js'
 import { until } from '../helper.js'
 
 const always = () => true
@@ -9,28 +13,31 @@ const fail = async () => {
   throw new Error('down')
 }
 
-function open({ weigh = () => 1, isOutdated = never }: Partial<KeptOptions<number>> = {}) {
+function open({ weigh = () => 1, isOutdated = never }: Partial<RefreshingCacheOptions<number>> = {}) {
   const failures: unknown[] = []
   const backlog = new Backlog({ info: (details: unknown) => failures.push(details) })
-  const kept = new Kept<number>({ room: 10, weigh, isOutdated, backlog })
+  const cache = new RefreshingCache<number>({ room: 10, weigh, isOutdated, backlog })
   const get = (key: string, wanted: Partial<CacheRequest<number>> & Pick<CacheRequest<number>, 'make'>) =>
-    kept.get(key, { isCurrent: never, suffices: never, renew: wanted.make, ...wanted })
-  return { kept, backlog, failures, get }
+    cache.get(key, { isCurrent: never, suffices: never, renew: wanted.make, ...wanted })
+  return { cache, backlog, failures, get }
 }
 
-t.test('what several ask for is made once, and for those who need a later one once more', async (t) => {
-  const { get } = open()
-  let made = 0
-  const make = async () => ++made
-  t.strictSame(await Promise.all([1, 2, 3].map(() => get('a', { isCurrent: always, make }))), [1, 1, 1])
-  const least = (wanted: number) => get('a', { isCurrent: (known) => known >= wanted, make })
-  t.strictSame(await Promise.all([1, 2, 2].map(least)), [1, 2, 2])
-  t.equal(await get('a', { make }), 3)
-  t.equal(await get('a', { make: async (known) => (known ?? 0) * 10 }), 30)
-})
+t.test(
+  'RefreshingCache makes a result once for concurrent callers, and once more for those who need a later one',
+  async (t) => {
+    const { get } = open()
+    let made = 0
+    const make = async () => ++made
+    t.strictSame(await Promise.all([1, 2, 3].map(() => get('a', { isCurrent: always, make }))), [1, 1, 1])
+    const least = (wanted: number) => get('a', { isCurrent: (known) => known >= wanted, make })
+    t.strictSame(await Promise.all([1, 2, 2].map(least)), [1, 2, 2])
+    t.equal(await get('a', { make }), 3)
+    t.equal(await get('a', { make: async (known) => (known ?? 0) * 10 }), 30)
+  },
+)
 
-t.test('a failure is for all who wait, and leaves the last result', async (t) => {
-  const { get, kept } = open()
+t.test('RefreshingCache fails all waiting callers of a result, and keeps the last one', async (t) => {
+  const { get, cache } = open()
   await get('a', { isCurrent: always, make: async () => 7 })
   const results = await Promise.allSettled([1, 2].map(() => get('a', { make: fail })))
   t.strictSame(
@@ -38,12 +45,12 @@ t.test('a failure is for all who wait, and leaves the last result', async (t) =>
     ['rejected', 'rejected'],
   )
   t.equal(await get('a', { isCurrent: always, make: fail }), 7)
-  t.equal(kept.last('a'), 7)
+  t.equal(cache.last('a'), 7)
   await t.rejects(get('b', { isCurrent: always, make: fail }), { message: 'down' })
   t.equal(await get('b', { isCurrent: always, make: async () => 8 }), 8)
 })
 
-t.test('one that will do comes at once, while it is renewed for the next who asks', async (t) => {
+t.test('RefreshingCache returns a sufficient result immediately, and renews it for the next caller', async (t) => {
   const { get, backlog, failures } = open()
   let made = 0
   const make = async () => ++made
@@ -62,8 +69,8 @@ t.test('one that will do comes at once, while it is renewed for the next who ask
   t.equal(await get('a', { suffices: (known) => known > 4, make }), 5)
 })
 
-t.test('nobody waits for a renewal, and what is made meanwhile is not lost', async (t) => {
-  const { get, backlog, kept } = open({ isOutdated: (renewed, by) => renewed < by })
+t.test('RefreshingCache makes nobody wait for a renewal, and loses no result made in the meantime', async (t) => {
+  const { get, backlog, cache } = open({ isOutdated: (renewed, by) => renewed < by })
   let finish: (renewed: number) => void = () => undefined
   const make = async () => 5
   const begun = new Promise<void>((resolve) => {
@@ -75,16 +82,16 @@ t.test('nobody waits for a renewal, and what is made meanwhile is not lost', asy
     }
     get('a', { suffices: always, make, renew })
   })
-  await until('the first one', () => kept.last('a') === 5)
+  await until('the first one', () => cache.last('a') === 5)
   const settled = backlog.settled()
   await begun
   t.equal(await get('a', { isCurrent: (known) => known > 5, make: async () => 8 }), 8)
   finish(7)
   await settled
-  t.equal(kept.last('a'), 8, 'what was renewed is outdated by then')
+  t.equal(cache.last('a'), 8, 'what was renewed is outdated by then')
 })
 
-t.test('what was asked for the longest ago makes room', async (t) => {
+t.test('RefreshingCache evicts the result that was used least recently', async (t) => {
   const { get: ask } = open({ weigh: (_, value) => value })
   let made = 0
   const get = (key: string, weight: number) =>
@@ -106,7 +113,7 @@ t.test('what was asked for the longest ago makes room', async (t) => {
   t.equal(made, 6, 'what is too large is not kept')
 })
 
-t.test('of too much work behind the calls, what comes last is not taken on', async (t) => {
+t.test('Backlog drops tasks beyond its limit', async (t) => {
   const { backlog } = open()
   let done = 0
   const taken = Array.from({ length: 150 }, () =>

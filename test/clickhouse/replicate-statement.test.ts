@@ -2,17 +2,17 @@ import { cp, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { copyTables, migrate, readMigrations } from '../../src/clickhouse/migrate.js'
-import { isLocal, replicated, UnreplicableError } from '../../src/clickhouse/replicated.js'
+import { isLocal, replicateStatement, UnreplicableError } from '../../src/clickhouse/replicate-statement.js'
 import { startClickHouse, temporaryFolder } from '../helper.js'
 
 const migrations = await readMigrations()
 const statements = migrations.flatMap(({ name, statements }) => statements.map((text) => ({ name, text })))
 const engine = await startClickHouse(t)
 
-t.test('every statement of schema/ has a counterpart for servers with replicas', async (t) => {
+t.test('replicated rewrites every statement of schema/', async (t) => {
   for (const { name, text } of statements) {
     const first = text.replace(/--.*$/gm, '').trim().split('\n')[0]
-    const spelled = replicated(text, 'analytics')
+    const spelled = replicateStatement(text, 'analytics')
     t.notMatch(spelled, /non_replicated_/, `${name}: ${first}`)
     const [, table] = /CREATE TABLE IF NOT EXISTS (\w+)/.exec(text) ?? []
     if (!table) continue
@@ -27,7 +27,7 @@ t.test('every statement of schema/ has a counterpart for servers with replicas',
   }
 })
 
-t.test('ClickHouse can read them, and knows their engines and settings', async (t) => {
+t.test('ClickHouse accepts the rewritten statements, with their engines and settings', async (t) => {
   const clickhouse = new ClickHouse({ url: engine.url })
   t.teardown(() => clickhouse.close())
   const known = await clickhouse.rows<{ name: string }>(
@@ -36,7 +36,7 @@ t.test('ClickHouse can read them, and knows their engines and settings', async (
   )
   const names = new Set(known.map(({ name }) => name))
   for (const { name, text } of statements) {
-    const spelled = replicated(text, 'analytics')
+    const spelled = replicateStatement(text, 'analytics')
     await t.resolves(clickhouse.command(`EXPLAIN AST ${spelled}`), name)
     const created = /\bSETTINGS\b([\s\S]*)$/.exec(spelled)?.[1] ?? /MODIFY SETTING([\s\S]*)$/.exec(spelled)?.[1] ?? ''
     for (const [, setting = ''] of created.matchAll(/\b(\w+)\s*=/g)) t.ok(names.has(setting), `${name}: ${setting}`)
@@ -45,23 +45,26 @@ t.test('ClickHouse can read them, and knows their engines and settings', async (
   }
 })
 
-t.test('statements of numbered files are as they are for one server, but for windows of tokens', async (t) => {
-  const same = [
-    '-- why\nALTER TABLE events ADD COLUMN IF NOT EXISTS country String',
-    'ALTER TABLE events ADD INDEX IF NOT EXISTS by_country country TYPE minmax',
-    "ALTER TABLE events UPDATE country = '' WHERE 0",
-    'ALTER TABLE events DELETE WHERE 0',
-    'INSERT INTO deletions (kind) SELECT name FROM profiles',
-    'ALTER TABLE events MODIFY SETTING merge_selector_base = 13',
-  ]
-  for (const statement of same) t.equal(replicated(statement, 'analytics'), statement)
-  t.equal(
-    replicated('ALTER TABLE saved MODIFY SETTING non_replicated_deduplication_window = 10', 'analytics'),
-    'ALTER TABLE saved MODIFY SETTING replicated_deduplication_window = 10, replicated_deduplication_window_seconds = 7200',
-  )
-})
+t.test(
+  'statements of numbered files are unchanged for a single server, except for deduplication windows',
+  async (t) => {
+    const same = [
+      '-- why\nALTER TABLE events ADD COLUMN IF NOT EXISTS country String',
+      'ALTER TABLE events ADD INDEX IF NOT EXISTS by_country country TYPE minmax',
+      "ALTER TABLE events UPDATE country = '' WHERE 0",
+      'ALTER TABLE events DELETE WHERE 0',
+      'INSERT INTO deletions (kind) SELECT name FROM profiles',
+      'ALTER TABLE events MODIFY SETTING merge_selector_base = 13',
+    ]
+    for (const statement of same) t.equal(replicateStatement(statement, 'analytics'), statement)
+    t.equal(
+      replicateStatement('ALTER TABLE saved MODIFY SETTING non_replicated_deduplication_window = 10', 'analytics'),
+      'ALTER TABLE saved MODIFY SETTING replicated_deduplication_window = 10, replicated_deduplication_window_seconds = 7200',
+    )
+  },
+)
 
-t.test('what is not known to be right with replicas is refused', async (t) => {
+t.test('replicated refuses statements that are not known to be safe', async (t) => {
   const refused = [
     'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = Memory',
     'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = SummingMergeTree ORDER BY b SETTINGS fsync_after_insert = 1',
@@ -73,20 +76,21 @@ t.test('what is not known to be right with replicas is refused', async (t) => {
     'ALTER TABLE a ADD COLUMN b String',
     'CREATE MATERIALIZED VIEW a TO b AS SELECT 1',
   ]
-  for (const statement of refused) t.throws(() => replicated(statement, 'analytics'), UnreplicableError, statement)
+  for (const statement of refused)
+    t.throws(() => replicateStatement(statement, 'analytics'), UnreplicableError, statement)
 })
 
-t.test('a database of any name has a place of its own in the Keeper', async (t) => {
+t.test('replicated gives databases of any name their own path in the Keeper', async (t) => {
   const text = 'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = MergeTree ORDER BY b SETTINGS fsync_after_insert = 1'
-  t.match(replicated(text, "o'dd/{name}"), 'tables/{shard}/o%27dd%2F%7Bname%7D/a')
+  t.match(replicateStatement(text, "o'dd/{name}"), 'tables/{shard}/o%27dd%2F%7Bname%7D/a')
 })
 
-t.test('settings are each replica’s own; the Keeper brings the rest', async (t) => {
+t.test('isLocal is true for settings, which each replica needs separately', async (t) => {
   t.ok(isLocal('-- why\nALTER TABLE events MODIFY SETTING a = 1'))
   t.notOk(isLocal('ALTER TABLE events ADD COLUMN IF NOT EXISTS a String'))
 })
 
-t.test('a later replica gets its tables as they are now, not as the baseline has them', async (t) => {
+t.test('a new replica gets the current tables, not those of the baseline', async (t) => {
   const folder = await temporaryFolder(t)
   await cp('schema', folder, { recursive: true })
   await writeFile(
@@ -119,7 +123,7 @@ ALTER TABLE events MODIFY SETTING merge_selector_base = 13;
   t.match((await tables(server)).find(({ name }) => name === 'events')?.sql, '`country` String')
 })
 
-t.test('several servers whose configuration does not make them replicas are refused', async (t) => {
+t.test('migrate refuses several servers that are not configured as replicas', async (t) => {
   const url = [engine.url, engine.url].map((one, i) => one.replace(/analytics$/, `replica${i}`)).join('|')
   const clickhouse = new ClickHouse({ url })
   t.teardown(() => clickhouse.close())

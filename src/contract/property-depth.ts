@@ -3,7 +3,7 @@ import type { ErrorDetail } from './errors.js'
 /** The fields that hold properties, and how many levels of objects surround them. */
 const HOLDERS: [field: string, around: number][] = [
   ['properties', 0],
-  // the operators
+  // The operators are a level of their own.
   ['operations', 1],
 ]
 

@@ -1,7 +1,7 @@
 /**
  * Shares one run of a slow task among all callers that arrive while it runs, because any client may ask for it often.
  */
-export function sharedRun<T>(run: () => Promise<T>): () => Promise<T> {
+export function shareRun<T>(run: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined
   return () => {
     running ??= run().finally(() => {

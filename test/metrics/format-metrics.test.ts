@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Histogram } from '../../src/lib/histogram.js'
+import { formatMetrics } from '../../src/metrics/format-metrics.js'
 import { byLabel, counter, gauge, histogram } from '../../src/metrics/metric.js'
-import { formatMetrics } from '../../src/metrics/text.js'
 
 t.test('buckets are cumulative, and the last one holds every value', async (t) => {
   const seconds = new Histogram([0.1, 1])

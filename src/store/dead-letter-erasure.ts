@@ -14,18 +14,18 @@ import { VERSIONED_TABLES } from './newest-rows.js'
 const ERASED_REASON = ': details were removed when a user was erased'
 /** A new revision is higher by a random number up to this, so that an erasure recognizes its own revision. */
 const REVISION_STEP = 2 ** 32
-/** Attempts to erase from one letter while other processes erase from it as well. */
+/** Attempts to erase from one dead letter while other processes erase from it as well. */
 const MAX_TRIES = 100
 
-interface Letter {
+interface DeadLetterKey {
   position: string
   journal_id: number
   kind: EntryKind
 }
 
-const ONE_LETTER = 'position = {position:UInt64} AND journal_id = {journal:UInt32}'
+const IS_ENTRY = 'position = {position:UInt64} AND journal_id = {journal:UInt32}'
 
-export interface ErasedLetters {
+export interface ErasedDeadLetters {
   /** by distinct_id: the number of dead letters with data of that user */
   erased: Map<string, number>
   /** dead letters that contain a user's name but are not JSON, so that nothing can be erased from them */
@@ -36,17 +36,17 @@ export interface ErasedLetters {
 type Erased = ReadonlySet<string> | 'everyone'
 
 /** A state with a row in a dead letter. Even if the store lacks it, the journal keeps it until it is deleted. */
-interface LetterState {
+interface ErasedState {
   kind: StateKind
   name: string
   distinctId: string
 }
 
 /** Called with states before they are removed from a dead letter, so that a retry finds them if it throws. */
-type OnStates = (states: readonly LetterState[]) => Promise<void>
+type OnStates = (states: readonly ErasedState[]) => Promise<void>
 
 /**
- * Removes the data of these users from the dead letters of all shards, replayed ones included. Deletes those without
+ * Removes the data of these users from the dead letters of all shards, including replayed ones. Deletes those without
  * any other data.
  */
 export async function eraseFromDeadLetters(
@@ -54,9 +54,9 @@ export async function eraseFromDeadLetters(
   projectId: string,
   distinctIds: ReadonlySet<string>,
   onStates?: OnStates,
-): Promise<ErasedLetters> {
+): Promise<ErasedDeadLetters> {
   return await eraseFrom(shards, { projectId, who: distinctIds, onStates }, ({ clickhouse }) => {
-    return findLettersNaming(clickhouse, [projectId, ''], [...distinctIds])
+    return findNaming(clickhouse, [projectId, ''], [...distinctIds])
   })
 }
 
@@ -70,19 +70,19 @@ export async function eraseProjectFromDeadLetters(
   projectId: string,
   onStates?: OnStates,
 ): Promise<{ erased: number; unreadable: number }> {
-  const own = await shards.each(({ clickhouse }) => deleteProjectLetters(clickhouse, projectId))
+  const own = await shards.each(({ clickhouse }) => deleteAllOfProject(clickhouse, projectId))
   let shared = 0
   const { unreadable } = await eraseFrom(
     shards,
     { projectId, who: 'everyone', onStates },
-    ({ clickhouse }) => findLettersNaming(clickhouse, [''], [projectId]),
+    ({ clickhouse }) => findNaming(clickhouse, [''], [projectId]),
     () => shared++,
   )
   return { erased: own.reduce((sum, count) => sum + count, shared), unreadable }
 }
 
 /** The data to erase from dead letters. */
-interface LetterErasure {
+interface Removal {
   projectId: string
   who: Erased
   onStates: OnStates | undefined
@@ -90,14 +90,14 @@ interface LetterErasure {
 
 async function eraseFrom(
   shards: Shards,
-  erasure: LetterErasure,
-  findLetters: (shard: Shard) => Promise<Letter[]>,
+  removal: Removal,
+  find: (shard: Shard) => Promise<DeadLetterKey[]>,
   onErased: () => void = () => undefined,
-): Promise<ErasedLetters> {
-  const found: ErasedLetters = { erased: new Map(), unreadable: 0 }
+): Promise<ErasedDeadLetters> {
+  const found: ErasedDeadLetters = { erased: new Map(), unreadable: 0 }
   await shards.each(async (shard) => {
-    for (const letter of await findLetters(shard)) {
-      const users = await eraseFromLetter(shard.clickhouse, letter, erasure)
+    for (const key of await find(shard)) {
+      const users = await eraseFromOne(shard.clickhouse, key, removal)
       if (users?.size) onErased()
       if (!users) found.unreadable++
       for (const user of users ?? []) found.erased.set(user, (found.erased.get(user) ?? 0) + 1)
@@ -106,11 +106,11 @@ async function eraseFrom(
   return found
 }
 
-/** @returns the users whose data was removed; undefined if the letter cannot be read */
-async function eraseFromLetter(
+/** @returns the users whose data was removed; undefined if the dead letter cannot be read */
+async function eraseFromOne(
   clickhouse: ClickHouse,
-  { position, journal_id: journal, kind }: Letter,
-  erasure: LetterErasure,
+  { position, journal_id: journal, kind }: DeadLetterKey,
+  removal: Removal,
 ): Promise<Set<string> | undefined> {
   const users = new Set<string>()
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -122,29 +122,29 @@ async function eraseFromLetter(
     }>(
       `SELECT revision, base64Encode(body) AS body, count() OVER () AS revisions,
          (journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays) AS is_replayed
-       FROM dead_letters WHERE ${ONE_LETTER} ORDER BY revision DESC LIMIT 1`,
+       FROM dead_letters WHERE ${IS_ENTRY} ORDER BY revision DESC LIMIT 1`,
       { position, journal },
     )
     if (!current) return users
-    const rest = withoutUsers(kind, Buffer.from(current.body, 'base64').toString(), erasure)
+    const rest = withoutUsers(kind, Buffer.from(current.body, 'base64').toString(), removal)
     if (!rest) return undefined
-    if (rest.states.length > 0) await erasure.onStates?.(rest.states)
+    if (rest.states.length > 0) await removal.onStates?.(rest.states)
     const at = { position, journal, revision: BigInt(current.revision) }
     const isNamed = rest.users.size > 0
     for (const user of rest.users) users.add(user)
     // The events of a replayed dead letter are in the store, and counted when they are deleted there.
     if (isNamed && kind === 'events' && !current.is_replayed) {
-      await countDeleted(clickhouse, erasure.projectId, rest.erasedEvents)
+      await countDeleted(clickhouse, removal.projectId, rest.erasedEvents)
     }
     if (isNamed && rest.body === null) {
-      await deleteLetter(clickhouse, 'revision <= {revision:UInt64}', at)
+      await deleteRevisions(clickhouse, 'revision <= {revision:UInt64}', at)
       return users
     }
-    const revision = isNamed ? await replaceLetter(clickhouse, at, rest) : at.revision
+    const revision = isNamed ? await replaceBody(clickhouse, at, rest) : at.revision
     if (revision === null) continue
     // This also deletes revisions that an interrupted erasure left.
     const isAlone = !isNamed && Number(current.revisions) === 1
-    if (!isAlone) await deleteLetter(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
+    if (!isAlone) await deleteRevisions(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
     return users
   }
   throw new Error(`Too many processes are erasing from the dead letter at ${position}. Try again.`)
@@ -155,7 +155,7 @@ async function eraseFromLetter(
  * one successor of each revision. That serializes concurrent erasures in all processes.
  * @returns the new revision; null if another erasure has already replaced this one
  */
-async function replaceLetter(
+async function replaceBody(
   clickhouse: ClickHouse,
   at: { position: string; journal: number; revision: bigint },
   { body, events }: Rest,
@@ -166,7 +166,7 @@ async function replaceLetter(
     `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id, revision, event_count)
      SELECT project_id, position, kind, concat(splitByChar(':', reason)[1], ${fields.text(ERASED_REASON)}),
        ${literal(body ?? '')}, received_at, journal_id, {next:UInt64}, {events:UInt32}
-     FROM dead_letters WHERE ${ONE_LETTER} AND revision = {revision:UInt64} LIMIT 1`,
+     FROM dead_letters WHERE ${IS_ENTRY} AND revision = {revision:UInt64} LIMIT 1`,
     { ...at, ...fields.parameters, next, events },
     {
       insert_deduplication_token: `${at.journal}:${at.position}:revision after ${at.revision}`,
@@ -174,21 +174,21 @@ async function replaceLetter(
     },
   )
   const isThere = await clickhouse.rows(
-    `SELECT 1 FROM dead_letters WHERE ${ONE_LETTER} AND revision = {next:UInt64} LIMIT 1`,
+    `SELECT 1 FROM dead_letters WHERE ${IS_ENTRY} AND revision = {next:UInt64} LIMIT 1`,
     { ...at, next },
   )
   return isThere.length > 0 ? next : null
 }
 
 /** Deletes by numbers only: a mutation's text stays on disk until a later one is done, so it must not name a user. */
-async function deleteLetter(clickhouse: ClickHouse, revisions: string, at: Scalars): Promise<void> {
-  await clickhouse.command(`ALTER TABLE dead_letters DELETE WHERE ${ONE_LETTER} AND ${revisions}`, at, {
+async function deleteRevisions(clickhouse: ClickHouse, revisions: string, at: Scalars): Promise<void> {
+  await clickhouse.command(`ALTER TABLE dead_letters DELETE WHERE ${IS_ENTRY} AND ${revisions}`, at, {
     mutations_sync: '1',
   })
 }
 
-/** @returns the number of letters that were deleted */
-async function deleteProjectLetters(clickhouse: ClickHouse, projectId: string): Promise<number> {
+/** @returns the number of dead letters that were deleted */
+async function deleteAllOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
   const values = { project: projectId }
   const [row] = await clickhouse.rows<{ count: string; events: string }>(
     `SELECT count() AS count, sumIf(events, NOT is_replayed) AS events FROM (
@@ -205,9 +205,9 @@ async function deleteProjectLetters(clickhouse: ClickHouse, projectId: string): 
 }
 
 /** Dead letters that may contain one of these names, including all with escapes, because a name can be escaped. */
-async function findLettersNaming(clickhouse: ClickHouse, projects: string[], names: string[]): Promise<Letter[]> {
+async function findNaming(clickhouse: ClickHouse, projects: string[], names: string[]): Promise<DeadLetterKey[]> {
   const fields = new QueryParameters()
-  return await clickhouse.rows<Letter>(
+  return await clickhouse.rows<DeadLetterKey>(
     `SELECT DISTINCT position, journal_id, kind FROM dead_letters
      WHERE project_id IN ${fields.array(projects)}
        AND (position(body, '\\\\') > 0 OR arrayExists(name -> position(body, name) > 0, ${fields.array(names)}))
@@ -223,7 +223,7 @@ interface Rest {
   /** users whose data was in the body */
   users: Set<string>
   /** states of these users */
-  states: LetterState[]
+  states: ErasedState[]
   /** null if nothing is left */
   body: string | null
   /** number of remaining events */
@@ -233,7 +233,7 @@ interface Rest {
 }
 
 /** @returns undefined if the body cannot be read */
-function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterErasure): Rest | undefined {
+function withoutUsers(kind: EntryKind, body: string, { projectId, who }: Removal): Rest | undefined {
   try {
     if (kind === 'rejected') {
       // `everyone` only applies to dead letters of several projects, which are never of this kind.
@@ -242,7 +242,7 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterE
     }
     const list = kind === 'events' ? (memberText(checkJson(body), 'events') ?? '[]') : checkJson(`[${body}]`)
     const users = new Set<string>()
-    const states: LetterState[] = []
+    const states: ErasedState[] = []
     const all = elementTexts(list).map((text) => {
       const row = JSON.parse(text) as Record<string, unknown>
       const { project_id = projectId, distinct_id } = row

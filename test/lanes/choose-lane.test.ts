@@ -1,8 +1,8 @@
 import t from 'tap'
-import { chooseLane } from '../../src/lanes/lane-of.js'
+import { chooseLane } from '../../src/lanes/choose-lane.js'
 import { toStateKey } from '../../src/model/state-key.js'
 
-t.test('the lane of a key is part of the store, so it stays the same', async (t) => {
+t.test('chooseLane never changes, because stored data depends on it', async (t) => {
   const key = toStateKey('profiles', 'shop', 'ada')
   t.equal(key.slice(0, 8), '5be492e2')
   t.equal(chooseLane(key, 1), 0)
@@ -11,7 +11,7 @@ t.test('the lane of a key is part of the store, so it stays the same', async (t)
   t.equal(chooseLane('ffffffff', 64), 63, 'as an unsigned number')
 })
 
-t.test('keys are spread evenly', async (t) => {
+t.test('chooseLane spreads keys evenly', async (t) => {
   const counts = [0, 0, 0]
   for (let i = 0; i < 3000; i++) {
     const lane = chooseLane(toStateKey('sessions', 'shop', `s${i}`), 3)

@@ -30,7 +30,7 @@ export class UnreplicableError extends Error {
  * the database and the table; the macro `{replica}` names the server.
  * @throws UnreplicableError for a kind of statement that is not known to be safe with replicas
  */
-export function replicated(statement: string, database: string): string {
+export function replicateStatement(statement: string, database: string): string {
   const text = withoutComments(statement)
   const table = CREATE_TABLE.exec(text)?.[1]
   if (table === undefined) {

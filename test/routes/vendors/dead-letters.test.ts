@@ -3,7 +3,7 @@ import { openStore } from '../../../src/store/open.js'
 import { until } from '../../helper.js'
 import { startSdkApp } from './sdk-app.js'
 
-t.test('what cannot be stored of Mixpanel, Amplitude and OpenPanel becomes a dead letter', async (t) => {
+t.test('messages of Mixpanel, Amplitude and OpenPanel that cannot be stored become dead letters', async (t) => {
   const { client, keys, inject, user } = await startSdkApp(t)
   const post = (url: string, payload: unknown, headers: Record<string, string> = {}) =>
     inject({ method: 'POST', url, payload: JSON.stringify(payload), headers })
@@ -60,7 +60,7 @@ t.test('what cannot be stored of Mixpanel, Amplitude and OpenPanel becomes a dea
   t.notMatch(letters.join(), token, 'without the key')
 })
 
-t.test('a request of more messages than any vendor takes is told to be smaller', async (t) => {
+t.test('a request with more messages than any vendor allows is refused', async (t) => {
   const { keys, inject } = await startSdkApp(t)
   const many = `[${'0,'.repeat(20_000)}0]`
   const key = `"${keys.write}"`

@@ -1,7 +1,7 @@
 import type { Definition, FieldName, Filter } from '../contract/questions.js'
+import { EventRows, formatFieldJson } from './event-rows.js'
 import { buildCondition, type FilterSql, isNarrow } from './filter.js'
 import { parseNumber } from './json-sql.js'
-import { EventRows, formatFieldJson } from './rows.js'
 import type { Statement } from './statement.js'
 import { NOBODY } from './users-join.js'
 

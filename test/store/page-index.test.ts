@@ -1,7 +1,7 @@
 import t from 'tap'
-import { PageIndex } from '../../src/store/page-starts.js'
+import { PageIndex } from '../../src/store/page-index.js'
 
-t.test('a page is reached from the nearest one before it', async (t) => {
+t.test('PageIndex finds the nearest remembered page before a page', async (t) => {
   const starts = new PageIndex()
   t.strictSame(starts.find('walk', 5, 10), { offset: 40 })
   starts.remember('walk', 3, 'three')
@@ -12,7 +12,7 @@ t.test('a page is reached from the nearest one before it', async (t) => {
   t.strictSame(starts.find('another', 3, 10), { offset: 20 })
 })
 
-t.test('what was used longest ago is forgotten', async (t) => {
+t.test('PageIndex forgets the walk that was used least recently', async (t) => {
   const starts = new PageIndex(2_000_000)
   starts.remember('first', 2, 'x')
   for (let i = 0; starts.bytes < 1_999_000; i++) starts.remember(`walk ${i}`, 2, 'x')
@@ -25,7 +25,7 @@ t.test('what was used longest ago is forgotten', async (t) => {
   t.strictSame(starts.find('first', 2099, 10), { startAt: '2099', offset: 0 })
 })
 
-t.test('its memory is bounded, whatever the walks', async (t) => {
+t.test('PageIndex has a limit of memory, whatever the walks', async (t) => {
   const starts = new PageIndex()
   const id = (n: number) => `01900000-0000-7000-8000-${String(n).padStart(12, '0')}`
   const before = process.memoryUsage().heapUsed

@@ -9,8 +9,8 @@ import { readSessionsOfUser } from '../store/sessions.js'
 import type { Aliases } from './aliases/aliases.js'
 
 /**
- * How long the first bytes of a user's sessions or events may take, ms. Longer than for a page, because the query may have
- * to read all events of the project, and shorter than the 120 s without data after which clients give up.
+ * How long the first bytes of a user's sessions or events may take, ms. Longer than for a page, because the query may
+ * have to read all events of the project, and shorter than the 120 s without data after which clients give up.
  */
 const LIMIT_MS = 100_000
 /** Profiles that are read at a time. */

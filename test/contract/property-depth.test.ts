@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { MAX_BATCH } from '../../src/contract/limits.js'
-import { deepProperties } from '../../src/contract/nesting.js'
+import { deepProperties } from '../../src/contract/property-depth.js'
 import { scanBatch } from '../../src/model/scan.js'
 
 /** The depth by definition, for shallow values. */

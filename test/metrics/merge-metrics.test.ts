@@ -1,7 +1,7 @@
 import t from 'tap'
-import { mergeMetrics } from '../../src/metrics/merge.js'
+import { formatMetrics } from '../../src/metrics/format-metrics.js'
+import { mergeMetrics } from '../../src/metrics/merge-metrics.js'
 import { counter, gauge } from '../../src/metrics/metric.js'
-import { formatMetrics } from '../../src/metrics/text.js'
 
 t.test('metrics of several processes share one heading and are told apart by a label', async (t) => {
   const one = [counter('a_total', 'First.', 1), gauge('b', 'Second.', [[{ x: '}{ ,' }, 2]])]

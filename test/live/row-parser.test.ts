@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { asBytes, type LiveEvent, RowParser } from '../../src/live/rows.js'
+import { asBytes, type LiveEvent, RowParser } from '../../src/live/row-parser.js'
 
 const event = fc.record({
   id: fc.uuid(),

@@ -1,4 +1,4 @@
-/** An event of the store, ready to be sent. Names are compared by their bytes, so they are read as Latin-1. */
+/** A stored event, ready to be sent. Names are compared by their bytes, so they are read as Latin-1. */
 export interface LiveEvent {
   id: string
   /** its UTF-8 bytes as Latin-1 */
@@ -69,7 +69,7 @@ export class RowParser {
     }
   }
 
-  /** A length in LEB128, and that many bytes. */
+  /** Reads a length in LEB128, and that many bytes. */
   #text(): Buffer | null {
     let length = 0
     for (let scale = 1; ; scale *= 128) {

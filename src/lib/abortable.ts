@@ -1,4 +1,7 @@
-/** The result of a promise, unless the signal aborts first; the promise is not cancelled. @throws the signal's reason */
+/**
+ * The result of a promise, unless the signal aborts first; the promise is not cancelled.
+ * @throws the signal's reason
+ */
 export async function abortable<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {
   return await new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)

@@ -1,16 +1,16 @@
 import t from 'tap'
-import { sharedRun } from '../../src/lib/shared-run.js'
+import { shareRun } from '../../src/lib/share-run.js'
 
 t.test('who asks while it runs gets its result; who asks later, a new one', async (t) => {
   let runs = 0
-  const run = sharedRun(async () => ++runs)
+  const run = shareRun(async () => ++runs)
   t.strictSame(await Promise.all([run(), run(), run()]), [1, 1, 1])
   t.equal(await run(), 2)
 })
 
 t.test('a failure is shared, too, and not kept', async (t) => {
   let runs = 0
-  const run = sharedRun(async () => {
+  const run = shareRun(async () => {
     if (++runs === 1) throw new Error('the first')
     return runs
   })

@@ -1,0 +1,79 @@
+import { failureText } from '../lib/failure-text.js'
+import { VERSION } from '../version.js'
+import { type Command, type CommandIo, UsageError } from './command.js'
+
+/** Loaded on demand, so that no command pays for another's imports. */
+const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
+  aliases: () => import('./aliases.js'),
+  'dead-letters': () => import('./dead-letters.js'),
+  demo: () => import('./demo/command.js'),
+  doctor: () => import('./doctor.js'),
+  erase: () => import('./erase.js'),
+  serve: () => import('./serve.js'),
+  keys: () => import('./keys.js'),
+  ids: () => import('./ids.js'),
+  import: () => import('./import/command.js'),
+  export: () => import('./export/command.js'),
+  lanes: () => import('./lanes.js'),
+  mcp: () => import('./mcp.js'),
+  query: () => import('./query/command.js'),
+  sql: () => import('./sql.js'),
+  tail: () => import('./tail.js'),
+  verify: () => import('./verify.js'),
+}
+
+/** What a command line may use of its process; `stop` ends the command. */
+export interface ProgramIo extends Omit<CommandIo, 'signal'> {
+  stop: AbortController
+  /** called before a command runs that does not handle signals itself; they are to abort `stop` */
+  onSignals?: () => void
+}
+
+/**
+ * Runs a command line.
+ * @param line the name of a command and its arguments
+ * @returns the exit code: 0 success, 1 failure, 2 wrong usage
+ */
+export async function runProgram([name = 'help', ...args]: string[], io: ProgramIo): Promise<number> {
+  const { stop, onSignals, ...rest } = io
+  const { stdout, stderr } = io
+  if (['help', '--help', '-h'].includes(name)) {
+    stdout.write(await help())
+    return 0
+  }
+  if (['version', '--version', '-v'].includes(name)) {
+    stdout.write(`tallyhouse ${VERSION}\n`)
+    return 0
+  }
+  const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (!load) {
+    stderr.write(`${await help()}\nThere is no command "${name}".\n`)
+    return 2
+  }
+  const { command } = await load()
+  if (args.includes('--help') || args.includes('-h')) {
+    stdout.write(`${command.usage}\n`)
+    return 0
+  }
+  if (!command.handlesSignals) onSignals?.()
+  try {
+    return await command.run(args, { ...rest, signal: stop.signal })
+  } catch (error) {
+    if (!(error instanceof UsageError)) {
+      stderr.write(`${failureText(error)}\n`)
+      return 1
+    }
+    // The error comes last, where it is seen.
+    stderr.write(`${command.usage}\n\n${failureText(error)}\n`)
+    return 2
+  }
+}
+
+async function help(): Promise<string> {
+  const names = Object.keys(COMMANDS)
+  const width = Math.max(...names.map(({ length }) => length))
+  const lines = await Promise.all(
+    Object.entries(COMMANDS).map(async ([name, load]) => `  ${name.padEnd(width)}  ${(await load()).command.summary}`),
+  )
+  return `Usage: tallyhouse <command> [options]\n\n${lines.join('\n')}\n\ntallyhouse <command> --help shows the options, tallyhouse --version the version.\n`
+}

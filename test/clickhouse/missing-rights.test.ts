@@ -1,0 +1,57 @@
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp } from '../helper.js'
+import { type Node, startNode } from '../nodes.js'
+
+/** What docs/deployment.md demands of a user that has no more than it needs. */
+const DEMANDED = ['GRANT ALL ON analytics.*', 'GRANT TABLE ENGINE ON *']
+/** The engine is asked by it whether it is up. */
+const ENGINE = 'GRANT SELECT ON system.server_settings'
+
+async function startLimited(t: Test, grants: string[]): Promise<Node> {
+  return await startNode(t, { isNative: false, mayReadRemote: false, grants: [...DEMANDED, ENGINE, ...grants] })
+}
+
+async function start(t: Test, { url }: Node) {
+  const warnings: { msg: string; grant?: string }[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line)) })
+  const env = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, DATA_DIR: await dataFolder(t), CLICKHOUSE_URL: url, PORT: '0' }
+  return { ...(await startApp(t, env, { log })), warnings }
+}
+
+t.test(
+  'a user with rights to its own database only can use the whole API, and the log says what it lacks',
+  async (t) => {
+    const { call, browser, events, warnings } = await start(t, await startLimited(t, []))
+    t.match(warnings, [{ grant: /^GRANT SELECT ON system\.parts, .*SELECT ON system\.processes/ }])
+    const user = { distinct_id: 'ada' }
+    const session = { ...user, session_id: 's' }
+    await call('POST', '/public/track', { ...user, event: 'a' })
+    await call('POST', '/public/track', { ...user, event: 'b' })
+    const [first, second] = await events()
+    const questions = { kind: 'series', series: [{ event: '*' }], from: '2026-01-01', to: '2026-01-02' }
+    for (const { statusCode, body } of [
+      await call('POST', '/public/users/identify', user),
+      await call('POST', '/public/users/alias', { ...user, alias: 'a' }),
+      await browser('/public/sessions/start', session),
+      await call('PUT', `/public/events/${first?.eventId}`, { properties: { edited: true } }),
+      await call('DELETE', `/public/events/${second?.eventId}`),
+      await call('GET', '/public/export?format=parquet'),
+      await call('GET', '/public/sessions?distinct_id=ada'),
+      await call('POST', '/public/query', questions),
+      await call('GET', '/public/users/ada/export'),
+      await call('GET', '/metrics'),
+      await call('GET', '/health/ready'),
+      await call('DELETE', '/public/users/ada'),
+    ])
+      t.equal(statusCode, 200, body.slice(0, 200))
+    t.match(await events(), [{ event: 'a', properties: { edited: true } }])
+  },
+)
+
+t.test('the logged GRANT gives all rights that are needed', async (t) => {
+  const denied = await start(t, await startLimited(t, []))
+  const [warning] = denied.warnings
+  const granted = await start(t, await startLimited(t, [warning?.grant ?? '']))
+  t.strictSame(granted.warnings, [])
+})
