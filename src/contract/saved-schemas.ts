@@ -85,6 +85,8 @@ export const SavedQuestions = withFields({ questions: Type.Array(SavedQuestion) 
 export const OneSavedQuestion = withFields({ question: SavedQuestion })
 export const Boards = withFields({ boards: Type.Array(BoardSummary) })
 export const OneBoard = withFields({
-  board: Type.Object(defineFields<responses.Board>({ ...savedFields, cards: Type.Array(BoardCard), display: displayOrNull })),
+  board: Type.Object(
+    defineFields<responses.Board>({ ...savedFields, cards: Type.Array(BoardCard), display: displayOrNull }),
+  ),
 })
 export const Saved = withFields({ revision: Type.Integer() })

@@ -157,7 +157,7 @@ function cardText({ id, name, question, display, width, height }: Card, sent: Js
 }
 
 /** The display of a question, board or card as it was sent; `null` if there is none. */
-function displayText({ display }: { display?: object | null }, sent: JsonValue | undefined): string {
+function displayText({ display }: { display?: object | null | undefined }, sent?: JsonValue | null): string {
   return (display && sent?.member('display')?.text) ?? 'null'
 }
 

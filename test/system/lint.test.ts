@@ -25,7 +25,13 @@ const BROKEN: Record<string, string> = {
   'src/lib/function.ts': `export function f(n: number) {\n${'  n++\n'.repeat(71)}  return n\n}\n`,
   'src/lib/file.ts': Array.from({ length: 601 }, (_, i) => `export const n${i} = ${i}\n`).join(''),
 }
-const SETTINGS = ['.dependency-cruiser.cjs', 'tsconfig.json', 'biome.json', '.gitignore', 'scripts/no-browser-language.grit']
+const SETTINGS = [
+  '.dependency-cruiser.cjs',
+  'tsconfig.json',
+  'biome.json',
+  '.gitignore',
+  'scripts/no-browser-language.grit',
+]
 
 async function brokenTree(): Promise<string> {
   const folder = await temporaryFolder(t)
