@@ -6,7 +6,7 @@ import { parseRange, splitIntoBuckets } from '../../../src/questions/time.js'
 import { type AnswerTable, buildTables } from '../../../src/web/lib/answer-table.js'
 import { buildRequest, buildRequestBefore } from '../../../src/web/lib/build-request.js'
 import { alignBefore, chooseLimitBefore, listStarts } from '../../../src/web/lib/period-before.js'
-import { addDays, isDate, PRESETS } from '../../../src/web/lib/range.js'
+import { addDays, fitsInterval, isDate, PRESETS } from '../../../src/web/lib/range.js'
 
 /** An answer with a breakdown. @param totals by value; `$other` is the rest */
 function answer(totals: Record<string, number>, metric: Metric = 'events'): AnswerTo<'series'> {
@@ -108,7 +108,10 @@ const compared = fc.record({
 
 t.test('every bucket of both periods is shown once, and columns add up to their totals', async (t) => {
   fc.assert(
-    fc.property(compared, ({ choice, interval, timezone, week_start, now }) => {
+    fc.property(compared, ({ choice, interval: wanted, timezone, week_start, now }) => {
+      // Thousands of hours would take long, and are no different.
+      const isLong = wanted === 'hour' && !fitsInterval(wanted, { ...choice, timezone, week_start }, now)
+      const interval = isLong ? 'day' : wanted
       const series = [{ event: 'a' }]
       const question = { kind: 'series', series, interval, timezone, week_start, ...('from' in choice && choice) }
       const display = { compare: true, ...('range' in choice && { range: choice.range }) }
@@ -121,8 +124,8 @@ t.test('every bucket of both periods is shown once, and columns add up to their 
       const aligned = alignBefore(current, before, earlier.unit)
       const listPlaces = (side: 'now' | 'before') =>
         aligned.pairs.map((pair) => pair[side]).filter((place) => place !== null)
-      t.strictSame(listPlaces('now'), [...listStarts(current).keys()])
-      t.strictSame(listPlaces('before'), [...listStarts(before).keys()])
+      t.equal(String(listPlaces('now')), String([...listStarts(current).keys()]))
+      t.equal(String(listPlaces('before')), String([...listStarts(before).keys()]))
       const [table] = buildTables(current, aligned)
       if (interval !== 'none') checkSums(t, table)
       // A period without a calendar of its own consists of the same parts of weeks and months.
@@ -134,7 +137,7 @@ t.test('every bucket of both periods is shown once, and columns add up to their 
         )
       }
     }),
-    { numRuns: 400 },
+    { numRuns: 200 },
   )
 })
 
@@ -145,7 +148,10 @@ function checkSums(t: Test, table: AnswerTable | undefined): void {
     const sum = rows.reduce((all, row) => all + Number(row[column]?.value ?? 0), 0)
     t.equal(sum, totals[column]?.value)
   }
-  for (const [now, before] of rows) t.ok(now?.text || before?.text, 'each row has a date')
+  t.ok(
+    rows.every(([now, before]) => now?.text || before?.text),
+    'each row has a date',
+  )
 }
 
 t.test('days of months of different lengths are compared by their number', async (t) => {
