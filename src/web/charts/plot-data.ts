@@ -17,7 +17,7 @@ export interface PlotLine {
 }
 
 /** A place on the axis: a bucket, and the one of the previous period that it is compared with. */
-export interface PlotBucket extends BucketPair {
+interface PlotBucket extends BucketPair {
   /** axis label */
   tick: string
   /** full label; empty if only the previous period has this bucket */

@@ -27,7 +27,7 @@ export type Preset = (typeof PRESETS)[number]
 export const USUAL_PRESET: Preset = '30d'
 
 /** What decides on which dates a preset falls. */
-export type Calendar = Pick<RangeQuestion, 'timezone' | 'week_start'>
+type Calendar = Pick<RangeQuestion, 'timezone' | 'week_start'>
 
 /** A range as people choose it: fixed, or relative to today. */
 export interface RangeChoice extends Calendar, Partial<Range> {
@@ -130,7 +130,7 @@ function addMonthsToEnd(date: string, months: number): string {
 }
 
 /** The first day of the week of a date. */
-export function findWeekStart(date: string, weekStart: Calendar['week_start']): string {
+function findWeekStart(date: string, weekStart: Calendar['week_start']): string {
   const weekday = new Date(`${date}T00:00Z`).getUTCDay()
   return addDays(date, -(weekStart === 'monday' ? (weekday + 6) % 7 : weekday))
 }
