@@ -27,18 +27,19 @@ const ROOMS = {
   questions: 'users/aliases reads store clickhouse model contract lib',
   mcp: 'contract json version.ts lib',
   http: 'clickhouse/errors.ts journal keys model contract json version.ts lib',
-  metrics: 'http damage live lanes users states store clickhouse journal model contract version.ts lib',
+  metrics: 'http damage live projects lanes users states store clickhouse journal model contract version.ts lib',
   routes:
-    'http metrics mcp questions live damage lanes users states ingest reads store clickhouse journal keys vendors model ' +
+    'http metrics mcp questions live damage projects lanes users states ingest reads store clickhouse journal keys vendors model ' +
     'contract json version.ts lib',
+  projects: 'users states ingest reads store clickhouse journal model contract json lib',
   'app.ts':
-    'routes http metrics questions live damage lanes users reads store clickhouse keys contract config.ts version.ts lib',
+    'routes http metrics questions live damage projects lanes users reads store clickhouse keys contract config.ts version.ts lib',
   process: 'app.ts metrics keys config.ts lib',
   client: 'contract json',
   browser: '',
   web: 'contract',
   cli:
-    'main.ts client mcp damage lanes ingest store clickhouse journal keys vendors model contract json config.ts version.ts ' +
+    'main.ts client mcp damage projects lanes ingest store clickhouse journal keys vendors model contract json config.ts version.ts ' +
     'lib',
   'main.ts': 'process app.ts metrics keys config.ts version.ts lib',
   'cli.ts': 'cli version.ts lib',

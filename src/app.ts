@@ -26,8 +26,10 @@ import { LIVE_LIMITS, LiveHub, type LiveLimits } from './live/hub.js'
 import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
+import { openProjects } from './projects/open.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
+import { withAging } from './reads/aging-barrier.js'
 import { EventReads } from './reads/event-reads.js'
 import { deadLetters } from './routes/dead-letters.js'
 import { docs } from './routes/docs.js'
@@ -53,13 +55,14 @@ import { amplitude } from './routes/vendors/amplitude.js'
 import { mixpanel } from './routes/vendors/mixpanel.js'
 import { openpanel } from './routes/vendors/openpanel.js'
 import { posthog } from './routes/vendors/posthog.js'
+import type { VendorOptions } from './routes/vendors/protocol.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
 import { prepareAvailable } from './store/prepare-shards.js'
 import { Erasure } from './users/erasure/erasure.js'
 import { ProjectErasure } from './users/erasure/project-erasure.js'
-import { PURGE_PACE, Purge, type PurgePace } from './users/erasure/purge.js'
+import { Purge, type PurgePace } from './users/erasure/purge.js'
 
 const HOUR_MS = 3_600_000
 
@@ -92,6 +95,8 @@ export interface AppOptions {
   slotLimits?: SlotLimits
   /** how often a project may have its deleted data purged; default: `PURGE_PACE` */
   purgePace?: PurgePace
+  /** how often to look for what has expired, ms; default: an hour */
+  retentionEveryMs?: number
 }
 
 /**
@@ -128,10 +133,12 @@ async function open(
   { server, requests, limitCounts, closing }: OpenServer,
   opened: CloseStack,
 ) {
-  const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS, purgePace: pace = PURGE_PACE } = options
+  const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
   const owners = new RecentOwners()
   const keys = new KeyRing(environmentKeys(config))
-  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners }))
+  const { now, retentionEveryMs } = options
+  const own = openProjects({ log, closing, everyMs, retentionEveryMs, now })
+  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, ...own.reads }))
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   const isWriter = config.ROLE !== 'api'
@@ -146,9 +153,10 @@ async function open(
   const journals = all.map(({ journal }) => journal)
   const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
   const keyRefresh = new KeyRefresh({ ring: keys, table: openKeyTable(clickhouse), log, closing, everyMs })
-  const purge = opened.add(
-    new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL, pace }),
-  )
+  const intervalMs = HOUR_MS * config.PURGE_INTERVAL
+  const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
+  const projects = own.open({ ...lanes, shards, purge })
+  opened.add(projects.retention)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
   let keysFound: KeysFound | undefined
   const start = async () => {
@@ -159,6 +167,7 @@ async function open(
     const { ready, failure } = prepared
     await checkLayout(shards, layout)
     lanes.noteLayout(layout.version === 1)
+    await projects.start(isWriter)
     keysFound ??= await keyRefresh.start(DEFAULT_PROJECT)
     onKeys?.(keysFound)
     onKeys = undefined
@@ -179,29 +188,31 @@ async function open(
   }
   await whenAvailable(start, { log, signal: closing, onFatal })
   // Requests are counted in one place, no matter which lane they write to.
-  const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisForLane(config, 0)) }
-  const admission = opened.add(
-    await openAdmission(server, limits, { keys, buffers, owners, clientLimits, log, now: options.now }),
-  )
-  const live = new LiveHub({
-    shards,
-    barrier,
-    journals,
-    limits: {
-      listeners: config.MAX_LIVE_STREAMS,
-      perProject: config.MAX_PROJECT_LIVE_STREAMS,
-      ...LIVE_LIMITS,
-      ...options.liveLimits,
-    },
-    log,
-    closing,
-  })
+  const counting = { ...config, REDIS_URL: config.REDIS_URL && (await redisForLane(config, 0)) }
+  const admission = opened.add(await openAdmission(server, counting, { keys, buffers, owners, clientLimits, log, now }))
+  const limits = { ...toLiveLimits(config), ...options.liveLimits }
+  const live = new LiveHub({ shards, barrier, journals, limits, log, closing })
   const role = config.ROLE
   const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
-  const counted = { requests, limitCounts, admission, lanes: all, links, lateClockReads, live, parts, ledger }
+  const counted = {
+    requests,
+    limitCounts,
+    admission,
+    lanes: all,
+    links,
+    lateClockReads,
+    live,
+    parts,
+    ledger,
+    quotas: projects.quotas,
+  }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  return { store, lanes, journals, parts, ledger, purge, admission, live, closing, metrics: { read } }
+  return { store, projects, lanes, journals, parts, ledger, purge, admission, live, closing, metrics: { read } }
+}
+
+function toLiveLimits({ MAX_LIVE_STREAMS: listeners, MAX_PROJECT_LIVE_STREAMS: perProject }: Config) {
+  return { listeners, perProject, ...LIVE_LIMITS }
 }
 
 /** Events and rows that this process has stored. */
@@ -228,14 +239,29 @@ function registerOperation(server: App, { ROLE }: Config, { store, journals, par
   })
 }
 
+function registerVendors(server: App, options: VendorOptions): void {
+  for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, options)
+}
+
 function registerApi(server: App, config: Config, { searchLimits, now, load }: AppOptions, parts: Parts): void {
   const { log } = server
   const { purge, admission, lanes, store, journals } = parts
+  const { projects, limited: commits, ...own } = parts.projects
   const { shards } = store
-  const { buffers, commits, profiles, sessions, aliases, links, barrier, entries, noteDeletion } = lanes
+  const { buffers, profiles, sessions, aliases, links, entries, noteDeletion } = lanes
+  const keptSince = (projectId: string) => projects.kept(projectId).events
+  const barrier = withAging(lanes.barrier, keptSince)
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
   const origins = splitList(config.CORS_ORIGIN)
-  const asked = new Questions({ shards, barrier, aliases, limits: config, now, load })
+  const asked = new Questions({
+    shards,
+    barrier,
+    aliases,
+    limits: config,
+    defaults: (projectId) => projects.get(projectId).settings,
+    now,
+    load,
+  })
   const catalog = new Catalog({ shards, barrier, questions: asked, log })
   server.addHook('onListen', () => {
     catalog.prepare(parts.closing)
@@ -248,9 +274,9 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
 
   server.register(docs)
   server.register(signIn, { admission })
+  const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
-  const vendor = { admission, bodyLimit, maxDepth, scriptsIn, buffers, commits, profiles, aliases, links, barrier }
-  for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
+  registerVendors(server, { admission, bodyLimit, maxDepth, keptSince, scriptsIn, buffers, commits, ...people })
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
     scope.register(mcp, { questions: asked, catalog, reads, profiles, aliases })
@@ -259,29 +285,19 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
     async (scope) => {
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
-      scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth })
+      scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth, keptSince })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth })
       scope.register(questions, { questions: asked, catalog })
       scope.register(schema, { catalog })
       scope.register(saved, { shards, now })
       scope.register(live, { live: parts.live, admission })
-      scope.register(users, {
-        profiles,
-        aliases,
-        links,
-        shards,
-        barrier,
-        erasure,
-        purge,
-        questions: asked,
-        deletesEvents,
-      })
-      scope.register(usersBatch, { profiles, aliases, links, barrier, bodyLimit })
+      scope.register(users, { ...people, shards, erasure, purge, questions: asked, deletesEvents })
+      scope.register(usersBatch, { ...people, bodyLimit })
       scope.register(sessionReads, { sessions, shards, barrier })
       scope.register(deadLetters, { shards, barrier, noteDeletion })
       scope.register(key)
-      scope.register(project, { projectErasure, purge })
+      scope.register(project, { ...own, projects, shards, projectErasure, purge })
       scope.register(ids, { ids: lanes.ids })
     },
     { prefix: '/public' },

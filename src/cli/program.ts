@@ -16,6 +16,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   export: () => import('./export/command.js'),
   lanes: () => import('./lanes.js'),
   mcp: () => import('./mcp.js'),
+  projects: () => import('./projects.js'),
   query: () => import('./query/command.js'),
   sql: () => import('./sql.js'),
   tail: () => import('./tail.js'),

@@ -30,6 +30,10 @@ export interface StoreOptions extends ReplicasOptions {
   slotLimits?: SlotLimits
   /** the projects that send requests; one that reads a lot yields to the others. Default: none yields */
   owners?: Pick<RecentOwners, 'hasOthersThan'> | undefined
+  /** called with the time that a read of a project took, ms */
+  onRead?: ((project: string, ms: number) => void) | undefined
+  /** settings that hide rows of a project from its own reads; default: none */
+  hide?: ((project: string) => ClickHouseSettings) | undefined
   /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
   spoolLimits?: SpoolLimits
 }
@@ -93,6 +97,8 @@ export class ClickHouse {
   readonly #load = new ThreadLoad()
   readonly #priority: ReadPriority
   readonly #owners: StoreOptions['owners']
+  readonly #hide: StoreOptions['hide']
+  readonly #onRead: StoreOptions['onRead']
   readonly #life: { isClosed: boolean }
   readonly #project: string | undefined
   readonly database: string
@@ -101,6 +107,8 @@ export class ClickHouse {
     if ('of' in options) {
       const { of, project } = options
       this.#owners = of.#owners
+      this.#hide = of.#hide
+      this.#onRead = of.#onRead
       this.#slots = of.#slots
       this.#spooled = of.#spooled
       this.#insertTimeoutMs = of.#insertTimeoutMs
@@ -109,8 +117,10 @@ export class ClickHouse {
       this.#life = of.#life
       this.#project = project
     } else {
-      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, ...replicas } = options
+      const { url, insertTimeoutMs, slotLimits, spoolLimits, owners, hide, onRead, ...replicas } = options
       this.#owners = owners
+      this.#onRead = onRead
+      this.#hide = hide
       this.#slots = new ReadSlots(slotLimits ?? SLOT_LIMITS, (project) => this.#yields(project))
       this.#spooled = new SpoolMemory(spoolLimits ?? SPOOL_LIMITS)
       this.#insertTimeoutMs = insertTimeoutMs ?? INSERT_TIMEOUT_MS
@@ -194,7 +204,8 @@ export class ClickHouse {
     const { project = this.#project, slot, ...rest } = reading
     if (project === undefined) return await this.#rows(query, parameters, settings, rest)
     return await this.#paced({ project, slot, signal: reading.signal }, async (paced, onLeft) => {
-      return await this.#rows<Row>(query, parameters, { ...paced, ...settings }, { ...rest, onLeft })
+      const all = { ...paced, ...this.#hidden(project), ...settings }
+      return await this.#rows<Row>(query, parameters, all, { ...rest, onLeft })
     })
   }
 
@@ -204,7 +215,7 @@ export class ClickHouse {
     run: (settings: ClickHouseSettings, onLeft: (ended: Promise<void>) => void) => Promise<T>,
   ): Promise<T> {
     const slot = held ?? (await this.#slots.take(project, signal).catch(throwUnreachable))
-    const end = this.#priority.begin(project)
+    const end = this.#begin(project)
     let left: Promise<void> | undefined
     try {
       const settings = { ...(await this.#priority.settings(project)), ...this.#threads() }
@@ -307,8 +318,8 @@ export class ClickHouse {
     const consistent = this.hasReplicas ? READ_SETTINGS : {}
     const priority = project !== undefined && (await this.#priority.settings(project))
     const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)
-    if (project !== undefined) slot.onFree(this.#priority.begin(project))
-    const paced = { ...priority, ...(project !== undefined && this.#threads()) }
+    if (project !== undefined) slot.onFree(this.#begin(project))
+    const paced = { ...priority, ...(project !== undefined && { ...this.#threads(), ...this.#hidden(project) }) }
     const all = {
       database: this.database,
       wait_end_of_query: 1,
@@ -388,6 +399,21 @@ export class ClickHouse {
     return this.#slots.held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
   }
 
+  /** Counts a read from now on. @returns a function that ends it */
+  #begin(name: string): () => void {
+    const began = performance.now()
+    const end = this.#priority.begin(name)
+    return () => {
+      end()
+      this.#onRead?.(toOwner(name), performance.now() - began)
+    }
+  }
+
+  /** Nothing is hidden from an erasure. */
+  #hidden(name: string): ClickHouseSettings {
+    return name.startsWith(ERASE) ? {} : (this.#hide?.(toOwner(name)) ?? {})
+  }
+
   /** Whether a project that reads a lot has to leave this busy thread to others. */
   #yields(project: string): boolean {
     if (!this.#load.isShort || !this.#priority.isHeavy(project)) return false
@@ -441,6 +467,8 @@ export class ClickHouse {
 export function nameShare(kind: 'live' | 'erase', project: string): string {
   return `${kind}\0${project}`
 }
+
+const ERASE = nameShare('erase', '')
 
 function toOwner(name: string): string {
   return name.slice(name.indexOf('\0') + 1)

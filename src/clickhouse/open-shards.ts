@@ -10,6 +10,10 @@ export interface OpenShardsOptions {
   slotLimits?: SlotLimits | undefined
   /** see `StoreOptions.owners` */
   owners?: StoreOptions['owners']
+  /** see `StoreOptions.hide` */
+  hide?: StoreOptions['hide']
+  /** see `StoreOptions.onRead` */
+  onRead?: StoreOptions['onRead']
   /** logs when another replica of a shard takes over; default: none */
   log?: Pick<Log, 'warn'>
 }
@@ -17,13 +21,23 @@ export interface OpenShardsOptions {
 /**
  * Creates clients for the shards of CLICKHOUSE_URL, each with one URL or those of its replicas. Sends no request yet.
  */
-export function openShards(url: string, { cluster, slotLimits, owners, log }: OpenShardsOptions = {}): Shards {
+export function openShards(
+  url: string,
+  { cluster, slotLimits, owners, hide, onRead, log }: OpenShardsOptions = {},
+): Shards {
   const shards = shardUrls({ CLICKHOUSE_URL: url }).map((urls, number) => {
     const name = urls.map((one) => new URL(one).host).join('|')
     const onSwitch = (from: string, to: string) => {
       log?.warn({ shard: number, from, to }, 'ClickHouse has failed over to another replica')
     }
-    const clickhouse = new ClickHouse({ url: urls.join('|'), onSwitch, owners, ...(slotLimits && { slotLimits }) })
+    const clickhouse = new ClickHouse({
+      url: urls.join('|'),
+      onSwitch,
+      owners,
+      hide,
+      onRead,
+      ...(slotLimits && { slotLimits }),
+    })
     return { number, name, clickhouse, urls }
   })
   return new Shards(shards, { cluster })

@@ -31,6 +31,10 @@ export interface OwnStoreOptions {
   slotLimits?: SlotLimits | undefined
   /** see `StoreOptions.owners` */
   owners?: StoreOptions['owners']
+  /** see `StoreOptions.hide` */
+  hide?: StoreOptions['hide']
+  /** see `StoreOptions.onRead` */
+  onRead?: StoreOptions['onRead']
   /** whether missing folders are an error; by default, they are created */
   mustExist?: boolean
   /** whether commands may use the embedded engine too, while this process runs (default true) */
@@ -53,7 +57,7 @@ export const SETTINGS = 'CLICKHOUSE_URL or DATA_DIR as for the service'
  */
 export async function openOwnStore(
   config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'> & Partial<Pick<Config, 'REDIS_URL' | 'CLICKHOUSE_CLUSTER'>>,
-  { log = QUIET, slotLimits, owners, mustExist = false, isShared = true }: OwnStoreOptions,
+  { log = QUIET, slotLimits, owners, hide, onRead, mustExist = false, isShared = true }: OwnStoreOptions,
 ): Promise<OwnStore> {
   const { CLICKHOUSE_URL, DATA_DIR } = config
   const parts = new CloseStack()
@@ -74,7 +78,9 @@ export async function openOwnStore(
       if (isShared) await folder?.announce(engine.url)
     }
     const url = CLICKHOUSE_URL ?? engine?.url ?? ''
-    const shards = parts.add(openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, slotLimits, owners, log }))
+    const shards = parts.add(
+      openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, slotLimits, owners, hide, onRead, log }),
+    )
     return {
       shards,
       clickhouse: shards.first,

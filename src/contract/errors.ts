@@ -5,6 +5,7 @@ export const ERROR_STATUS = {
   too_many_events: 400,
   not_numeric: 400,
   not_array: 400,
+  too_old: 400,
   unauthorized: 401,
   wrong_key_kind: 403,
   invalid_csrf_token: 403,
@@ -18,6 +19,7 @@ export const ERROR_STATUS = {
   unsupported_media_type: 415,
   query_too_large: 422,
   rate_limited: 429,
+  quota_exceeded: 429,
   internal: 500,
   store_damaged: 500,
   overloaded: 503,
@@ -39,6 +41,7 @@ export type LimitName =
   | 'journal'
   | 'idempotency_keys'
   | 'saved'
+  | 'quota'
 
 /** A field at fault: a JSON pointer into the request, and what is wrong there. */
 export interface ErrorDetail {

@@ -46,3 +46,15 @@ export function isName(value: unknown): value is string {
   if (typeof value !== 'string' || value.length === 0 || !value.isWellFormed()) return false
   return value.length <= MAX_NAME || (value.length <= 2 * MAX_NAME && [...value].length <= MAX_NAME)
 }
+
+/** Whether there is an IANA time zone with this name. */
+export function isTimeZone(value: unknown): value is string {
+  // Offsets are zones to Intl, but not to this service.
+  if (typeof value !== 'string' || /^[-+\d]/.test(value)) return false
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: value })
+    return true
+  } catch {
+    return false
+  }
+}

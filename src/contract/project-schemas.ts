@@ -1,6 +1,8 @@
-import { Type } from '@sinclair/typebox'
+import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { isTimeZone } from './limits.js'
+import { FIRST_VIEWS, KEEP_PATTERN, NUMBER_FORMATS, QUOTAS, type QuotaName, WEEK_STARTS } from './project-settings.js'
 import type * as responses from './responses.js'
-import { defineFields, ErasedUsers, Name, withFields } from './schemas.js'
+import { apiKey, defineFields, ErasedUsers, milliseconds, Name, withFields } from './schemas.js'
 
 /** The schemas of calls about a project as a whole. */
 
@@ -33,5 +35,160 @@ export const KeyDescription = withFields(
       kind: Type.Union([Type.Literal('secret'), Type.Literal('read')]),
       project: Type.String(),
     }),
+  }),
+)
+
+TypeRegistry.Set('TimeZone', (_schema, value) => isTimeZone(value))
+
+const CURRENCY = '^[A-Z]{3}$'
+const choice = (values: readonly string[]) =>
+  Type.Unsafe<never>({
+    ...Type.Union(values.map((value) => Type.Literal(value))),
+    message: `must be one of ${values.join(', ')}`,
+  })
+const setting = <T extends TSchema>(schema: T, description: string) =>
+  Type.Union([schema, Type.Null()], { message: `${schema.message}, or null for the default`, description })
+/** An object whose fields may be absent, and that names the fields that it knows if there is another one. */
+const partial = <T extends TProperties>(fields: T, description = '') =>
+  Type.Partial(Type.Object(fields), {
+    additionalProperties: false,
+    message: `must be an object with some of ${Object.keys(fields).join(', ')}`,
+    description,
+  })
+
+const Keep = Type.String({
+  pattern: KEEP_PATTERN,
+  message: 'must be a number of days, weeks, months or years, such as 90d, 12w, 25m or 2y',
+})
+const QuotaSchema = Type.Object(
+  {
+    limit: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, message: 'must be a whole number above 0' }),
+    mode: Type.Union([Type.Literal('soft'), Type.Literal('hard')], { message: 'must be soft or hard' }),
+  },
+  { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"} or {"limit": …, "mode": "hard"}' },
+)
+const QUOTA_MEANS: Record<QuotaName, string> = {
+  events_per_day: 'Events accepted on a day (UTC).',
+  events_per_month: 'Events accepted in a calendar month (UTC).',
+  new_event_names_per_day: 'Names of events that the project did not have before that day (UTC).',
+  stored_bytes: 'Bytes that the project has on the disks of ClickHouse, estimated from its share of each part.',
+}
+
+const SETTINGS = {
+  name: setting(
+    Type.String({ minLength: 1, maxLength: 100, message: 'must be a string of 1 to 100 characters' }),
+    'A display name; default: the id of the project.',
+  ),
+  timezone: setting(
+    Type.Unsafe<string>({
+      [Kind]: 'TimeZone',
+      type: 'string',
+      message: 'must be an IANA time zone, such as Europe/Vienna',
+    }),
+    'The time zone of questions that do not name one; default: UTC.',
+  ),
+  week_start: setting(choice(WEEK_STARTS), 'The first day of weeks; default: monday.'),
+  first_view: setting(choice(FIRST_VIEWS), 'The view that the page opens first.'),
+  currency: setting(
+    Type.String({ pattern: CURRENCY, message: 'must be an ISO 4217 code, such as EUR' }),
+    'Of amounts on the page; default: plain numbers.',
+  ),
+  number_format: setting(choice(NUMBER_FORMATS), 'How the page writes numbers.'),
+  keep: setting(
+    partial({
+      events: setting(Keep, 'Events by their own time; older ones are refused, hidden and removed.'),
+      sessions: setting(Keep, 'Sessions by their last change.'),
+      profiles: setting(Keep, 'Profiles by when their user was last seen: changed, or with an event.'),
+    }),
+    'How long data is kept; default: forever.',
+  ),
+  quotas: setting(
+    partial(
+      Object.fromEntries(QUOTAS.map((name) => [name, setting(QuotaSchema, QUOTA_MEANS[name])])) as Record<
+        QuotaName,
+        ReturnType<typeof setting<typeof QuotaSchema>>
+      >,
+    ),
+    'Limits: a soft one warns, a hard one also refuses events; default: none.',
+  ),
+}
+
+export const SettingsBody = Type.Composite(
+  [
+    Type.Partial(Type.Object(SETTINGS)),
+    Type.Object({
+      apiKey,
+      dry_run: Type.Optional(
+        Type.Union([Type.Boolean(), Type.Null()], {
+          message: 'must be true or false',
+          description: 'Changes nothing, and adds what would expire.',
+        }),
+      ),
+      revision: Type.Optional(
+        Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+          message: 'must be the revision that was read, or absent',
+          description: 'The revision that this changes: if another change was faster, it is refused.',
+        }),
+      ),
+    }),
+  ],
+  { additionalProperties: false, message: `must be an object with some of ${Object.keys(SETTINGS).join(', ')}` },
+)
+export type SettingsBody = Static<typeof SettingsBody>
+
+const Expired = Type.Object(
+  defineFields<responses.Expired>({
+    count: Type.Integer(),
+    from: Type.Union([milliseconds, Type.Null()]),
+    to: Type.Union([milliseconds, Type.Null()]),
+    bytes: Type.Integer({ description: 'On the disk, estimated; of profiles: 0.' }),
+  }),
+)
+
+const expired = Type.Optional(
+  Type.Object(
+    defineFields<NonNullable<responses.ProjectAnswer['expired']>>({
+      events: Expired,
+      sessions: Expired,
+      profiles: Expired,
+    }),
+    { description: 'Only with `dry_run`: what would expire now.' },
+  ),
+)
+
+export const ProjectAnswer = withFields({
+  project: Type.Unsafe<responses.ProjectAnswer['project']>(
+    Type.Object({
+      id: Type.String(),
+      revision: Type.Integer({ description: 'Counts the changes; 0 before the first.' }),
+      updated_at: Type.Integer({ description: 'Epoch ms; 0 before the first change.' }),
+      ...(SETTINGS as TProperties),
+    }),
+  ),
+  expired,
+})
+
+export const ProjectUsage = withFields(
+  defineFields<responses.ProjectUsage>({
+    days: Type.Array(
+      Type.Object(
+        defineFields<responses.UsedOnDay>({
+          day: Type.String(),
+          events: Type.Integer({ description: 'Accepted events.' }),
+          bytes: Type.Integer({ description: 'Bytes of them, as they came.' }),
+          read_seconds: Type.Number({ description: 'How long the store worked on reads.' }),
+        }),
+      ),
+      { description: 'Earliest first, without days on which nothing was used.' },
+    ),
+    stored_bytes: Type.Integer({ description: 'Bytes on the disks of ClickHouse, estimated.' }),
+    quotas: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        limit: Type.Integer(),
+        mode: Type.Union([Type.Literal('soft'), Type.Literal('hard')]),
+        used: Type.Integer(),
+      }),
+    ),
   }),
 )

@@ -190,3 +190,19 @@ export const EventParams = Type.Object({ eventId: Type.String() })
 export const UserParams = Type.Object({ userId: Type.String() })
 export const AliasParams = Type.Object({ userId: Type.String(), alias: Type.String() })
 export const SessionParams = Type.Object({ sessionId: Type.String() })
+
+const day = (description: string) =>
+  Type.Optional(
+    Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', message: 'must be a date such as 2026-11-26', description }),
+  )
+
+export const UsageQuery = query({
+  from: day('The first day (UTC); default: 30 days before the last one.'),
+  to: day('The last day (UTC); default: today.'),
+  format: Type.Optional(
+    Type.Union([Type.Literal('json'), Type.Literal('csv')], {
+      message: 'must be json or csv',
+      description: 'Default: json.',
+    }),
+  ),
+})

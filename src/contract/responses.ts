@@ -4,6 +4,7 @@
  * checks against it.
  */
 
+import type { ProjectSettings } from './project-settings.js'
 import type { QuestionInput } from './questions.js'
 
 /** Properties in a response: any JSON values. */
@@ -250,4 +251,46 @@ export interface ReplayedDeadLetters {
   replayed: number
   /** dead letters that were not stored, and why */
   refused: { id: string; reason: string }[]
+}
+
+/** What is older than a project keeps it. */
+export interface Expired {
+  count: number
+  /** the earliest and the latest time of it, epoch milliseconds; null if there is none */
+  from: number | null
+  to: number | null
+  /** bytes on the disk, estimated */
+  bytes: number
+}
+
+/** What a project used on a day (UTC). */
+export interface UsedOnDay {
+  day: string
+  /** accepted events */
+  events: number
+  /** bytes of them, as they came */
+  bytes: number
+  /** how long the store worked on reads, seconds */
+  read_seconds: number
+}
+
+export interface ProjectUsage {
+  /** earliest first, without days on which nothing was used */
+  days: UsedOnDay[]
+  /** on the disk, estimated */
+  stored_bytes: number
+  quotas: { name: string; limit: number; mode: 'soft' | 'hard'; used: number }[]
+}
+
+/** A project and its settings, defaults included. */
+export interface ProjectAnswer {
+  project: ProjectSettings & {
+    id: string
+    /** counts the changes; 0 before the first */
+    revision: number
+    /** epoch milliseconds; 0 before the first change */
+    updated_at: number
+  }
+  /** only of a dry run */
+  expired?: { events: Expired; sessions: Expired; profiles: Expired }
 }

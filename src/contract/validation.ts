@@ -3,6 +3,7 @@ import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox
 import { ApiError, type ErrorDetail } from './errors.js'
 import { MAX_BATCH } from './limits.js'
 import { deepProperties } from './property-depth.js'
+import { isObject } from './read-fields.js'
 
 /** Maximum number of invalid fields that one error names. */
 export const MAX_DETAILS = 100
@@ -25,7 +26,7 @@ export function compileCheck(schema: TSchema, maxPropertyDepth: number | null): 
 
 function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiError {
   const details = new Map<string, ErrorDetail>()
-  for (const error of errors) {
+  for (const error of withInner(errors)) {
     if (error.type === ValueErrorType.ArrayMaxItems && error.path === '/events') {
       return tooManyEvents()
     }
@@ -42,6 +43,17 @@ function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiErro
   return new ApiError('invalid_request', `${where}${first?.message ?? 'is not valid'}.`, {
     details: [...details.values()],
   })
+}
+
+/** Of an object that may be null, the errors are those inside it. */
+function* withInner(errors: Iterable<ValueError>): Generator<ValueError> {
+  for (const error of errors) {
+    const variants: TSchema[] = error.type === ValueErrorType.Union ? error.schema.anyOf : []
+    const i = isObject(error.value) ? variants.findIndex(({ type }) => type === 'object') : -1
+    const inner = error.errors[i]
+    if (inner) yield* withInner(inner)
+    else yield error
+  }
 }
 
 export function tooManyEvents(): ApiError {

@@ -49,6 +49,8 @@ export interface Appended {
 export interface CommitMetrics {
   /** events that are durable in the journal; a repeated request counts once */
   accepted: number
+  /** by project: accepted events, and the bytes of their entries as they came */
+  byProject: Map<string, { events: number; bytes: number }>
   /** events that were not appended because their `insert_id` was known */
   repeated: number
   /** refused events by error code; after `internal` they may be in the journal nevertheless */
@@ -131,6 +133,7 @@ export interface Group {
 export class GroupCommit {
   readonly metrics: CommitMetrics = {
     accepted: 0,
+    byProject: new Map(),
     repeated: 0,
     refused: { overloaded: 0, unavailable: 0, internal: 0 },
     overShare: 0,
@@ -375,6 +378,17 @@ export class GroupCommit {
     }
   }
 
+  #countAccepted(write: Write, events: number): void {
+    if (events === 0) return
+    const { byProject } = this.metrics
+    const { projectId } = write
+    const sums = byProject.get(projectId) ?? { events: 0, bytes: 0 }
+    this.metrics.accepted += events
+    sums.events += events
+    sums.bytes += write.type === 'append' ? write.body.length : 0
+    byProject.set(projectId, sums)
+  }
+
   /** Settles one write of a group. */
   #settle(group: Omit<Group, 'written'>, i: number, outcome: Outcome | undefined): void {
     const { events, writes, batch } = group
@@ -388,7 +402,7 @@ export class GroupCommit {
     const count = write ? countEvents(write) : 0
     const { known, refused } = count > 0 && outcome && 'known' in outcome ? outcome : {}
     if (!refused) this.metrics.repeated += known?.length ?? 0
-    if (outcome?.status === 'done') this.metrics.accepted += count - (known?.length ?? 0)
+    if (write && outcome?.status === 'done') this.#countAccepted(write, count - (known?.length ?? 0))
     const sharers = events[i]
     const waiting = writes[i - events.length]
     if (sharers) settleEvents(sharers, outcome, journalId)

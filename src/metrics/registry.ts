@@ -8,6 +8,7 @@ import type { Lane } from '../lanes/lane.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { LiveMetrics } from '../live/hub.js'
 import { parseSender } from '../model/sender.js'
+import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { StateMetrics } from '../states/state-store.js'
 import type { LinkMetrics } from '../users/aliases/alias-links.js'
 import { VERSION } from '../version.js'
@@ -35,6 +36,7 @@ export interface MetricsSources {
   live: { metrics: LiveMetrics }
   parts: Pick<PartsWatch, 'byShard'>
   ledger: Pick<LedgerWatch, 'ledgers'>
+  quotas: Pick<QuotaWatch, 'statuses'>
 }
 
 /**
@@ -84,6 +86,7 @@ export class Metrics {
       ...writerMetrics(lanes),
       ...storageMetrics(storage),
       ...buildLossMetrics(this.#sources.parts),
+      ...buildQuotaMetrics(this.#sources.quotas),
       ...buildLedgerMetrics(this.#sources.ledger.ledgers),
       ...stateMetrics(lanes),
       counter(
@@ -135,6 +138,20 @@ function limitMetric({ all }: MetricsSources['limitCounts']): Metric {
     'Requests that a limit refused, by project and kind of key; both are empty if the key is not known.',
     all.map(({ limit, projectId, keyKind, count }) => [{ limit, project: projectId, kind: keyKind ?? '' }, count]),
   )
+}
+
+function buildQuotaMetrics({ statuses }: MetricsSources['quotas']): Metric[] {
+  const list = (value: 'used' | 'limit') =>
+    statuses.map(
+      ({ projectId, name, mode, ...rest }): LabeledValue<number> => [
+        { project: projectId, quota: name, mode },
+        rest[value],
+      ],
+    )
+  return [
+    gauge('tallyhouse_quota_used', 'How much of each quota a project has used.', list('used')),
+    gauge('tallyhouse_quota_limit', 'The quotas of projects; hard ones refuse events.', list('limit')),
+  ]
 }
 
 /** The readings of each part, labelled with its number if there are several. */

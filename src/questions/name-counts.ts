@@ -29,7 +29,7 @@ export const ROOM = 32 * 1024 * 1024
 /** Size of an object without its strings, in characters. */
 const OBJECT = 50
 
-type Point = Pick<ReadPoint, 'stored' | 'deletions'>
+type Point = Pick<ReadPoint, 'stored' | 'deletions' | 'isAging'>
 
 /** How many events of each name a project has, up to a position. */
 export interface Counts extends Point {
@@ -111,10 +111,12 @@ export class NameCounts {
   }
 
   /** @param known earlier counts, whose unchanged months are reused */
-  async #countAll(projectId: string, { stored, deletions }: Point, known: Counts | undefined): Promise<Counts> {
+  async #countAll(projectId: string, { stored, deletions, isAging }: Point, known?: Counts): Promise<Counts> {
     const countedAt = this.#options.clock()
     const upTo = lastIdAt(stored)
-    const months = known?.months === null ? null : await this.#countMonths(projectId, upTo, known?.months ?? new Map())
+    // Events expire in months whose parts do not change.
+    const reusable = (!isAging && known?.months) || new Map()
+    const months = known?.months === null ? null : await this.#countMonths(projectId, upTo, reusable)
     const names = new Map<string, EventName>()
     const rows = months ? [...months.values()].flatMap((month) => month.rows) : null
     const total = addTo(names, rows ?? (await this.#countRange(projectId, { after: null, upTo })))

@@ -1,3 +1,4 @@
+import type { ProjectSettings } from '../contract/project-settings.js'
 import { COUNTING, USERS } from '../contract/question-schemas.js'
 import type { AnyQuestion, Question, UsersQuestion } from '../contract/questions.js'
 import { isObject, readFields } from '../contract/read-fields.js'
@@ -5,6 +6,9 @@ import type { Warning } from '../contract/warning.js'
 import { Faults } from './faults.js'
 import { checkCell, checkRules, fillRange } from './rules.js'
 import { StrictReader } from './strict-reader.js'
+
+/** What a project has set for questions that do not say it. */
+export type QuestionDefaults = Partial<Pick<ProjectSettings, 'timezone' | 'week_start'>>
 
 type CountingKind = keyof typeof COUNTING
 const KINDS = Object.keys(COUNTING)
@@ -15,15 +19,19 @@ const KINDS = Object.keys(COUNTING)
  * @param now epoch ms
  * @throws ApiError `invalid_request` that names every field at fault
  */
-export function parseQuestion(body: unknown, now: number): Question {
-  return readQuestion(body, now).question
+export function parseQuestion(body: unknown, now: number, defaults: QuestionDefaults = {}): Question {
+  return readQuestion(body, now, defaults).question
 }
 
 /** Like `parseQuestion`, but also returns warnings about ignored fields. */
-export function readQuestion(body: unknown, now: number): { question: Question; warnings: Warning[] } {
+export function readQuestion(
+  body: unknown,
+  now: number,
+  defaults: QuestionDefaults = {},
+): { question: Question; warnings: Warning[] } {
   const faults = new Faults()
   const reader = new StrictReader(faults)
-  const question = readAny(withoutKey(body), '', reader, now)
+  const question = readAny(fill(withoutKey(body), defaults), '', reader, now)
   faults.throwIfAny()
   if (question === null) throw new Error('a question without faults has been read')
   return { question, warnings: reader.listWarnings() }
@@ -32,6 +40,14 @@ export function readQuestion(body: unknown, now: number): { question: Question; 
 /** Adds the faults of a question that is part of a body. @param path of the question in the body */
 export function checkQuestion(question: unknown, path: string, faults: Faults, now: number): void {
   readAny(question, path, new StrictReader(faults), now)
+}
+
+/** Adds the project's defaults; those of a question about users belong to the question that it is of. */
+function fill(given: unknown, defaults: QuestionDefaults): unknown {
+  if (!isObject(given)) return given
+  if (given.kind === 'users') return { ...given, of: fill(given.of, defaults) }
+  const { timezone, week_start } = given
+  return { ...given, timezone: timezone ?? defaults.timezone, week_start: week_start ?? defaults.week_start }
 }
 
 /** Removes the API key, which was read by the authentication. */

@@ -22,7 +22,7 @@ import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 import type { Answer, Query } from './kind.js'
 import { getKind } from './kinds.js'
-import { readQuestion } from './parse.js'
+import { type QuestionDefaults, readQuestion } from './parse.js'
 import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { QueryContext } from './statement.js'
@@ -39,6 +39,8 @@ export interface QuestionsOptions {
   barrier: Pick<Barrier, 'waitForProject'>
   aliases: Pick<Aliases, 'hasAny'>
   limits: QuestionLimits
+  /** what a project has set for questions that do not say it; default: nothing */
+  defaults?: ((projectId: string) => QuestionDefaults) | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
   /** default: the load of this thread */
@@ -134,7 +136,7 @@ export class Questions {
   async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<AnsweredQuestion> {
     const began = performance.now()
     const now = this.#options.now?.() ?? Date.now()
-    const { question, warnings: ofFields } = readQuestion(body, now)
+    const { question, warnings: ofFields } = readQuestion(body, now, this.#options.defaults?.(projectId))
     const patterns = findPatterns(question)
     const settings = choosePatternSettings(patterns)
     const { answer, pending, reviewed } = await this.#inSlot(projectId, signal, async (slot) => {

@@ -1,7 +1,7 @@
 import { Kind, TypeRegistry } from '@sinclair/typebox'
 import { Check } from '@sinclair/typebox/value'
 import type { Schema } from '../contract/fields.js'
-import { isName, MAX_NAME } from '../contract/limits.js'
+import { isName, isTimeZone, MAX_NAME } from '../contract/limits.js'
 import { MAX_EVENTS } from '../contract/question-schemas.js'
 import type { Reader } from '../contract/read-fields.js'
 import { pointerPart, type Warning } from '../contract/warning.js'
@@ -9,7 +9,7 @@ import { createNearestFinder } from '../lib/nearest.js'
 import type { Faults } from './faults.js'
 import { findFieldFault } from './field-name.js'
 import { FilterCheck } from './filter-check.js'
-import { isTimeZone, parseDuration, parseInstant } from './time.js'
+import { parseDuration, parseInstant } from './time.js'
 
 const MAX_DURATION_MS = 366 * 86_400_000
 
@@ -19,7 +19,7 @@ const CHECKS: Record<string, (value: unknown) => boolean> = {
     [value].flat().every(isName) && (!Array.isArray(value) || isInside(value.length, 1, MAX_EVENTS)),
   Field: (value) => findFieldFault(value) === undefined,
   Time: (value) => (typeof value === 'string' || typeof value === 'number') && parseInstant(value, 'UTC') !== null,
-  TimeZone: (value) => typeof value === 'string' && isTimeZone(value),
+  TimeZone: isTimeZone,
   Duration: (value) => typeof value === 'string' && isInside(parseDuration(value) ?? 0, 1, MAX_DURATION_MS),
   Filter: (value) => {
     let isValid = true

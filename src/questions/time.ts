@@ -33,17 +33,6 @@ export interface Buckets {
   numbers: number[]
 }
 
-/** Whether a time zone with this name exists. */
-export function isTimeZone(name: string): boolean {
-  try {
-    Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name)
-    // Temporal also accepts offsets and ISO times as zones; this service does not.
-    return !/^[-+\d]/.test(name)
-  } catch {
-    return false
-  }
-}
-
 /**
  * Parses a date (the first instant of that local day), an ISO time (local if it has no offset; the offset may have
  * seconds, as in answers), or epoch ms.

@@ -14,6 +14,8 @@ export interface ReadPoint {
   pending: number
   /** how often the project's events were deleted */
   deletions: number
+  /** whether the project's events expire */
+  isAging?: boolean
 }
 
 /** Progress of accepting and storing. */

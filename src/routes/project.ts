@@ -1,19 +1,77 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
+import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import { ProjectParams } from '../contract/project-schemas.js'
-import { NoQuery } from '../contract/query-schemas.js'
+import { ProjectAnswer, ProjectParams, SettingsBody } from '../contract/project-schemas.js'
+import { changeSettings } from '../contract/project-settings.js'
+import { NoQuery, UsageQuery } from '../contract/query-schemas.js'
 import type * as responses from '../contract/responses.js'
+import type { Project, Projects } from '../projects/projects.js'
+import type { QuotaWatch } from '../projects/quota-watch.js'
+import type { Retention } from '../projects/retention.js'
+import { toDay, type Usage } from '../projects/usage.js'
+import { readStoredBytes, readUsage } from '../store/project-usage.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { purgeAndReport } from '../users/erasure/purge-report.js'
 
+const DAY_MS = 86_400_000
+
 export interface ProjectOptions {
+  projects: Projects
+  retention: Pick<Retention, 'preview'>
+  usage: Usage
+  quotas: Pick<QuotaWatch, 'read'>
+  shards: Shards
   projectErasure: ProjectErasure
   purge: Purge
 }
 
-/** Erases a project. */
-export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (app, { projectErasure, purge }) => {
+/** The settings of the key's project, and its end. */
+export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
+  app,
+  { projects, retention, usage, quotas, shards, projectErasure, purge },
+) => {
+  app.get('/project', { schema: { querystring: NoQuery, response: { 200: ProjectAnswer } } }, ({ projectId }) =>
+    describe(projectId, projects.get(projectId)),
+  )
+
+  app.patch(
+    '/project',
+    { schema: { querystring: NoQuery, body: SettingsBody, response: { 200: ProjectAnswer } } },
+    async ({ projectId, body: { apiKey: _, revision, dry_run: isDryRun, ...change } }) => {
+      if (!isDryRun) return describe(projectId, await projects.change(shards, projectId, change, revision ?? undefined))
+      const project = projects.get(projectId)
+      const settings = changeSettings(project.settings, change)
+      const expired = await retention.preview(projectId, settings.keep)
+      return { ...describe(projectId, { ...project, settings }), expired }
+    },
+  )
+
+  app.get('/usage', { schema: { querystring: UsageQuery } }, async ({ projectId, query }, reply) => {
+    const { to = toDay(Date.now()), from = toDay(Date.parse(to) - 30 * DAY_MS), format } = query
+    await usage.write()
+    const end = toDay(Date.parse(to) + DAY_MS)
+    const used = await readUsage(shards, projectId, { from, to: end })
+    const days = [...used].map(([day, { events, bytes, readMs }]) => ({
+      day,
+      events,
+      bytes,
+      read_seconds: readMs / 1000,
+    }))
+    if (format === 'csv') {
+      reply.header('content-type', 'text/csv; charset=utf-8')
+      const lines = days.map((one) => `${one.day},${one.events},${one.bytes},${one.read_seconds}\r\n`)
+      return `day,events,bytes,read_seconds\r\n${lines.join('')}`
+    }
+    const [stored_bytes, statuses] = await Promise.all([readStoredBytes(shards, projectId), quotas.read(projectId)])
+    const own = statuses.map(({ name, limit, mode, used }) => ({ name, limit, mode, used }))
+    return { status: 1, error: null, days, stored_bytes, quotas: own } satisfies responses.ProjectUsage & {
+      status: 1
+      error: null
+    }
+  })
+
   const schema = { params: ProjectParams, querystring: NoQuery }
   app.delete('/projects/:project', { schema }, async ({ projectId, params }) => {
     // Requiring the name prevents erasing another project by mistake.
@@ -29,6 +87,10 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (app, { 
       ...(isComplete ? await purgeAndReport(purge, projectId, app.log) : { gone_at: null, purge_error: null }),
     } satisfies responses.ProjectErased & { status: 1; error: null }
   })
+}
+
+function describe(id: string, { settings, revision, updatedAt }: Project): Static<typeof ProjectAnswer> {
+  return { status: 1, error: null, project: { id, ...settings, revision, updated_at: updatedAt } }
 }
 
 function notTheProject(): ApiError {

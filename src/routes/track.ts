@@ -25,6 +25,7 @@ import { readInsertIds } from '../model/identified-events.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
+import { type KeptSince, refuseExpired } from '../projects/late-events.js'
 
 /**
  * In bytes. A smaller event is cheaper outside the pool: it is copied into an entry while it is
@@ -43,6 +44,7 @@ export interface TrackOptions extends KnownEventsParts {
   bodyLimit: number
   /** levels of objects and arrays, including the properties object itself */
   maxDepth: number
+  keptSince: KeptSince
 }
 
 /** Which events are stored is visible to secret keys only. */
@@ -57,7 +59,7 @@ function requireSecretKey({ keyKind }: FastifyRequest): void {
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
-  { journals, buffers, commits, admission, bodyLimit, maxDepth, shards, barrier },
+  { journals, buffers, commits, admission, bodyLimit, maxDepth, keptSince, shards, barrier },
 ) => {
   const known = new KnownEvents({ shards, barrier })
   const formatters = new Map<number, (appended: Appended) => string>()
@@ -82,6 +84,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app.post('/track', one, async (request, reply) => {
     const { key, rawBody, body } = request
     const sender = getSender(request)
+    refuseExpired(keptSince(sender.projectId), rawBody, body)
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
@@ -107,6 +110,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { key, rawBody } = request
     const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
     if (storedBefore !== undefined) requireSecretKey(request)
+    refuseExpired(keptSince(request.projectId), rawBody, body)
     const idempotencyKey = parseIdempotencyKey(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
     const found = readInsertIds(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)

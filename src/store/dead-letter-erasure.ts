@@ -11,7 +11,7 @@ import { countDeleted } from './deleted-events.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 
 /** Replaces everything after the first colon of a reason, because that may quote erased data. */
-const ERASED_REASON = ': details were removed when a user was erased'
+const ERASED_REASON = ': details were removed with erased data'
 /** A new revision is higher by a random number up to this, so that an erasure recognizes its own revision. */
 const REVISION_STEP = 2 ** 32
 /** Attempts to erase from one dead letter while other processes erase from it as well. */
@@ -32,8 +32,8 @@ export interface ErasedDeadLetters {
   unreadable: number
 }
 
-/** The users whose data is removed. */
-type Erased = ReadonlySet<string> | 'everyone'
+/** The users whose data is removed, or the time (epoch ms) before which events are. */
+type Erased = ReadonlySet<string> | 'everyone' | { before: number }
 
 /** A state with a row in a dead letter. Even if the store lacks it, the journal keeps it until it is deleted. */
 interface ErasedState {
@@ -79,6 +79,25 @@ export async function eraseProjectFromDeadLetters(
     () => shared++,
   )
   return { erased: own.reduce((sum, count) => sum + count, shared), unreadable }
+}
+
+/**
+ * Removes from the dead letters of a project the events that are older than a time, and deletes what was received before
+ * it: such a dead letter has nothing that is younger.
+ * @param before epoch ms
+ * @returns the number of dead letters that were changed or deleted
+ */
+export async function expireDeadLetters(shards: Shards, projectId: string, before: number): Promise<number> {
+  const received = `received_at < ${Math.trunc(before)}`
+  const own = await shards.each(({ clickhouse }) => deleteAllOfProject(clickhouse, projectId, received))
+  let shared = 0
+  await eraseFrom(
+    shards,
+    { projectId, who: { before }, onStates: undefined },
+    ({ clickhouse }) => findDeadLettersBefore(clickhouse, projectId, before),
+    () => shared++,
+  )
+  return own.reduce((sum, count) => sum + count, shared)
 }
 
 /** The data to erase from dead letters. */
@@ -188,18 +207,18 @@ async function deleteRevisions(clickhouse: ClickHouse, revisions: string, at: Sc
 }
 
 /** @returns the number of dead letters that were deleted */
-async function deleteAllOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
+async function deleteAllOfProject(clickhouse: ClickHouse, projectId: string, which = '1'): Promise<number> {
   const values = { project: projectId }
   const [row] = await clickhouse.rows<{ count: string; events: string }>(
     `SELECT count() AS count, sumIf(events, NOT is_replayed) AS events FROM (
        SELECT argMax(if(kind = 'events', event_count, 0), revision) AS events,
          any((journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays)) AS is_replayed
-       FROM dead_letters WHERE project_id = {project:String} GROUP BY journal_id, position)`,
+       FROM dead_letters WHERE project_id = {project:String} AND ${which} GROUP BY journal_id, position)`,
     values,
   )
   const count = Number(row?.count ?? 0)
   await countDeleted(clickhouse, projectId, Number(row?.events ?? 0))
-  const mutation = 'ALTER TABLE dead_letters DELETE WHERE project_id = {project:String}'
+  const mutation = `ALTER TABLE dead_letters DELETE WHERE project_id = {project:String} AND ${which}`
   if (count > 0) await clickhouse.command(mutation, values, { mutations_sync: '1' })
   return count
 }
@@ -213,6 +232,22 @@ async function findNaming(clickhouse: ClickHouse, projects: string[], names: str
        AND (position(body, '\\\\') > 0 OR arrayExists(name -> position(body, name) > 0, ${fields.array(names)}))
      ORDER BY position, journal_id`,
     fields.parameters,
+  )
+}
+
+/** Dead letters with events that say that they are older than a time. */
+async function findDeadLettersBefore(
+  clickhouse: ClickHouse,
+  project: string,
+  before: number,
+): Promise<DeadLetterKey[]> {
+  const isOld = `JSONHas(event, 'timestamp') AND JSONExtractFloat(event, 'timestamp') < {before:Float64}`
+  return await clickhouse.rows<DeadLetterKey>(
+    `SELECT DISTINCT position, journal_id, kind FROM dead_letters
+     WHERE project_id = {project:String} AND kind = 'events'
+       AND arrayExists(event -> ${isOld}, JSONExtractArrayRaw(body, 'events'))
+     ORDER BY position, journal_id`,
+    { project, before },
   )
 }
 
@@ -236,8 +271,8 @@ interface Rest {
 function withoutUsers(kind: EntryKind, body: string, { projectId, who }: Removal): Rest | undefined {
   try {
     if (kind === 'rejected') {
-      // `everyone` only applies to dead letters of several projects, which are never of this kind.
-      const { users, left } = withoutNamed(parseRejected(body), who === 'everyone' ? new Set() : who)
+      // The others only apply to dead letters of another kind.
+      const { users, left } = withoutNamed(parseRejected(body), who instanceof Set ? who : new Set())
       return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString(), ...NO_EVENTS }
     }
     const list = kind === 'events' ? (memberText(checkJson(body), 'events') ?? '[]') : checkJson(`[${body}]`)
@@ -246,7 +281,7 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: Removal
     const all = elementTexts(list).map((text) => {
       const row = JSON.parse(text) as Record<string, unknown>
       const { project_id = projectId, distinct_id } = row
-      if (typeof distinct_id !== 'string' || !(who === 'everyone' || who.has(distinct_id))) return text
+      if (typeof distinct_id !== 'string' || !isErased(who, distinct_id, row.timestamp)) return text
       if (kind !== 'events' && project_id !== projectId) return text
       users.add(distinct_id)
       if (kind !== 'events')
@@ -262,6 +297,11 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: Removal
     if (error instanceof SyntaxError || error instanceof TypeError) return undefined
     throw error
   }
+}
+
+function isErased(who: Erased, distinctId: string, timestamp: unknown): boolean {
+  if (who === 'everyone') return true
+  return 'before' in who ? typeof timestamp === 'number' && timestamp < who.before : who.has(distinctId)
 }
 
 /** @throws SyntaxError if the text is not JSON */

@@ -77,6 +77,7 @@ export const DUMP_TABLES: readonly DumpTable[] = [
     isVersioned: true,
     key: { expression: 'id', type: 'hex', bytes: 'length(content)' },
   },
+  { name: 'projects', place: 'once', isVersioned: true, key: null },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
 /** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported. */
@@ -90,6 +91,8 @@ const OTHER_TABLES = [
   'known_parts',
   'ledger_bases',
   'lost_parts',
+  'project_usage',
+  'turns',
 ]
 
 /** A range of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */

@@ -214,14 +214,21 @@ const MONTH_LIMIT_MS = 110_000
  * @returns the number of deleted events
  */
 export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
+  return await deleteEventsByMonth(clickhouse, projectId, '1')
+}
+
+/** Like `deleteEventsOfProject`, for those that meet a condition in SQL. */
+export async function deleteEventsByMonth(clickhouse: ClickHouse, projectId: string, which: string): Promise<number> {
   const values = { project: projectId }
   const months = await clickhouse.rows<{ id: string }>(
-    'SELECT DISTINCT _partition_id AS id FROM events WHERE project_id = {project:String} ORDER BY id',
+    `SELECT DISTINCT _partition_id AS id FROM events WHERE project_id = {project:String} AND ${which} ORDER BY id`,
     values,
+    {},
+    { limitMs: MONTH_LIMIT_MS },
   )
   let sum = 0
   for (const { id } of months) {
-    const condition = 'project_id = {project:String} AND _partition_id = {month:String}'
+    const condition = `project_id = {project:String} AND _partition_id = {month:String} AND ${which}`
     sum += await deleteEvents(clickhouse, projectId, condition, { ...values, month: id })
   }
   return sum

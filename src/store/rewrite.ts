@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, type StoreError } from '../clickhouse/errors.js'
-import { LARGE_QUERY, literal, literalArray } from '../clickhouse/parameters.js'
+import { LARGE_QUERY, literal, literalArray, type Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
@@ -228,8 +228,14 @@ export async function readOldPartsLifetime(clickhouse: ClickHouse): Promise<numb
 }
 
 /** Runs a mutation, and resolves when the table has none left to do. */
-async function mutate(clickhouse: ClickHouse, table: StateKind, change: string, signal: AbortSignal): Promise<void> {
-  await clickhouse.command(`ALTER TABLE ${table} ${change}`, {}, { mutations_sync: '0' })
+export async function mutate(
+  clickhouse: ClickHouse,
+  table: StateKind,
+  change: string,
+  signal: AbortSignal,
+  values: Parameters = {},
+): Promise<void> {
+  await clickhouse.command(`ALTER TABLE ${table} ${change}`, values, { mutations_sync: '0' })
   const deadline = Date.now() + MUTATION_LIMIT_MS
   for (let pollMs = MIN_POLL_MS; ; pollMs = Math.min(2 * pollMs, MAX_POLL_MS)) {
     const [waiting] = await clickhouse.rows<{ latest_fail_reason: string }>(

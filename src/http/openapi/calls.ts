@@ -65,7 +65,7 @@ export const CALLS: Record<string, Call> = {
     isIdempotent: true,
     response: done,
     headers: { 'x-event-id': 'The event’s `eventId`.' },
-    errors: ['overloaded'],
+    errors: ['too_old', 'quota_exceeded', 'overloaded'],
   },
   'POST /public/track/batch': {
     id: 'trackBatch',
@@ -85,7 +85,7 @@ export const CALLS: Record<string, Call> = {
     isIdempotent: true,
     response: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
     headers: { 'x-batch-ids': BATCH_IDS },
-    errors: ['too_many_events', 'overloaded'],
+    errors: ['too_many_events', 'too_old', 'quota_exceeded', 'overloaded'],
   },
   'POST /public/import': {
     id: 'importEvents',
@@ -104,7 +104,7 @@ export const CALLS: Record<string, Call> = {
     isIdempotent: true,
     response: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
     headers: { 'x-batch-ids': BATCH_IDS },
-    errors: ['too_many_events', 'overloaded'],
+    errors: ['too_many_events', 'too_old', 'quota_exceeded', 'overloaded'],
   },
   'GET /public/events': {
     id: 'readEvents',

@@ -20,6 +20,17 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     when: '`$append`, `$prepend`, `$union` or `$remove` meets a property that is not an array.',
     message: 'The property tags is not an array.',
   },
+  too_old: {
+    when: 'An event is older than the project keeps events; nothing of the request was stored.',
+    message:
+      'timestamp is older than the project keeps events: the earliest is 2024-10-26T08:00:00.000Z. Keep events for longer in the project’s settings, or leave it out.',
+    path: '/timestamp',
+  },
+  quota_exceeded: {
+    when: 'The project has reached a hard quota; nothing of the request was stored.',
+    message:
+      'The project has reached its quota: events_per_day is 1000000. It ends at 2026-11-27T00:00:00.000Z, or when somebody raises it in the project’s settings.',
+  },
   unauthorized: {
     when: 'The key is missing or unknown.',
     message: 'The key is not known. Check the key and its project.',

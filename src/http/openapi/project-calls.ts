@@ -1,6 +1,14 @@
 import { ForgottenIds, RememberedIds } from '../../contract/id-schemas.js'
-import { KeyDescription, ProjectErased } from '../../contract/project-schemas.js'
+import { KeyDescription, ProjectAnswer, ProjectErased, ProjectUsage } from '../../contract/project-schemas.js'
+import { DEFAULT_SETTINGS } from '../../contract/project-settings.js'
 import type { Call } from './call.js'
+
+const settings = { ...DEFAULT_SETTINGS, name: 'Shop', timezone: 'Europe/Vienna', currency: 'EUR' }
+const example = {
+  status: 1,
+  error: null,
+  project: { id: 'shop', ...settings, revision: 3, updated_at: 1_733_788_800_000 },
+}
 
 /** The calls about a project as a whole, by method and path. */
 export const PROJECT_CALLS: Record<string, Call> = {
@@ -15,6 +23,48 @@ export const PROJECT_CALLS: Record<string, Call> = {
     response: {
       schema: KeyDescription,
       example: { status: 1, error: null, key: { kind: 'secret', project: 'default' } },
+    },
+    errors: ['invalid_request'],
+  },
+  'GET /public/project': {
+    id: 'readProject',
+    tag: 'Operation',
+    summary: 'Read the settings of the project',
+    description: 'Every setting of the key’s project, defaults included.',
+    access: 'read',
+    response: { schema: ProjectAnswer, example },
+    errors: ['invalid_request'],
+  },
+  'PATCH /public/project': {
+    id: 'changeProject',
+    tag: 'Operation',
+    summary: 'Change settings of the project',
+    description:
+      'What is absent stays, and null sets the default, also within `keep` and `quotas`. Every process knows a change within ' +
+      'some 5 s. A shorter `keep` hides what is older immediately and removes it from the disk within a day: it cannot be ' +
+      'brought back. `dry_run` changes nothing, and counts what would expire.',
+    access: 'manage',
+    example: { timezone: 'Europe/Vienna', keep: { events: '25m' } },
+    response: { schema: ProjectAnswer, example },
+    errors: ['invalid_request', 'revision_conflict'],
+  },
+  'GET /public/usage': {
+    id: 'readUsage',
+    tag: 'Operation',
+    summary: 'Read what the project has used, by day',
+    description:
+      'Events and bytes as they were accepted, and the time that the store worked on reads; as JSON with the quotas, or as CSV. ' +
+      'What other processes counted in the last seconds is missing.',
+    access: 'read',
+    response: {
+      schema: ProjectUsage,
+      example: {
+        status: 1,
+        error: null,
+        days: [{ day: '2026-11-25', events: 120_000, bytes: 24_000_000, read_seconds: 3.2 }],
+        stored_bytes: 9_000_000,
+        quotas: [{ name: 'events_per_month', limit: 10_000_000, mode: 'soft', used: 2_400_000 }],
+      },
     },
     errors: ['invalid_request'],
   },

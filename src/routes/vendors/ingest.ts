@@ -9,6 +9,7 @@ import { formatRejected } from '../../model/rejected.js'
 import type { Sender } from '../../model/sender.js'
 import { isPlaceholder } from '../../model/user-names.js'
 import type { ParsedEvent } from '../../model/verbatim.js'
+import { tooOldReason } from '../../projects/late-events.js'
 import type { Toll } from '../../states/toll.js'
 import { type Fault, type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../../users/people.js'
 import type { SdkEvent, SdkMessage } from '../../vendors/message.js'
@@ -71,8 +72,11 @@ const UNREADABLE = 'The event cannot be read.'
 
 type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
 
-/** Sorts the messages of a request; events that cannot be stored become faults. */
-export function planMessages(sender: Sender, messages: readonly SdkMessage[]): Plan {
+/**
+ * Sorts the messages of a request; events that cannot be stored become faults.
+ * @param since from when on the project's events are kept, epoch ms; absent: all are
+ */
+export function planMessages(sender: Sender, messages: readonly SdkMessage[], since?: number): Plan {
   const people = new PeoplePlan(messages)
   const { placeholders } = people
   const faults: Fault[] = []
@@ -80,7 +84,7 @@ export function planMessages(sender: Sender, messages: readonly SdkMessage[]): P
   const identities: Identity[] = []
   for (const message of messages) {
     if (message.type === 'fault') faults.push(message)
-    else if (message.type === 'event') addEvent(message, texts, identities, faults)
+    else if (message.type === 'event') addEvent(message, { texts, identities, faults, since })
     else people.add(message)
   }
   for (const { distinct_id } of identities) if (isPlaceholder(distinct_id)) placeholders.event++
@@ -95,13 +99,24 @@ export function planMessages(sender: Sender, messages: readonly SdkMessage[]): P
   return plan
 }
 
-function addEvent(message: SdkEvent, texts: string[], identities: Identity[], faults: Fault[]): void {
+interface Sorted {
+  texts: string[]
+  identities: Identity[]
+  faults: Fault[]
+  since: number | undefined
+}
+
+function addEvent(message: SdkEvent, { texts, identities, faults, since }: Sorted): void {
   const { parts, insertId } = message
   const { event, distinct_id, timestamp, properties } = parts
   const insert_id = isName(insertId) ? insertId : null
   try {
-    texts.push(formatEvent({ event, distinct_id, timestamp, properties, insert_id }))
-    // The event was validated while it was formatted.
+    const text = formatEvent({ event, distinct_id, timestamp, properties, insert_id })
+    if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
+      throw new EventFault(`timestamp ${tooOldReason(since)}`, 'timestamp')
+    }
+    texts.push(text)
+    // Validated while it was formatted.
     identities.push({ distinct_id: distinct_id as string, insert_id })
   } catch (error) {
     const { index } = message as SdkMessage

@@ -8,6 +8,7 @@ import { getSender } from '../../http/admission/authenticate.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error-handler.js'
 import { type JsonValue, readJson } from '../../json/value.js'
+import type { KeptSince } from '../../projects/late-events.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
 import { RowFault } from '../../vendors/row.js'
 import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../vendors/sdk-body.js'
@@ -73,6 +74,7 @@ export interface VendorOptions extends IngestParts {
   bodyLimit: number
   /** levels of objects and arrays in properties */
   maxDepth: number
+  keptSince: KeptSince
   /** the folder in which the operator installed the vendors' scripts */
   scriptsIn: string
 }
@@ -159,14 +161,19 @@ function createContext(
   }
 }
 
-function plan(request: FastifyRequest, call: SdkCall, context: CallContext, { maxDepth }: VendorOptions): Plan {
+function plan(
+  request: FastifyRequest,
+  call: SdkCall,
+  context: CallContext,
+  { maxDepth, keptSince }: VendorOptions,
+): Plan {
   const { json } = context
   const all = json ? call.messages(json, context) : []
   // Changes of users sent with an events-only key are acknowledged, because the SDK would retry them, and ignored.
   const messages = request.grant?.eventsOnly ? all.filter(({ type }) => type === 'event' || type === 'fault') : all
   // Fields stored in addition to an event's properties are nested one level deeper than they were sent.
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
-  return planMessages(getSender(request), messages)
+  return planMessages(getSender(request), messages, keptSince(request.projectId))
 }
 
 /**

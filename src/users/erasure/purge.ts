@@ -22,7 +22,7 @@ export interface PurgeOptions {
   /** how often to check whether something is due, ms */
   pollMs?: number
   /** default: `PURGE_PACE` */
-  pace?: PurgePace
+  pace?: PurgePace | undefined
 }
 
 /** How often one project may have its deleted data purged. */

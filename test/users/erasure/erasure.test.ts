@@ -231,7 +231,7 @@ for (const storage of STORAGES) {
       const rows = await clickhouse.rows('SELECT reason, body FROM dead_letters WHERE position = {at:UInt64}', { at })
       t.strictSame(rows, [
         {
-          reason: 'ClickHouse error 27: details were removed when a user was erased',
+          reason: 'ClickHouse error 27: details were removed with erased data',
           body: `{"events":[${gone},${gone},${gone},${gone},${of('stays')}]}`,
         },
       ])

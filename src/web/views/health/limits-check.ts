@@ -25,6 +25,7 @@ export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>
   journal: ['the project’s share of the journal', 'See the backlog: what is stored makes room.'],
   idempotency_keys: ['remembered Idempotency-Keys', 'Send without keys, or raise MAX_IDEMPOTENCY_KEYS.'],
   saved: ['saved questions and boards', 'Delete some that nobody needs.'],
+  quota: ['the project’s quota', 'Raise it in the project’s settings, or wait until it ends.'],
 }
 
 const OF_KEY = 'If nobody knows why a key would do that, revoke it: it may have been copied out of a page.'

@@ -1,0 +1,45 @@
+-- The settings of projects as JSON; what a project has not set has its default. A change is an INSERT whose token is the
+-- version that it replaces, so of two changes of one version, one is stored; `write_id` says which. Used on the first
+-- shard only. Rows are never deleted: a project that is removed gets empty settings.
+CREATE TABLE IF NOT EXISTS projects
+(
+    project_id LowCardinality(String),
+    settings   String CODEC(ZSTD(1)),
+    updated_at Int64,
+    write_id   UUID,
+    version    UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY project_id
+SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1;
+
+-- Work that one process does at a time, such as removing what has expired. Each turn is claimed by an INSERT with a token
+-- of its own, so one process has it; `process` says which. Used on the first shard only.
+CREATE TABLE IF NOT EXISTS turns
+(
+    task       String,
+    turn       UInt64,
+    process    UUID,
+    claimed_at DateTime DEFAULT now()
+)
+ENGINE = ReplacingMergeTree(turn)
+ORDER BY task
+SETTINGS non_replicated_deduplication_window = 10000;
+
+-- What projects have used on a day (UTC), as each process has counted it; its row with the highest version counts. Used on
+-- the first shard only.
+CREATE TABLE IF NOT EXISTS project_usage
+(
+    project_id LowCardinality(String),
+    day        Date,
+    process    UUID,
+    events     UInt64,
+    bytes      UInt64,
+    -- how long ClickHouse worked on its reads
+    read_ms    UInt64,
+    version    UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY (project_id, day, process)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;

@@ -1,0 +1,213 @@
+import type { Shards } from '../clickhouse/shards.js'
+import { SettingsBody } from '../contract/project-schemas.js'
+import {
+  changeSettings,
+  DEFAULT_SETTINGS,
+  KEPT,
+  keptSince,
+  listSet,
+  type ProjectSettings,
+  QUOTAS,
+  type Quota,
+  type SettingsChange,
+} from '../contract/project-settings.js'
+import type { Expired } from '../contract/responses.js'
+import { compileCheck } from '../contract/validation.js'
+import { changeProject, readProjects } from '../projects/projects.js'
+import { listKeys } from '../store/api-keys.js'
+import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { counted } from './progress.js'
+import { withStore } from './store.js'
+
+const USAGE = `Usage: tallyhouse projects list [--json]
+       tallyhouse projects show PROJECT [--json]
+       tallyhouse projects set PROJECT [options]
+
+list  lists the projects: those with keys, and those with settings.
+show  shows the settings of a project.
+set   changes settings. What is not named stays; the value "default" sets the default again.
+        --name TEXT               shown instead of the project's ID
+        --timezone ZONE           of questions that do not name one, such as Europe/Vienna
+        --week-start DAY          monday or sunday
+        --first-view VIEW         the view that the page opens first
+        --currency CODE           of amounts on the page, such as EUR
+        --number-format EXAMPLE   1,234.5 or 1.234,5 or '1 234,5' or 1234.5
+        --keep-events AGE         90d, 12w, 25m (months) or 2y: older events are refused, are no
+                                  longer shown, and have left the disk within a day
+        --keep-sessions AGE       sessions, by their last change
+        --keep-profiles AGE       profiles, by when their user was last seen
+        --quota NAME=LIMIT[:hard] a limit that warns or, with :hard, also refuses events; can be
+                                  repeated; NAME=default removes it. Names: events_per_day,
+                                  events_per_month, new_event_names_per_day (never hard),
+                                  stored_bytes
+        --dry-run                 changes nothing, and counts what would expire
+
+Services know a change within 10 s. What a shorter age removes cannot be brought back.
+
+The settings are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
+
+const FLAGS = {
+  name: 'name',
+  timezone: 'timezone',
+  'week-start': 'week_start',
+  'first-view': 'first_view',
+  currency: 'currency',
+  'number-format': 'number_format',
+} as const
+/** Profiles that a dry run counts at most. */
+const MAX_PROFILES = 1_000_000
+const check = compileCheck(SettingsBody, null)
+
+export const command: Command = {
+  summary: 'lists projects, and shows and changes their settings',
+  usage: USAGE,
+  async run([name = '', ...args], io) {
+    if (name === 'list') return await list(args, io)
+    if (name === 'show') return await show(args, io)
+    if (name === 'set') return await set(args, io)
+    throw new UsageError('Say what to do with the projects: list, show or set.')
+  },
+}
+
+async function list(args: string[], io: CommandIo): Promise<number> {
+  const { values } = parseOptions({ args, options: { json: { type: 'boolean', default: false } } })
+  return await withStore(io, async (shards) => {
+    const projects = await readProjects(shards)
+    const ids = new Set([...(await listKeys(shards.first)).map(({ projectId }) => projectId), ...projects.keys()])
+    for (const id of [...ids].sort()) {
+      const set = listSet(projects.get(id)?.settings ?? DEFAULT_SETTINGS)
+      io.stdout.write(values.json ? `${JSON.stringify({ id, ...set })}\n` : `${id}${describeBriefly(set)}\n`)
+    }
+    return 0
+  })
+}
+
+function describeBriefly({ name, timezone, keep }: SettingsChange): string {
+  const parts = [name, timezone, ...KEPT.map((kind) => keep?.[kind] && `${kind} ${keep[kind]}`)].filter(Boolean)
+  return parts.length === 0 ? '' : `  ${parts.join(', ')}`
+}
+
+async function show(args: string[], io: CommandIo): Promise<number> {
+  const options = { json: { type: 'boolean', default: false } } as const
+  const { values, positionals } = parseOptions({ args, allowPositionals: true, options })
+  const id = onlyProject(positionals)
+  return await withStore(io, async (shards) => {
+    await requireProject(shards, id)
+    print(id, (await readProjects(shards)).get(id)?.settings ?? DEFAULT_SETTINGS, values.json, io)
+    return 0
+  })
+}
+
+async function set(args: string[], io: CommandIo): Promise<number> {
+  const text = { type: 'string' } as const
+  const { values, positionals } = parseOptions({
+    args,
+    allowPositionals: true,
+    options: {
+      ...(Object.fromEntries(Object.keys(FLAGS).map((flag) => [flag, text])) as Record<
+        keyof typeof FLAGS,
+        typeof text
+      >),
+      'keep-events': text,
+      'keep-sessions': text,
+      'keep-profiles': text,
+      quota: { type: 'string', multiple: true },
+      'dry-run': { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+    },
+  })
+  const id = onlyProject(positionals)
+  const change = parseChange(values)
+  if (Object.keys(change).length === 0) throw new UsageError('Say what to set, for example --timezone Europe/Vienna.')
+  return await withStore(io, async (shards) => {
+    await requireProject(shards, id)
+    if (values['dry-run']) {
+      const { settings } = (await readProjects(shards)).get(id) ?? { settings: DEFAULT_SETTINGS }
+      await preview(shards, id, changeSettings(settings, change), io)
+      return 0
+    }
+    print(id, (await changeProject(shards, id, change)).settings, values.json, io)
+    return 0
+  })
+}
+
+/** @throws UsageError for values that the service would refuse */
+function parseChange(values: Record<string, string | boolean | string[] | undefined>): SettingsChange {
+  const change: Record<string, unknown> = {}
+  const read = (value: unknown) => (value === 'default' ? null : value)
+  for (const [flag, field] of Object.entries(FLAGS)) if (values[flag] !== undefined) change[field] = read(values[flag])
+  for (const kind of KEPT) {
+    const value = values[`keep-${kind}`]
+    if (value !== undefined) change.keep = { ...(change.keep as object), [kind]: read(value) }
+  }
+  for (const text of (values.quota ?? []) as string[]) {
+    const [, name = '', limit = '', mode = 'soft'] = /^(\w+)=(\d+|default)(?::(soft|hard))?$/.exec(text) ?? []
+    if (!(QUOTAS as readonly string[]).includes(name)) {
+      throw new UsageError(`--quota must be NAME=LIMIT or NAME=LIMIT:hard, with one of the names ${QUOTAS.join(', ')}.`)
+    }
+    const quota = limit === 'default' ? null : { limit: Number(limit), mode }
+    change.quotas = { ...(change.quotas as object), [name]: quota }
+  }
+  const fault = check(change)
+  if (fault) throw new UsageError(fault.message.replace(/^\/(\S+)/, (_, path: string) => toFlag(path)))
+  return change
+}
+
+/** The option that sets a field. @param path such as `keep/events` */
+function toFlag(path: string): string {
+  const [field = '', name] = path.split('/')
+  if (field === 'quotas') return `--quota ${name}`
+  return `--${field.replaceAll('_', '-')}${field === 'keep' && name ? `-${name}` : ''}`
+}
+
+async function preview(shards: Shards, id: string, { keep }: ProjectSettings, io: CommandIo): Promise<void> {
+  const now = Date.now()
+  const { events, sessions, profiles } = keep
+  if (events !== null) write('event', await countExpiredEvents(shards, id, keptSince(events, now)), io)
+  if (sessions !== null) write('session', await countExpiredSessions(shards, id, keptSince(sessions, now)), io)
+  if (profiles !== null) {
+    const { length: count } = await findUnseenProfiles(shards, id, keptSince(profiles, now), MAX_PROFILES)
+    write('profile', { count, from: null, to: null, bytes: 0 }, io)
+  }
+  if (events === null && sessions === null && profiles === null) io.stdout.write('Nothing would expire.\n')
+}
+
+function write(what: string, { count, from, to, bytes }: Expired, { stdout }: CommandIo): void {
+  const time = (ms: number | null) => new Date(ms ?? 0).toISOString()
+  const more = from === null ? '' : `, from ${time(from)} to ${time(to)}, some ${Math.ceil(bytes / 1e6)} MB`
+  stdout.write(`${counted(count, what)} would expire${more}.\n`)
+}
+
+function print(id: string, settings: ProjectSettings, isJson: boolean, { stdout }: CommandIo): void {
+  if (isJson) {
+    stdout.write(`${JSON.stringify({ id, ...settings })}\n`)
+    return
+  }
+  const lines = [['id', id] as const, ...Object.entries(settings)].flatMap(([field, value]) => {
+    if (typeof value !== 'object' || value === null) return [`${field}: ${value ?? '-'}`]
+    return Object.entries(value).map(([name, one]) => {
+      return `${field}.${name}: ${one === null ? '-' : isQuota(one) ? `${one.limit} (${one.mode})` : one}`
+    })
+  })
+  stdout.write(`${lines.join('\n')}\n`)
+}
+
+function isQuota(value: unknown): value is Quota {
+  return typeof value === 'object'
+}
+
+function onlyProject(positionals: string[]): string {
+  const [id, other] = positionals
+  if (id === undefined || other !== undefined) throw new UsageError('Name one project.')
+  return id
+}
+
+/** So that a typing mistake does not become a project of its own. */
+async function requireProject(shards: Shards, id: string): Promise<void> {
+  const known = (await listKeys(shards.first)).map(({ projectId }) => projectId)
+  if (known.includes(id) || id === 'default') return
+  throw new Error(
+    `There is no project ${id}. See: tallyhouse projects list. A project begins with its first key: keys create.`,
+  )
+}

@@ -1,0 +1,60 @@
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { Shards } from '../clickhouse/shards.js'
+import type { Appends, CommitMetrics } from '../ingest/group-commit.js'
+import type { BufferPool } from '../lib/buffer-pool.js'
+import { hideExpired } from '../store/retention.js'
+import type { Purge } from '../users/erasure/purge.js'
+import { Projects, type ProjectsOptions } from './projects.js'
+import { QuotaWatch } from './quota-watch.js'
+import { Quotas } from './quotas.js'
+import { Retention, type RetentionOptions } from './retention.js'
+import { Usage } from './usage.js'
+
+/** The parts that projects are counted in and limited by. */
+export interface ProjectsParts extends Pick<RetentionOptions, 'barrier' | 'profiles' | 'noteDeletion'> {
+  shards: Shards
+  /** the way into the journals */
+  commits: Appends
+  all: readonly { commits: { metrics: Pick<CommitMetrics, 'byProject'> } }[]
+  buffers: BufferPool
+  purge: Purge
+}
+
+export interface OpenProjectsOptions extends ProjectsOptions {
+  /** see `RetentionOptions.everyMs` */
+  retentionEveryMs?: number | undefined
+}
+
+/**
+ * What knows the settings of projects, in two steps: the store needs them to hide what has expired, and everything else
+ * needs the store.
+ */
+export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptions) {
+  const projects = new Projects(options)
+  let usage: Usage | undefined
+  const reads = {
+    hide: (projectId: string): ClickHouseSettings => hideExpired(projects.kept(projectId)),
+    onRead: (projectId: string, ms: number) => usage?.countRead(projectId, ms),
+  }
+  /** @returns `limited` as the way into the journals, and `start`, which may be called again */
+  const open = ({ all, ...parts }: ProjectsParts) => {
+    const { log, closing, now } = options
+    const own = { ...parts, projects, log, closing, now }
+    const counted = new Usage({ ...own, commits: all.map(({ commits }) => commits) })
+    usage = counted
+    const quotas = new QuotaWatch({ ...own, usage: counted })
+    const limited = new Quotas({ ...own, usage: counted, storedBytes: (projectId) => quotas.storedBytes(projectId) })
+    const retention = new Retention({ ...own, everyMs: retentionEveryMs })
+    let isStarted = false
+    const start = async (isWriter: boolean) => {
+      await projects.start(parts.shards)
+      if (isStarted) return
+      isStarted = true
+      void counted.start()
+      void quotas.start()
+      if (isWriter) retention.start()
+    }
+    return { projects, usage: counted, quotas, limited, retention, start }
+  }
+  return { reads, open }
+}

@@ -1,0 +1,159 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Shards } from '../clickhouse/shards.js'
+import { ApiError } from '../contract/errors.js'
+import {
+  changeSettings,
+  DEFAULT_SETTINGS,
+  keptSince,
+  listSet,
+  type ProjectSettings,
+  type SettingsChange,
+} from '../contract/project-settings.js'
+import type { Log } from '../lib/log.js'
+import { readAllSettings, readSettings, replaceSettings, type StoredSettings } from '../store/project-settings.js'
+import type { KeptTimes } from '../store/retention.js'
+
+/** How often the settings are read, so a change reaches every process within this time, plus that of the query. */
+const REFRESH_MS = 5_000
+/** Attempts to change settings while others are changing them. */
+const MAX_TRIES = 20
+
+/** The settings of a project, and which of their changes they are. */
+export interface Project {
+  settings: ProjectSettings
+  /** counts the changes; 0 before the first */
+  revision: number
+  /** epoch ms; 0 before the first change */
+  updatedAt: number
+}
+
+const UNCHANGED: Project = { settings: DEFAULT_SETTINGS, revision: 0, updatedAt: 0 }
+
+export interface ProjectsOptions {
+  log: Pick<Log, 'info' | 'warn'>
+  /** aborts every wait */
+  closing: AbortSignal
+  /** interval between reads, in ms; default 5000 */
+  everyMs?: number | undefined
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
+/**
+ * The settings of all projects, in memory, so that the path of an event and every read ask without waiting. Another
+ * process's change is known a few seconds later.
+ *
+ * Not promised: while ClickHouse cannot be read, changes are not noticed, and a process that has never read it knows
+ * only the defaults.
+ */
+export class Projects {
+  readonly #options: ProjectsOptions
+  #byId: ReadonlyMap<string, Project> = new Map()
+  #isReadable = true
+  #isRepeating = false
+
+  constructor(options: ProjectsOptions) {
+    this.#options = options
+  }
+
+  get(projectId: string): Project {
+    return this.#byId.get(projectId) ?? UNCHANGED
+  }
+
+  /** All projects with settings. */
+  list(): ReadonlyMap<string, Project> {
+    return this.#byId
+  }
+
+  /** From when on a project's data is kept. */
+  kept(projectId: string): KeptTimes {
+    const project = this.#byId.get(projectId)
+    if (project === undefined) return {}
+    const { events, sessions } = project.settings.keep
+    const now = this.#options.now?.() ?? Date.now()
+    return {
+      ...(events !== null && { events: keptSince(events, now) }),
+      ...(sessions !== null && { sessions: keptSince(sessions, now) }),
+    }
+  }
+
+  /** Reads the settings, and then again every few seconds. @throws StoreError, StoreUnreachableError at the first read */
+  async start(shards: Shards): Promise<void> {
+    await this.#read(shards)
+    if (this.#isRepeating) return
+    this.#isRepeating = true
+    void this.#repeat(shards)
+  }
+
+  /** Like `changeProject`; this process uses the new settings immediately. @throws like it */
+  async change(shards: Shards, projectId: string, change: SettingsChange, expected?: number): Promise<Project> {
+    const project = await changeProject(shards, projectId, change, { expected, now: this.#options.now })
+    this.#byId = new Map([...this.#byId, [projectId, project]])
+    return project
+  }
+
+  async #repeat(shards: Shards): Promise<void> {
+    const { everyMs = REFRESH_MS, closing, log } = this.#options
+    for (;;) {
+      await wait(everyMs, undefined, { signal: closing, ref: false }).catch(() => undefined)
+      if (closing.aborted) return
+      try {
+        await this.#read(shards)
+        if (!this.#isReadable) log.info('the settings of the projects were read again')
+        this.#isReadable = true
+      } catch (error) {
+        if (this.#isReadable) {
+          log.warn(
+            { err: error },
+            'the settings of the projects could not be read; the last known ones apply until they are',
+          )
+        }
+        this.#isReadable = false
+      }
+    }
+  }
+
+  async #read(shards: Shards): Promise<void> {
+    const read = await readProjects(shards)
+    // A change of this process may have been stored after the rows were read.
+    for (const [id, project] of this.#byId) {
+      if (project.revision > (read.get(id)?.revision ?? 0)) read.set(id, project)
+    }
+    this.#byId = read
+  }
+}
+
+/** The settings of all projects that have any, read from the store now. */
+export async function readProjects(shards: Shards): Promise<Map<string, Project>> {
+  return new Map((await readAllSettings(shards)).map((one) => [one.projectId, toProject(one)]))
+}
+
+/**
+ * Changes settings of a project.
+ * @param options `expected`: the revision that is changed; absent: any
+ * @throws ApiError `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is unknown then
+ */
+export async function changeProject(
+  shards: Shards,
+  projectId: string,
+  change: SettingsChange,
+  { expected, now = Date.now }: { expected?: number | undefined; now?: (() => number) | undefined } = {},
+): Promise<Project> {
+  const updatedAt = now()
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const before = await readSettings(shards, projectId)
+    if (expected !== undefined && expected !== before.revision) break
+    const settings = changeSettings(toProject(before).settings, change)
+    const text = JSON.stringify(listSet(settings))
+    const revision = await replaceSettings(shards, { projectId, text, revision: before.revision, updatedAt })
+    if (revision !== null) return { settings, revision, updatedAt }
+  }
+  throw new ApiError(
+    'revision_conflict',
+    'The settings were changed in the meantime. Read them again, and repeat the change.',
+  )
+}
+
+function toProject({ text, revision, updatedAt }: StoredSettings): Project {
+  return { settings: changeSettings(DEFAULT_SETTINGS, JSON.parse(text) as SettingsChange), revision, updatedAt }
+}

@@ -1,0 +1,100 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Shards } from '../clickhouse/shards.js'
+import { QUOTAS, type Quota, type QuotaName } from '../contract/project-settings.js'
+import type { Log } from '../lib/log.js'
+import { formatEventId } from '../model/event-id.js'
+import { countNewEventNames, readStoredBytes } from '../store/project-usage.js'
+import type { Projects } from './projects.js'
+import { toDay, type Usage } from './usage.js'
+
+/** How often the quotas are looked at; bytes on the disk and names change no faster than a minute matters. */
+const LOOK_MS = 60_000
+const LIMIT_MS = 10_000
+
+/** How much of a quota is used. */
+export interface QuotaStatus extends Quota {
+  projectId: string
+  name: QuotaName
+  used: number
+}
+
+export interface QuotaWatchOptions {
+  projects: Pick<Projects, 'get' | 'list'>
+  usage: Pick<Usage, 'own' | 'others' | 'write'>
+  shards: Shards
+  log: Pick<Log, 'warn'>
+  closing: AbortSignal
+  /** default: a minute */
+  everyMs?: number | undefined
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
+/** Looks at the quotas of all projects each minute, so that a soft one that is reached is seen in the log and the metrics. */
+export class QuotaWatch {
+  readonly #options: QuotaWatchOptions
+  #statuses: QuotaStatus[] = []
+  readonly #told = new Set<string>()
+
+  constructor(options: QuotaWatchOptions) {
+    this.#options = options
+  }
+
+  /** As of the last look. */
+  get statuses(): readonly QuotaStatus[] {
+    return this.#statuses
+  }
+
+  /** The bytes that a project has on disk; undefined before the first look, and without a quota. */
+  storedBytes(projectId: string): number | undefined {
+    return this.#statuses.find((one) => one.projectId === projectId && one.name === 'stored_bytes')?.used
+  }
+
+  async start(): Promise<void> {
+    const { everyMs = LOOK_MS, closing, projects, log } = this.#options
+    while (!closing.aborted) {
+      const statuses: QuotaStatus[] = []
+      for (const projectId of projects.list().keys()) {
+        const known = this.#statuses.filter((one) => one.projectId === projectId)
+        statuses.push(...(await this.read(projectId).catch(() => known)))
+      }
+      this.#statuses = statuses
+      for (const { projectId: project, name, limit, used, mode } of statuses) {
+        const key = `${project} ${name} ${toDay(this.#now())}`
+        if (used < limit || this.#told.has(key)) continue
+        this.#told.add(key)
+        log.warn({ project, quota: name, limit, used, mode }, 'a project has reached a quota')
+      }
+      await wait(everyMs, undefined, { signal: closing, ref: false }).catch(() => undefined)
+    }
+  }
+
+  /** How much of each of its quotas a project has used by now. @throws StoreUnreachableError, StoreError */
+  async read(projectId: string): Promise<QuotaStatus[]> {
+    const { projects } = this.#options
+    const { quotas } = projects.get(projectId).settings
+    const statuses: QuotaStatus[] = []
+    for (const name of QUOTAS) {
+      const quota = quotas[name]
+      if (quota) statuses.push({ projectId, name, ...quota, used: await this.#measure(projectId, name) })
+    }
+    return statuses
+  }
+
+  async #measure(projectId: string, name: QuotaName): Promise<number> {
+    const { usage, shards } = this.#options
+    const today = toDay(this.#now())
+    if (name === 'stored_bytes') return await readStoredBytes(shards, projectId)
+    if (name === 'new_event_names_per_day') {
+      const first = formatEventId({ position: BigInt(Date.parse(today)) << 16n, index: 0, journalId: 0 })
+      return await countNewEventNames(shards, projectId, first)
+    }
+    const others = await usage.others(projectId, LIMIT_MS)
+    const days = [...others].filter(([day]) => name === 'events_per_month' || day === today)
+    return days.reduce((sum, [, { events }]) => sum + events, usage.own(projectId).events)
+  }
+
+  #now(): number {
+    return (this.#options.now ?? Date.now)()
+  }
+}

@@ -1,0 +1,213 @@
+import { ApiError } from '../contract/errors.js'
+import type { Quota, QuotaName } from '../contract/project-settings.js'
+import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js'
+import type { IdempotencyKey } from '../journal/journal.js'
+import type { BufferPool } from '../lib/buffer-pool.js'
+import type { Log } from '../lib/log.js'
+import type { Sender } from '../model/sender.js'
+import type { Projects } from './projects.js'
+import { endOf, toDay, type Usage } from './usage.js'
+
+/**
+ * A process may accept this part of what is left of a quota before it asks again what the others have accepted, and at
+ * least that part of the whole quota: eight processes are then at most 0.5 % over it.
+ */
+const LEFT_SHARE = 16
+const LEAST_SHARE = 1_600
+/** For how long a refusal is repeated without asking again, ms. */
+const REFUSAL_MS = 1_000
+/** How long a request waits for what the others have accepted, ms; then it is accepted. */
+const ASK_MS = 2_000
+
+type EventQuota = Extract<QuotaName, 'events_per_day' | 'events_per_month'>
+const PERIODS = { events_per_day: 'day', events_per_month: 'month' } as const
+
+interface Allowance {
+  /** of the settings that it was made for */
+  revision: number
+  day: string
+  /** events that may be accepted without asking */
+  left: number
+  /** events that were admitted, and may not be counted yet */
+  pending: number
+  /** whether nothing was admitted since the others were asked */
+  isFresh: boolean
+  asking: Promise<void> | null
+  /** what is left of each quota, when it was last asked */
+  remaining: number
+  refusal: ApiError | null
+  /** when the refusal was made, `performance.now()` */
+  refusedAt: number
+}
+
+export interface QuotasOptions {
+  projects: Pick<Projects, 'get'>
+  usage: Pick<Usage, 'own' | 'others' | 'write'>
+  /** the bytes that a project has on disk, as last looked at; undefined: not known yet */
+  storedBytes(projectId: string): number | undefined
+  commits: Appends
+  buffers: BufferPool
+  log: Pick<Log, 'warn'>
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
+/**
+ * Refuses events of projects that have reached a hard quota, whichever call they come with. Costs a look-up where none is
+ * set. Where one is, a process counts on its own until it has accepted a part of what is left; then it asks what the
+ * others have accepted.
+ *
+ * Not promised: while ClickHouse does not respond, events are accepted, because they could not be collected again.
+ */
+export class Quotas implements Appends {
+  readonly #options: QuotasOptions
+  readonly #allowances = new Map<string, Allowance>()
+
+  constructor(options: QuotasOptions) {
+    this.#options = options
+  }
+
+  appendEvent(sender: Sender, body: Buffer, insertId?: Buffer | null): Promise<Appended | null> {
+    const { commits } = this.#options
+    if (!this.#isLimited(sender)) return commits.appendEvent(sender, body, insertId)
+    return this.#within(sender, body, 1, () => commits.appendEvent(sender, body, insertId))
+  }
+
+  appendBatch(sender: Sender, body: Buffer, count: number, options?: AppendOptions): Promise<Appended[]> {
+    const { commits } = this.#options
+    if (!this.#isLimited(sender)) return commits.appendBatch(sender, body, count, options)
+    return this.#within(sender, body, count, () => commits.appendBatch(sender, body, count, options))
+  }
+
+  appendKeyedEvent(
+    sender: Sender,
+    body: Buffer,
+    key: IdempotencyKey,
+    insertId?: Buffer | null,
+  ): Promise<Appended | null> {
+    const { commits } = this.#options
+    if (!this.#isLimited(sender)) return commits.appendKeyedEvent(sender, body, key, insertId)
+    return this.#within(sender, body, 1, () => commits.appendKeyedEvent(sender, body, key, insertId))
+  }
+
+  /** What cannot be stored as events counts against nothing. */
+  appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
+    return this.#options.commits.appendRejected(sender, body, id)
+  }
+
+  #isLimited({ projectId }: Sender): boolean {
+    const { events_per_day, events_per_month, stored_bytes } = this.#options.projects.get(projectId).settings.quotas
+    return events_per_day?.mode === 'hard' || events_per_month?.mode === 'hard' || stored_bytes?.mode === 'hard'
+  }
+
+  async #within<T>({ projectId }: Sender, body: Buffer, count: number, append: () => Promise<T>): Promise<T> {
+    try {
+      await this.#admit(projectId, count)
+    } catch (error) {
+      this.#options.buffers.release(body)
+      throw error
+    }
+    const allowance = this.#allowances.get(projectId)
+    try {
+      return await append()
+    } finally {
+      if (allowance) allowance.pending -= count
+    }
+  }
+
+  /** @throws ApiError `quota_exceeded` */
+  async #admit(projectId: string, count: number): Promise<void> {
+    const allowance = this.#getAllowance(projectId)
+    this.#checkStored(projectId)
+    while (count > allowance.left) {
+      const { refusal } = allowance
+      if (refusal && count > allowance.remaining && performance.now() - allowance.refusedAt < REFUSAL_MS) throw refusal
+      allowance.asking ??= this.#ask(projectId, allowance).finally(() => {
+        allowance.asking = null
+      })
+      await allowance.asking
+      if (count > allowance.remaining && allowance.refusal) throw allowance.refusal
+      // A batch may be larger than the part that one process takes. Nobody else has taken of it then.
+      if (allowance.isFresh && count <= allowance.remaining) allowance.left = Math.max(allowance.left, count)
+    }
+    allowance.isFresh = false
+    allowance.left -= count
+    allowance.remaining -= count
+    allowance.pending += count
+  }
+
+  /** An allowance that fits the settings and the day; another one keeps what is pending. */
+  #getAllowance(projectId: string): Allowance {
+    const { revision } = this.#options.projects.get(projectId)
+    const day = toDay(this.#now())
+    const known = this.#allowances.get(projectId)
+    if (known?.revision === revision && known.day === day) return known
+    const fresh = { revision, day, left: 0, remaining: 0, isFresh: false, asking: null, refusal: null, refusedAt: 0 }
+    const allowance: Allowance = known ? Object.assign(known, fresh) : { ...fresh, pending: 0 }
+    this.#allowances.set(projectId, allowance)
+    return allowance
+  }
+
+  /** Finds out what is left of the project's quotas. */
+  async #ask(projectId: string, allowance: Allowance): Promise<void> {
+    const { projects, usage, log } = this.#options
+    const { quotas } = projects.get(projectId).settings
+    let others: Awaited<ReturnType<Usage['others']>> | null = null
+    try {
+      await usage.write()
+      others = await usage.others(projectId, ASK_MS)
+    } catch (error) {
+      log.warn({ err: error, project: projectId }, 'the quotas of a project cannot be checked; its events are accepted')
+    }
+    const today = toDay(this.#now())
+    const own = usage.own(projectId).events + allowance.pending
+    const found: { name: EventQuota; limit: number; rest: number }[] = []
+    for (const name of ['events_per_day', 'events_per_month'] as const) {
+      const quota = quotas[name]
+      if (quota?.mode !== 'hard') continue
+      let used = own
+      for (const [day, { events }] of others ?? []) if (name === 'events_per_month' || day === today) used += events
+      found.push({ name, limit: quota.limit, rest: others ? Math.max(0, quota.limit - used) : quota.limit })
+    }
+    const tightest = found.reduce((a, b) => (b.rest < a.rest ? b : a), found[0] ?? NO_QUOTA)
+    allowance.remaining = tightest.rest
+    const part = Math.max(Math.floor(tightest.rest / LEFT_SHARE), Math.ceil(tightest.limit / LEAST_SHARE))
+    allowance.left = Math.min(tightest.rest, part)
+    allowance.isFresh = true
+    allowance.refusal = tightest.name === null ? null : this.#exceeded(tightest.name, tightest.limit)
+    allowance.refusedAt = performance.now()
+  }
+
+  #exceeded(name: EventQuota, limit: number): ApiError {
+    const until = endOf(PERIODS[name], this.#now())
+    return quotaExceeded(name, limit, `It ends at ${new Date(until).toISOString()}`, until - this.#now())
+  }
+
+  #checkStored(projectId: string): void {
+    const quota: Quota | null = this.#options.projects.get(projectId).settings.quotas.stored_bytes
+    if (quota?.mode !== 'hard') return
+    const stored = this.#options.storedBytes(projectId)
+    if (stored === undefined || stored < quota.limit) return
+    throw quotaExceeded('stored_bytes', quota.limit, 'It ends when data is removed', STORED_RETRY_MS)
+  }
+
+  #now(): number {
+    return (this.#options.now ?? Date.now)()
+  }
+}
+
+/** How long a client waits before it tries again, while a project has too many bytes. */
+const STORED_RETRY_MS = 600_000
+const NO_QUOTA = { name: null, limit: Number.MAX_SAFE_INTEGER, rest: Number.MAX_SAFE_INTEGER }
+
+function quotaExceeded(name: QuotaName, limit: number, until: string, ms: number): ApiError {
+  return new ApiError(
+    'quota_exceeded',
+    `The project has reached its quota: ${name} is ${limit}. ${until}, or when somebody raises it in the project’s settings.`,
+    {
+      retryAfter: Math.ceil(ms / 1000),
+      limit: 'quota',
+      details: [{ path: `/quotas/${name}`, message: `is reached: ${limit}` }],
+    },
+  )
+}

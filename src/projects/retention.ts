@@ -1,0 +1,173 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { StoreUnreachableError } from '../clickhouse/errors.js'
+import type { Shards } from '../clickhouse/shards.js'
+import { KEPT, type Kept, keptSince, type ProjectSettings } from '../contract/project-settings.js'
+import type { Journal } from '../journal/journal.js'
+import { forEachInBatches } from '../lib/for-each-in-batches.js'
+import type { Log } from '../lib/log.js'
+import type { Profile } from '../model/profile.js'
+import type { Barrier } from '../reads/read-barrier.js'
+import type { StateStore } from '../states/state-store.js'
+import { expireDeadLetters } from '../store/dead-letter-erasure.js'
+import {
+  countExpiredEvents,
+  countExpiredSessions,
+  deleteExpiredEvents,
+  deleteExpiredSessions,
+  type Expired,
+  findUnseenProfiles,
+} from '../store/retention.js'
+import { claimTurn } from '../store/turns.js'
+import { reserveErasureSlots } from '../users/erasure/erasure.js'
+import type { Purge } from '../users/erasure/purge.js'
+import type { Projects } from './projects.js'
+
+const HOUR_MS = 3_600_000
+/** How often to look for what has expired. Rewriting the months takes the rest of the promised day. */
+const RUN_EVERY_MS = HOUR_MS
+/** Profiles that are looked up at a time, and in all by a run. */
+const PROFILES = 1_000
+const MAX_PROFILES = 100_000
+/** More profiles than this are not counted one by one. */
+const COUNTED_PROFILES = 1_000_000
+
+export interface RetentionOptions {
+  projects: Projects
+  shards: Shards
+  barrier: Pick<Barrier, 'waitForAll'>
+  profiles: Pick<StateStore<Profile>, 'change'>
+  /** counts a deletion of the project's events, visible to all processes */
+  noteDeletion: Journal['noteDeletion']
+  purge: Pick<Purge, 'now'>
+  log: Pick<Log, 'info' | 'warn'>
+  /** default: an hour */
+  everyMs?: number | undefined
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
+/** What of a project has expired, by kind. */
+export type ExpiredData = Record<Kept, Expired>
+
+/**
+ * Removes what has expired. Reads do not see it from the moment it expires; this takes it off the disk: the rows of one
+ * project after the other, one month at a time. It ends what an erasure promises, too: nothing of it is left in dead
+ * letters.
+ *
+ * Every process with a writer looks once an hour, and one of them gets the turn. What a run does not finish, because it
+ * failed or its process was stopped, is done by the next one.
+ */
+export class Retention {
+  readonly #options: RetentionOptions
+  readonly #stop = new AbortController()
+  #running: Promise<void> | null = null
+
+  constructor(options: RetentionOptions) {
+    this.#options = options
+  }
+
+  /** Looks for what has expired now, and then each hour. */
+  start(): void {
+    this.#running ??= this.#watch()
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  async #watch(): Promise<void> {
+    const { everyMs = RUN_EVERY_MS, log } = this.#options
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      try {
+        await this.run()
+      } catch (error) {
+        if (signal.aborted) return
+        if (!(error instanceof StoreUnreachableError)) log.warn({ err: error }, 'what has expired is not removed yet')
+      }
+      await wait(everyMs, undefined, { signal, ref: false }).catch(() => undefined)
+    }
+  }
+
+  /** Removes what has expired of every project, if no other process has the turn. @throws the first failure, after the other projects */
+  async run(): Promise<void> {
+    const { projects, shards, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
+    const aging = [...projects.list()].filter(([, { settings }]) => KEPT.some((kind) => settings.keep[kind] !== null))
+    if (aging.length === 0 || !(await claimTurn(shards, 'retention', Math.floor(now() / everyMs)))) return
+    const failures: unknown[] = []
+    for (const [projectId, { settings }] of aging) {
+      if (this.#stop.signal.aborted) return
+      await this.expire(projectId, settings.keep).catch((error: unknown) => failures.push(error))
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+
+  /** Removes what has expired of one project. */
+  async expire(projectId: string, keep: ProjectSettings['keep']): Promise<void> {
+    const { barrier, noteDeletion, purge, log, now = Date.now } = this.#options
+    const shards = reserveErasureSlots(this.#options.shards, projectId)
+    const { signal } = this.#stop
+    const removed = { events: 0, sessions: 0, profiles: 0, dead_letters: 0 }
+    // What was accepted before it expired is in the store, or in a dead letter.
+    await barrier.waitForAll()
+    if (keep.events !== null) {
+      const before = keptSince(keep.events, now())
+      removed.dead_letters = await expireDeadLetters(shards, projectId, before)
+      try {
+        const counts = await shards.each(({ clickhouse }) => deleteExpiredEvents(clickhouse, projectId, before))
+        removed.events = counts.reduce((sum, count) => sum + count, 0)
+      } finally {
+        await noteDeletion(projectId)
+      }
+    }
+    if (keep.sessions !== null) {
+      const before = keptSince(keep.sessions, now())
+      const counts = await shards.each(({ clickhouse }) => deleteExpiredSessions(clickhouse, projectId, before, signal))
+      removed.sessions = counts.reduce((sum, count) => sum + count, 0)
+    }
+    if (keep.profiles !== null)
+      removed.profiles = await this.#expireProfiles(shards, projectId, keptSince(keep.profiles, now()))
+    if (Object.values(removed).every((count) => count === 0)) return
+    log.info({ project: projectId, ...removed }, 'what has expired was removed')
+    if (removed.events + removed.profiles > 0) await purge.now(projectId)
+  }
+
+  async #expireProfiles(shards: Shards, projectId: string, before: number): Promise<number> {
+    const { profiles } = this.#options
+    let removed = 0
+    while (removed < MAX_PROFILES && !this.#stop.signal.aborted) {
+      const names = await findUnseenProfiles(shards, projectId, before, PROFILES)
+      let gone = 0
+      await forEachInBatches(names, async (name) => {
+        // The user may have been seen in the meantime.
+        const remove = (profile: Profile | null) => (profile && profile.updatedAt < before ? null : profile)
+        await profiles.change(projectId, name, remove, { keyClass: 'secret' })
+        gone++
+      })
+      removed += gone
+      if (names.length < PROFILES) break
+      // So that the next look does not find them again.
+      await this.#options.barrier.waitForAll()
+    }
+    return removed
+  }
+
+  /** What would expire of a project with these settings, counted now. */
+  async preview(projectId: string, keep: ProjectSettings['keep']): Promise<ExpiredData> {
+    const { barrier, now = Date.now } = this.#options
+    await barrier.waitForAll()
+    const shards = reserveErasureSlots(this.#options.shards, projectId)
+    const nothing: Expired = { count: 0, from: null, to: null, bytes: 0 }
+    const count = async (kind: Kept, run: (before: number) => Promise<Expired>) =>
+      keep[kind] === null ? nothing : await run(keptSince(keep[kind], now()))
+    return {
+      events: await count('events', (before) => countExpiredEvents(shards, projectId, before)),
+      sessions: await count('sessions', (before) => countExpiredSessions(shards, projectId, before)),
+      profiles: await count('profiles', async (before) => {
+        const names = await findUnseenProfiles(shards, projectId, before, COUNTED_PROFILES)
+        return { ...nothing, count: names.length }
+      }),
+    }
+  }
+}

@@ -1,0 +1,158 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Shards } from '../clickhouse/shards.js'
+import type { CommitMetrics } from '../ingest/group-commit.js'
+import type { Log } from '../lib/log.js'
+import { readUsage, type UsageCount, type Used, writeUsage } from '../store/project-usage.js'
+
+/** How often the counts are stored. A process that is killed loses what it has counted since. */
+const WRITE_MS = 10_000
+const DAY_MS = 86_400_000
+
+export interface UsageOptions {
+  shards: Shards
+  /** of the lanes */
+  commits: readonly { metrics: Pick<CommitMetrics, 'byProject'> }[]
+  log: Pick<Log, 'warn'>
+  closing: AbortSignal
+  /** default: ten seconds */
+  everyMs?: number | undefined
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
+/** The day (UTC) of a time, such as `2026-11-26`. */
+export function toDay(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}
+
+/** The first day of the month of a time. */
+export function toMonthStart(ms: number): string {
+  return `${toDay(ms).slice(0, 7)}-01`
+}
+
+/** The first moment of the day, or month, after that of a time, epoch ms. */
+export function endOf(period: 'day' | 'month', ms: number): number {
+  const time = new Date(ms)
+  if (period === 'day') return Math.floor(ms / DAY_MS) * DAY_MS + DAY_MS
+  return Date.UTC(time.getUTCFullYear(), time.getUTCMonth() + 1, 1)
+}
+
+/**
+ * Counts what projects use by day: events and bytes as the journal has accepted them, and the time of their reads. Each
+ * process stores its own counts every few seconds; those of all processes add up.
+ *
+ * Not promised: what a process has counted in its last seconds is lost if it is killed, and counts to the next day what
+ * it accepted just before midnight.
+ */
+export class Usage {
+  readonly #options: UsageOptions
+  readonly #process = randomUUID()
+  readonly #reads = new Map<string, number>()
+  /** by project: what was counted before, of the journals and the reads */
+  readonly #noted = new Map<string, Used>()
+  /** by project: what this process has counted on its last day */
+  readonly #today = new Map<string, UsageCount>()
+  readonly #changed = new Set<string>()
+  #writing: Promise<void> = Promise.resolve()
+  #isFailing = false
+
+  constructor(options: UsageOptions) {
+    this.#options = options
+  }
+
+  /** Counts a read of a project. */
+  countRead(projectId: string, ms: number): void {
+    this.#reads.set(projectId, (this.#reads.get(projectId) ?? 0) + ms)
+  }
+
+  /** Stores the counts every few seconds. */
+  async start(): Promise<void> {
+    const { everyMs = WRITE_MS, closing } = this.#options
+    while (!closing.aborted) {
+      await wait(everyMs, undefined, { signal: closing, ref: false }).catch(() => undefined)
+      await this.write().catch(() => undefined)
+    }
+  }
+
+  /** What this process has counted for a project today. */
+  own(projectId: string): Used {
+    this.#note(projectId)
+    const count = this.#today.get(projectId)
+    return count?.day === this.#day() ? count : { events: 0, bytes: 0, readMs: 0 }
+  }
+
+  /** Stores this process's counts. @throws StoreUnreachableError, StoreError */
+  async write(): Promise<void> {
+    const { shards, commits, log } = this.#options
+    const projects = new Set([
+      ...commits.flatMap(({ metrics }) => [...metrics.byProject.keys()]),
+      ...this.#reads.keys(),
+    ])
+    for (const project of projects) this.#note(project)
+    const ids = [...this.#changed]
+    this.#changed.clear()
+    const counts = ids.flatMap((id) => this.#today.get(id) ?? [])
+    // One after the other, so that an older count never follows a newer one.
+    const written = this.#writing.then(() => writeUsage(shards, this.#process, counts))
+    this.#writing = written.catch(() => undefined)
+    try {
+      await written
+      this.#isFailing = false
+    } catch (error) {
+      for (const id of ids) this.#changed.add(id)
+      if (!this.#isFailing) log.warn({ err: error }, 'the usage of the projects could not be stored; retrying')
+      this.#isFailing = true
+      throw error
+    }
+  }
+
+  /**
+   * What was counted for a project, by day, from the beginning of this month on, except for what `own` returns.
+   * @throws StoreUnreachableError, StoreError
+   */
+  async others(projectId: string, limitMs: number): Promise<Map<string, Used>> {
+    const { shards, now = Date.now } = this.#options
+    const without = { process: this.#process, day: this.#day() }
+    return await readUsage(shards, projectId, { from: toMonthStart(now()), without }, limitMs)
+  }
+
+  /** Adds what came since the last time to the count of today. */
+  #note(projectId: string): void {
+    const now = this.#count(projectId)
+    const before = this.#noted.get(projectId) ?? { events: 0, bytes: 0, readMs: 0 }
+    const added = {
+      events: now.events - before.events,
+      bytes: now.bytes - before.bytes,
+      readMs: now.readMs - before.readMs,
+    }
+    if (added.events === 0 && added.bytes === 0 && added.readMs === 0) return
+    this.#noted.set(projectId, now)
+    const day = this.#day()
+    const last = this.#today.get(projectId)
+    const base = last?.day === day ? last : { events: 0, bytes: 0, readMs: 0, version: 0 }
+    this.#today.set(projectId, {
+      projectId,
+      day,
+      events: base.events + added.events,
+      bytes: base.bytes + added.bytes,
+      readMs: base.readMs + added.readMs,
+      version: base.version + 1,
+    })
+    this.#changed.add(projectId)
+  }
+
+  #count(projectId: string): Used {
+    const sums = { events: 0, bytes: 0, readMs: this.#reads.get(projectId) ?? 0 }
+    for (const { metrics } of this.#options.commits) {
+      const own = metrics.byProject.get(projectId)
+      sums.events += own?.events ?? 0
+      sums.bytes += own?.bytes ?? 0
+    }
+    return sums
+  }
+
+  #day(): string {
+    return toDay((this.#options.now ?? Date.now)())
+  }
+}

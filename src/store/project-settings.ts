@@ -1,0 +1,79 @@
+import { randomUUID } from 'node:crypto'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { literal } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
+
+/** The settings of a project as they are stored. */
+export interface StoredSettings {
+  projectId: string
+  /** JSON */
+  text: string
+  /** 0 if the project has never had any */
+  revision: number
+  /** epoch ms */
+  updatedAt: number
+}
+
+interface Row {
+  project_id: string
+  settings: string
+  version: string
+  updated_at: string
+}
+
+/** The settings of all projects that have any. */
+export async function readAllSettings(shards: Shards): Promise<StoredSettings[]> {
+  return await onFirst(shards, async (clickhouse) => {
+    const rows = await clickhouse.rows<Row>('SELECT project_id, settings, version, updated_at FROM projects FINAL')
+    return rows.map(toStored)
+  })
+}
+
+/** The settings of one project, read from the store now. */
+export async function readSettings(shards: Shards, projectId: string): Promise<StoredSettings> {
+  return await onFirst(shards, async (clickhouse) => {
+    const [row] = await clickhouse.rows<Row>(
+      'SELECT project_id, settings, version, updated_at FROM projects FINAL WHERE project_id = {project:String}',
+      { project: projectId },
+    )
+    return row ? toStored(row) : { projectId, text: '{}', revision: 0, updatedAt: 0 }
+  })
+}
+
+/**
+ * Replaces the settings of a project, unless somebody else has replaced them since they were read.
+ * @param next `revision` is the one that they replace
+ * @returns the new revision; null if another change was faster
+ */
+export async function replaceSettings(shards: Shards, next: StoredSettings): Promise<number | null> {
+  const { projectId, text, revision, updatedAt } = next
+  const version = revision + 1
+  const writeId = randomUUID()
+  return await onFirst(shards, async (clickhouse) => {
+    // The token names the row that this one replaces, so ClickHouse stores only one of several concurrent changes.
+    await clickhouse.command(
+      `INSERT INTO projects (project_id, settings, updated_at, write_id, version)
+       SELECT {project:String}, ${literal(text)}, {updatedAt:Int64}, {writeId:UUID}, {version:UInt64}`,
+      { project: projectId, updatedAt, writeId, version },
+      {
+        insert_deduplication_token: JSON.stringify(['settings', projectId, revision]),
+        deduplicate_insert_select: 'force_enable',
+      },
+    )
+    const rows = await clickhouse.rows<{ writer: string }>(
+      `SELECT toString(write_id) AS writer FROM projects
+       WHERE project_id = {project:String} AND version = {version:UInt64}`,
+      { project: projectId, version },
+    )
+    // A row that was merged into a later one is gone; its change is then part of that one, or was refused.
+    return rows.some(({ writer }) => writer === writeId) ? version : null
+  })
+}
+
+function toStored({ project_id, settings, version, updated_at }: Row): StoredSettings {
+  return { projectId: project_id, text: settings, revision: Number(version), updatedAt: Number(updated_at) }
+}
+
+async function onFirst<T>(shards: Shards, run: (clickhouse: ClickHouse) => Promise<T>): Promise<T> {
+  return await shards.on(shards.at(0), ({ clickhouse }) => run(clickhouse))
+}

@@ -1,0 +1,156 @@
+import { type ClickHouseSettings, SettingsMap } from '@clickhouse/client'
+import type { ClickHouse } from '../clickhouse/client.js'
+import type { Parameters } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
+import type { Kept } from '../contract/project-settings.js'
+import { deleteEventsByMonth } from './events.js'
+import { newestRows } from './newest-rows.js'
+import { mutate } from './rewrite.js'
+
+/** The earliest times that are kept, epoch ms; absent: everything is. */
+export type KeptTimes = Partial<Record<Kept, number>>
+
+/** SQL of the rows that are kept. A row that marks a deletion has no time, and must go on hiding the rows before it. */
+const IS_KEPT = {
+  events: (since: number) => `timestamp >= ${since}`,
+  sessions: (since: number) => `(updated_at >= ${since} OR is_deleted = 1)`,
+}
+/** The names by which queries read a table: on one shard, over all, and all versions over all. */
+const NAMES = { events: ['events', 'events_all'], sessions: ['sessions', 'sessions_rows'] }
+
+/**
+ * Makes a query not see what has expired, whatever it reads: ClickHouse adds the condition to each of these tables
+ * wherever the query names it. Profiles are not hidden, because when a user was last seen is not in their rows.
+ */
+export function hideExpired(kept: KeptTimes): ClickHouseSettings {
+  const filters: Record<string, string> = {}
+  for (const table of ['events', 'sessions'] as const) {
+    const since = kept[table]
+    if (since !== undefined) for (const name of NAMES[table]) filters[name] = IS_KEPT[table](Math.trunc(since))
+  }
+  return Object.keys(filters).length === 0 ? {} : { additional_table_filters: SettingsMap.from(filters) }
+}
+
+/** What is older than a time. */
+export interface Expired {
+  count: number
+  /** the earliest and the latest time of it, epoch ms; null if there is none */
+  from: number | null
+  to: number | null
+  /** bytes on the disk, estimated from the share of the rows of each month or table */
+  bytes: number
+}
+
+/** Time limit for counting, ms: all events of a project are read by their times. */
+const COUNT_LIMIT_MS = 10 * 60_000
+
+/** Counts the events of a project that are older than a time. @param shards for the project's erasures */
+export async function countExpiredEvents(shards: Shards, projectId: string, before: number): Promise<Expired> {
+  return await countOnShards(
+    shards,
+    'events',
+    { project: projectId, before },
+    `
+    SELECT _partition_id AS id, count() AS n, min(timestamp) AS first_at, max(timestamp) AS last_at FROM events
+    WHERE project_id = {project:String} AND timestamp < {before:Float64} GROUP BY id`,
+  )
+}
+
+/** Counts the sessions of a project that were last changed before a time. @param shards as for events */
+export async function countExpiredSessions(shards: Shards, projectId: string, before: number): Promise<Expired> {
+  return await countOnShards(
+    shards,
+    'sessions',
+    { project: projectId, before },
+    `
+    SELECT 'all' AS id, count() AS n, min(updated_at) AS first_at, max(updated_at) AS last_at FROM sessions FINAL
+    WHERE project_id = {project:String} AND updated_at < {before:Float64}`,
+  )
+}
+
+async function countOnShards(shards: Shards, table: string, values: Parameters, counts: string): Promise<Expired> {
+  const found = await shards.each(({ clickhouse }) =>
+    clickhouse.rows<{ count: string; first: number; last: number; bytes: string }>(
+      `SELECT sum(n) AS count, min(first_at) AS first, max(last_at) AS last, toUInt64(sum(n * size / all_rows)) AS bytes
+       FROM (SELECT * FROM (${counts}) WHERE n > 0) AS counted
+       INNER JOIN (
+         SELECT partition_id AS id, sum(bytes_on_disk) AS size, sum(rows) AS all_rows FROM system.parts
+         WHERE database = currentDatabase() AND table = '${table}' AND active GROUP BY id
+       ) AS parts USING (id)
+       HAVING count > 0`,
+      values,
+      {},
+      { limitMs: COUNT_LIMIT_MS },
+    ),
+  )
+  const rows = found.flat()
+  const sum = (field: 'count' | 'bytes') => rows.reduce((all, row) => all + Number(row[field]), 0)
+  return {
+    count: sum('count'),
+    from: rows.length === 0 ? null : Math.min(...rows.map(({ first }) => Number(first))),
+    to: rows.length === 0 ? null : Math.max(...rows.map(({ last }) => Number(last))),
+    bytes: sum('bytes'),
+  }
+}
+
+/**
+ * Deletes the events of a project that are older than a time from one shard, month by month.
+ * @returns the number of deleted events
+ */
+export async function deleteExpiredEvents(clickhouse: ClickHouse, projectId: string, before: number): Promise<number> {
+  return await deleteEventsByMonth(clickhouse, projectId, `timestamp < ${Math.trunc(before)}`)
+}
+
+/** Deletes the sessions of a project that were last changed before a time from one shard, and from its disk. */
+export async function deleteExpiredSessions(
+  clickhouse: ClickHouse,
+  projectId: string,
+  before: number,
+  signal: AbortSignal,
+): Promise<number> {
+  const condition = 'project_id = {project:String} AND is_deleted = 0 AND updated_at < {before:Int64}'
+  const values = { project: projectId, before: Math.trunc(before) }
+  const [found] = await clickhouse.rows<{ count: string }>(
+    `SELECT uniqExact(session_id) AS count FROM sessions WHERE ${condition}`,
+    values,
+  )
+  const count = Number(found?.count ?? 0)
+  if (count > 0) await mutate(clickhouse, 'sessions', `DELETE WHERE ${condition}`, signal, values)
+  return count
+}
+
+/**
+ * Profiles that were last changed before a time, of users of whom nothing was seen since: no event, and no session.
+ * @param shards for the project's erasures
+ * @param limit maximum number to return
+ */
+export async function findUnseenProfiles(
+  shards: Shards,
+  projectId: string,
+  before: number,
+  limit: number,
+): Promise<string[]> {
+  const ofProject = 'project_id = {project:String}'
+  const table = (name: 'sessions' | 'profiles' | 'aliases', columns: string[]) =>
+    newestRows(shards, name, { keys: ofProject, columns })
+  const seen = `
+    SELECT distinct_id FROM ${shards.table('events')} WHERE ${ofProject} AND timestamp >= {before:Float64}
+    UNION DISTINCT
+    SELECT distinct_id FROM ${table('sessions', ['distinct_id', 'updated_at'])}
+    WHERE ${ofProject} AND updated_at >= {before:Float64}`
+  const rows = await shards.rows<{ distinct_id: string }>(
+    `WITH seen AS (${seen})
+     SELECT distinct_id FROM ${table('profiles', ['updated_at'])}
+     WHERE ${ofProject} AND updated_at < {before:Float64}
+       AND distinct_id GLOBAL NOT IN (SELECT distinct_id FROM seen)
+       AND distinct_id GLOBAL NOT IN (
+         SELECT distinct_id FROM ${table('aliases', ['distinct_id'])}
+         WHERE ${ofProject} AND alias GLOBAL IN (SELECT distinct_id FROM seen)
+       )
+     LIMIT {limit:UInt32}`,
+    { project: projectId, before, limit },
+    {},
+    { limitMs: COUNT_LIMIT_MS },
+  )
+  return rows.map(({ distinct_id }) => distinct_id)
+}

@@ -1,0 +1,78 @@
+import t from 'tap'
+import { LAYOUTS, settingsFor, startApp, until } from '../helper.js'
+
+const event = { event: 'e', distinct_id: 'u' }
+
+for (const storage of LAYOUTS) {
+  t.test(storage, async (t) => {
+    const env = await settingsFor(t, storage)
+    const options = { keysRefreshMs: 100 }
+    const client = await startApp(t, env, options)
+    const { call } = client
+    // On servers, several processes share a quota.
+    const others = storage === 'embedded' ? [] : [await startApp(t, env, options), await startApp(t, env, options)]
+    const processes = [client, ...others]
+    const send = (n: number, i = 0) =>
+      processes[i % processes.length]?.call('POST', '/public/track/batch', { events: Array(n).fill(event) })
+    const set = async (change: object) => {
+      const { revision } = (await call('PATCH', '/public/project', change)).json().project
+      const isKnown = async (one: typeof client) =>
+        (await one.call('GET', '/public/project')).json().project.revision === revision
+      await until('the processes to know', async () => (await Promise.all(processes.map(isKnown))).every(Boolean))
+    }
+    const usage = async () => (await call('GET', '/public/usage')).json()
+
+    t.test('usage counts what was accepted, once', async (t) => {
+      await send(10)
+      await call('POST', '/public/track', event)
+      for (let i = 0; i < 3; i++) await call('POST', '/public/track', { ...event, insert_id: 'same' })
+      await call('POST', '/public/track', { event: '', distinct_id: 'u' })
+      const { days, stored_bytes, quotas } = await usage()
+      t.match(days, [{ day: new Date().toISOString().slice(0, 10), events: 12 }])
+      t.ok(days[0].bytes > 12 * 30 && days[0].read_seconds >= 0)
+      await client.events()
+      t.ok((await usage()).stored_bytes > 0, `${stored_bytes}`)
+      t.strictSame(quotas, [])
+      const csv = await call('GET', '/public/usage?format=csv')
+      t.match(csv.body, /^day,events,bytes,read_seconds\r\n20\d\d-\d\d-\d\d,12,\d+,[\d.]+\r\n$/)
+      t.equal((await call('GET', '/public/usage?from=yesterday')).statusCode, 400)
+    })
+
+    t.test('a hard quota is exact to 1 % over all processes, and says what and until when', async (t) => {
+      const limit = 4_012
+      await set({ quotas: { events_per_day: { limit, mode: 'hard' } } })
+      const answers = await Promise.all(Array.from({ length: 600 }, (_, i) => send(10, i)))
+      const accepted = answers.filter((one) => one?.statusCode === 200).length * 10 + 12
+      t.ok(accepted <= limit * 1.01 && accepted >= limit * 0.99, `${accepted} of ${limit}`)
+      t.equal((await client.events()).length, accepted, 'what was refused is not stored')
+      const refused = answers.find((one) => one?.statusCode === 429)
+      t.match(refused?.json(), {
+        status: 0,
+        code: 'quota_exceeded',
+        error: /events_per_day is 4012\. It ends at 20.*T00:00:00\.000Z/,
+      })
+      t.ok(Number(refused?.headers['retry-after']) > 0)
+      t.match((await usage()).quotas, [{ name: 'events_per_day', limit, mode: 'hard' }])
+      t.equal((await call('POST', '/public/users/identify', { distinct_id: 'u', properties: {} })).statusCode, 200)
+      await set({ quotas: { events_per_day: { limit: 2 * limit, mode: 'hard' } } })
+      t.equal((await send(10))?.statusCode, 200, 'until it is raised')
+      await set({ quotas: { events_per_day: { limit: 1, mode: 'soft' } } })
+      t.equal((await send(10))?.statusCode, 200, 'a soft one refuses nothing')
+    })
+
+    t.test('every way in counts', async (t) => {
+      await set({ quotas: { events_per_day: null, events_per_month: { limit: 1, mode: 'hard' } } })
+      const ways: [string, object | string, object?][] = [
+        ['/public/track', event],
+        ['/public/track', event, { 'idempotency-key': 'a' }],
+        ['/public/track/batch', { events: [event] }],
+        ['/public/import', JSON.stringify(event), { 'content-type': 'application/x-ndjson' }],
+        ['/segment/v1/track', { event: 'e', userId: 'u' }],
+      ]
+      for (const [path, body, headers] of ways) {
+        const { statusCode, body: text } = await call('POST', path, body, headers)
+        t.equal(statusCode, 429, `${path}: ${text}`)
+      }
+    })
+  })
+}

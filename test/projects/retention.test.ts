@@ -1,0 +1,201 @@
+import t from 'tap'
+import { insertDeadLetter } from '../../src/store/dead-letters.js'
+import { openStore } from '../../src/store/open.js'
+import { type Client, LAYOUTS, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { shardsUrl, startNodes } from '../nodes.js'
+
+const DAY_MS = 86_400_000
+const OLD = 'expired-user'
+
+/** Every read of the project's events, each a path and perhaps a body. */
+function reads(ids: { event: string }): [string, object?][] {
+  const range = { from: 0, to: Date.now() + DAY_MS }
+  const series = { kind: 'series', ...range, interval: 'none', series: [{ event: '*' }], breakdown: ['distinct_id'] }
+  return [
+    ['/public/events?limit=1000'],
+    ['/public/events?limit=1000&order=desc'],
+    [`/public/events?limit=1000&distinct_id=${OLD}`],
+    ['/public/events?limit=1000&format=ndjson'],
+    ['/public/events?limit=1000&format=csv'],
+    [`/public/events/${ids.event}`],
+    ['/public/export?format=ndjson'],
+    [`/public/users/${OLD}/export`],
+    ['/public/sessions?limit=100'],
+    [`/public/sessions?limit=100&distinct_id=${OLD}`],
+    ['/public/sessions/expired-session'],
+    ['/public/schema/events'],
+    ['/public/query', series],
+    ['/public/query', { kind: 'funnel', ...range, steps: [{ event: 'old' }, { event: 'old too' }] }],
+    ['/public/query', { kind: 'paths', ...range, start: 'old' }],
+    ['/public/query', { kind: 'users', of: series, cell: { series: 0, breakdown: [OLD] } }],
+  ]
+}
+
+async function read({ call }: Client, [path, body]: [string, object?]) {
+  const { body: text } = await call(body ? 'POST' : 'GET', path, body)
+  return text
+}
+
+async function check(client: Client, t: import('tap').Test) {
+  const { call } = client
+  const ok = async (...args: Parameters<typeof call>) => {
+    const response = await call(...args)
+    if (response.statusCode !== 200) throw new Error(`${args[1]}: ${response.body}`)
+    return response
+  }
+  const now = Date.now()
+  const old = { event: 'old', distinct_id: OLD, timestamp: now - 40 * DAY_MS, properties: { is: 'expired' } }
+  const event = String((await ok('POST', '/public/track', old)).headers['x-event-id'])
+  await ok('POST', '/public/track/batch', {
+    events: [
+      { ...old, event: 'old too', timestamp: old.timestamp + 1 },
+      { event: 'new', distinct_id: 'bob', timestamp: now - 20 * DAY_MS },
+    ],
+  })
+  const before = await Promise.all(reads({ event }).map((one) => read(client, one)))
+  for (const [i, text] of before.entries()) {
+    const [path] = reads({ event })[i] ?? []
+    if (!path?.includes('session')) t.match(text, /old|expired/, `${path} has it`)
+  }
+  const changed = await ok('PATCH', '/public/project', { keep: { events: '30d' } })
+  t.match(changed.json(), { project: { keep: { events: '30d', sessions: null }, revision: 1 } })
+  for (const one of reads({ event })) {
+    const text = await read(client, one)
+    t.notMatch(
+      text.replaceAll(`"start":{"event":"old"`, '').replaceAll(/"query":.*/g, ''),
+      /"old|,old|"expired"/,
+      `${JSON.stringify(one)} has nothing of it`,
+    )
+  }
+  t.match(await read(client, ['/public/events?limit=1000']), /"event":"new"/)
+  await ok('PATCH', '/public/project', { keep: { events: '60d' } })
+  t.match(await read(client, ['/public/events?limit=1000']), /"event":"old"/, 'until it leaves the disk')
+}
+
+t.test('events that have expired are refused by name, at every door', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { call } = client
+  const now = Date.now()
+  await call('PATCH', '/public/project', { keep: { events: '30d' } })
+  const event = (days: number) => ({ event: 'e', distinct_id: 'u', timestamp: now - days * DAY_MS })
+  const refused = (response: Awaited<ReturnType<typeof call>>, ...paths: string[]) => {
+    t.equal(response.statusCode, 400)
+    const { code, details } = response.json()
+    t.equal(code, 'too_old')
+    t.strictSame(
+      details.map(({ path }: { path: string }) => path),
+      paths,
+    )
+  }
+  refused(await call('POST', '/public/track', event(31)), '/timestamp')
+  // The scanner does not know fractions, so these are parsed.
+  refused(await call('POST', '/public/track', { ...event(31), timestamp: event(31).timestamp + 0.5 }), '/timestamp')
+  const events = [event(29), event(31), { event: 'e', distinct_id: 'u' }, event(400)]
+  refused(await call('POST', '/public/track/batch', { events }), '/events/1/timestamp', '/events/3/timestamp')
+  const lines = events.map((one) => `${JSON.stringify(one)}\n`).join('')
+  refused(
+    await call('POST', '/public/import', lines, { 'content-type': 'application/x-ndjson' }),
+    '/events/1/timestamp',
+    '/events/3/timestamp',
+  )
+  t.equal((await call('POST', '/public/track/batch', { events: [event(29)] })).statusCode, 200)
+  const [single] = await Promise.all([
+    call(
+      'POST',
+      '/segment/v1/batch',
+      {
+        batch: [31, 1].map((days) => ({
+          type: 'track',
+          event: 'sdk',
+          userId: 'u',
+          messageId: `m${days}`,
+          timestamp: new Date(now - days * DAY_MS).toISOString(),
+        })),
+      },
+      { authorization: `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}` },
+    ),
+  ])
+  t.equal(single?.statusCode, 200)
+  t.strictSame((await client.events()).map(({ event }) => event).sort(), ['e', 'sdk'])
+  const { dead_letters } = (await call('GET', '/public/dead-letters')).json()
+  t.match(JSON.stringify(dead_letters), /is older than the project keeps events/)
+})
+
+for (const storage of LAYOUTS) {
+  t.test(`${storage}: what has expired leaves the disk, and nothing else`, async (t) => {
+    let ahead = 0
+    const env = await settingsFor(t, storage)
+    const client = await startApp(t, env, { now: () => Date.now() + ahead, retentionEveryMs: 100 })
+    const { call } = client
+    const { clickhouse, shards, close } = await openStore(client.config)
+    t.teardown(close)
+    const ok = async (...args: Parameters<typeof call>) => {
+      const response = await call(...args)
+      if (response.statusCode !== 200) throw new Error(`${args[1]}: ${response.body}`)
+      return response
+    }
+    await ok('POST', '/public/users/identify', { distinct_id: 'ann', properties: { a: 1 } })
+    await ok('POST', '/public/users/identify', { distinct_id: 'bob', properties: { a: 1 } })
+    await ok('POST', '/public/users/identify', { distinct_id: 'carl', properties: { a: 1 } })
+    await ok('POST', '/public/users/alias', { distinct_id: 'carl', alias: 'carls-phone' })
+    await client.browser('/public/sessions/start', { distinct_id: 'ann', session_id: 'ann-session' })
+    const track = (event: string, distinct_id: string, timestamp: number) =>
+      ok('POST', '/public/track', { event, distinct_id, timestamp })
+    const began = Date.now()
+    await track('old', 'ann', began - 5 * DAY_MS)
+    await track('new', 'bob', began + 100 * DAY_MS)
+    await track('new', 'carls-phone', began + 100 * DAY_MS)
+    const old = JSON.stringify({
+      events: [
+        { event: 'old', distinct_id: 'x', timestamp: began },
+        { event: 'new', distinct_id: 'x' },
+      ],
+    })
+    const entry = {
+      position: BigInt(began) << 16n,
+      kind: 'events',
+      projectId: 'default',
+      count: 2,
+      body: Buffer.from(old),
+    } as const
+    await insertDeadLetter(clickhouse, 7, { ...entry, receivedAt: began + 100 * DAY_MS }, 'ClickHouse error 27', 'late')
+    const preview = await ok('PATCH', '/public/project', { keep: { events: '1d' }, dry_run: true })
+    t.match(preview.json(), {
+      project: { keep: { events: '1d' }, revision: 0 },
+      expired: {
+        events: { count: 1, from: began - 5 * DAY_MS, to: began - 5 * DAY_MS, bytes: Number },
+        sessions: { count: 0 },
+      },
+    })
+    await ok('PATCH', '/public/project', { keep: { events: '90d', sessions: '90d', profiles: '90d' } })
+    ahead = 101 * DAY_MS
+    t.strictSame(
+      (await client.events()).map(({ event }) => event),
+      ['new', 'new'],
+    )
+    t.equal((await call('GET', '/public/sessions?limit=10')).json().sessions.length, 0)
+    const ALL = { apply_deleted_mask: 0, apply_patch_parts: 0 } as const
+    await until('it to leave the disk', async () => {
+      const left = await shards.each(({ clickhouse }) => clickhouse.rows('SELECT event FROM events', {}, ALL))
+      return left.flat().length === 2
+    })
+    await until('the profile to go', async () => (await call('GET', '/public/users/ann')).statusCode === 404)
+    t.strictSame(await clickhouse.rows('SELECT session_id FROM sessions'), [])
+    t.equal((await call('GET', '/public/users/bob')).statusCode, 200)
+    t.equal((await call('GET', '/public/users/carl')).statusCode, 200, 'seen under another name')
+    const [letter] = await clickhouse.rows<{ body: string }>('SELECT body FROM dead_letters')
+    t.equal(letter?.body, '{"events":[{"event":"","distinct_id":""},{"event":"new","distinct_id":"x"}]}')
+  })
+}
+
+for (const storage of LAYOUTS) {
+  t.test(`${storage}: what has expired is in no response`, async (t) => {
+    await check(await startApp(t, await settingsFor(t, storage)), t)
+  })
+}
+
+t.test('nor over several shards', async (t) => {
+  const nodes = await startNodes(t, 2)
+  const env = await settingsFor(t, 'lanes')
+  await check(await startApp(t, { ...env, CLICKHOUSE_URL: shardsUrl(nodes) }), t)
+})

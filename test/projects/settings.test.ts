@@ -1,0 +1,157 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { command } from '../../src/cli/projects.js'
+import { changeSettings, DEFAULT_SETTINGS, keptSince, listSet } from '../../src/contract/project-settings.js'
+import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { insertKeys } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/store/open.js'
+import { run } from '../cli/lanes-store.js'
+import { LAYOUTS, settingsFor, startApp, until } from '../helper.js'
+
+const DAY_MS = 86_400_000
+
+t.test('keptSince counts days, weeks, and months of the calendar', async (t) => {
+  const since = (keep: string, now: string) => new Date(keptSince(keep, Date.parse(now))).toISOString()
+  t.equal(since('1d', '2026-03-01T12:00:00Z'), '2026-02-28T12:00:00.000Z')
+  t.equal(since('2w', '2026-03-15T00:00:00Z'), '2026-03-01T00:00:00.000Z')
+  t.equal(since('25m', '2026-11-26T08:09:10.011Z'), '2024-10-26T08:09:10.011Z')
+  t.equal(since('1m', '2026-03-31T00:00:00Z'), '2026-02-28T00:00:00.000Z')
+  t.equal(since('12m', '2024-02-29T00:00:00Z'), '2023-02-28T00:00:00.000Z')
+  t.equal(since('1y', '2025-01-01T00:00:00Z'), '2024-01-01T00:00:00.000Z')
+  t.equal(keptSince('99999y', Date.now()), 0)
+  const keep = fc.tuple(fc.integer({ min: 1, max: 500 }), fc.constantFrom('d', 'w', 'm', 'y'))
+  fc.assert(
+    fc.property(keep, fc.nat(4e12), fc.nat(1e10), ([count, unit], now, later) => {
+      const at = keptSince(`${count}${unit}`, now)
+      return at <= now && keptSince(`${count}${unit}`, now + later) >= at && keptSince(`${count + 1}${unit}`, now) <= at
+    }),
+  )
+})
+
+t.test('a change replaces what it names, and null sets the default', async (t) => {
+  const one = changeSettings(DEFAULT_SETTINGS, { timezone: 'Europe/Vienna', keep: { events: '25m' } })
+  const two = changeSettings(one, { keep: { sessions: '90d' }, name: 'Shop' })
+  t.match(two, { name: 'Shop', timezone: 'Europe/Vienna', keep: { events: '25m', sessions: '90d', profiles: null } })
+  t.strictSame(listSet(two), { name: 'Shop', timezone: 'Europe/Vienna', keep: { events: '25m', sessions: '90d' } })
+  t.strictSame(changeSettings(two, { name: null, timezone: null, keep: null }), DEFAULT_SETTINGS)
+})
+
+for (const storage of LAYOUTS) {
+  t.test(storage, async (t) => {
+    const env = await settingsFor(t, storage)
+    const client = await startApp(t, env, { keysRefreshMs: 100 })
+    const { call } = client
+    const read = async () => (await call('GET', '/public/project')).json().project
+
+    t.test('settings have defaults, and are changed one by one', async (t) => {
+      t.strictSame(await read(), { id: 'default', ...DEFAULT_SETTINGS, revision: 0, updated_at: 0 })
+      const change = {
+        timezone: 'Asia/Tokyo',
+        week_start: 'sunday',
+        quotas: { events_per_day: { limit: 5, mode: 'soft' } },
+      }
+      const changed = await call('PATCH', '/public/project', change)
+      t.match(changed.json(), { status: 1, error: null, project: { ...change, revision: 1 } })
+      t.match(await read(), change)
+      await call('PATCH', '/public/project', { week_start: null, quotas: null, timezone: null })
+      t.match(await read(), { ...DEFAULT_SETTINGS, revision: 2 })
+    })
+
+    t.test('a wrong value is refused with its path, and changes nothing', async (t) => {
+      const { revision } = await read()
+      const wrong: [object, string, RegExp][] = [
+        [{ timezone: 'Vienna' }, '/timezone', /must be an IANA time zone/],
+        [{ timezone: '+02:00' }, '/timezone', /IANA/],
+        [{ week_start: 'tuesday' }, '/week_start', /monday, sunday/],
+        [{ keep: { events: '30' } }, '/keep/events', /such as 90d/],
+        [{ keep: { events: '0d' } }, '/keep/events', /such as 90d/],
+        [{ keep: { event: '30d' } }, '/keep/event', /events, sessions, profiles/],
+        [{ quotas: { events_per_day: { limit: 0, mode: 'hard' } } }, '/quotas/events_per_day/limit', /above 0/],
+        [{ quotas: { events_per_day: 5 } }, '/quotas/events_per_day', /limit/],
+        [{ currency: 'euro' }, '/currency', /ISO 4217/],
+        [{ name: '' }, '/name', /1 to 100/],
+        [{ time_zone: 'UTC' }, '/time_zone', /timezone/],
+      ]
+      for (const [body, path, message] of wrong) {
+        const response = await call('PATCH', '/public/project', body)
+        t.equal(response.statusCode, 400, JSON.stringify(body))
+        t.match(response.json().details[0], { path, message })
+      }
+      t.equal((await read()).revision, revision)
+    })
+
+    t.test('of concurrent changes, none is lost, and an expected revision is checked', async (t) => {
+      const { revision } = await read()
+      const names = ['name', 'currency', 'timezone', 'first_view', 'number_format', 'week_start']
+      const values = ['Shop', 'EUR', 'Europe/Vienna', 'live', '1234.5', 'sunday']
+      const all = names.map((name, i) => call('PATCH', '/public/project', { [name]: values[i] }))
+      for (const { statusCode, body } of await Promise.all(all)) t.equal(statusCode, 200, body)
+      t.match(await read(), {
+        ...Object.fromEntries(names.map((name, i) => [name, values[i]])),
+        revision: revision + 6,
+      })
+      const late = await call('PATCH', '/public/project', { name: 'Late', revision })
+      t.equal(late.statusCode, 409)
+      t.equal(late.json().code, 'revision_conflict')
+      t.equal((await call('PATCH', '/public/project', { name: 'In time', revision: revision + 6 })).statusCode, 200)
+    })
+
+    t.test('questions that name no time zone or week start have those of the project', async (t) => {
+      await call('PATCH', '/public/project', { timezone: 'Asia/Tokyo', week_start: 'sunday' })
+      const series = {
+        kind: 'series',
+        series: [{ event: 'e' }],
+        from: '2026-01-01',
+        to: '2026-01-15',
+        interval: 'week',
+      }
+      const ask = async (more: object) => (await call('POST', '/public/query', { ...series, ...more })).json().query
+      t.match(await ask({}), { timezone: 'Asia/Tokyo', week_start: 'sunday' })
+      t.match(await ask({ timezone: null }), { timezone: 'Asia/Tokyo', week_start: 'sunday' })
+      t.match(await ask({ timezone: 'UTC', week_start: 'monday' }), { timezone: 'UTC', week_start: 'monday' })
+      const users = { kind: 'users', of: series, cell: { series: 0, breakdown: [] } }
+      t.match((await call('POST', '/public/query', users)).json().query.of, { timezone: 'Asia/Tokyo' })
+    })
+
+    t.test('a read key reads them; others may not', async (t) => {
+      const { clickhouse, close } = await openStore(client.config)
+      const kinds = (['read', 'write', 'public'] as const).map((kind) => ({ kind, key: makeKey(kind) }))
+      await insertKeys(
+        clickhouse,
+        kinds.map(({ kind, key }) => storedKey(key, { projectId: 'default', kind })),
+        Date.now(),
+      )
+      await close()
+      for (const { kind, key } of kinds) {
+        const headers = { 'x-api-key': key }
+        t.equal((await call('GET', '/public/project', undefined, headers)).statusCode, kind === 'read' ? 200 : 403)
+        t.equal((await call('PATCH', '/public/project', { name: 'x' }, headers)).statusCode, 403)
+      }
+    })
+
+    t.test('the command lists, shows and sets', async (t) => {
+      const projects = (...args: string[]) => run(command, args, { ...process.env, ...env })
+      await call('PATCH', '/public/project', { name: null, currency: null, number_format: null, first_view: null })
+      t.match(await projects('list'), { code: 0, printed: 'default  Asia/Tokyo\n' })
+      t.match((await projects('show', 'default')).printed, /^timezone: Asia\/Tokyo$/m)
+      const set = ['--keep-events', '25m', '--quota', 'events_per_day=100:hard', '--timezone', 'default', '--json']
+      const { printed } = await projects('set', 'default', ...set)
+      t.match(JSON.parse(printed), {
+        timezone: 'UTC',
+        keep: { events: '25m' },
+        quotas: { events_per_day: { limit: 100, mode: 'hard' } },
+      })
+      await until('the service to know', async () => (await read()).keep.events === '25m')
+      await call('POST', '/public/track', { event: 'e', distinct_id: 'u', timestamp: Date.now() - 40 * DAY_MS })
+      await call('GET', '/public/events')
+      const dry = await projects('set', 'default', '--keep-events', '30d', '--dry-run')
+      t.match(dry, { code: 0, printed: /^1 event would expire, from 20/ })
+      t.equal((await read()).keep.events, '25m')
+      await t.rejects(projects('set', 'default', '--keep-events', 'soon'), {
+        message: /^--keep-events must be a number of/,
+      })
+      await t.rejects(projects('set', 'default', '--quota', 'events=1'), { message: /^--quota must be NAME/ })
+      await t.rejects(projects('set', 'defautl', '--name', 'x'), { message: /There is no project defautl/ })
+    })
+  })
+}
