@@ -300,6 +300,8 @@ export interface BoardSummary {
 
 export interface Board extends Omit<BoardSummary, 'count'> {
   cards: BoardCard[]
+  /** how it is shown, exactly as sent; null if not given */
+  display: Properties | null
 }
 
 /** A request, or several that were accepted together, that could not be stored. */

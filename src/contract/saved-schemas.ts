@@ -40,6 +40,7 @@ export const BoardBody = Type.Object(
     apiKey,
     name: Name,
     cards: Type.Array(CardBody, { maxItems: MAX_CARDS, message: `must be an array of at most ${MAX_CARDS} cards` }),
+    display: optional(Display),
     revision: optional(Revision),
   },
   { message: messages.object },
@@ -84,6 +85,8 @@ export const SavedQuestions = withFields({ questions: Type.Array(SavedQuestion) 
 export const OneSavedQuestion = withFields({ question: SavedQuestion })
 export const Boards = withFields({ boards: Type.Array(BoardSummary) })
 export const OneBoard = withFields({
-  board: Type.Object(defineFields<responses.Board>({ ...savedFields, cards: Type.Array(BoardCard) })),
+  board: Type.Object(
+    defineFields<responses.Board>({ ...savedFields, cards: Type.Array(BoardCard), display: displayOrNull }),
+  ),
 })
 export const Saved = withFields({ revision: Type.Integer() })

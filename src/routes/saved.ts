@@ -49,8 +49,8 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
       faults.throwIfAny()
       const sent = readJson(rawBody)
       const content = withoutKey(sent?.member('question'))
-      const display = (body.display && sent?.member('display')?.text) ?? 'null'
-      return await put({ projectId, kind: 'question', id }, { name: body.name, content, display, cards: 0 }, body)
+      const value = { name: body.name, content, display: displayText(body, sent), cards: 0 }
+      return await put({ projectId, kind: 'question', id }, value, body)
     },
   )
 
@@ -59,9 +59,10 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
     { bodyLimit, schema: { params: NewSavedParams, body: BoardBody } },
     async ({ projectId, params: { id }, body, rawBody }) => {
       checkCards(body.cards, now())
-      const sent = readJson(rawBody)?.member('cards')?.elements() ?? []
-      const content = `[${body.cards.map((card, i) => cardText(card, sent[i])).join(',')}]`
-      const value = { name: body.name, content, display: 'null', cards: body.cards.length }
+      const sent = readJson(rawBody)
+      const sentCards = sent?.member('cards')?.elements() ?? []
+      const content = `[${body.cards.map((card, i) => cardText(card, sentCards[i])).join(',')}]`
+      const value = { name: body.name, content, display: displayText(body, sent), cards: body.cards.length }
       return await put({ projectId, kind: 'board', id }, value, body)
     },
   )
@@ -151,9 +152,13 @@ function readSavedId(question: object): unknown {
 function cardText({ id, name, question, display, width, height }: Card, sent: JsonValue | undefined): string {
   const savedId = readSavedId(question)
   const asked = savedId === undefined ? withoutKey(sent?.member('question')) : JSON.stringify({ saved: savedId })
-  const drawn = display ? sent?.member('display')?.text : 'null'
   const head = JSON.stringify({ id, name }).slice(0, -1)
-  return `${head},"question":${asked},"display":${drawn},"width":${width},"height":${height ?? null}}`
+  return `${head},"question":${asked},"display":${displayText({ display }, sent)},"width":${width},"height":${height ?? null}}`
+}
+
+/** The display of a question, board or card as it was sent; `null` if there is none. */
+function displayText({ display }: { display?: object | null | undefined }, sent?: JsonValue | null): string {
+  return (display && sent?.member('display')?.text) ?? 'null'
 }
 
 /** Removes the key, because a question may be saved as it was asked. */

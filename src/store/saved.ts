@@ -20,7 +20,7 @@ export interface SavedValue {
   name: string
   /** the question, or the list of a board's cards */
   content: string
-  /** how the question is drawn; the string `null` for a board, or if the client did not say */
+  /** how the question or board is drawn; the string `null` if the client did not say */
   display: string
   /** how many cards a board has */
   cards: number
@@ -47,7 +47,7 @@ const TAIL = `',"revision":', toString(version), ',"updated_at":', toString(upda
 /** SQL of the JSON in API responses. */
 const RESPONSE_JSON = {
   question: `concat(${HEAD}, ',"question":', content, ',"display":', display, ${TAIL})`,
-  board: `concat(${HEAD}, ',"cards":', content, ${TAIL})`,
+  board: `concat(${HEAD}, ',"cards":', content, ',"display":', display, ${TAIL})`,
 }
 /** SQL of the JSON in lists. */
 const LISTED_JSON = { ...RESPONSE_JSON, board: `concat(${HEAD}, ',"count":', toString(cards), ${TAIL})` }

@@ -123,14 +123,15 @@ t.test('saved questions and boards', async (t) => {
       { ...cards[0], ...unknown, question: { ...SERIES, apiKey: SECRET_KEY } },
       { ...cards[1], ...unknown },
     ]
-    t.equal(await save('boards', 'b-1', { apiKey: SECRET_KEY, name: 'Board', cards: sent }), 1)
+    const display = { range: '7d', where: null }
+    t.equal(await save('boards', 'b-1', { apiKey: SECRET_KEY, name: 'Board', cards: sent, display }), 1)
     const stored = { id: 'b-1', name: 'Board', revision: 1, updated_at: time }
     const response = await one('boards', 'b-1')
-    t.strictSame(response.json().board, { ...stored, cards })
+    t.strictSame(response.json().board, { ...stored, cards, display })
     t.notMatch(response.body, SECRET_KEY, 'a key in a question is not kept')
     t.strictSame(await list('boards'), [{ ...stored, count: 2 }])
     t.equal(await save('boards', 'b-1', { name: 'Empty', cards: [] }), 2)
-    t.match((await one('boards', 'b-1')).json().board, { name: 'Empty', cards: [], revision: 2 })
+    t.match((await one('boards', 'b-1')).json().board, { name: 'Empty', cards: [], display: null, revision: 2 })
     t.equal((await remove('boards', 'b-1')).statusCode, 200)
     t.strictSame(await list('boards'), [])
   })
@@ -233,6 +234,7 @@ t.test('saved questions and boards', async (t) => {
       ['questions', { name: 'n', question: SERIES, revision: '1' }, '/revision'],
       ['boards', { name: 'n' }, '/cards'],
       ['boards', { name: 'n', cards: {} }, '/cards'],
+      ['boards', { name: 'n', cards: [], display: 'x' }, '/display'],
       ['boards', { name: 'n', cards: Array.from({ length: 51 }, (_, i) => ({ ...card, id: `${i}` })) }, '/cards'],
       ['boards', { name: 'n', cards: [card, null] }, '/cards/1'],
       ['boards', { name: 'n', cards: [{ ...card, id: 'a b' }] }, '/cards/0/id'],

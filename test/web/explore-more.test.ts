@@ -70,7 +70,7 @@ t.test('a question can be saved, opened, changed and deleted; a read key only op
     await page.getByRole('dialog').waitFor({ state: 'detached' })
   }
   await save('Save', 'Number of a')
-  await page.getByRole('combobox', { name: 'Time' }).selectOption('Last 90 days')
+  await page.getByRole('combobox', { name: 'Date range' }).selectOption('Last 90 days')
   await save('Save changes', 'A in 90 days')
   await save('Save as another', 'Another')
 
@@ -82,7 +82,7 @@ t.test('a question can be saved, opened, changed and deleted; a read key only op
   t.equal(await dialog.getByRole('button', { name: /^Delete/ }).count(), 0)
   await dialog.getByRole('link', { name: 'A in 90 days' }).click()
   await reader.getByRole('button', { name: /^3: a/ }).waitFor()
-  t.equal(await reader.getByRole('combobox', { name: 'Time' }).inputValue(), '90d')
+  t.equal(await reader.getByRole('combobox', { name: 'Date range' }).inputValue(), '90d')
 
   await page.getByRole('button', { name: 'Saved questions' }).click()
   await checkAccessibility(t, page, 'saved questions')
@@ -231,16 +231,16 @@ t.test('comparisons are shown in every visualization', async (t) => {
   )
   for (const name of ['Stacked', 'Bars', 'Numbers']) {
     await page.getByRole('radio', { name }).check()
-    if (name === 'Numbers') await page.getByText('0 before').first().waitFor()
+    if (name === 'Numbers') await page.getByText('vs. 0 in the previous period').first().waitFor()
     else await page.getByRole('button', { name: 'a', exact: true }).click()
     await checkAccessibility(t, page, name)
   }
   await page.getByRole('radio', { name: 'Table' }).check()
-  await page.getByRole('columnheader', { name: 'a, period before' }).waitFor()
+  await page.getByRole('columnheader', { name: 'a, previous period' }).waitFor()
   await checkAccessibility(t, page, 'a table')
 })
 
-t.test('numbers of the period before have a drill-down', async (t) => {
+t.test('numbers of the previous period have a drill-down', async (t) => {
   const DAY_MS = 86_400_000
   const earlier = Date.now() - 9 * DAY_MS
   const events = ['edsger', 'barbara'].map((distinct_id) => ({ event: 'then', distinct_id, timestamp: earlier }))
@@ -255,17 +255,17 @@ t.test('numbers of the period before have a drill-down', async (t) => {
   }
   const question = { kind: 'series', series: [{ event: 'then' }], interval: 'none' }
   const page = await site.visit(t, buildLink(question, '&compare=1&range=7d&as=number'))
-  await page.getByRole('button', { name: '2: then, period before' }).click()
+  await page.getByRole('button', { name: '2: then, previous period' }).click()
   await behind(['barbara', 'edsger'])
   await page.getByRole('button', { name: '1: then', exact: true }).click()
   await behind(['alan'])
   await page.getByRole('radio', { name: 'Bars' }).check()
-  await page.getByRole('button', { name: '2: then, period before' }).click()
+  await page.getByRole('button', { name: '2: then, previous period' }).click()
   await behind(['barbara', 'edsger'])
-  await page.getByRole('combobox', { name: 'Steps' }).selectOption('By day')
+  await page.getByRole('combobox', { name: 'Interval' }).selectOption('daily')
   await page.getByRole('radio', { name: 'Table' }).check()
   await page
-    .getByRole('button', { name: /^2: then, period before/ })
+    .getByRole('button', { name: /^2: then, previous period/ })
     .first()
     .click()
   await behind(['barbara', 'edsger'])
@@ -288,9 +288,9 @@ t.test('a value is compared with its own past, even if others were more frequent
   const question = { kind: 'series', series: [{ event: 'a' }], breakdown: ['properties.value'], limit: 1 }
   const page = await site.visit(t, buildLink({ ...question, interval: 'none' }, '&range=7d&compare=1&as=number'), key)
   const totals = page.getByRole('region', { name: 'Answer', exact: true })
-  await totals.getByText('+150% from 4 before').waitFor()
-  await totals.getByText('-44.4% from 9 before').waitFor()
-  await totals.getByRole('button', { name: '9: Other, period before' }).click()
+  await totals.getByText('▲ 150% vs. 4 in the previous period').waitFor()
+  await totals.getByText('▼ 44.4% vs. 9 in the previous period').waitFor()
+  await totals.getByRole('button', { name: '9: Other, previous period' }).click()
   await page.getByRole('dialog').getByText('9 users', { exact: true }).waitFor()
 })
 

@@ -119,7 +119,8 @@ t.test('a series built in the form matches the service, and its link reproduces 
     .getByRole('group', { name: 'Series 2' })
     .getByRole('combobox', { name: 'Metric' })
     .selectOption('Sum of a property')
-  await page.getByText('Choose a property that is a number.').first().waitFor()
+  await page.getByText('Choose a property that is a number.').waitFor()
+  await drawsLines({ kind: 'series', series: [{ event: 'looked' }] })
   await choose(page, 'Series 2', 'Property', 'properties.price')
   const series = [{ event: 'looked' }, { event: 'bought', metric: 'sum', property: 'properties.price' }]
   await drawsLines({ kind: 'series', series })
@@ -129,7 +130,7 @@ t.test('a series built in the form matches the service, and its link reproduces 
   await choose(page, 'Filter', 'Field', 'properties.country')
   await choose(page, 'Filter', 'Value', 'AT')
   await chooseIn(page, page.getByRole('combobox', { name: 'Breakdown', exact: true }), 'properties.country')
-  await page.getByRole('combobox', { name: 'Steps' }).selectOption('By week')
+  await page.getByRole('combobox', { name: 'Interval' }).selectOption('weekly')
   const question = {
     kind: 'series',
     series,
@@ -187,7 +188,7 @@ t.test('a funnel can be built in the form, and its steps moved and removed', asy
   await checkAccessibility(t, page, 'a funnel')
   await page
     .getByRole('region', { name: 'Step 3' })
-    .getByRole('button', { name: /Did not get to/ })
+    .getByRole('button', { name: /Dropped off before/ })
     .click()
   const dialog = page.getByRole('dialog')
   await dialog.getByText('8 users').waitFor()
@@ -202,7 +203,7 @@ t.test('a retention question can be built in the form', async (t) => {
   await page.getByRole('radio', { name: 'Retention' }).check()
   await chooseIn(page, page.getByRole('combobox', { name: 'Start event', exact: true }), 'signed up')
   await chooseIn(page, page.getByRole('combobox', { name: 'Return event', exact: true }), 'looked')
-  await page.getByLabel('How many').fill('5')
+  await page.getByLabel('Number of periods').fill('5')
   const { results } = await query({ kind: 'retention', start: 'signed up', return: 'looked', intervals: 5 })
   const cohorts = results as { size: number; cells: { users: number }[] }[]
   await page.getByRole('region', { name: 'Cohorts' }).getByRole('cell').first().waitFor()

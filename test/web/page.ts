@@ -16,6 +16,7 @@ const WIDE = { width: 1280, height: 900 }
 const NARROW = { width: 390, height: 844 }
 /** Time zone of the browsers that `visit` opens. */
 const ZONE = 'Europe/Berlin'
+const LOCALE = 'en-GB'
 const KEYS_REFRESH_MS = 200
 /** The same limit as in `until`. */
 export const WAIT_LIMIT_MS = 90_000
@@ -27,8 +28,11 @@ export interface Site extends Client {
   addKey(kind: KeyKind, project?: string): Promise<string>
   /** revokes a key that `addKey` created */
   revokeKey(key: string): Promise<void>
-  /** opens a link such as `#/users` as a signed-in user in a clean context; closes it after the test */
-  visit(t: Test, link?: string, key?: string): Promise<Page>
+  /**
+   * opens a link such as `#/users` as a signed-in user in a clean context; closes it after the test
+   * @param locale of the browser
+   */
+  visit(t: Test, link?: string, key?: string, locale?: string): Promise<Page>
   /** signs in through the form in a tab of a shared window, so that a newer tab hides it */
   visitInTab(link?: string, key?: string): Promise<Page>
 }
@@ -83,13 +87,13 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
   }
   const waitForViews = (page: Page) => page.getByRole('navigation', { name: 'Views' }).waitFor()
   const windows = new Windows(browser, url)
-  const visit: Site['visit'] = async (t, link = '#/', key = SECRET_KEY) => {
-    const window = await windows.open()
+  const visit: Site['visit'] = async (t, link = '#/', key = SECRET_KEY, locale = LOCALE) => {
+    const window = await windows.open(locale)
     const { headers } = await client.call('POST', '/session', {}, { 'x-api-key': key })
     const [name = '', value = ''] = String(headers['set-cookie']).split(/[=;]/)
     await window.addCookies([{ name, value, url, httpOnly: true, sameSite: 'Strict' }])
     const page = await open(window, link)
-    page.once('close', () => windows.release(window))
+    page.once('close', () => windows.release(window, locale))
     t.teardown(() => page.close())
     await waitForViews(page)
     return page
@@ -110,7 +114,7 @@ class Windows {
   readonly #browser: Browser
   /** origin of the site */
   readonly #origin: string
-  readonly #free: BrowserContext[] = []
+  readonly #free: { window: BrowserContext; locale: string }[] = []
 
   constructor(browser: Browser, origin: string) {
     this.#browser = browser
@@ -118,17 +122,18 @@ class Windows {
   }
 
   /** A context without state of earlier tests. */
-  async open(): Promise<BrowserContext> {
-    const free = this.#free.pop()
-    if (free) return await this.#forget(free)
-    const window = await this.#browser.newContext({ viewport: WIDE, locale: 'en-GB', timezoneId: ZONE })
+  async open(locale: string): Promise<BrowserContext> {
+    const place = this.#free.findIndex((free) => free.locale === locale)
+    const [free] = place < 0 ? [] : this.#free.splice(place, 1)
+    if (free) return await this.#forget(free.window)
+    const window = await this.#browser.newContext({ viewport: WIDE, locale, timezoneId: ZONE })
     // A context closes with its last tab.
     await window.newPage()
     return window
   }
 
-  release(window: BrowserContext): void {
-    if (window.pages().length === 1) this.#free.push(window)
+  release(window: BrowserContext, locale: string): void {
+    if (window.pages().length === 1) this.#free.push({ window, locale })
   }
 
   async #forget(window: BrowserContext): Promise<BrowserContext> {

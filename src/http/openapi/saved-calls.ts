@@ -18,6 +18,7 @@ const cards = [
   { id: 'a', name: 'Sign-ups', question: { saved: 'sign-ups' }, display: null, width: 2, height: null },
   { id: 'b', name: 'Visitors', question: asked, display: { chart: 'number' }, width: 1, height: null },
 ]
+const display = { range: '30d', timezone: 'Europe/Vienna' }
 const stored = { revision: 1, updated_at }
 const board = { id: 'overview', name: 'Overview', ...stored }
 const success = { status: 1, error: null }
@@ -91,17 +92,17 @@ export const SAVED_CALLS: Record<string, Call> = {
     summary: 'Read one board with its cards',
     access: 'read',
     parameters: { id: 'overview' },
-    response: { schema: OneBoard, example: { ...success, board: { ...board, cards } } },
+    response: { schema: OneBoard, example: { ...success, board: { ...board, cards, display } } },
     errors: ['invalid_request', 'not_found'],
   },
   'PUT /public/boards/:id': {
     id: 'saveBoard',
     tag: 'Questions',
     summary: 'Save a board',
-    description: `${CHANGE} A card has a question of its own, or names one that is saved, which need not exist.`,
+    description: `${CHANGE} A card has a question of its own, or names one that is saved, which need not exist. \`display\` is kept as it is sent.`,
     access: 'manage',
     parameters: { id: 'overview' },
-    example: { name: 'Overview', cards, revision: 0 },
+    example: { name: 'Overview', cards, display, revision: 0 },
     response: saved,
     errors: ['revision_conflict'],
   },

@@ -1,6 +1,6 @@
 import type { UsersPage } from '../../contract/questions.js'
 import type { DrawnAnswer, DrillDown } from '../lib/answer-table.js'
-import { buildRequest, buildRequestBefore } from '../lib/build-request.js'
+import { buildRequest, buildRequestBefore, needsFirstEvent } from '../lib/build-request.js'
 import { type AnswerBefore, alignBefore, chooseLimitBefore } from '../lib/period-before.js'
 import type { Display } from '../lib/question.js'
 import { call } from './call.js'
@@ -15,7 +15,7 @@ interface Turn {
   priority?: number
 }
 
-/** An answer, with the one for the previous period if the display asks for a comparison. */
+/** An answer, with the one about the previous period if the display asks for a comparison. */
 export interface ComparedAnswer {
   answer: DrawnAnswer
   /** null without a comparison */
@@ -28,19 +28,37 @@ export interface ComparedAnswer {
  * @throws CallError
  */
 export async function fetchAnswer(question: unknown, display: Display, turn: Turn = {}): Promise<ComparedAnswer> {
-  const now = Date.now()
-  const earlier = buildRequestBefore(question, display, now)
-  const current = postQuery(buildRequest(question, display, now), turn)
-  const [answer, before] = await Promise.all([current, earlier && fetchAnswerBefore(earlier, current, turn)])
-  const isCompared = answer.kind === 'series' && before?.kind === 'series'
-  return { answer, before: isCompared ? alignBefore(answer, before) : null }
+  const first = needsFirstEvent(question, display) ? await findFirstEvent() : null
+  const moment = { now: Date.now(), first }
+  const earlier = buildRequestBefore(question, display, moment)
+  const current = postQuery(buildRequest(question, display, moment), turn)
+  const [answer, before] = await Promise.all([current, earlier && fetchAnswerBefore(earlier.request, current, turn)])
+  const isCompared = earlier !== null && answer.kind === 'series' && before?.kind === 'series'
+  return { answer, before: isCompared ? alignBefore(answer, before, earlier.unit) : null }
 }
 
-/** The answer about the period before. With a breakdown it has to wait until the values to compare are known. */
+/** The answer about the previous period. With a breakdown it has to wait until the values to compare are known. */
 async function fetchAnswerBefore(request: object, current: Promise<DrawnAnswer>, turn: Turn): Promise<DrawnAnswer> {
   if (!('breakdown' in request)) return await postQuery(request, turn)
   const answer = await current
   return await postQuery(answer.kind === 'series' ? { ...request, limit: chooseLimitBefore(answer) } : request, turn)
+}
+
+let firstEvent: Promise<number | null> | null = null
+
+/** The time of the project's first event in epoch ms; null if there is none. @throws CallError */
+export async function findFirstEvent(): Promise<number | null> {
+  // The cards of a board ask together. Later, an import may have added earlier events.
+  firstEvent ??= askForFirstEvent().finally(() => {
+    firstEvent = null
+  })
+  return await firstEvent
+}
+
+async function askForFirstEvent(): Promise<number | null> {
+  const series = [{ event: '*', metric: 'min', property: 'timestamp' }]
+  const answer = await postQuery({ kind: 'series', series, interval: 'none', from: '1970-01-01' }, {})
+  return answer.kind === 'series' ? (answer.results[0]?.total ?? null) : null
 }
 
 async function postQuery(body: unknown, turn: Turn): Promise<DrawnAnswer> {

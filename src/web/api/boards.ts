@@ -6,6 +6,8 @@ import { CallError, call } from './call.js'
 export interface BoardDraft {
   name: string
   cards: BoardCard[]
+  /** its controls; null for the usual ones */
+  display: object | null
 }
 
 /** The boards of the project, by name. @throws CallError */
@@ -22,8 +24,8 @@ export async function readBoard(id: string, signal?: AbortSignal): Promise<Board
  * @param revision the revision to replace, 0 for a new board; null overwrites any
  * @throws CallError `revision_conflict` if somebody else has saved the board in the meantime
  */
-export async function saveBoard(id: string, { name, cards }: BoardDraft, revision: number | null): Promise<void> {
-  await call('PUT', toPath(id), { name, cards, revision })
+export async function saveBoard(id: string, draft: BoardDraft, revision: number | null): Promise<void> {
+  await call('PUT', toPath(id), { ...draft, revision })
 }
 
 /** The limit of the service. */
@@ -34,9 +36,9 @@ const ADD_ATTEMPTS = 3
 /** Appends a card to a board, keeping concurrent changes of others. @throws CallError */
 export async function addCard(id: string, card: Omit<BoardCard, 'id'>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
-    const { name, cards, revision } = await readBoard(id)
+    const { name, cards, display, revision } = await readBoard(id)
     try {
-      return await saveBoard(id, { name, cards: [...cards, { ...card, id: createId() }] }, revision)
+      return await saveBoard(id, { name, cards: [...cards, { ...card, id: createId() }], display }, revision)
     } catch (error) {
       const isConflict = error instanceof CallError && error.code === 'revision_conflict'
       if (!isConflict || attempt === ADD_ATTEMPTS) throw error

@@ -6,6 +6,7 @@ import * as tableStyles from '../ui/table.module.css'
 import * as textStyles from '../ui/text.module.css'
 import * as styles from './answer-tables.module.css'
 import { NumberButton, type OnDrillDown } from './number-button.js'
+import { useRowLimit } from './row-limit.js'
 
 /** More rows would make the browser slow; the CSV file has all of them. */
 const MAX_ROWS = 500
@@ -35,6 +36,7 @@ interface OneTableProps extends Required<Pick<AnswerTablesProps, 'isForReaders'>
 
 function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }: OneTableProps) {
   const isNumber = (column: number) => rows[0]?.[column]?.isNumber
+  const { limit, more } = useRowLimit(rows.length)
   const hasOpen = rows.some((row) => row.some(({ isOpen }) => isOpen))
   const columnKeys = useRowKeys(columns)
   const rowKeys = useRowKeys(rows.map((row) => row.map(({ text }) => text).join('\n')))
@@ -45,14 +47,14 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
         <thead>
           <tr>
             {columns.map((column, i) => (
-              <th key={columnKeys[i]} scope="col" class={isNumber(i) ? tableStyles.number : undefined}>
+              <th key={columnKeys[i]} scope="col" class={isNumber(i) ? tableStyles.number : styles.text}>
                 <bdi>{escapeInvisible(column)}</bdi>
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          {rows.slice(0, MAX_ROWS).map((row, i) => (
+          {rows.slice(0, isForReaders ? MAX_ROWS : Math.min(limit, MAX_ROWS)).map((row, i) => (
             <tr key={rowKeys[i]}>
               {row.map((cell, column) => (
                 <Field
@@ -66,8 +68,9 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
           ))}
         </tbody>
       </table>
+      {!isForReaders && more}
       {hasOpen && <p class={textStyles.hint}>* is not over yet and may still change.</p>}
-      {rows.length > MAX_ROWS && <p class={textStyles.hint}>The CSV file has all {rows.length} rows.</p>}
+      {rows.length > MAX_ROWS && !more && <p class={textStyles.hint}>The CSV file has all {rows.length} rows.</p>}
     </>
   )
   if (isForReaders) return <div class={textStyles.hidden}>{content}</div>
@@ -80,7 +83,7 @@ function OneTable({ table: { title, columns, rows }, onDrillDown, isForReaders }
 
 function Field({ cell, title, onDrillDown }: { cell: TableCell; title: string; onDrillDown: OnDrillDown | undefined }) {
   return (
-    <td class={cell.isNumber ? tableStyles.number : undefined}>
+    <td class={cell.isNumber ? tableStyles.number : cell.isDate ? styles.date : styles.text}>
       {cell.isNumber ? (
         <NumberButton text={cell.text} title={title} drillDown={cell.drillDown} onDrillDown={onDrillDown} />
       ) : (

@@ -17,7 +17,7 @@ import { Totals } from './totals.js'
 
 interface AnswerViewProps {
   answer: DrawnAnswer
-  /** the answer about the period before */
+  /** the answer about the previous period */
   before?: AnswerBefore | null
   display: Display
   /** without it, numbers are not clickable */
@@ -28,7 +28,7 @@ interface AnswerViewProps {
 export function AnswerView({ answer, before = null, display, onDrillDown }: AnswerViewProps) {
   const drawing = chooseVisualization(answer.query, display)
   const tables = useMemo(() => buildTables(answer, before), [answer, before])
-  const isEmpty = tables.every(({ rows }) => rows.length === 0) || (before === null && !hasNumbers(answer))
+  const isEmpty = tables.every(({ rows }) => rows.length === 0) || !hasNumbers(answer, before)
   if (isEmpty) return <p class={textStyles.hint}>No events in this period.</p>
   if (drawing === 'table') return <AnswerTables tables={tables} onDrillDown={onDrillDown} />
   return (
@@ -39,9 +39,11 @@ export function AnswerView({ answer, before = null, display, onDrillDown }: Answ
   )
 }
 
-/** Whether the answer has any number; the average of nothing is none. */
-function hasNumbers(answer: DrawnAnswer): boolean {
+/** Whether the answer has any number, or any to compare with; the average of nothing is none. */
+function hasNumbers(answer: DrawnAnswer, before: AnswerBefore | null): boolean {
   if (answer.kind !== 'series') return true
+  // A breakdown without values has no lines.
+  if (before) return answer.results.length > 0
   return answer.results.some(({ points }) => points.some(({ value }) => value !== null))
 }
 

@@ -1,38 +1,48 @@
 import * as styles from './bars.module.css'
 import { seriesColor } from './colors.js'
 import { computeTotals } from './line-totals.js'
-import { Change, TotalNumber, type TotalsProps } from './totals.js'
+import { useRowLimit } from './row-limit.js'
+import { Change, Periods, TotalNumber, type TotalsProps } from './totals.js'
 
-/** The totals of an answer as horizontal bars. */
+/** The totals of an answer as horizontal bars, each above that of the previous period. */
 export function Bars({ answer, before, onDrillDown }: TotalsProps) {
   const lines = computeTotals(answer, before)
-  const most = Math.max(...lines.map(({ now }) => Math.abs(now.value ?? 0)), Number.MIN_VALUE)
+  const { limit, more } = useRowLimit(lines.length)
+  const values = lines.flatMap((line) => [line.now.value ?? 0, line.before?.value ?? 0])
+  const most = Math.max(...values.map(Math.abs), Number.MIN_VALUE)
   // Scaled to -1…1, because the difference of two large numbers could overflow.
-  const shares = lines.map(({ now }) => (now.value ?? 0) / most)
-  const least = Math.min(0, ...shares)
-  const span = Math.max(0, ...shares) - least || 1
+  const scale = (value: number | null) => (value ?? 0) / most
+  const least = Math.min(0, ...values.map(scale))
+  const span = Math.max(0, ...values.map(scale)) - least || 1
   const hasColors = answer.query.series.length > 1
+  const drawBar = (value: number | null, series: number) => ({
+    ...positionBar(scale(value), least, span),
+    background: seriesColor(hasColors ? series : 0),
+  })
   return (
-    <ul class={styles.bars}>
-      {lines.map((line, i) => (
-        <li key={line.name}>
-          <bdi class={styles.name}>{line.name}</bdi>
-          <span class={styles.track} aria-hidden="true">
-            <span
-              class={styles.bar}
-              style={{
-                ...positionBar(shares[i] ?? 0, least, span),
-                background: seriesColor(hasColors ? line.series : 0),
-              }}
-            />
-          </span>
-          <span class={styles.number}>
-            <TotalNumber line={line} onDrillDown={onDrillDown} />
-          </span>
-          <Change line={line} onDrillDown={onDrillDown} />
-        </li>
-      ))}
-    </ul>
+    <>
+      <ul class={styles.bars}>
+        {lines.slice(0, limit).map((line) => (
+          <li key={line.name}>
+            <bdi class={styles.name}>{line.name}</bdi>
+            <span class={styles.track} aria-hidden="true">
+              <span class={styles.bar} style={drawBar(line.now.value, line.series)} />
+            </span>
+            <span class={styles.number}>
+              <TotalNumber line={line} onDrillDown={onDrillDown} />
+            </span>
+            {line.before && (
+              <span class={`${styles.track} ${styles.before}`} aria-hidden="true">
+                <span class={styles.bar} style={drawBar(line.before.value, line.series)} />
+              </span>
+            )}
+            <Change line={line} onDrillDown={onDrillDown} />
+          </li>
+        ))}
+      </ul>
+      {more}
+      {before && <Periods answer={answer} before={before} />}
+    </>
   )
 }
 

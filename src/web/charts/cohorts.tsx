@@ -8,6 +8,7 @@ import * as tableStyles from '../ui/table.module.css'
 import * as textStyles from '../ui/text.module.css'
 import * as styles from './cohorts.module.css'
 import { NumberButton, type OnDrillDown } from './number-button.js'
+import { useRowLimit } from './row-limit.js'
 
 interface CohortsProps {
   answer: AnswerTo<'retention'>
@@ -16,6 +17,7 @@ interface CohortsProps {
 
 /** One row per cohort, with the share of users who returned in each interval; larger shares are darker. */
 export function Cohorts({ answer: { results, averages, query }, onDrillDown }: CohortsProps) {
+  const { limit, more } = useRowLimit(results.length)
   const hasOpen = results.some(({ cells }) => cells.some(({ complete }) => !complete))
   return (
     <Scrollable label="Cohorts" class={tableStyles.scroll}>
@@ -24,7 +26,7 @@ export function Cohorts({ answer: { results, averages, query }, onDrillDown }: C
           <tr>
             <th scope="col">Cohort</th>
             <th scope="col" class={tableStyles.number}>
-              Size
+              Users
             </th>
             {averages.map(({ interval }) => (
               <th key={interval} scope="col" class={tableStyles.number}>
@@ -41,11 +43,12 @@ export function Cohorts({ answer: { results, averages, query }, onDrillDown }: C
               <Share key={interval} share={share} text={share === null ? '–' : formatShare(share)} />
             ))}
           </tr>
-          {results.map((cohort) => (
+          {results.slice(0, limit).map((cohort) => (
             <CohortRow key={cohort.cohort} cohort={cohort} query={query} onDrillDown={onDrillDown} />
           ))}
         </tbody>
       </table>
+      {more}
       {hasOpen && <p class={textStyles.hint}>* is not over yet, may still grow, and is no part of the averages.</p>}
     </Scrollable>
   )

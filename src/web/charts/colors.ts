@@ -5,11 +5,11 @@ export interface Colors {
   line: string
   /** line colour of a series, by its index in the answer */
   stroke: (index: number) => string
-  /** line colour of the same series in the period before */
+  /** line colour of the same series in the previous period */
   faintStroke: (index: number) => string
   /** opaque area colour, so that nothing shows through */
   fill: (index: number) => string
-  /** area colour of a bucket that is not over yet */
+  /** area colour of a bucket that is not over yet, and of bars of the previous period */
   openFill: (index: number) => string
 }
 

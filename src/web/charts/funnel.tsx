@@ -9,6 +9,7 @@ import * as barsStyles from './bars.module.css'
 import { seriesColor } from './colors.js'
 import * as styles from './funnel.module.css'
 import { NumberButton, type OnDrillDown } from './number-button.js'
+import { useRowLimit } from './row-limit.js'
 
 interface FunnelProps {
   answer: AnswerTo<'funnel'>
@@ -19,6 +20,8 @@ interface FunnelProps {
 export function Funnel({ answer, onDrillDown }: FunnelProps) {
   const { results, query } = answer
   const stepKeys = useRowKeys(query.steps.map((_, index) => labelStep(query, index)))
+  const { limit, more } = useRowLimit(results.length * query.steps.length)
+  const shown = results.slice(0, Math.max(1, Math.floor(limit / query.steps.length)))
   const isOpen = results.some(({ complete }) => !complete)
   return (
     <div class={styles.funnel}>
@@ -27,7 +30,7 @@ export function Funnel({ answer, onDrillDown }: FunnelProps) {
           <h3>
             <span class={styles.stepNumber}>{index + 1}</span> <bdi>{escapeInvisible(labelStep(query, index))}</bdi>
           </h3>
-          {results.map((line, color) => (
+          {shown.map((line, color) => (
             <Step
               key={JSON.stringify(line.breakdown)}
               line={line}
@@ -39,6 +42,7 @@ export function Funnel({ answer, onDrillDown }: FunnelProps) {
           ))}
         </section>
       ))}
+      {more}
       {isOpen && (
         <p class={textStyles.hint}>Some users still have time to take the next step: these numbers may grow.</p>
       )}
@@ -82,17 +86,17 @@ function Step({ line, index, color, query, onDrillDown }: StepProps) {
             <span>
               <strong>{formatShare(step.of_first)}</strong> of the first step
             </span>
-            <span>{formatShare(step.of_previous)} of the step before</span>
+            <span>{formatShare(step.of_previous)} of the previous step</span>
             {step.median_ms !== null && <span>median {formatDuration(step.median_ms)}</span>}
             {step.mean_ms !== null && <span>average {formatDuration(step.mean_ms)}</span>}
             <span>
               <NumberButton
                 text={formatNumber(dropped)}
-                title={`Did not get to ${title}`}
+                title={`Dropped off before ${title}`}
                 drillDown={drillDown(true)}
                 onDrillDown={dropped > 0 ? onDrillDown : undefined}
               />{' '}
-              dropped
+              dropped off
             </span>
           </>
         )}

@@ -1,4 +1,6 @@
+import { formatPeriod } from '../lib/answer-labels.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
+import type { AnswerBefore } from '../lib/period-before.js'
 import * as buttonStyles from '../ui/button.module.css'
 import * as textStyles from '../ui/text.module.css'
 import * as styles from './legend.module.css'
@@ -9,11 +11,11 @@ interface LegendProps {
   lines: PlotLine[]
   shown: PlotLine[]
   onToggle: (name: string) => void
-  hasBefore: boolean
+  before: AnswerBefore | null
 }
 
 /** The names of the lines; a click toggles one. */
-export function Legend({ lines, shown, onToggle, hasBefore }: LegendProps) {
+export function Legend({ lines, shown, onToggle, before }: LegendProps) {
   return (
     <figcaption class={styles.legend}>
       {lines.map((line) => (
@@ -28,7 +30,7 @@ export function Legend({ lines, shown, onToggle, hasBefore }: LegendProps) {
           <bdi>{escapeInvisible(line.name)}</bdi>
         </button>
       ))}
-      {hasBefore && <span class={textStyles.hint}>faint: the period before</span>}
+      {before && <span class={textStyles.hint}>Faint: previous period, {formatPeriod(before.query)}</span>}
     </figcaption>
   )
 }

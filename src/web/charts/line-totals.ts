@@ -15,11 +15,11 @@ export interface LineTotal {
   /** index of the series in the question */
   series: number
   now: Total
-  /** in the period before; null without a comparison, or if unknown */
+  /** in the previous period; null without a comparison, or if unknown */
   before: Total | null
 }
 
-/** The totals of an answer, with those of the period before. */
+/** The totals of an answer, with those of the previous period. */
 export function computeTotals(answer: AnswerTo<'series'>, before: AnswerBefore | null): LineTotal[] {
   const names = labelLines(answer.results, answer.query)
   return answer.results.map((line, i) => ({

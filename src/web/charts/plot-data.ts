@@ -1,7 +1,6 @@
 import type { AnswerTo } from '../../contract/questions.js'
-import { formatAxisLabel, formatBuckets, labelLines } from '../lib/answer-labels.js'
-import { findLineBefore } from '../lib/answer-table.js'
-import type { AnswerBefore } from '../lib/period-before.js'
+import { formatAxisLabels, formatBuckets, labelLines } from '../lib/answer-labels.js'
+import { type AnswerBefore, type BucketPair, listStarts } from '../lib/period-before.js'
 
 type SeriesAnswer = AnswerTo<'series'>
 
@@ -11,44 +10,61 @@ export interface PlotLine {
   name: string
   /** index in the answer */
   index: number
-  /** null where there is no value, and in the future */
+  /** by bucket; null where there is no value, and in the future */
   values: Value[]
-  /** values of the period before, by bucket */
+  /** values of the previous period by bucket; null without a comparison, or if they are unknown */
   before: Value[] | null
+}
+
+/** A place on the axis: a bucket, and the one of the previous period that it is compared with. */
+interface PlotBucket extends BucketPair {
+  /** axis label */
+  tick: string
+  /** full label; empty if only the previous period has this bucket */
+  label: string
+  /** label of the previous period's bucket; empty if there is none */
+  labelBefore: string
+  /** whether it is over */
+  complete: boolean
 }
 
 /** The data of a chart over time. */
 export interface PlotData {
-  at: string[]
-  /** axis labels */
-  ticks: string[]
-  /** full labels */
-  labels: string[]
-  /** whether each bucket is over */
-  complete: boolean[]
+  buckets: PlotBucket[]
   lines: PlotLine[]
 }
 
 /** @param now epoch ms; later buckets are omitted, because they would look like a drop to zero */
 export function buildPlotData(answer: SeriesAnswer, before: AnswerBefore | null, now: number): PlotData {
   const { results, query } = answer
-  const points = results[0]?.points ?? []
-  const isToCome = points.map(({ at }) => Date.parse(at) > now)
+  const ats = listStarts(answer)
+  const labels = formatBuckets(ats, query)
+  const ticks = formatAxisLabels(ats, query)
+  const labelsBefore = before ? formatBuckets(before.ats, before.query) : []
   const names = labelLines(results, query)
+  const pick = <T>(list: T[], index: number | null) => (index === null ? undefined : list[index])
+  const pairs = before?.pairs ?? ats.map((_, i): BucketPair => ({ now: i, before: null }))
+  const isToCome = ats.map((at) => Date.parse(at) > now)
   return {
-    at: points.map(({ at }) => at),
-    ticks: points.map(({ at }) => formatAxisLabel(at, query.interval)),
-    labels: formatBuckets(
-      points.map(({ at }) => at),
-      query.interval,
-    ),
-    complete: points.map(({ complete }) => complete),
-    lines: results.map((line, index) => ({
-      name: names[index] ?? '',
-      index,
-      values: line.points.map(({ value }, i) => (isToCome[i] ? null : value)),
-      before: before && points.map((_, i) => findLineBefore(before, index)?.points[i]?.value ?? null),
+    buckets: pairs.map((pair) => ({
+      ...pair,
+      tick: pick(ticks, pair.now) ?? '',
+      label: pick(labels, pair.now) ?? '',
+      labelBefore: pick(labelsBefore, pair.before) ?? '',
+      complete: pick(results[0]?.points ?? [], pair.now)?.complete ?? true,
     })),
+    lines: results.map((line, index) => {
+      const found = before?.results[index]
+      return {
+        name: names[index] ?? '',
+        index,
+        values: pairs.map(({ now }) => (pick(isToCome, now) ? null : (pick(line.points, now)?.value ?? null))),
+        before:
+          found === undefined || found === 'unknown'
+            ? null
+            : pairs.map(({ before }) => pick(found?.points ?? [], before)?.value ?? null),
+      }
+    }),
   }
 }
 

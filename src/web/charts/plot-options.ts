@@ -19,6 +19,8 @@ export interface PlotSeries {
   values: Value[][]
   /** the upper end of each visible line by bucket; in a stack, this includes the lines below */
   tops: Value[][]
+  /** the same in the previous period; empty if it is not shown as bars */
+  topsBefore: Value[][]
 }
 
 const OPEN_DASH = [5, 4]
@@ -33,26 +35,35 @@ export function buildPlotSeries(data: PlotData, lines: PlotLine[], shape: Shape,
   }
   const isStacked = shape !== 'line'
   const tops = isStacked ? stackLines(lines.map((line) => line.values)) : lines.map((line) => line.values)
-  for (const { stroke, points } of buildLinesBefore(lines, isStacked, colors)) {
-    add({ stroke, width: 1.5, points: { show: false } }, points)
-  }
+  const topsBefore = shape === 'bar' ? stackLines(listBefore(lines)) : []
+  const hasPairs = topsBefore.length > 0
   // The topmost area is drawn first, because lower ones are drawn over it.
   const order = [...lines.keys()]
   if (isStacked) order.reverse()
+  if (hasPairs) {
+    for (const i of order) add(styleBarBefore(lines[i]?.index ?? 0, colors), topsBefore[i] ?? [])
+  } else {
+    for (const { stroke, points } of buildLinesBefore(lines, isStacked, colors)) {
+      add({ stroke, width: 1.5, points: { show: false } }, points)
+    }
+  }
+  const complete = data.buckets.map((bucket) => bucket.complete)
   for (const i of order) {
     const { index } = lines[i] ?? { index: 0 }
     const top = tops[i] ?? []
-    const [over, open] = styleParts(shape, index, colors)
-    add(over, selectCompletePart(top, data.complete))
-    add(
-      open,
-      shape === 'bar' ? top.map((value, at) => (data.complete[at] ? null : value)) : selectOpenPart(top, data.complete),
-    )
+    const [over, open] = styleParts(shape, index, colors, hasPairs)
+    add(over, selectCompletePart(top, complete))
+    add(open, shape === 'bar' ? top.map((value, at) => (complete[at] ? null : value)) : selectOpenPart(top, complete))
   }
-  return { series, values, tops }
+  return { series, values, tops, topsBefore }
 }
 
-function styleParts(shape: Shape, index: number, colors: Colors): [over: uPlot.Series, open: uPlot.Series] {
+function styleParts(
+  shape: Shape,
+  index: number,
+  colors: Colors,
+  hasPairs: boolean,
+): [over: uPlot.Series, open: uPlot.Series] {
   const stroke = colors.stroke(index)
   if (shape === 'line') {
     const line = { stroke, width: 2 }
@@ -61,7 +72,7 @@ function styleParts(shape: Shape, index: number, colors: Colors): [over: uPlot.S
       { ...line, dash: OPEN_DASH, points: { size: 6 } },
     ]
   }
-  const paths = shape === 'bar' ? uPlot.paths.bars?.({ size: [0.7, 64], radius: 0.1 }) : undefined
+  const paths = shape === 'bar' && buildBars(hasPairs ? 'right' : 'middle')
   const area = { stroke, width: shape === 'bar' ? 1 : 1.5, points: { show: false }, ...(paths && { paths }) }
   return [
     { ...area, fill: colors.fill(index) },
@@ -69,17 +80,36 @@ function styleParts(shape: Shape, index: number, colors: Colors): [over: uPlot.S
   ]
 }
 
-/** The period before as faint lines; in a stack, one line for the sum. */
+/** The bars of the previous period are to the left of those that they are compared with. */
+function styleBarBefore(index: number, colors: Colors): uPlot.Series {
+  const paths = buildBars('left')
+  const bar = { stroke: colors.faintStroke(index), fill: colors.openFill(index), width: 1, points: { show: false } }
+  return { ...bar, ...(paths && { paths }) }
+}
+
+/** @param side of the tick; two bars share the room of one */
+function buildBars(side: 'left' | 'middle' | 'right'): uPlot.Series.PathBuilder | undefined {
+  if (side === 'middle') return uPlot.paths.bars?.({ size: [0.7, 64], radius: 0.1 })
+  return uPlot.paths.bars?.({ size: [0.38, 32], radius: 0.1, align: side === 'left' ? -1 : 1 })
+}
+
+/** The values of the lines in the previous period; none if some are unknown, because their sum would be too low. */
+function listBefore(lines: PlotLine[]): Value[][] {
+  const known = lines.map(({ before }) => before).filter((before) => before !== null)
+  return known.length === lines.length ? known : []
+}
+
+/** The previous period as faint lines; in a stack, one line for the sum. */
 function buildLinesBefore(
   lines: PlotLine[],
   isStacked: boolean,
   colors: Colors,
 ): { stroke: string; points: Value[] }[] {
-  const found = lines.flatMap(({ before, index }) =>
-    before ? [{ stroke: colors.faintStroke(index), points: before }] : [],
-  )
-  if (!isStacked || found.length < 2) return found
-  return [{ stroke: colors.faint, points: sumLines(found.map(({ points }) => points)) }]
+  if (isStacked && lines.length > 1) {
+    const known = listBefore(lines)
+    return known.length > 0 ? [{ stroke: colors.faint, points: sumLines(known) }] : []
+  }
+  return lines.flatMap(({ before, index }) => (before ? [{ stroke: colors.faintStroke(index), points: before }] : []))
 }
 
 /** Allowed distances between ticks; ticks are at whole buckets. */
@@ -95,13 +125,14 @@ export function buildPlotOptions(
   height: number,
 ): uPlot.Options {
   const axis = { stroke: colors.faint, font: FONT, ticks: { show: false } }
-  const last = data.at.length - 1
+  const last = data.buckets.length - 1
+  const ticks = data.buckets.map(({ tick }) => tick)
   const margin = shape === 'bar' ? 0.5 : last === 0 ? 0.5 : 0
   return {
     width,
     height,
     // The last label may extend beyond the chart by half its width.
-    padding: [12, estimateRightPadding(data.ticks), 0, 0],
+    padding: [12, estimateRightPadding(ticks), 0, 0],
     series: [],
     legend: { show: false },
     scales: {
@@ -115,7 +146,7 @@ export function buildPlotOptions(
         incrs: STEPS,
         size: 30,
         space: 64,
-        values: (_, splits) => splits.map((at) => data.ticks[at] ?? ''),
+        values: (_, splits) => splits.map((at) => ticks[at] ?? ''),
       },
       {
         ...axis,

@@ -1,7 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import type { AnswerTo } from '../../contract/questions.js'
-import { formatBucket } from '../lib/answer-labels.js'
 import { drillIntoLine, findLineBefore } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import type { AnswerBefore } from '../lib/period-before.js'
@@ -45,13 +44,14 @@ export function Plot({ answer, before, shape, onDrillDown }: PlotProps) {
   const [pointed, setPointed] = useState<Pointed | null>(null)
   const box = useRef<HTMLDivElement>(null)
   const open = (index: number, { line, isBefore }: Hit) => {
+    const bucket = data.buckets[index]
+    const place = isBefore ? bucket?.before : bucket?.now
     const of = isBefore ? before : answer
     const found = isBefore ? before && findLineBefore(before, line.index) : answer.results[line.index]
-    const at = found?.points[index]?.at
+    const at = place == null ? undefined : found?.points[place]?.at
     const drillDown = of && found && at !== undefined && drillIntoLine(of, found, at)
     if (!drillDown || !onDrillDown) return
-    const time = isBefore ? `period before, ${formatBucket(at, of.query.interval)}` : (data.labels[index] ?? '')
-    onDrillDown(drillDown, `${escapeInvisible(line.name)}, ${time}`)
+    onDrillDown(drillDown, `${escapeInvisible(line.name)}, ${isBefore ? bucket?.labelBefore : bucket?.label}`)
   }
   useUplot(box, data, lines, shape, setPointed, open)
   return (
@@ -72,7 +72,7 @@ export function Plot({ answer, before, shape, onDrillDown }: PlotProps) {
         />
       )}
       {(data.lines.length > 1 || before) && (
-        <Legend lines={data.lines} shown={lines} onToggle={toggle} hasBefore={before !== null} />
+        <Legend lines={data.lines} shown={lines} onToggle={toggle} before={before} />
       )}
     </figure>
   )
@@ -81,7 +81,7 @@ export function Plot({ answer, before, shape, onDrillDown }: PlotProps) {
 /** The line under the pointer. */
 interface Hit {
   line: PlotLine
-  /** whether it is the line of the period before */
+  /** whether it is the line of the previous period */
   isBefore: boolean
 }
 
@@ -121,14 +121,14 @@ function useUplot(
       ready: [
         (plot) => {
           plot.over.addEventListener('click', () => {
-            const { idx, top = 0 } = plot.cursor
-            const hit = idx != null && findNearestLine(plot, parts, lines, shape, idx, top)
+            const { idx } = plot.cursor
+            const hit = idx != null && findNearestLine(plot, parts, lines, shape, idx)
             if (hit) latest.current(idx, hit)
           })
         },
       ],
     }
-    const plot = new uPlot(options, [data.at.map((_, i) => i), ...parts.values], element)
+    const plot = new uPlot(options, [data.buckets.map((_, i) => i), ...parts.values], element)
     const toPointed = (index: number, left: number) => ({ index, left: left + plot.over.offsetLeft })
     const observer = new ResizeObserver(() => plot.setSize(size()))
     observer.observe(element)
@@ -141,26 +141,21 @@ function useUplot(
 }
 
 /**
- * Finds the line at a height of the chart: the nearest one, or in a stack the area under the pointer. Undefined if
- * there is none.
+ * Finds the line at the pointer: the nearest one, or in a stack the part under the pointer. Undefined if there is none.
  */
 function findNearestLine(
   plot: uPlot,
-  { tops }: PlotSeries,
+  { tops, topsBefore }: PlotSeries,
   lines: PlotLine[],
   shape: Shape,
   index: number,
-  top: number,
 ): Hit | undefined {
+  const { left = 0, top = 0 } = plot.cursor
   if (shape !== 'line') {
-    const line =
-      lines[
-        findPartAt(
-          tops.map((values) => values[index] ?? null),
-          plot.posToVal(top, 'y'),
-        )
-      ]
-    return line && { line, isBefore: false }
+    const isBefore = topsBefore.length > 0 && left < plot.valToPos(index, 'x')
+    const parts = (isBefore ? topsBefore : tops).map((values) => values[index] ?? null)
+    const line = lines[findPartAt(parts, plot.posToVal(top, 'y'))]
+    return line && { line, isBefore }
   }
   const hits = lines.flatMap((line) => [
     { line, isBefore: false, value: line.values[index] },

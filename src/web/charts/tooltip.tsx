@@ -20,20 +20,28 @@ const MAX_LINES = 12
 /** The numbers of a bucket, next to the pointer. Screen readers use the table instead. */
 export function Tooltip({ data, lines, index, left, width }: TooltipProps) {
   const side = left > width / 2 ? { right: `${width - left + 12}px` } : { left: `${left + 12}px` }
+  const bucket = data.buckets[index]
+  if (!bucket) return null
   const text = (value: number | null | undefined) => (value == null ? '–' : formatNumber(value))
   return (
     <div class={styles.tooltip} style={side} aria-hidden="true" data-tooltip>
       <p>
-        {data.labels[index]}
-        {!data.complete[index] && ', not over yet'}
+        {bucket.label}
+        {!bucket.complete && ', not over yet'}
       </p>
+      {bucket.labelBefore && (
+        <p>
+          {bucket.label && 'vs. '}
+          {bucket.labelBefore}
+        </p>
+      )}
       <ul>
         {lines.slice(0, MAX_LINES).map((line) => (
           <li key={line.name}>
             <Swatch index={line.index} />
             <bdi class={styles.name}>{escapeInvisible(line.name)}</bdi>
             <span>{text(line.values[index])}</span>
-            {line.before && <span class={textStyles.hint}>before {text(line.before[index])}</span>}
+            {line.before && <span class={textStyles.hint}>vs. {text(line.before[index])}</span>}
           </li>
         ))}
       </ul>

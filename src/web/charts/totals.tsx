@@ -1,9 +1,11 @@
 import type { AnswerTo } from '../../contract/questions.js'
-import { formatNumber, formatSignedShare } from '../lib/format.js'
+import { formatPeriod } from '../lib/answer-labels.js'
+import { formatNumber, formatShare } from '../lib/format.js'
 import type { AnswerBefore } from '../lib/period-before.js'
 import * as textStyles from '../ui/text.module.css'
 import { computeTotals, type LineTotal } from './line-totals.js'
 import { NumberButton, type OnDrillDown } from './number-button.js'
+import { useRowLimit } from './row-limit.js'
 import * as styles from './totals.module.css'
 
 export interface TotalsProps {
@@ -12,20 +14,37 @@ export interface TotalsProps {
   onDrillDown: OnDrillDown | undefined
 }
 
-/** The total of each line as a large number, with its change from the period before. */
+/** The total of each line as a large number, with its change from the previous period. */
 export function Totals({ answer, before, onDrillDown }: TotalsProps) {
+  const lines = computeTotals(answer, before)
+  const { limit, more } = useRowLimit(lines.length)
   return (
-    <ul class={styles.totals}>
-      {computeTotals(answer, before).map((line) => (
-        <li key={line.name}>
-          <span class={styles.total}>
-            <TotalNumber line={line} onDrillDown={onDrillDown} />
-          </span>
-          <bdi class={textStyles.hint}>{line.name}</bdi>
-          <Change line={line} onDrillDown={onDrillDown} />
-        </li>
-      ))}
-    </ul>
+    <>
+      <ul class={styles.totals}>
+        {lines.slice(0, limit).map((line) => (
+          <li key={line.name}>
+            <span class={styles.total} style={{ '--characters': formatTotal(line).length }}>
+              <TotalNumber line={line} onDrillDown={onDrillDown} />
+            </span>
+            <bdi class={textStyles.hint}>{line.name}</bdi>
+            <Change line={line} onDrillDown={onDrillDown} />
+          </li>
+        ))}
+      </ul>
+      {more}
+      {before && <Periods answer={answer} before={before} />}
+    </>
+  )
+}
+
+/** The dates that are compared. */
+export function Periods({ answer, before }: { answer: AnswerTo<'series'>; before: AnswerBefore }) {
+  const isOpen = answer.results.some(({ points }) => points.at(-1)?.complete === false)
+  return (
+    <p class={`${textStyles.hint} ${styles.periods}`}>
+      {formatPeriod(answer.query)}
+      {isOpen && ' (not over yet)'}, compared to {formatPeriod(before.query)}
+    </p>
   )
 }
 
@@ -35,31 +54,46 @@ interface LineProps {
 }
 
 /** The total of a line. */
-export function TotalNumber({ line: { name, now }, onDrillDown }: LineProps) {
-  const text = now.value === null ? '–' : formatNumber(now.value)
-  return <NumberButton text={text} title={name} drillDown={now.drillDown} onDrillDown={onDrillDown} />
+export function TotalNumber({ line, onDrillDown }: LineProps) {
+  const { name, now } = line
+  return <NumberButton text={formatTotal(line)} title={name} drillDown={now.drillDown} onDrillDown={onDrillDown} />
 }
 
-/** The change from the period before. */
+function formatTotal({ now }: LineTotal): string {
+  return now.value === null ? '–' : formatNumber(now.value)
+}
+
+/** The change from the previous period. */
 export function Change({ line: { name, now, before }, onDrillDown }: LineProps) {
   if (!before) return null
-  if (before.value === null || now.value === null)
-    return <span class={`${styles.change} ${textStyles.hint}`}>nothing before</span>
+  if (before.value === null || now.value === null) {
+    return <span class={`${styles.change} ${textStyles.hint}`}>no data in the previous period</span>
+  }
   const share = (now.value - before.value) / Math.abs(before.value)
-  const arrow = share > 0 ? '▲' : share < 0 ? '▼' : '■'
+  const [arrow, direction] = share > 0 ? ['▲', 'up'] : share < 0 ? ['▼', 'down'] : ['■', 'unchanged']
   const then = (
-    <NumberButton
-      text={formatNumber(before.value)}
-      title={`${name}, period before`}
-      drillDown={before.drillDown}
-      onDrillDown={onDrillDown}
-    />
+    <span class={textStyles.hint}>
+      vs.{' '}
+      <NumberButton
+        text={formatNumber(before.value)}
+        title={`${name}, previous period`}
+        drillDown={before.drillDown}
+        onDrillDown={onDrillDown}
+      />{' '}
+      in the previous period
+    </span>
   )
-  if (before.value === 0) return <span class={`${styles.change} ${textStyles.hint}`}>{then} before</span>
+  // A change from zero has no percentage.
+  if (before.value === 0) return <span class={styles.change}>{then}</span>
   return (
     <span class={styles.change}>
-      <span aria-hidden="true">{arrow}</span> {formatSignedShare(share)}{' '}
-      <span class={textStyles.hint}>from {then} before</span>
+      <span class={styles.share}>
+        <span role="img" aria-label={direction}>
+          {arrow}
+        </span>{' '}
+        {formatShare(Math.abs(share))}
+      </span>{' '}
+      {then}
     </span>
   )
 }

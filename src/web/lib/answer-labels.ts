@@ -1,6 +1,7 @@
 import type { FieldName, Interval, SeriesDefinition, SeriesLine, SeriesQuestion } from '../../contract/questions.js'
 import { labelBreakdown, labelField } from './fields.js'
 import { createDateFormat } from './intl.js'
+import { addDays, countDays, findDays, findMonthEnd } from './range.js'
 
 /** Labels the events of a line, step or node. */
 export function labelEvents(event: string | string[]): string {
@@ -13,14 +14,14 @@ export function labelSeries({ event, metric, property = '', p = 95, where }: Ser
   const field = labelField(property as FieldName)
   const metrics: Record<SeriesDefinition['metric'], string> = {
     events: '',
-    users: 'users',
-    events_per_user: 'per user',
+    users: 'unique users',
+    events_per_user: 'events per user',
     sum: `sum of ${field}`,
     avg: `average ${field}`,
-    min: `least ${field}`,
-    max: `greatest ${field}`,
+    min: `minimum ${field}`,
+    max: `maximum ${field}`,
     median: `median ${field}`,
-    percentile: `${p} % percentile of ${field}`,
+    percentile: `p${p} of ${field}`,
   }
   const notes = [metrics[metric], where ? 'filtered' : ''].filter((note) => note !== '')
   return notes.length > 0 ? `${labelEvents(event)} (${notes.join(', ')})` : labelEvents(event)
@@ -47,14 +48,20 @@ const DAY = createDateFormat({ ...UTC, day: 'numeric', month: 'short' })
 const HOUR = createDateFormat({ ...UTC, hour: 'numeric', minute: '2-digit' })
 const WEEKDAY = createDateFormat({ ...UTC, weekday: 'short' })
 
+/** The first and the last day of a range. */
+type Days = NonNullable<ReturnType<typeof findDays>>
+
+/** What decides on the label of a bucket besides its start. */
+type Period = Pick<SeriesQuestion, 'from' | 'to' | 'interval' | 'timezone'>
+
 /** Formats the bucket that starts at a local time, such as `Sat, May 2, 2026`. @param at with its UTC offset */
-export function formatBucket(at: string, interval: Interval): string {
-  const local = Date.parse(`${at.slice(0, 16)}Z`)
+function formatBucket(at: string, interval: Interval, days: Days | null): string {
+  const local = parseLocal(at)
   switch (interval) {
     case 'month':
-      return MONTH.format(local)
+      return formatPart(at, days, findMonthEnd(at.slice(0, 10))) ?? MONTH.format(local)
     case 'week':
-      return `Week of ${YEAR.format(local)}`
+      return formatPart(at, days, addDays(at.slice(0, 10), 6)) ?? `Week of ${YEAR.format(local)}`
     case 'hour':
       return `${YEAR.format(local)}, ${HOUR.format(local)}`
     default:
@@ -62,21 +69,56 @@ export function formatBucket(at: string, interval: Interval): string {
   }
 }
 
-/** Formats consecutive buckets. When clocks go back, the UTC offset distinguishes the repeated hour. */
-export function formatBuckets(ats: string[], interval: Interval): string[] {
-  const texts = ats.map((at) => formatBucket(at, interval))
+/** Formats the days of a week or month that a range covers; null if these are all. @param last day of the bucket */
+function formatPart(at: string, days: Days | null, last: string): string | null {
+  const first = at.slice(0, 10)
+  if (!days || (days.first <= first && last <= days.last)) return null
+  const [, begin = first] = [first, days.first].toSorted()
+  const [end = last] = [last, days.last].toSorted()
+  const part = { first: begin, last: end }
+  return `${formatDays(part)} (${countDays(part.first, part.last) + 1} of ${countDays(first, last) + 1} days)`
+}
+
+/**
+ * Formats the buckets of a question. A week or month that its range only covers in part is labelled with the days that
+ * count. When clocks go back, the UTC offset distinguishes the repeated hour.
+ */
+export function formatBuckets(ats: string[], period: Period): string[] {
+  const days = findDays(period, period.timezone)
+  const texts = ats.map((at) => formatBucket(at, period.interval, days))
   return texts.map((text, i) => {
     const isTwice = text === texts[i - 1] || text === texts[i + 1]
     return isTwice ? `${text} (UTC${ats[i]?.slice(-6)})` : text
   })
 }
 
-/** A short form of `formatBucket` for the axis. */
-export function formatAxisLabel(at: string, interval: Interval): string {
-  const local = Date.parse(`${at.slice(0, 16)}Z`)
-  if (interval === 'month') return MONTH.format(local)
-  const isMidnight = at.slice(11, 16) === '00:00'
-  return interval === 'hour' && !isMidnight ? HOUR.format(local) : DAY.format(local)
+function parseLocal(at: string): number {
+  return Date.parse(`${at.slice(0, 16)}Z`)
+}
+
+/** A short form of `formatBuckets` for the axis. */
+export function formatAxisLabels(ats: string[], period: Period): string[] {
+  const { interval } = period
+  const first = findDays(period, period.timezone)?.first ?? ''
+  return ats.map((at) => {
+    if (interval === 'month') return MONTH.format(parseLocal(at))
+    const isMidnight = at.slice(11, 16) === '00:00'
+    if (interval === 'hour' && !isMidnight) return HOUR.format(parseLocal(at))
+    // The first week may begin before the range.
+    return DAY.format(parseLocal(at.slice(0, 10) < first ? `${first}T00:00` : at))
+  })
+}
+
+/** Formats the days that a question is about, such as `Oct 28 – Nov 26, 2026`. */
+export function formatPeriod({ from, to, timezone }: Pick<Period, 'from' | 'to' | 'timezone'>): string {
+  const days = findDays({ from, to }, timezone)
+  return days ? formatDays(days) : `${from} – ${to}`
+}
+
+function formatDays({ first, last }: Days): string {
+  const text = YEAR.formatRange(parseLocal(`${first}T00:00`), parseLocal(`${last}T00:00`))
+  // Thin spaces look like none in some fonts.
+  return text.replaceAll('\u2009', ' ')
 }
 
 /** Formats a date without a time, such as that of a cohort. */

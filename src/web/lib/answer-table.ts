@@ -7,12 +7,12 @@ import type {
   FunnelStep,
   SeriesCell,
 } from '../../contract/questions.js'
-import { formatBuckets, formatDate, labelEvents, labelLines, labelSeries } from './answer-labels.js'
+import { formatBuckets, formatDate, formatPeriod, labelEvents, labelLines, labelSeries } from './answer-labels.js'
 import type { CsvRow } from './csv.js'
 import { escapeInvisible } from './escape-invisible.js'
 import { labelBreakdown, labelField } from './fields.js'
 import { formatDuration, formatNumber, formatShare } from './format.js'
-import type { AnswerBefore, LineBefore } from './period-before.js'
+import { type AnswerBefore, type LineBefore, listStarts } from './period-before.js'
 
 /** An answer that can be visualized. */
 export type DrawnAnswer = Exclude<AnyAnswer, { kind: 'users' }>
@@ -30,6 +30,8 @@ export interface TableCell {
   /** for the CSV file */
   value: string | number | null
   isNumber?: boolean
+  /** whether it stays on one line, as dates do */
+  isDate?: boolean
   /** for a number that counts users */
   drillDown?: DrillDown
   /** whether the bucket is not over yet */
@@ -43,7 +45,7 @@ export interface AnswerTable {
   rows: TableCell[][]
 }
 
-/** @param before the answer about the period before, aligned with `answer` by bucket */
+/** @param before the answer about the previous period, aligned with `answer` */
 export function buildTables(answer: DrawnAnswer, before: AnswerBefore | null = null): AnswerTable[] {
   switch (answer.kind) {
     case 'series':
@@ -68,50 +70,76 @@ type SeriesAnswer = AnswerTo<'series'>
 
 /** One row per bucket and one column per line; without buckets, one row per line. */
 function buildSeriesTable(answer: SeriesAnswer, before: AnswerBefore | null): AnswerTable {
-  const { results, query } = answer
-  const names = labelLines(results, query)
-  const title = 'Numbers'
-  const totals = (line: Line, index: number, isOpen = false) => [
-    countCell(line.total, drillIntoLine(answer, line), isOpen),
-    ...(before ? [countTotalBefore(before, index)] : []),
-  ]
-  if (query.interval === 'none') {
-    const rows = results.map((line, i) => [
-      textCell(query.breakdown.length > 0 ? labelSeriesAt(answer, line.series) : (names[i] ?? '')),
-      ...(query.breakdown.length > 0 ? [textCell(labelBreakdown(line.breakdown))] : []),
-      ...totals(line, i, line.points[0]?.complete === false),
-    ])
-    const by = query.breakdown.length > 0 ? [query.breakdown.map(labelField).join(', ')] : []
-    return { title, columns: ['Series', ...by, 'Total', ...(before ? ['Period before'] : [])], rows }
-  }
-  const ats = (results[0]?.points ?? []).map(({ at }) => at)
-  const texts = formatBuckets(ats, query.interval)
-  const rows = ats.map((at, index) => [
-    { text: texts[index] ?? '', value: at },
-    ...results.flatMap((line, i) => {
-      const now = countPoint(answer, line, index)
-      return before ? [now, countPoint(before, findLineBefore(before, i), index)] : [now]
-    }),
-  ])
-  const columns = names.flatMap((name) => (before ? [name, `${name}, period before`] : [name]))
-  const last = [textCell('Total'), ...results.flatMap((line, i) => totals(line, i))]
-  return { title, columns: ['Time', ...columns], rows: [...rows, last] }
+  return answer.query.interval === 'none' ? buildTotalsTable(answer, before) : buildBucketsTable(answer, before)
 }
 
-type Line = SeriesAnswer['results'][number]
+const NUMBERS = 'Numbers'
+
+function buildTotalsTable(answer: SeriesAnswer, before: AnswerBefore | null): AnswerTable {
+  const { results, query } = answer
+  const names = labelLines(results, query)
+  const hasBreakdown = query.breakdown.length > 0
+  const rows = results.map((line, i) => [
+    textCell(hasBreakdown ? labelSeriesAt(answer, line.series) : (names[i] ?? '')),
+    ...(hasBreakdown ? [textCell(labelBreakdown(line.breakdown))] : []),
+    countCell(line.total, drillIntoLine(answer, line), line.points[0]?.complete === false),
+    ...(before ? [countTotalBefore(before, i)] : []),
+  ])
+  const by = hasBreakdown ? [query.breakdown.map(labelField).join(', ')] : []
+  const totals = before
+    ? [`Total, ${formatPeriod(query)}`, `Previous period, ${formatPeriod(before.query)}`]
+    : ['Total']
+  return { title: NUMBERS, columns: ['Series', ...by, ...totals], rows }
+}
+
+/** The last row has the totals. */
+function buildBucketsTable(answer: SeriesAnswer, before: AnswerBefore | null): AnswerTable {
+  const { results, query } = answer
+  const names = labelLines(results, query)
+  const times = buildTimeCells(listStarts(answer), answer)
+  const timesBefore = before ? buildTimeCells(before.ats, before) : []
+  const nothing: TableCell = { text: '', value: null }
+  const rows = (before?.pairs ?? times.map((_, now) => ({ now, before: null }))).map((pair) => [
+    pair.now === null ? nothing : (times[pair.now] ?? nothing),
+    ...(before ? [pair.before === null ? nothing : (timesBefore[pair.before] ?? nothing)] : []),
+    ...results.flatMap((line, i) => {
+      const now = countPoint(answer, line, pair.now)
+      return before ? [now, countPoint(before, findLineBefore(before, i), pair.before)] : [now]
+    }),
+  ])
+  const last = [
+    textCell('Total'),
+    ...(before ? [{ ...textCell(formatPeriod(before.query)), isDate: true }] : []),
+    ...results.flatMap((line, i) => {
+      const now = countCell(line.total, drillIntoLine(answer, line))
+      return before ? [now, countTotalBefore(before, i)] : [now]
+    }),
+  ]
+  const columns = names.flatMap((name) => (before ? [name, `${name}, previous period`] : [name]))
+  return {
+    title: NUMBERS,
+    columns: ['Time', ...(before ? ['Previous period'] : []), ...columns],
+    rows: [...rows, last],
+  }
+}
+
+function buildTimeCells(ats: string[], { query }: Pick<SeriesAnswer, 'query'>): TableCell[] {
+  return formatBuckets(ats, query).map((text, i) => ({ text, value: ats[i] ?? '', isDate: true }))
+}
 
 function countTotalBefore(before: AnswerBefore, index: number): TableCell {
   const line = findLineBefore(before, index)
   return line ? countCell(line.total, drillIntoLine(before, line)) : countCell(null)
 }
 
-function countPoint(answer: Pick<SeriesAnswer, 'query'>, line: LineBefore | null, index: number): TableCell {
-  const point = line?.points[index]
+/** @param index of the point; null if the period does not have it */
+function countPoint(answer: Pick<SeriesAnswer, 'query'>, line: LineBefore | null, index: number | null): TableCell {
+  const point = index === null ? undefined : line?.points[index]
   if (!line || !point) return countCell(null)
   return countCell(point.value, drillIntoLine(answer, line, point.at), !point.complete)
 }
 
-/** Finds a line in the period before; null if it had no data or is unknown. @param index of the line in the answer */
+/** Finds a line in the previous period; null if it had no data or is unknown. @param index of the line in the answer */
 export function findLineBefore({ results }: AnswerBefore, index: number): LineBefore | null {
   const line = results[index]
   return line === undefined || line === 'unknown' ? null : line
@@ -147,7 +175,7 @@ function buildFunnelTable({ results, query }: AnswerTo<'funnel'>): AnswerTable {
       ...toShareCells(step),
     ])
   })
-  const columns = ['Step', 'Event', 'Users', 'Of first', 'Of step before', 'Median time', 'Average time']
+  const columns = ['Step', 'Event', 'Users', 'Of first', 'Of previous', 'Median time', 'Average time']
   return {
     title: 'Steps',
     columns: [...(hasBreakdown ? [query.breakdown.map(labelField).join(', ')] : []), ...columns],
@@ -181,7 +209,7 @@ function toShareCells({ of_first, of_previous, median_ms, mean_ms }: FunnelStep)
 
 function buildRetentionTable({ results, averages, query }: AnswerTo<'retention'>): AnswerTable {
   const rows = results.map(({ cohort, size, cells }) => [
-    { text: formatDate(cohort), value: cohort },
+    { text: formatDate(cohort), value: cohort, isDate: true },
     countCell(size, { of: query, cell: { cohort } }),
     ...cells.map(({ interval, users, complete }) =>
       countCell(users, { of: query, cell: { cohort, interval } }, !complete),
@@ -195,7 +223,7 @@ function buildRetentionTable({ results, averages, query }: AnswerTo<'retention'>
   const columns = averages.map(({ interval }) => labelInterval(query.unit, interval))
   return {
     title: 'Cohorts',
-    columns: ['Cohort', 'Size', ...columns],
+    columns: ['Cohort', 'Users', ...columns],
     rows: rows.length > 0 ? [...rows, [textCell('Average'), { text: '', value: null, isNumber: true }, ...last]] : [],
   }
 }
@@ -218,7 +246,7 @@ function buildPathsTables({ results: { nodes, links }, query }: AnswerTo<'paths'
       ]),
     },
     {
-      title: 'Ways',
+      title: 'Paths',
       columns: ['Step', 'From', 'To', 'Users'],
       rows: links.map(({ users, ...cell }) => [
         step(cell.step),

@@ -8,7 +8,6 @@ const SCIENTIFIC = createNumberFormat({ notation: 'scientific', maximumSignifica
 const HUGE = 1e18
 const TINY = 1e-6
 const SHARE = createNumberFormat({ style: 'percent', maximumFractionDigits: 1 })
-const SIGNED_SHARE = createNumberFormat({ style: 'percent', maximumFractionDigits: 1, signDisplay: 'exceptZero' })
 const INSTANT = createDateFormat({ dateStyle: 'medium', timeStyle: 'medium' })
 const CLOCK = createDateFormat({ timeStyle: 'medium' })
 const DAY_AND_CLOCK = createDateFormat({ month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' })
@@ -52,11 +51,6 @@ function chooseFormat(value: number, usual: NumberFormat): NumberFormat {
 /** @param share 0 to 1 */
 export function formatShare(share: number): string {
   return SHARE.format(share)
-}
-
-/** Formats a relative change, such as `+12%`. */
-export function formatSignedShare(share: number): string {
-  return SIGNED_SHARE.format(share)
 }
 
 /** @param instant epoch ms */

@@ -20,11 +20,6 @@ export const RELATIVE_TIME = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: 'a
 /** Which form of a word goes with a count: `one` event, `other` events. */
 export const PLURALS = new Intl.PluralRules(LANGUAGE)
 
-/** Formats dates as `2026-05-01`. @throws RangeError if the time zone is unknown */
-export function createIsoDateFormat(timeZone: string): Intl.DateTimeFormat {
-  return new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' })
-}
-
 /** The time zone of the browser. */
 export function getBrowserTimeZone(): string {
   return new Intl.DateTimeFormat(LANGUAGE).resolvedOptions().timeZone

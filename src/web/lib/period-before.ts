@@ -1,17 +1,28 @@
 import type { AnswerTo, SeriesLine } from '../../contract/questions.js'
+import { countDays, countMonths, findDays, type RangeBefore } from './range.js'
 
 type SeriesAnswer = AnswerTo<'series'>
 
-/** The period before of a line. */
+/** A line in the previous period. */
 export interface LineBefore extends SeriesLine {
   /** whether it is a sum of several lines, so that no single cell has its users */
   isSum?: true
 }
 
-/** The answer about the period before, aligned with the current one. */
+/** A bucket and the one that it is compared with, by their places; null if one period does not have it. */
+export interface BucketPair {
+  now: number | null
+  before: number | null
+}
+
+/** The answer about the previous period, aligned with the current one. */
 export interface AnswerBefore extends Omit<SeriesAnswer, 'results'> {
   /** by line of the current answer; null if it had no data, `unknown` if the answer does not include it */
   results: (LineBefore | 'unknown' | null)[]
+  /** the starts of its buckets */
+  ats: string[]
+  /** every bucket of either period once, in order */
+  pairs: BucketPair[]
 }
 
 /** The service's limit of breakdown values. */
@@ -22,17 +33,71 @@ const MAX_POINTS = 20_000
 const ADDED = ['events', 'sum']
 
 /**
- * Chooses how many values to request for the period before, because values that are frequent now may have been rare
+ * Chooses how many values to request for the previous period, because values that are frequent now may have been rare
  * then.
  */
-export function chooseLimitBefore({ results, query }: SeriesAnswer): number {
-  const points = query.series.length * Math.max(1, results[0]?.points.length ?? 0)
+export function chooseLimitBefore(answer: SeriesAnswer): number {
+  const { query } = answer
+  const points = query.series.length * Math.max(1, listStarts(answer).length)
   return Math.max(query.limit, Math.min(MAX_LIMIT, Math.floor(MAX_POINTS / points)))
 }
 
-/** Aligns the answer about the period before with the current one, line by line. */
-export function alignBefore(answer: SeriesAnswer, before: SeriesAnswer): AnswerBefore {
-  return { ...before, results: answer.results.map((line) => findLineBefore(line, answer, before)) }
+/**
+ * Aligns the answer about the previous period with the current one, by line and by bucket.
+ * @param unit of the distance between the periods
+ */
+export function alignBefore(answer: SeriesAnswer, before: SeriesAnswer, unit: RangeBefore['unit']): AnswerBefore {
+  return {
+    ...before,
+    results: answer.results.map((line) => findLineBefore(line, answer, before)),
+    ats: listStarts(before),
+    pairs: pairBuckets(keyBuckets(answer, unit), keyBuckets(before, unit)),
+  }
+}
+
+/** The starts of the buckets of an answer, which are the same for all lines. */
+export function listStarts({ results }: SeriesAnswer): string[] {
+  return (results[0]?.points ?? []).map(({ at }) => at)
+}
+
+/**
+ * What each bucket is in its period, such as its third day. If the periods are months apart, days are told by their
+ * month and their number in it, because months have different lengths.
+ */
+function keyBuckets(answer: SeriesAnswer, unit: RangeBefore['unit']): string[] {
+  const { query } = answer
+  const { interval, timezone } = query
+  const ats = listStarts(answer)
+  if (interval !== 'hour' && interval !== 'day') return ats.map((_, i) => String(i))
+  const start = findDays(query, timezone)?.first ?? ''
+  const counts = new Map<string, number>()
+  return ats.map((at) => {
+    const date = at.slice(0, 10)
+    const day = unit === 'day' ? countDays(start, date) : `${countMonths(start, date)} ${date.slice(8)}`
+    const key = `${day} ${interval === 'hour' ? at.slice(11, 16) : ''}`
+    // An hour is repeated when clocks go back.
+    const count = (counts.get(key) ?? 0) + 1
+    counts.set(key, count)
+    return `${key} ${count}`
+  })
+}
+
+/** Pairs what has the same key. Everything else stays alone, in the order of its list. */
+function pairBuckets(now: string[], before: string[]): BucketPair[] {
+  const left = { now: new Set(now), before: new Set(before) }
+  const pairs: BucketPair[] = []
+  let [i, j] = [0, 0]
+  while (i < now.length || j < before.length) {
+    const [one = '', other = ''] = [now[i], before[j]]
+    const isPair = i < now.length && j < before.length && one === other
+    // A key that the other list still has is left for later, unless both have the other's next one.
+    const takesNow = isPair || (i < now.length && (j >= before.length || !left.before.has(one)))
+    const takesBefore = isPair || !takesNow
+    pairs.push({ now: takesNow ? i : null, before: takesBefore ? j : null })
+    if (takesNow) left.now.delete(now[i++] ?? '')
+    if (takesBefore) left.before.delete(before[j++] ?? '')
+  }
+  return pairs
 }
 
 function findLineBefore(line: SeriesLine, answer: SeriesAnswer, before: SeriesAnswer): LineBefore | 'unknown' | null {

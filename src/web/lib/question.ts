@@ -13,11 +13,16 @@ import type {
 } from '../../contract/questions.js'
 import { isObject, type Reader, readFields } from '../../contract/read-fields.js'
 import { dropIncomplete, isFieldName, isFilter } from './filters.js'
+import { fitsInterval, PRESETS, type Preset, type RangeChoice } from './range.js'
 import { linkTo } from './route.js'
 
-/** A question as the page edits it: all fields are set, except that the range may be relative. */
-type Ranged<Q extends AnyQuestion> = Omit<Q, 'from' | 'to'> & Partial<Pick<Q, 'from' | 'to'>>
-export type SeriesDraft = Ranged<SeriesQuestion>
+/**
+ * A question as the page edits it: all fields are set, except that the range may be relative, and that the interval may
+ * depend on the range.
+ */
+type Ranged<Q extends AnyQuestion, Optional extends keyof Q = never> = Omit<Q, 'from' | 'to' | Optional> &
+  Partial<Pick<Q, 'from' | 'to' | Optional>>
+export type SeriesDraft = Ranged<SeriesQuestion, 'interval'>
 export type FunnelDraft = Ranged<FunnelQuestion>
 export type RetentionDraft = Ranged<RetentionQuestion>
 export type PathsDraft = Ranged<PathsQuestion>
@@ -27,16 +32,12 @@ export type Kind = Draft['kind']
 const VISUALIZATIONS = ['line', 'area', 'bar', 'number', 'funnel', 'grid', 'flow', 'table'] as const
 export type Visualization = (typeof VISUALIZATIONS)[number]
 
-/** Ranges relative to today. */
-export const PRESETS = ['today', '7d', '30d', '90d', '12m'] as const
-export type Preset = (typeof PRESETS)[number]
-
 /** How an answer is displayed; saved together with the question. */
 export interface Display {
   as?: Visualization
   /** the range of a question without `from` and `to` */
   range?: Preset
-  /** whether to compare with the period before */
+  /** whether to compare to the previous period */
   compare?: boolean
 }
 
@@ -124,7 +125,10 @@ const READER: Reader = {
 function readDraft(value: unknown): Draft {
   const kind = isObject(value) ? KINDS.find((one) => one === value.kind) : undefined
   if (kind === undefined) throw new TypeError('not a kind that can be edited')
-  return readFields(COUNTING[kind], value, '', READER) as Draft
+  const draft = readFields(COUNTING[kind], value, '', READER) as Draft
+  if (draft.kind !== 'series' || (isObject(value) && value.interval != null)) return draft
+  const { interval: _, ...rest } = draft
+  return rest
 }
 
 function hasForm(schema: Schema, value: unknown): boolean {
@@ -147,11 +151,11 @@ function hasForm(schema: Schema, value: unknown): boolean {
   }
 }
 
-/** Omits defaults, for short links. */
+/** Omits defaults, for short links, but not an interval that was chosen. */
 export function toQuestion(draft: Draft): Json {
   const fields: Record<string, Schema> = COUNTING[draft.kind].properties
   const entries = Object.entries(draft).filter(([name, value]) => {
-    return value !== null && JSON.stringify(value) !== JSON.stringify(fields[name]?.default)
+    return value !== null && (name === 'interval' || JSON.stringify(value) !== JSON.stringify(fields[name]?.default))
   })
   return { kind: draft.kind, ...(withoutNulls(Object.fromEntries(entries)) as Json) }
 }
@@ -241,6 +245,17 @@ export function dropIncompleteFilters(draft: Draft): Draft {
   }
 }
 
+/** A question with another range. An interval that does not suit it gives way to the usual one. @param now epoch ms */
+export function changeRange(draft: Draft, choice: RangeChoice, now: number): Draft {
+  const { from: _, to: __, ...rest } = draft
+  const { from, to, timezone, week_start } = choice
+  const dates = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) }
+  const next = { ...rest, ...dates, timezone, week_start }
+  if (next.kind !== 'series' || !next.interval || fitsInterval(next.interval, choice, now)) return next
+  const { interval: ___, ...fitting } = next
+  return fitting
+}
+
 /** Lists what the user still has to choose, in the format of the service's validation errors. */
 export function findGaps(draft: Draft): { path: string; message: string }[] {
   const gap = ({ event }: Definition, path: string) =>
@@ -264,4 +279,41 @@ export function findGaps(draft: Draft): { path: string; message: string }[] {
     case 'paths':
       return [...(draft.start ? gap(draft.start, '/start') : []), ...(draft.end ? gap(draft.end, '/end') : [])]
   }
+}
+
+/**
+ * The question to answer while the user still has to choose something: with the events of the last complete one, so that
+ * its answer stays, or else without what is incomplete.
+ * @param last of the same form; null if there was none
+ * @returns null if nothing can be answered yet
+ */
+export function completeDraft(draft: Draft, last: Draft | null): Draft | null {
+  const isComplete = (one: Draft) => findGaps(one).length === 0
+  if (isComplete(draft)) return draft
+  const known = last && keepDefinitions(draft, last)
+  if (known && isComplete(known)) return known
+  const rest = dropIncompleteDefinitions(draft)
+  return isComplete(rest) ? rest : null
+}
+
+/** A question with the events of another one; null if that is of another kind. */
+function keepDefinitions(draft: Draft, last: Draft): Draft | null {
+  if (draft.kind === 'series' && last.kind === 'series') return { ...draft, series: last.series }
+  if (draft.kind === 'funnel' && last.kind === 'funnel') return { ...draft, steps: last.steps, exclude: last.exclude }
+  if (draft.kind === 'paths' && last.kind === 'paths') return { ...draft, start: last.start, end: last.end }
+  if (draft.kind !== 'retention' || last.kind !== 'retention') return null
+  return { ...draft, start: last.start, return: last.return }
+}
+
+/** A question without its incomplete series or steps, if enough are left. */
+function dropIncompleteDefinitions(draft: Draft): Draft {
+  if (draft.kind === 'series') {
+    const series = draft.series.filter((one) => findGaps({ ...draft, series: [one] }).length === 0)
+    return series.length > 0 ? { ...draft, series } : draft
+  }
+  if (draft.kind !== 'funnel') return draft
+  const steps = draft.steps.filter((one) => findGaps({ ...draft, steps: [one] }).length === 0)
+  return steps.length > 1
+    ? { ...draft, steps, exclude: draft.exclude.filter(({ after }) => after < steps.length) }
+    : draft
 }

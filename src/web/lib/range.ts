@@ -1,6 +1,5 @@
-import type { RetentionQuestion } from '../../contract/questions.js'
-import { createIsoDateFormat } from './intl.js'
-import type { Display, Draft, Preset } from './question.js'
+import type { Interval, RangeQuestion, RetentionQuestion } from '../../contract/questions.js'
+import { createDateFormat } from './intl.js'
 
 /** A time range as the service takes it; `to` is exclusive. */
 export interface Range {
@@ -8,23 +7,108 @@ export interface Range {
   to: string | number
 }
 
+/** Ranges relative to today, in the order of the list. */
+export const PRESETS = [
+  'today',
+  'yesterday',
+  'this_week',
+  'last_week',
+  'this_month',
+  'last_month',
+  '7d',
+  '30d',
+  '90d',
+  'this_year',
+  '12m',
+  'all',
+] as const
+export type Preset = (typeof PRESETS)[number]
+
+export const USUAL_PRESET: Preset = '30d'
+
+/** What decides on which dates a preset falls. */
+type Calendar = Pick<RangeQuestion, 'timezone' | 'week_start'>
+
+/** A range as people choose it: fixed, or relative to today. */
+export interface RangeChoice extends Calendar, Partial<Range> {
+  /** without `from` and `to`; default: the last 30 days */
+  range?: Preset
+}
+
+/** What the dates of a preset depend on besides the calendar. */
+export interface Moment {
+  /** epoch ms */
+  now: number
+  /** epoch ms of the project's first event; null if there is none, or while it is unknown */
+  first: number | null
+}
+
 const DAY_MS = 86_400_000
 const DATE = /^\d{4}-\d{2}-\d{2}$/
-
-const DAYS: Record<Exclude<Preset, '12m'>, number> = { today: 1, '7d': 7, '30d': 30, '90d': 90 }
+const TIME = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}(?::?\d{2}){0,2})?$/i
+/** Questions cannot start earlier. */
+const EPOCH = '1970-01-01'
 
 /** The date in a time zone, such as `2026-05-01`. @param now epoch ms */
 export function formatDateIn(timezone: string, now: number): string {
+  return readClock(timezone, now).date
+}
+
+/** A local date and time; the time is empty at midnight. */
+interface LocalTime {
+  date: string
+  time: string
+}
+
+const TWO_DIGITS = '2-digit'
+const CLOCK = {
+  hourCycle: 'h23',
+  year: 'numeric',
+  month: TWO_DIGITS,
+  day: TWO_DIGITS,
+  hour: TWO_DIGITS,
+  minute: TWO_DIGITS,
+  second: TWO_DIGITS,
+  fractionalSecondDigits: 3,
+} as const
+const CLOCK_PARTS = ['year', 'month', 'day', 'hour', 'minute', 'second', 'fractionalSecond'] as const
+
+function readClock(timezone: string, instant: number): LocalTime {
   try {
-    return createIsoDateFormat(timezone).format(now)
+    const format = createDateFormat({ ...CLOCK, timeZone: timezone })
+    const parts = new Map(format.formatToParts(instant).map(({ type, value }) => [type, value]))
+    const [year = '', month, day, hour, minute, second, ms] = CLOCK_PARTS.map((type) => parts.get(type))
+    const time = `${hour}:${minute}:${second}.${ms}`
+    return { date: `${year.padStart(4, '0')}-${month}-${day}`, time: time === '00:00:00.000' ? '' : time }
   } catch {
-    return new Date(now).toISOString().slice(0, 10)
+    const text = new Date(instant).toISOString()
+    return { date: text.slice(0, 10), time: text.slice(11, 23) }
   }
+}
+
+/** The local time of a bound of a range; null if it is invalid. */
+function toLocalTime(bound: string | number, timezone: string): LocalTime | null {
+  if (isDate(bound)) return { date: bound, time: '' }
+  const [, date = '', time = '', offset] = TIME.exec(String(bound)) ?? []
+  if (isDate(date) && offset === undefined) return { date, time: /^[0:.]+$/.test(time) ? '' : time }
+  const instant = new Date(bound).getTime()
+  return Number.isNaN(instant) ? null : readClock(timezone, Math.floor(instant))
 }
 
 /** The date some days later, or earlier if negative. */
 export function addDays(date: string, days: number): string {
   return new Date(Date.parse(`${date}T00:00Z`) + days * DAY_MS).toISOString().slice(0, 10)
+}
+
+/** The days from one date to another. */
+export function countDays(from: string, to: string): number {
+  return Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS)
+}
+
+/** The months from one date to another, whatever their days. */
+export function countMonths(from: string, to: string): number {
+  const [begin, end] = [from, to].map((date) => Number(date.slice(0, 4)) * 12 + Number(date.slice(5, 7)))
+  return (end ?? 0) - (begin ?? 0)
 }
 
 /** The same day of the month some months later or earlier; the last day if the month is shorter. */
@@ -34,28 +118,182 @@ function addMonths(date: string, months: number): string {
   return new Date(Date.UTC(year, month - 1 + months, Math.min(day, last))).toISOString().slice(0, 10)
 }
 
-/** Resolves a relative range to dates; today is included. */
-function resolvePreset(preset: Preset, timezone: string, now: number): Range {
-  const to = addDays(formatDateIn(timezone, now), 1)
-  return { from: preset === '12m' ? addMonths(to, -12) : addDays(to, -DAYS[preset]), to }
+/** The last day of the month of a date. */
+export function findMonthEnd(date: string): string {
+  return addDays(addMonths(`${date.slice(0, 8)}01`, 1), -1)
 }
 
-/** The range of a question, or else of the display. @param now epoch ms */
-export function resolveRange(draft: Draft, display: Display, now: number): Range {
-  const usual = resolvePreset(display.range ?? '30d', draft.timezone, now)
-  return { from: draft.from ?? usual.from, to: draft.to ?? usual.to }
+/** Like `addMonths`, but the last day of a month stays one: 28 February becomes 31 March. */
+function addMonthsToEnd(date: string, months: number): string {
+  const moved = addMonths(date, months)
+  return date === findMonthEnd(date) ? findMonthEnd(moved) : moved
 }
 
-/** The preceding range of the same length; null if there is none. */
-export function findRangeBefore({ from, to }: Range, preset?: Preset): Range | null {
-  if (preset === '12m' && isDate(from)) return { from: addMonths(from, -12), to: from }
-  if (isDate(from) && isDate(to)) {
-    const days = Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS)
-    return days > 0 ? { from: addDays(from, -days), to: from } : null
+/** The first day of the week of a date. */
+function findWeekStart(date: string, weekStart: Calendar['week_start']): string {
+  const weekday = new Date(`${date}T00:00Z`).getUTCDay()
+  return addDays(date, -(weekStart === 'monday' ? (weekday + 6) % 7 : weekday))
+}
+
+/** Resolves a relative range to dates; those that are not over include today. */
+function resolvePreset(preset: Preset, { timezone, week_start }: Calendar, { now, first }: Moment): Range {
+  const today = formatDateIn(timezone, now)
+  const to = addDays(today, 1)
+  const week = findWeekStart(today, week_start)
+  const month = `${today.slice(0, 8)}01`
+  switch (preset) {
+    case 'today':
+      return { from: today, to }
+    case 'yesterday':
+      return { from: addDays(today, -1), to: today }
+    case 'this_week':
+      return { from: week, to }
+    case 'last_week':
+      return { from: addDays(week, -7), to: week }
+    case 'this_month':
+      return { from: month, to }
+    case 'last_month':
+      return { from: addMonths(month, -1), to: month }
+    case '7d':
+      return { from: addDays(to, -7), to }
+    case '30d':
+      return { from: addDays(to, -30), to }
+    case '90d':
+      return { from: addDays(to, -90), to }
+    case 'this_year':
+      return { from: `${today.slice(0, 5)}01-01`, to }
+    case '12m':
+      return { from: addDays(addMonthsToEnd(today, -12), 1), to }
+    case 'all':
+      return { from: first === null ? today : minDate(formatDateIn(timezone, Math.max(0, first)), today), to }
   }
-  const [begin, end] = [new Date(from).getTime(), new Date(to).getTime()]
-  if (Number.isNaN(begin) || !(end > begin)) return null
-  return { from: 2 * begin - end, to: from }
+}
+
+function minDate(one: string, other: string): string {
+  return one < other ? one : other
+}
+
+/** Resolves a range to dates or times. */
+export function resolveRange(choice: RangeChoice, moment: Moment): Range {
+  const usual = resolvePreset(choice.range ?? USUAL_PRESET, choice, moment)
+  return { from: choice.from ?? usual.from, to: choice.to ?? usual.to }
+}
+
+/** The distance between two periods: whole months, or whole days. */
+interface Shift {
+  unit: 'day' | 'month'
+  count: number
+}
+
+/** The previous period, and the unit of its distance, by which days are compared. */
+export interface RangeBefore extends Range {
+  unit: Shift['unit']
+}
+
+/** The distance to the previous period of presets whose length does not decide on it. */
+const SHIFTS: Partial<Record<Preset, Shift>> = {
+  today: { unit: 'day', count: 1 },
+  yesterday: { unit: 'day', count: 1 },
+  this_week: { unit: 'day', count: 7 },
+  last_week: { unit: 'day', count: 7 },
+  this_month: { unit: 'month', count: 1 },
+  last_month: { unit: 'month', count: 1 },
+  this_year: { unit: 'month', count: 12 },
+  '12m': { unit: 'month', count: 12 },
+}
+
+/**
+ * The previous period. It has the same shape: it is whole weeks earlier if the question counts by week, and whole
+ * months if it counts by month or covers whole months. So its buckets have the lengths of those they are compared with.
+ * @param preset of a relative range
+ * @returns null if there is none
+ */
+export function findRangeBefore(
+  { from, to }: Range,
+  { timezone, interval, preset }: { timezone: string; interval: Interval; preset?: Preset | undefined },
+): RangeBefore | null {
+  const [begin, end] = [toLocalTime(from, timezone), toLocalTime(to, timezone)]
+  if (preset === 'all' || !begin || !end || !isBefore(begin, end)) return null
+  const isWhole = [begin, end].every(({ date, time }) => time === '' && date.endsWith('-01'))
+  const usual = interval === 'month' || isWhole ? measureMonths(begin, end) : measureDays(begin, end, interval)
+  const shift = (preset && SHIFTS[preset]) ?? usual
+  const earlier = { from: moveBack(begin, shift), to: moveEndBack(end, shift) }
+  if (earlier.from.date < EPOCH) return null
+  return { from: formatLocalTime(earlier.from), to: formatLocalTime(earlier.to), unit: shift.unit }
+}
+
+function formatLocalTime({ date, time }: LocalTime): string {
+  return time === '' ? date : `${date}T${time}`
+}
+
+/** Whether one time is earlier than another; an empty time sorts first. */
+function isBefore(one: LocalTime, other: LocalTime): boolean {
+  return one.date === other.date ? one.time < other.time : one.date < other.date
+}
+
+/** The fewest days, or days of whole weeks, after which a range does not overlap itself. */
+function measureDays(begin: LocalTime, end: LocalTime, interval: Interval): Shift {
+  const days = countDays(begin.date, end.date) + (end.time > begin.time ? 1 : 0)
+  return { unit: 'day', count: interval === 'week' ? Math.ceil(days / 7) * 7 : days }
+}
+
+/** The fewest months after which a range does not overlap itself. */
+function measureMonths(begin: LocalTime, end: LocalTime): Shift {
+  let count = Math.max(1, countMonths(begin.date, end.date))
+  while (isBefore(begin, moveEndBack(end, { unit: 'month', count }))) count++
+  return { unit: 'month', count }
+}
+
+function moveBack({ date, time }: LocalTime, { unit, count }: Shift): LocalTime {
+  return { date: unit === 'day' ? addDays(date, -count) : addMonths(date, -count), time }
+}
+
+/** Moves the end of a range back; the last day of a month stays one. */
+function moveEndBack(end: LocalTime, shift: Shift): LocalTime {
+  if (shift.unit === 'day' || end.time !== '') return moveBack(end, shift)
+  return { date: addDays(addMonthsToEnd(addDays(end.date, -1), -shift.count), 1), time: '' }
+}
+
+/** The first and the last day of a range in its time zone; null if a bound is invalid. */
+export function findDays({ from, to }: Range, timezone: string): { first: string; last: string } | null {
+  const [begin, end] = [toLocalTime(from, timezone), toLocalTime(to, timezone)]
+  if (!begin || !end) return null
+  return { first: begin.date, last: end.time === '' ? addDays(end.date, -1) : end.date }
+}
+
+/** Up to this many days are counted by hour. */
+const HOURLY_DAYS = 2
+/** From this many days on, a range is counted by month. */
+const MONTHLY_DAYS = 800
+/** The range lengths in days for which an interval makes sense: more than the first, and at most the second number. */
+const FITTING: Record<Interval, [more: number, most: number]> = {
+  hour: [0, 62],
+  day: [HOURLY_DAYS, MONTHLY_DAYS - 1],
+  week: [7, Number.POSITIVE_INFINITY],
+  month: [31, Number.POSITIVE_INFINITY],
+  none: [0, Number.POSITIVE_INFINITY],
+}
+
+/** The interval of a question that does not say. */
+export function chooseInterval(range: Range, timezone: string): Interval {
+  const days = measureLength(range, timezone)
+  if (days <= HOURLY_DAYS) return 'hour'
+  return days < MONTHLY_DAYS ? 'day' : 'month'
+}
+
+/** Whether a range has neither too many nor too few buckets of an interval. @param now epoch ms */
+export function fitsInterval(interval: Interval, choice: RangeChoice, now: number): boolean {
+  const isAll = choice.range === 'all' && choice.from === undefined
+  // The first event is unknown here; whatever suits years suits less, too.
+  const days = isAll ? MONTHLY_DAYS : measureLength(resolveRange(choice, { now, first: null }), choice.timezone)
+  const [more, most] = FITTING[interval]
+  return days > more && days <= most
+}
+
+/** The number of days that a range touches; 0 if a bound is invalid. */
+function measureLength(range: Range, timezone: string): number {
+  const days = findDays(range, timezone)
+  return days ? countDays(days.first, days.last) + 1 : 0
 }
 
 /** Whether it is a valid date, unlike 2026-13-01. */

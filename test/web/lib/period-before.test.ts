@@ -1,6 +1,12 @@
-import t from 'tap'
-import type { AnswerTo, Metric } from '../../../src/contract/questions.js'
-import { alignBefore, chooseLimitBefore } from '../../../src/web/lib/period-before.js'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import type { AnswerTo, Metric, SeriesQuestion } from '../../../src/contract/questions.js'
+import { parseQuestion } from '../../../src/questions/parse.js'
+import { parseRange, splitIntoBuckets } from '../../../src/questions/time.js'
+import { type AnswerTable, buildTables } from '../../../src/web/lib/answer-table.js'
+import { buildRequest, buildRequestBefore } from '../../../src/web/lib/build-request.js'
+import { alignBefore, chooseLimitBefore, listStarts } from '../../../src/web/lib/period-before.js'
+import { addDays, fitsInterval, isDate, PRESETS } from '../../../src/web/lib/range.js'
 
 /** An answer with a breakdown. @param totals by value; `$other` is the rest */
 function answer(totals: Record<string, number>, metric: Metric = 'events'): AnswerTo<'series'> {
@@ -13,7 +19,7 @@ function answer(totals: Record<string, number>, metric: Metric = 'events'): Answ
 }
 
 const listTotals = (now: AnswerTo<'series'>, before: AnswerTo<'series'>) =>
-  alignBefore(now, before).results.map((line) => (line === null || line === 'unknown' ? line : line.total))
+  alignBefore(now, before, 'day').results.map((line) => (line === null || line === 'unknown' ? line : line.total))
 
 t.test('alignBefore compares each value with itself, and “Other” with everything not shown', async (t) => {
   const now = answer({ a: 10, b: 5, $other: 3 })
@@ -36,8 +42,8 @@ t.test('alignBefore marks values that the answer does not include as unknown', a
 
 t.test('alignBefore marks sums, which have no drill-down', async (t) => {
   const now = answer({ a: 10, $other: 3 })
-  t.match(alignBefore(now, answer({ c: 9, a: 4 })).results[1], { breakdown: ['c'], isSum: undefined })
-  t.match(alignBefore(now, answer({ c: 9, a: 4, d: 1 })).results[1], {
+  t.match(alignBefore(now, answer({ c: 9, a: 4 }), 'day').results[1], { breakdown: ['c'], isSum: undefined })
+  t.match(alignBefore(now, answer({ c: 9, a: 4, d: 1 }), 'day').results[1], {
     total: 10,
     points: [{ value: 10 }],
     isSum: true,
@@ -50,4 +56,124 @@ t.test('chooseLimitBefore requests more values than shown, within the limit of p
   const [line] = now.results
   if (line?.points[0]) line.points = Array(720).fill(line.points[0])
   t.equal(chooseLimitBefore(now), 27)
+})
+
+const ZONES = [
+  'UTC',
+  'Europe/Berlin',
+  'America/New_York',
+  'Africa/Cairo',
+  'Australia/Lord_Howe',
+  'Asia/Kolkata',
+  'Antarctica/Troll',
+  'Pacific/Apia',
+]
+const DAY_MS = 86_400_000
+
+/** The answer of the service to a question with these events, one in each hour. */
+function ask(question: SeriesQuestion): AnswerTo<'series'> {
+  const { interval, timezone, week_start } = question
+  const range = parseRange(question)
+  const count = (from: number, to: number) => Math.ceil(to / 3_600_000) - Math.ceil(from / 3_600_000)
+  const total = count(range.from, range.to)
+  const buckets =
+    interval === 'none'
+      ? [{ at: question.from, ...range }]
+      : splitIntoBuckets(range, interval, timezone, week_start).buckets
+  const points = buckets.map((bucket) => {
+    const [from, to] = [Math.max(bucket.from, range.from), Math.min(bucket.to, range.to)]
+    return { at: bucket.at as string, value: count(from, to), complete: true }
+  })
+  const results = [{ series: 0, breakdown: [], total, points }]
+  return { kind: 'series', results, query: question, pending: 0, elapsed_ms: 1 }
+}
+
+const choice = fc.oneof(
+  fc.record({ range: fc.constantFrom(...PRESETS) }),
+  fc
+    .tuple(fc.integer({ min: 3, max: 400 }), fc.integer({ min: 1, max: 400 }))
+    .map(([start, days]) => ({ from: addDays('2023-01-01', start), to: addDays('2023-01-01', start + days) })),
+  fc.tuple(fc.integer({ min: 0, max: 9000 }), fc.integer({ min: 1, max: 2000 })).map(([start, hours]) => ({
+    from: Date.parse('2024-01-01T00:00Z') + start * 3_600_000,
+    to: Date.parse('2024-01-01T00:00Z') + (start + hours) * 3_600_000,
+  })),
+)
+const compared = fc.record({
+  choice,
+  interval: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const, 'none' as const),
+  timezone: fc.constantFrom(...ZONES),
+  week_start: fc.constantFrom('monday' as const, 'sunday' as const),
+  now: fc.integer({ min: Date.parse('2023-06-01'), max: Date.parse('2026-12-31') }),
+})
+
+t.test('every bucket of both periods is shown once, and columns add up to their totals', async (t) => {
+  fc.assert(
+    fc.property(compared, ({ choice, interval: wanted, timezone, week_start, now }) => {
+      // Thousands of hours would take long, and are no different.
+      const isLong = wanted === 'hour' && !fitsInterval(wanted, { ...choice, timezone, week_start }, now)
+      const interval = isLong ? 'day' : wanted
+      const series = [{ event: 'a' }]
+      const question = { kind: 'series', series, interval, timezone, week_start, ...('from' in choice && choice) }
+      const display = { compare: true, ...('range' in choice && { range: choice.range }) }
+      const moment = { now, first: now - 300 * DAY_MS }
+      const current = ask(parseQuestion(buildRequest(question, display, moment), now) as SeriesQuestion)
+      const earlier = buildRequestBefore(question, display, moment)
+      if (!earlier) return t.equal(display.range, 'all')
+      const before = ask(parseQuestion(earlier.request, now) as SeriesQuestion)
+      t.ok(parseRange(before.query).to <= parseRange(current.query).from, 'the periods do not overlap')
+      const aligned = alignBefore(current, before, earlier.unit)
+      const listPlaces = (side: 'now' | 'before') =>
+        aligned.pairs.map((pair) => pair[side]).filter((place) => place !== null)
+      t.equal(String(listPlaces('now')), String([...listStarts(current).keys()]))
+      t.equal(String(listPlaces('before')), String([...listStarts(before).keys()]))
+      const [table] = buildTables(current, aligned)
+      if (interval !== 'none') checkSums(t, table)
+      // A period without a calendar of its own consists of the same parts of weeks and months.
+      const isShaped = display.range === undefined || ['7d', '30d', '90d'].includes(display.range)
+      if (isShaped && (interval === 'week' || (interval === 'month' && isDate(current.query.from)))) {
+        t.ok(
+          aligned.pairs.every((pair) => pair.now !== null && pair.before !== null),
+          'no bucket is alone',
+        )
+      }
+    }),
+    { numRuns: 200 },
+  )
+})
+
+function checkSums(t: Test, table: AnswerTable | undefined): void {
+  const rows = table?.rows.slice(0, -1) ?? []
+  const totals = table?.rows.at(-1) ?? []
+  for (const column of [2, 3]) {
+    const sum = rows.reduce((all, row) => all + Number(row[column]?.value ?? 0), 0)
+    t.equal(sum, totals[column]?.value)
+  }
+  t.ok(
+    rows.every(([now, before]) => now?.text || before?.text),
+    'each row has a date',
+  )
+}
+
+t.test('days of months of different lengths are compared by their number', async (t) => {
+  const question = { kind: 'series', series: [{ event: 'a' }], interval: 'day' }
+  const moment = { now: Date.parse('2024-12-15T12:00Z'), first: null }
+  const align = (range: object, display: object) => {
+    const current = ask(parseQuestion(buildRequest({ ...question, ...range }, display, moment), moment.now) as never)
+    const earlier = buildRequestBefore({ ...question, ...range }, { ...display, compare: true }, moment)
+    if (!earlier) throw new Error('there is a period before')
+    const before = ask(parseQuestion(earlier.request, moment.now) as never)
+    const aligned = alignBefore(current, before, earlier.unit)
+    const show = (ats: string[], place: number | null) => (place === null ? '' : (ats[place] ?? '').slice(0, 10))
+    return aligned.pairs.map((pair) => [show(listStarts(current), pair.now), show(aligned.ats, pair.before)])
+  }
+  t.strictSame(align({}, { range: 'last_month' }).slice(-2), [
+    ['2024-11-30', '2024-10-30'],
+    ['', '2024-10-31'],
+  ])
+  const year = align({ from: '2024-01-01', to: '2025-01-01' }, {})
+  t.strictSame(year.slice(58, 61), [
+    ['2024-02-28', '2023-02-28'],
+    ['2024-02-29', ''],
+    ['2024-03-01', '2023-03-01'],
+  ])
 })

@@ -3,7 +3,9 @@ import t from 'tap'
 import { parseQuestion, readQuestion } from '../../../src/questions/parse.js'
 import { buildRequest, buildRequestBefore } from '../../../src/web/lib/build-request.js'
 import {
+  changeRange,
   chooseVisualization,
+  completeDraft,
   convertDraft,
   createDraft,
   type Draft,
@@ -15,9 +17,11 @@ import {
   parseExploreQuery,
   toQuestion,
 } from '../../../src/web/lib/question.js'
+import { PRESETS } from '../../../src/web/lib/range.js'
 import { parseRoute } from '../../../src/web/lib/route.js'
 
 const NOW = Date.parse('2026-05-20T22:30:00Z')
+const MOMENT = { now: NOW, first: Date.parse('2024-05-19T20:00:00Z') }
 
 t.test('linkToExplore and parseExploreQuery keep the whole state', (t) => {
   const link = fc.record({
@@ -25,7 +29,7 @@ t.test('linkToExplore and parseExploreQuery keep the whole state', (t) => {
     display: fc.record(
       {
         as: fc.constantFrom('line' as const, 'table' as const),
-        range: fc.constant('7d' as const),
+        range: fc.constantFrom(...PRESETS),
         compare: fc.constant(true),
       },
       { requiredKeys: [], noNullPrototype: true },
@@ -97,6 +101,7 @@ t.test('parseDraft accepts anything that a link may contain', (t) => {
       if (!draft) return
       toQuestion(dropIncompleteFilters(draft))
       findGaps(draft)
+      completeDraft(draft, null)
       chooseVisualization(draft, {})
       for (const other of KINDS) convertDraft(draft, other)
     }),
@@ -144,8 +149,8 @@ t.test('dropIncompleteFilters removes incomplete filters', (t) => {
 t.test('buildRequest resolves relative ranges in the time zone, also for the period before', (t) => {
   const question = { kind: 'series', series: [{ event: 'a' }], timezone: 'Asia/Tokyo' }
   const both = (display: object, more = {}) => [
-    buildRequest({ ...question, ...more }, display, NOW),
-    buildRequestBefore({ ...question, ...more }, { ...display, compare: true }, NOW),
+    buildRequest({ ...question, ...more }, display, MOMENT),
+    buildRequestBefore({ ...question, ...more }, { ...display, compare: true }, MOMENT)?.request ?? null,
   ]
   t.match(both({}), [
     { from: '2026-04-22', to: '2026-05-22' },
@@ -163,14 +168,12 @@ t.test('buildRequest resolves relative ranges in the time zone, also for the per
     { from: '2026-03-01', to: '2026-03-31' },
     { from: '2026-01-30', to: '2026-03-01' },
   ])
-  t.match(both({}, { from: 1000, to: 3000 }), [
-    { from: 1000, to: 3000 },
-    { from: -1000, to: 1000 },
-  ])
-  t.equal(buildRequestBefore({ ...question, from: '2026-05-02', to: '2026-05-01' }, { compare: true }, NOW), null)
-  t.equal(buildRequestBefore(question, {}, NOW), null)
+  t.match(both({}, { from: 1000, to: 3000 }), [{ from: 1000, to: 3000 }, null])
+  t.match(both({ range: 'all' }), [{ from: '2024-05-20', to: '2026-05-22' }, null])
+  t.equal(buildRequestBefore({ ...question, from: '2026-05-02', to: '2026-05-01' }, { compare: true }, MOMENT), null)
+  t.equal(buildRequestBefore(question, {}, MOMENT), null)
   t.strictSame(
-    buildRequest({ kind: 'unknown' }, {}, NOW),
+    buildRequest({ kind: 'unknown' }, {}, MOMENT),
     { kind: 'unknown' },
     'what cannot be edited is asked as it is',
   )
@@ -183,4 +186,35 @@ t.test('convertDraft keeps the range, the filter and the first event', (t) => {
   t.match(convertDraft(draft, 'retention'), { start: { event: 'a' }, from: '2026-01-01', where: ['set', 'user.a'] })
   t.equal(convertDraft(draft, 'series'), draft)
   t.end()
+})
+
+t.test('the interval of a series depends on its range until it is chosen', async (t) => {
+  const draft = createDraft('series', 'a', 'UTC')
+  const ask = (draft: Draft, range: (typeof PRESETS)[number]) => buildRequest(toQuestion(draft), { range }, MOMENT)
+  t.match(ask(draft, 'today'), { interval: 'hour' })
+  t.match(ask(draft, '7d'), { interval: 'day' })
+  const daily = { ...draft, interval: 'day' } as Draft
+  t.match(ask(daily, 'today'), { interval: 'day' }, 'a chosen one stays')
+  const choice = { timezone: 'UTC', week_start: 'monday' } as const
+  t.match(changeRange(daily, { ...choice, range: '30d' }, NOW), { interval: 'day' })
+  t.equal('interval' in changeRange(daily, { ...choice, range: 'yesterday' }, NOW), false, 'it would be one point')
+})
+
+t.test('completeDraft keeps the last complete events, but not the last range', async (t) => {
+  const last = parseDraft({ kind: 'series', series: [{ event: 'a' }] })
+  const added = parseDraft({
+    kind: 'series',
+    series: [{ event: 'a' }, { event: '' }],
+    from: '2026-05-01',
+    to: '2026-05-02',
+  })
+  const summed = parseDraft({ kind: 'series', series: [{ event: 'a', metric: 'sum' }] })
+  const funnel = parseDraft({ kind: 'funnel', steps: [{ event: 'a' }, { event: '' }, { event: 'b' }] })
+  if (!last || !added || !summed || !funnel) throw new Error('they can be edited')
+  t.match(completeDraft(added, last), { series: [{ event: 'a' }], from: '2026-05-01' })
+  t.match(completeDraft(summed, last), { series: [{ event: 'a', metric: 'events' }] })
+  t.equal(completeDraft(summed, null), null)
+  t.match(completeDraft(funnel, last), { steps: [{ event: 'a' }, { event: 'b' }] })
+  t.equal(completeDraft(createDraft('funnel', 'a', 'UTC'), last), null)
+  t.equal(completeDraft(last, null), last)
 })

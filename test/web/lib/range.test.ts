@@ -1,5 +1,28 @@
 import t from 'tap'
-import { findRangeBefore, hasBegun, isDate } from '../../../src/web/lib/range.js'
+import type { Interval } from '../../../src/contract/questions.js'
+import {
+  chooseInterval,
+  findRangeBefore,
+  fitsInterval,
+  hasBegun,
+  isDate,
+  type Preset,
+  type Range,
+  type RangeChoice,
+  resolveRange,
+} from '../../../src/web/lib/range.js'
+
+const resolve = (range: Preset, now: string, more: Partial<RangeChoice> = {}, first: number | null = null) => {
+  const { from, to } = resolveRange(
+    { timezone: 'UTC', week_start: 'monday', range, ...more },
+    { now: Date.parse(now), first },
+  )
+  return `${from} ${to}`
+}
+const findBefore = (range: Range, interval: Interval = 'day', preset?: Preset, timezone = 'UTC') => {
+  const before = findRangeBefore(range, { timezone, interval, preset })
+  return before && `${before.from} ${before.to}`
+}
 
 t.test('hasBegun uses the time zone of the question', (t) => {
   const now = Date.parse('2026-03-31T22:30:00Z')
@@ -15,6 +38,79 @@ t.test('hasBegun uses the time zone of the question', (t) => {
 t.test('isDate rejects impossible dates', async (t) => {
   for (const date of ['2026-05-01', '2024-02-29']) t.ok(isDate(date), date)
   for (const text of ['2026-13-01', '2026-00-10', '2026-01-32', '2026-5-1', 5]) t.notOk(isDate(text), String(text))
-  t.strictSame(findRangeBefore({ from: '2026-05-03', to: '2026-05-05' }), { from: '2026-05-01', to: '2026-05-03' })
-  t.equal(findRangeBefore({ from: '2026-05-03', to: '2026-13-01' }), null)
+})
+
+t.test('resolveRange ends relative ranges with today, and calendar ones before today with their unit', async (t) => {
+  const now = '2026-11-26T12:00Z'
+  t.equal(resolve('today', now), '2026-11-26 2026-11-27')
+  t.equal(resolve('yesterday', now), '2026-11-25 2026-11-26')
+  t.equal(resolve('this_week', now), '2026-11-23 2026-11-27')
+  t.equal(resolve('this_week', now, { week_start: 'sunday' }), '2026-11-22 2026-11-27')
+  t.equal(resolve('last_week', now), '2026-11-16 2026-11-23')
+  t.equal(resolve('last_week', '2026-11-22T12:00Z', { week_start: 'sunday' }), '2026-11-15 2026-11-22')
+  t.equal(resolve('this_month', now), '2026-11-01 2026-11-27')
+  t.equal(resolve('last_month', now), '2026-10-01 2026-11-01')
+  t.equal(resolve('last_month', '2026-01-31T12:00Z'), '2025-12-01 2026-01-01')
+  t.equal(resolve('7d', now), '2026-11-20 2026-11-27')
+  t.equal(resolve('30d', now), '2026-10-28 2026-11-27')
+  t.equal(resolve('this_year', now), '2026-01-01 2026-11-27')
+  t.equal(resolve('12m', now), '2025-11-27 2026-11-27')
+  t.equal(resolve('12m', '2025-02-28T12:00Z'), '2024-03-01 2025-03-01')
+  t.equal(resolve('today', '2026-11-26T23:30Z', { timezone: 'Asia/Tokyo' }), '2026-11-27 2026-11-28')
+})
+
+t.test('resolveRange begins “all time” with the first event', async (t) => {
+  const first = Date.parse('2024-02-29T23:30Z')
+  t.equal(resolve('all', '2026-11-26T12:00Z', {}, first), '2024-02-29 2026-11-27')
+  t.equal(resolve('all', '2026-11-26T12:00Z', { timezone: 'Asia/Tokyo' }, first), '2024-03-01 2026-11-27')
+  t.equal(resolve('all', '2026-11-26T12:00Z'), '2026-11-26 2026-11-27', 'there is none')
+})
+
+t.test('findRangeBefore keeps the shape of a range', async (t) => {
+  t.equal(findBefore({ from: '2026-05-03', to: '2026-05-05' }), '2026-05-01 2026-05-03')
+  t.equal(findBefore({ from: '2026-05-03', to: '2026-05-05' }, 'week'), '2026-04-26 2026-04-28')
+  t.equal(findBefore({ from: '2026-10-28', to: '2026-11-27' }, 'week'), '2026-09-23 2026-10-23')
+  t.equal(findBefore({ from: '2026-10-28', to: '2026-11-27' }, 'month'), '2026-09-28 2026-10-27')
+  t.equal(findBefore({ from: '2026-10-01', to: '2026-11-01' }), '2026-09-01 2026-10-01', 'a whole month')
+  t.equal(findBefore({ from: '2024-01-01', to: '2025-01-01' }), '2023-01-01 2024-01-01', 'a leap year')
+  t.equal(findBefore({ from: '2026-11-01', to: '2026-11-27' }, 'day', 'this_month'), '2026-10-01 2026-10-27')
+  t.equal(findBefore({ from: '2026-03-01', to: '2026-03-31' }, 'day', 'this_month'), '2026-02-01 2026-03-01')
+  t.equal(findBefore({ from: '2026-02-01', to: '2026-03-01' }, 'day', 'this_month'), '2026-01-01 2026-02-01')
+  t.equal(findBefore({ from: '2026-11-23', to: '2026-11-27' }, 'day', 'this_week'), '2026-11-16 2026-11-20')
+  t.equal(findBefore({ from: '2024-01-01', to: '2024-03-01' }, 'day', 'this_year'), '2023-01-01 2023-03-01')
+})
+
+t.test('findRangeBefore moves times by whole days of their time zone', async (t) => {
+  const from = Date.parse('2026-10-25T10:00+01:00')
+  const to = Date.parse('2026-10-25T16:00+01:00')
+  // Clocks go back on 25 October.
+  t.equal(
+    findBefore({ from, to }, 'hour', undefined, 'Europe/Berlin'),
+    '2026-10-24T10:00:00.000 2026-10-24T16:00:00.000',
+  )
+  t.equal(findBefore({ from: '2026-05-01T10:00', to: '2026-05-03T09:00' }), '2026-04-29T10:00 2026-05-01T09:00')
+})
+
+t.test('findRangeBefore finds none for all time, invalid ranges and times before 1970', async (t) => {
+  t.equal(findBefore({ from: '2026-05-03', to: '2026-05-05' }, 'day', 'all'), null)
+  t.equal(findBefore({ from: '2026-05-03', to: '2026-13-01' }), null)
+  t.equal(findBefore({ from: '2026-05-03', to: '2026-05-03' }), null)
+  t.equal(findBefore({ from: '1970-01-02', to: '1970-01-05' }), null)
+})
+
+t.test('up to two days are counted by hour, and many years by month', async (t) => {
+  const choose = (from: string | number, to: string | number) => chooseInterval({ from, to }, 'Europe/Berlin')
+  t.equal(choose('2026-05-01', '2026-05-02'), 'hour')
+  t.equal(choose('2026-05-01', '2026-05-03'), 'hour')
+  t.equal(choose('2026-05-01', '2026-05-04'), 'day')
+  t.equal(choose('2024-01-01', '2025-01-01'), 'day')
+  t.equal(choose('2020-01-01', '2026-01-01'), 'month')
+  const fits = (interval: Interval, range: Preset) => {
+    return fitsInterval(interval, { timezone: 'UTC', week_start: 'monday', range }, Date.parse('2026-11-26T12:00Z'))
+  }
+  t.ok(
+    fits('hour', 'today') && fits('day', '30d') && fits('week', '30d') && fits('none', 'today') && fits('month', 'all'),
+  )
+  for (const interval of ['day', 'week', 'month'] as const) t.notOk(fits(interval, 'today'), interval)
+  t.notOk(fits('hour', '90d') || fits('hour', 'all') || fits('day', 'all'))
 })

@@ -8,7 +8,7 @@ import { Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './add-card.module.css'
-import { useSuggestedCards } from './overview.js'
+import { useSuggestedBoard } from './overview.js'
 
 type NewCard = Omit<BoardCard, 'id'>
 
@@ -22,7 +22,7 @@ interface AddCardProps {
 
 /** Offers cards to add; stays open, because people often add several. */
 export function AddCard({ saved, count, onAdd, onClose }: AddCardProps) {
-  const suggested = useSuggestedCards()
+  const suggested = useSuggestedBoard()
   const [status, setStatus] = useState('')
   const add = (card: NewCard) => {
     onAdd(card)
@@ -52,7 +52,7 @@ export function AddCard({ saved, count, onAdd, onClose }: AddCardProps) {
       </p>
       <h3>About your data</h3>
       {suggested.error && <Failure error={suggested.error} onRetry={suggested.reload} />}
-      <Offers label="About your data" cards={suggested.cards} isFull={isFull} onAdd={add} />
+      <Offers label="About your data" cards={suggested.board.cards} isFull={isFull} onAdd={add} />
     </Dialog>
   )
 }

@@ -1,7 +1,8 @@
 import { useId, useState } from 'preact/hooks'
 import type { Board, BoardCard } from '../../../contract/responses.js'
-import { type BoardDraft, deleteBoard, saveBoard } from '../../api/boards.js'
+import { deleteBoard, saveBoard } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
+import type { BoardControls } from '../../lib/board-controls.js'
 import { guardRoute } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
 import type { Loaded } from '../../lib/use-loaded.js'
@@ -12,28 +13,34 @@ import { Failure } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import { UnsavedChangesGuard } from '../../ui/unsaved-changes.js'
 import { AddCard } from './add-card.js'
+import { BoardBar } from './board-bar.js'
 import * as boardHeaderStyles from './board-header.module.css'
 import { CardGrid } from './card-grid.js'
 import { changeCard, moveCard } from './edit-cards.js'
 
 interface BoardEditorProps {
-  board: Board
+  board: Omit<Board, 'display'> & { display: BoardControls }
+  /** those shown so far, which may differ from those of the board */
+  controls: BoardControls
   saved: Loaded<SavedQuestion[]>
   /** reloads the board after somebody else has saved it */
   onReload: () => void
   onDeleted: () => void
-  onDone: (isChanged: boolean) => void
+  onSaved: () => void
+  onCancel: () => void
 }
 
 /** Edits a board; all changes are saved together. */
-export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: BoardEditorProps) {
-  const [draft, setDraft] = useState<BoardDraft>({ name: board.name, cards: board.cards })
+export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSaved, onCancel }: BoardEditorProps) {
+  const [initial] = useState({ name: board.name, cards: board.cards, display: board.display })
+  const [draft, setDraft] = useState({ ...initial, display: controls })
   const [open, setOpen] = useState<'add' | 'delete' | 'conflict' | null>(null)
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
-  const isChanged = JSON.stringify(draft) !== JSON.stringify({ name: board.name, cards: board.cards })
+  const isChanged = JSON.stringify(draft) !== JSON.stringify(initial)
   const close = () => setOpen(null)
-  const change = (cards: BoardCard[]) => setDraft(({ name }) => ({ name, cards }))
+  const edit = (part: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...part }))
+  const change = (cards: BoardCard[]) => edit({ cards })
 
   const save = async (revision: number | null) => {
     setBusy(true)
@@ -41,7 +48,7 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
     try {
       await saveBoard(board.id, { ...draft, name: draft.name.trim() }, revision)
       guardRoute(null)
-      onDone(true)
+      onSaved()
     } catch (failure) {
       if (isConflict(failure)) setOpen('conflict')
       else setError(failure as Error)
@@ -53,18 +60,20 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
       <Toolbar
         name={draft.name}
         isBusy={isBusy}
-        onName={(name) => setDraft(({ cards }) => ({ name, cards }))}
+        onName={(name) => edit({ name })}
         onAdd={() => setOpen('add')}
         onDelete={() => setOpen('delete')}
         onSave={() => save(board.revision)}
-        onCancel={() => onDone(false)}
+        onCancel={onCancel}
       />
       {isChanged && <UnsavedChangesGuard what="board" />}
       {error && <Failure error={error} />}
+      <BoardBar controls={draft.display} onChange={(display) => edit({ display })} />
       {draft.cards.length === 0 && <p class={textStyles.hint}>There are no cards yet. Add the first one.</p>}
       <CardGrid
         cards={draft.cards}
         saved={saved}
+        controls={draft.display}
         edit={{
           move: (id, place) => change(moveCard(draft.cards, id, place)),
           change: (id, what) => change(changeCard(draft.cards, id, what)),
@@ -90,7 +99,7 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
             onDeleted()
           }}
         >
-          <p>“{board.name}” is deleted for everybody. Saved questions stay.</p>
+          <p>This deletes “{board.name}” for everyone. Saved questions stay.</p>
         </ConfirmDialog>
       )}
       {open === 'conflict' && (

@@ -1,44 +1,54 @@
 import { readBoard } from '../../api/boards.js'
 import { listSavedQuestions } from '../../api/saved-questions.js'
+import { formatControls, parseControls, readControls } from '../../lib/board-controls.js'
+import { getBrowserTimeZone } from '../../lib/intl.js'
 import { navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import { BoardBar } from './board-bar.js'
 import { BoardEditor } from './board-editor.js'
 import * as boardHeaderStyles from './board-header.module.css'
 import { linkToBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
+import { dropDeleted } from './edit-cards.js'
 
 interface BoardPageProps {
   id: string
   canEdit: boolean
-  isEditing: boolean
+  /** of the URL: the controls, and whether the board is edited */
+  query: URLSearchParams
   /** called after saving */
   onChanged: () => void
   onDeleted: () => void
 }
 
 /** A saved board. */
-export function BoardPage({ id, canEdit, isEditing, onChanged, onDeleted }: BoardPageProps) {
+export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPageProps) {
   const { value: board, error, reload } = useLoaded('board', (signal) => readBoard(id, signal))
   const saved = useLoaded('saved', listSavedQuestions)
   if (error) return <Failure error={error} onRetry={reload} />
   if (!board) return <Loading what="the board" />
-  const edit = (isEditing: boolean) => navigate(linkToBoard(id, isEditing), 'replace')
-  if (isEditing) {
+  const own = parseControls(board.display, getBrowserTimeZone())
+  const controls = readControls(query, own)
+  const show = (next: typeof controls, isEditing = false) => {
+    navigate(linkToBoard(id, formatControls(next, own), isEditing), 'replace')
+  }
+  const cards = dropDeleted(board.cards, saved.value)
+  if (canEdit && query.get('edit') === '1') {
     return (
       <BoardEditor
         key={board.revision}
-        board={board}
+        board={{ ...board, cards, display: own }}
+        controls={controls}
         saved={saved}
         onReload={reload}
         onDeleted={onDeleted}
-        onDone={(isChanged) => {
-          if (isChanged) {
-            reload()
-            onChanged()
-          }
-          edit(false)
+        onSaved={() => {
+          reload()
+          onChanged()
+          navigate(linkToBoard(id), 'replace')
         }}
+        onCancel={() => show(controls)}
       />
     )
   }
@@ -46,16 +56,22 @@ export function BoardPage({ id, canEdit, isEditing, onChanged, onDeleted }: Boar
     <>
       <header class={boardHeaderStyles.header}>
         <h1>{board.name}</h1>
-        <button type="button" disabled={!canEdit} title={canEdit ? undefined : WHY_SECRET} onClick={() => edit(true)}>
+        <button
+          type="button"
+          disabled={!canEdit}
+          title={canEdit ? undefined : WHY_SECRET}
+          onClick={() => show(controls, true)}
+        >
           Edit board
         </button>
       </header>
-      {board.cards.length === 0 && (
+      <BoardBar controls={controls} onChange={show} />
+      {cards.length === 0 && (
         <Empty title="This board is empty">
           <p>Edit it to add cards: questions that were saved in Explore, or some about your data.</p>
         </Empty>
       )}
-      <CardGrid cards={board.cards} saved={saved} />
+      <CardGrid cards={cards} saved={saved} controls={controls} />
     </>
   )
 }

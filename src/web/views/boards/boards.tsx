@@ -45,13 +45,13 @@ export default function Boards({ access, route }: ViewProps) {
       </div>
       {failure}
       {id === undefined ? (
-        <Overview canEdit={canEdit} onSaved={list.reload} />
+        <Overview canEdit={canEdit} query={route.query} onSaved={list.reload} />
       ) : (
         <BoardPage
           key={id}
           id={id}
           canEdit={canEdit}
-          isEditing={canEdit && route.query.get('edit') === '1'}
+          query={route.query}
           onChanged={list.reload}
           onDeleted={() => {
             navigate(linkTo(['']), 'replace')
@@ -65,7 +65,7 @@ export default function Boards({ access, route }: ViewProps) {
           action={{
             text: 'Create board',
             act: async (name) => {
-              await createBoard({ name, cards: [] })
+              await createBoard({ name, cards: [], display: null })
               list.reload()
             },
           }}

@@ -1,6 +1,7 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
+import type { BoardControls } from '../../lib/board-controls.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -24,12 +25,13 @@ interface CardGridProps {
   cards: BoardCard[]
   /** null if no card uses a saved question */
   saved: Loaded<SavedQuestion[]> | null
+  controls: BoardControls
   /** if missing, the cards are read-only */
   edit?: CardEdit
 }
 
 /** A grid of cards. Answers in view are refreshed every minute. */
-export function CardGrid({ cards, saved, edit }: CardGridProps) {
+export function CardGrid({ cards, saved, controls, edit }: CardGridProps) {
   const round = useRound()
   const grid = useRef<HTMLDivElement>(null)
   const refocus = useRef('')
@@ -53,6 +55,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
           card={card}
           place={index}
           saved={saved}
+          controls={controls}
           round={round}
           edit={
             edit && {

@@ -4,7 +4,9 @@ import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import { AnswerView } from '../../charts/answer-view.js'
 import { useDrillDown } from '../../charts/drill-down.js'
+import { RowLimitContext } from '../../charts/row-limit.js'
 import { buildTables, toCsvRows } from '../../lib/answer-table.js'
+import { applyControls, type BoardControls } from '../../lib/board-controls.js'
 import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import * as cardStyles from '../../ui/card.module.css'
@@ -16,31 +18,35 @@ import { CardControls, type CardControlsProps } from './card-controls.js'
 import * as styles from './card-view.module.css'
 import { useInView } from './use-in-view.js'
 
+/** Rows of a card, unless the user asks for all of them. */
+const MAX_ROWS = 12
+
 interface CardViewProps {
   card: BoardCard
   /** index on the board; cards at the top load first */
   place: number
   saved: Loaded<SavedQuestion[]> | null
+  controls: BoardControls
   /** incremented at each refresh; only cards in view load again */
   round: number
   edit: (Omit<CardControlsProps, 'card'> & { onDrop: () => void }) | undefined
 }
 
 /** A question and its answer, with a link to Explore. */
-export function CardView({ card, place, saved, round, edit }: CardViewProps) {
+export function CardView({ card, place, saved, controls, round, edit }: CardViewProps) {
   const element = useRef<HTMLElement>(null)
   const isInView = useInView(element)
   const [isTarget, setTarget] = useState(false)
   const lastRound = useRef<number | null>(null)
   if (isInView) lastRound.current = round
-  const source = findSource(card, saved)
+  const source = findSource(card, saved, controls)
   const { range, compare } = source.display
   const canAsk = source.question !== null && lastRound.current !== null
   const result = useLoaded<ComparedAnswer>(
     canAsk ? JSON.stringify([lastRound.current, source.question, range, compare]) : null,
     (signal) => fetchAnswer(source.question, source.display, { signal, priority: place }),
   )
-  const isWaiting = !result.value && !result.error && !source.error && !source.isMissing
+  const isWaiting = !result.value && !result.error && !source.error
   const drop = edit && {
     onDragOver: (event: DragEvent) => {
       event.preventDefault()
@@ -80,8 +86,8 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
         class={isWaiting ? `${styles.answer} ${styles.waiting}` : styles.answer}
       >
         {source.error && <Failure error={source.error} onRetry={saved?.reload} />}
-        {source.isMissing && (
-          <p class={textStyles.hint}>The saved question of this card was deleted. Remove the card.</p>
+        {source.isApart && (
+          <p class={textStyles.hint}>The date range and the filter of the board do not apply to this card.</p>
         )}
         {result.error && <Failure error={result.error} onRetry={result.reload} />}
         {isWaiting && <Loading what={card.name} />}
@@ -96,14 +102,14 @@ function CardFiles({ name, result: { answer, before } }: { name: string; result:
   return (
     <span class={styles.files}>
       {tables.map((table) => {
-        const title = tables.length > 1 ? ` ${table.title.toLowerCase()}` : ''
+        const title = tables.length > 1 ? `${table.title} ` : ''
         return (
           <CsvButton
             key={table.title}
-            name={`${name}${title}`}
+            name={`${name} ${title.toLowerCase()}`.trim()}
             rows={() => toCsvRows(table)}
-            label={`CSV${title}`}
-            about={`CSV of ${name}${title}`}
+            label={`${title}CSV`}
+            about={`${title}CSV of ${name}`}
           />
         )
       })}
@@ -116,27 +122,36 @@ function CardAnswer({ result: { answer, before }, display }: { result: ComparedA
   return (
     <>
       <Warnings warnings={answer.warnings} />
-      <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
+      <RowLimitContext.Provider value={MAX_ROWS}>
+        <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
+      </RowLimitContext.Provider>
       {dialog}
     </>
   )
 }
 
-/** The question of a card. */
+/** The question of a card, with the controls of the board. */
 interface Source {
-  /** null while loading, or if missing */
+  /** null while loading */
   question: object | null
   display: Display
   savedId: string
-  isMissing: boolean
+  /** whether the controls do not apply, because the page cannot edit the question */
+  isApart: boolean
   error: Error | null
 }
 
-function findSource({ question, display }: BoardCard, saved: Loaded<SavedQuestion[]> | null): Source {
-  const own = { question, display: parseDisplay(display), savedId: '', isMissing: false, error: null }
-  if (!('saved' in question)) return own
+function findSource(card: BoardCard, saved: Loaded<SavedQuestion[]> | null, controls: BoardControls): Source {
+  const { question, display, savedId, error } = findOwn(card, saved)
+  const applied = question && applyControls(question, display, controls, Date.now())
+  const isApart = question !== null && applied === null
+  return { question: applied?.question ?? question, display: applied?.display ?? display, savedId, isApart, error }
+}
+
+function findOwn({ question, display }: BoardCard, saved: Loaded<SavedQuestion[]> | null): Omit<Source, 'isApart'> {
+  if (!('saved' in question)) return { question, display: parseDisplay(display), savedId: '', error: null }
   const found = saved?.value?.find(({ id }) => id === question.saved)
-  const isMissing = saved?.value != null && !found
-  if (!found) return { ...own, question: null, isMissing, error: saved?.error ?? null }
-  return { ...own, question: found.question, display: parseDisplay(display ?? found.display), savedId: found.id }
+  if (!found) return { question: null, display: {}, savedId: '', error: saved?.error ?? null }
+  const { id, question: own } = found
+  return { question: own, display: parseDisplay(display ?? found.display), savedId: id, error: null }
 }

@@ -1,11 +1,10 @@
 import type { BoardCard, EventName } from '../../../contract/responses.js'
-import type { Preset } from '../../lib/question.js'
-import { addDays, formatDateIn } from '../../lib/range.js'
+import type { Display } from '../../lib/question.js'
+import { addDays, formatDateIn, type RangeChoice } from '../../lib/range.js'
 
 const DAY_MS = 86_400_000
 /** Default range in days, unless the data is younger. */
 const USUAL_DAYS = 30
-const USUAL_RANGE = '30d'
 /** Minimum share of all events for a funnel step. */
 const MIN_SHARE = 0.002
 const MAX_STEPS = 4
@@ -14,102 +13,64 @@ const LARGE = 1_000_000
 /** Events about sessions and tooling rather than user actions. */
 const TECHNICAL = /^(?:\$(?!pageview|screen)|session[ _](?:start|end)|.*(?:heartbeat|ping|error|autocapture))/i
 
-/** A relative range is in `display.range`, a fixed one in `dates`. */
-interface Period {
-  dates: { from?: string; to?: string }
-  display: { range?: Preset }
-  /** whether it is too short for weekly cohorts */
-  isShort: boolean
-}
-
-/** Settings shared by the cards of a board. */
-interface Board {
-  timezone: string
-  period: Period
+/** A first board: its cards, and the period with data. */
+export interface SuggestedBoard {
+  cards: BoardCard[]
+  display: Partial<RangeChoice>
 }
 
 /**
- * Suggests the cards of a first board, based on the events of the project.
+ * Suggests a first board, based on the events of the project.
  * @param events the most frequent first
  * @param now epoch ms
  */
-export function suggestCards(events: EventName[], timezone: string, now: number): BoardCard[] {
-  if (events.length === 0) return []
-  const period = choosePeriod(events, timezone, now)
-  const board = { timezone, period }
-  const isFixed = period.dates.from !== undefined
+export function suggestBoard(events: EventName[], timezone: string, now: number): SuggestedBoard {
+  if (events.length === 0) return { cards: [], display: {} }
+  const { display, isShort } = choosePeriod(events, timezone, now)
   const isLarge = events.reduce((sum, { count }) => sum + count, 0) > LARGE
-  return [
-    ...buildUsualCards(board),
-    ...suggestFunnel(events).map((question) =>
-      buildCard(board, 'funnel', 'From one event to the next', 2, question, 'funnel'),
-    ),
-    buildCard(
-      board,
-      'retention',
-      'Users who come back',
-      events.length > 1 ? 4 : 2,
-      buildRetention(period.isShort, isLarge),
-      'grid',
-      { ...(!period.isShort && !isFixed && !isLarge && { range: '90d' }) },
-    ),
+  const cards = [
+    ...buildUsualCards(display.from === undefined),
+    ...suggestFunnel(events).map((question) => buildCard('funnel', 'Funnel', 2, question, { as: 'funnel' })),
+    buildCard('retention', 'Retention', events.length > 1 ? 4 : 2, buildRetention(isShort, isLarge), { as: 'grid' }),
   ]
+  return { cards, display }
 }
 
 /** The first of these cards, which suit most projects, shown before the events are known. */
-export function suggestUsualCards(timezone: string): BoardCard[] {
-  return buildUsualCards({ timezone, period: { dates: {}, display: { range: USUAL_RANGE }, isShort: false } })
+export function suggestUsualBoard(): SuggestedBoard {
+  return { cards: buildUsualCards(true), display: {} }
 }
 
-function buildUsualCards(board: Board): BoardCard[] {
-  const isFixed = board.period.dates.from !== undefined
+/** @param compare whether to compare to the previous period */
+function buildUsualCards(compare: boolean): BoardCard[] {
   const everyEvent = [{ event: '*' }]
   const totals = ['events', 'users', 'events_per_user'].map((metric) => ({ event: '*', metric }))
-  const compare = !isFixed && { compare: true }
-  const title = isFixed ? 'Totals' : 'Totals, and the period before'
   const byEvent = { breakdown: ['event'] }
+  const users = buildSeries([{ event: '*', metric: 'users' }])
   return [
-    buildCard(board, 'totals', title, 4, buildSeries(totals, 'none'), 'number', { ...compare }),
-    buildCard(board, 'users', 'Users', 2, buildSeries([{ event: '*', metric: 'users' }], 'day'), 'line'),
-    buildCard(board, 'events', 'Events', 2, { ...buildSeries(everyEvent, 'day'), ...byEvent, limit: 6 }, 'area'),
-    buildCard(
-      board,
-      'top',
-      'Most frequent events',
-      2,
-      { ...buildSeries(everyEvent, 'none'), ...byEvent, limit: 8 },
-      'bar',
-    ),
+    buildCard('totals', 'Totals', 4, buildTotals(totals), { as: 'number', ...(compare && { compare }) }),
+    buildCard('users', 'Active users', 2, users, { as: 'line' }),
+    buildCard('events', 'Total events', 2, { ...buildSeries(everyEvent), ...byEvent, limit: 6 }, { as: 'area' }),
+    buildCard('top', 'Top events', 2, { ...buildTotals(everyEvent), ...byEvent, limit: 8 }, { as: 'bar' }),
   ]
 }
 
-function buildCard(
-  { timezone, period }: Board,
-  id: string,
-  name: string,
-  width: number,
-  question: object,
-  as: string,
-  more = {},
-): BoardCard {
-  return {
-    id,
-    name,
-    question: { ...question, timezone, ...period.dates } as BoardCard['question'],
-    display: { ...period.display, as, ...more },
-    width,
-    height: null,
-  }
+function buildCard(id: string, name: string, width: number, question: object, display: Display): BoardCard {
+  return { id, name, question: question as BoardCard['question'], display: { ...display }, width, height: null }
 }
 
-function buildSeries(definitions: object[], interval: 'day' | 'none'): object {
-  return { kind: 'series', series: definitions, interval }
+function buildSeries(definitions: object[]): object {
+  return { kind: 'series', series: definitions }
 }
 
-/** @param isLarge uses recurring instead of first-time cohorts, and fewer intervals */
+function buildTotals(definitions: object[]): object {
+  return { ...buildSeries(definitions), interval: 'none' }
+}
+
+/** @param isLarge uses recurring instead of first-time cohorts */
 function buildRetention(isShort: boolean, isLarge: boolean): object {
   const anything = { event: '*' }
-  const [unit, intervals] = isShort ? ['day', 7] : ['week', isLarge ? 4 : 8]
+  const [unit, intervals] = isShort ? ['day', 7] : ['week', 4]
   const cohort = isLarge ? { cohort: 'recurring' } : {}
   return { kind: 'retention', start: anything, return: anything, unit, intervals, ...cohort }
 }
@@ -125,7 +86,11 @@ function suggestFunnel(events: EventName[]): object[] {
 }
 
 /** The most recent period with data; fixed dates if the data has ended. */
-function choosePeriod(events: EventName[], timezone: string, now: number): Period {
+function choosePeriod(
+  events: EventName[],
+  timezone: string,
+  now: number,
+): Pick<SuggestedBoard, 'display'> & { isShort: boolean } {
   const first = Math.min(...events.map(({ first_seen }) => first_seen))
   // A device's clock may be ahead.
   const last = Math.min(now, Math.max(...events.map(({ last_seen }) => last_seen)))
@@ -134,7 +99,7 @@ function choosePeriod(events: EventName[], timezone: string, now: number): Perio
     const to = addDays(formatDateIn(timezone, last), 1)
     // Questions cannot start before 1970.
     const days = Math.min(isShort ? 14 : 3 * USUAL_DAYS, Math.floor(last / DAY_MS) + 1)
-    return { dates: { from: addDays(to, -days), to }, display: {}, isShort }
+    return { display: { from: addDays(to, -days), to }, isShort }
   }
-  return { dates: {}, display: { range: now - first < 7 * DAY_MS ? '7d' : USUAL_RANGE }, isShort }
+  return { display: { range: now - first < 7 * DAY_MS ? '7d' : '30d' }, isShort }
 }

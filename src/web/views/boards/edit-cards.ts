@@ -1,3 +1,12 @@
+import type { BoardCard } from '../../../contract/responses.js'
+
+/** The cards whose saved question still exists, as far as that is known. */
+export function dropDeleted(cards: BoardCard[], saved: readonly Placed[] | null): BoardCard[] {
+  if (!saved) return cards
+  const ids = new Set(saved.map(({ id }) => id))
+  return cards.filter(({ question }) => !('saved' in question) || ids.has(question.saved))
+}
+
 /** An item with an id. */
 interface Placed {
   id: string

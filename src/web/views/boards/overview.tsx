@@ -1,30 +1,44 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { listEventNames } from '../../api/schema.js'
+import { formatControls, parseControls, readControls } from '../../lib/board-controls.js'
 import { getBrowserTimeZone } from '../../lib/intl.js'
+import { linkTo, navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
+import { BoardBar } from './board-bar.js'
 import * as boardHeaderStyles from './board-header.module.css'
 import { createBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
-import { suggestCards, suggestUsualCards } from './default-cards.js'
+import { suggestBoard, suggestUsualBoard } from './default-cards.js'
 
 /** How long to wait for the event names before showing placeholder cards. */
 const LATE_MS = 100
 
+interface OverviewProps {
+  canEdit: boolean
+  /** of the URL, with the controls */
+  query: URLSearchParams
+  onSaved: () => void
+}
+
 /** The default board of a project, based on its data. */
-export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () => void }) {
-  const { cards, error, isLoading, reload } = useSuggestedCards()
+export function Overview({ canEdit, query, onSaved }: OverviewProps) {
+  const { board, error, isLoading, reload } = useSuggestedBoard()
   const [isNaming, setNaming] = useState(false)
   const isLate = useLate()
-  const isGuessed = isLate && isLoading && cards.length === 0
+  const isEmpty = board.cards.length === 0
+  const isGuessed = isLate && isLoading && isEmpty
+  const { cards, display } = isGuessed ? suggestUsualBoard() : board
+  const own = parseControls(display, getBrowserTimeZone())
+  const controls = readControls(query, own)
   return (
     <>
       <header class={boardHeaderStyles.header}>
         <h1>Overview</h1>
         <button
           type="button"
-          disabled={!canEdit || cards.length === 0}
+          disabled={!canEdit || isEmpty}
           title={canEdit ? undefined : WHY_SECRET}
           onClick={() => setNaming(true)}
         >
@@ -32,8 +46,8 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
         </button>
       </header>
       {error && <Failure error={error} onRetry={reload} />}
-      {isLoading && cards.length === 0 && !isGuessed && <Loading what="the names of events" />}
-      {!isLoading && !error && cards.length === 0 && (
+      {isLoading && isEmpty && !isGuessed && <Loading what="the names of events" />}
+      {!isLoading && !error && isEmpty && (
         <Empty title="There are no events yet">
           <p>Once some have arrived, this board shows them.</p>
           <button type="button" onClick={reload}>
@@ -41,7 +55,13 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
           </button>
         </Empty>
       )}
-      <CardGrid cards={isGuessed ? suggestUsualCards(getBrowserTimeZone()) : cards} saved={null} />
+      {cards.length > 0 && (
+        <BoardBar
+          controls={controls}
+          onChange={(next) => navigate(linkTo(['overview'], formatControls(next, own)), 'replace')}
+        />
+      )}
+      <CardGrid cards={cards} saved={null} controls={controls} />
       {isNaming && (
         <NameDialog
           title="Save as board"
@@ -49,7 +69,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
           action={{
             text: 'Save board',
             act: async (name) => {
-              await createBoard({ name, cards })
+              await createBoard({ name, cards, display: controls })
               onSaved()
             },
           }}
@@ -60,13 +80,11 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
   )
 }
 
-/** Suggested cards, based on the data of the project. */
-export function useSuggestedCards() {
+/** A suggested board, based on the data of the project. */
+export function useSuggestedBoard() {
   const { value, error, isLoading, reload } = useLoaded('events', listEventNames)
-  const cards = useMemo(() => {
-    return suggestCards(value?.events ?? [], getBrowserTimeZone(), Date.now())
-  }, [value])
-  return { cards, error, isLoading, reload }
+  const board = useMemo(() => suggestBoard(value?.events ?? [], getBrowserTimeZone(), Date.now()), [value])
+  return { board, error, isLoading, reload }
 }
 
 /** Whether the component was mounted longer than `LATE_MS` ago. */

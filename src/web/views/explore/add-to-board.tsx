@@ -4,7 +4,7 @@ import { addCard, listBoards, saveBoard } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import { linkTo } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
-import { type Display, parseDisplay } from '../../lib/question.js'
+import { type Display, parseDisplay, parseDraft } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
@@ -30,7 +30,12 @@ export function AddToBoard({ question, display, saved, onClose }: AddToBoardProp
   const add = async (title: string, boardId: string, newName: string) => {
     const card = buildCard(title, { question, display, saved })
     const id = boardId === NEW ? createId() : boardId
-    if (boardId === NEW) await saveBoard(id, { name: newName, cards: [{ ...card, id: createId() }] }, 0)
+    if (boardId === NEW)
+      await saveBoard(
+        id,
+        { name: newName, cards: [{ ...card, id: createId() }], display: readRange(question, display) },
+        0,
+      )
     else await addCard(id, card)
     setAdded({ id, name: options.find(([option]) => option === id)?.[1] ?? newName })
   }
@@ -93,6 +98,14 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
       </footer>
     </form>
   )
+}
+
+/** The range of a question, which becomes that of a new board. */
+function readRange(question: object, { range }: Display): object | null {
+  const draft = parseDraft(question)
+  if (!draft) return null
+  const { from, to, timezone, week_start } = draft
+  return { timezone, week_start, ...(from !== undefined && to !== undefined ? { from, to } : range && { range }) }
 }
 
 /** Builds the card. If the saved question is unchanged, the card refers to it and follows its changes. */

@@ -6,6 +6,7 @@ import { useDrillDown } from '../../charts/drill-down.js'
 import { buildTables, toCsvRows } from '../../lib/answer-table.js'
 import { BASE_URL } from '../../lib/base-url.js'
 import { buildRequest } from '../../lib/build-request.js'
+import { formatCount } from '../../lib/format.js'
 import {
   chooseVisualization,
   type Display,
@@ -14,6 +15,7 @@ import {
   listVisualizations,
   type Visualization,
 } from '../../lib/question.js'
+import type { Moment } from '../../lib/range.js'
 import { parseRoute } from '../../lib/route.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
@@ -42,32 +44,33 @@ interface AnswerPanelProps {
   question: unknown
   draft: Draft | null
   display: Display
+  moment: Moment
   result: Loaded<ComparedAnswer>
-  /** what the user still has to choose */
-  gaps: string[]
+  /** what the user still has to choose first, if anything */
+  gap: string | undefined
   onChange: (draft: Draft, display: Display) => void
   /** puts what a warning suggests into the question */
   onAccept: (warning: Warning) => void
 }
 
 /** The answer with its display options and actions. */
-export function AnswerPanel({ question, draft, display, result, gaps, onChange, onAccept }: AnswerPanelProps) {
+export function AnswerPanel({ question, draft, display, moment, result, gap, onChange, onAccept }: AnswerPanelProps) {
   // An answer to a question of another kind is stale.
   const value = draft && result.value?.answer.kind !== draft.kind ? null : result.value
   return (
     <section class={cardStyles.card} aria-label="Answer">
-      {draft && <RangeBar draft={draft} display={display} onChange={onChange} />}
+      {draft && <RangeBar draft={draft} display={display} moment={moment} onChange={onChange} />}
       {draft && <VisualizationBar draft={draft} display={display} onChange={onChange} />}
-      {gaps.length > 0 && (
+      {gap && (
         <p class={textStyles.hint} role="status">
-          {gaps[0]}
+          {gap}
         </p>
       )}
       {question === undefined && <p class={textStyles.hint}>The question is not JSON.</p>}
       {result.error && <Failure error={result.error} onRetry={result.reload} />}
       {result.isLoading && !value && <Loading what="the answer" />}
       {value && <Answer result={value} display={display} isOld={result.isLoading} onAccept={onAccept} />}
-      <Actions question={question} display={display} result={value} />
+      <Actions question={question} display={display} moment={moment} result={value} />
     </section>
   )
 }
@@ -75,6 +78,7 @@ export function AnswerPanel({ question, draft, display, result, gaps, onChange, 
 type VisualizationBarProps = Pick<AnswerPanelProps, 'display' | 'onChange'> & { draft: Draft }
 
 function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
+  const canCompare = display.range !== 'all' || draft.from !== undefined
   const options = listVisualizations(draft).map((drawing) => [drawing, VISUALIZATION_LABELS[drawing]] as const)
   return (
     <div class={styles.drawing}>
@@ -88,10 +92,11 @@ function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
         <label class={formStyles.check}>
           <input
             type="checkbox"
-            checked={display.compare ?? false}
+            checked={canCompare && (display.compare ?? false)}
+            disabled={!canCompare}
             onChange={(event) => onChange(draft, { ...display, compare: event.currentTarget.checked })}
           />
-          Compare with the period before
+          Compare to previous period
         </label>
       )}
     </div>
@@ -130,22 +135,19 @@ function Answer({ result: { answer, before }, display, isOld, onAccept }: Answer
         <AnswerView answer={answer} before={before} display={{ as: 'table' }} onDrillDown={onDrillDown} />
       )}
       {answer.pending > 0 && (
-        <p class={textStyles.hint}>{answer.pending} events that came last are not counted yet. Ask again in a while.</p>
+        <p class={textStyles.hint}>
+          {formatCount(answer.pending, 'recent event')} {answer.pending === 1 ? 'is' : 'are'} not counted yet. Ask again
+          in a while.
+        </p>
       )}
       {dialog}
     </>
   )
 }
 
-function Actions({
-  question,
-  display,
-  result,
-}: {
-  question: unknown
-  display: Display
-  result: ComparedAnswer | null
-}) {
+type ActionsProps = Pick<AnswerPanelProps, 'question' | 'display' | 'moment'> & { result: ComparedAnswer | null }
+
+function Actions({ question, display, moment, result }: ActionsProps) {
   const tables = result ? buildTables(result.answer, result.before) : []
   return (
     <footer class={styles.actions}>
@@ -154,11 +156,11 @@ function Actions({
           key={table.title}
           name={`${result?.answer.kind}-${table.title.toLowerCase()}`}
           rows={() => toCsvRows(table)}
-          label={tables.length > 1 ? `CSV of ${table.title.toLowerCase()}` : 'Download CSV'}
+          label={tables.length > 1 ? `${table.title} CSV` : 'Download CSV'}
         />
       ))}
       {question !== undefined && (
-        <CopyButton label="Copy as curl" text={buildCurl(buildRequest(question, display, Date.now()))} />
+        <CopyButton label="Copy as curl" text={buildCurl(buildRequest(question, display, moment))} />
       )}
       <CopyButton label="Copy link" text={buildLink(question, display)} />
       {result && (

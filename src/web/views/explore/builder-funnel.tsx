@@ -13,7 +13,7 @@ import { WindowField } from './window-field.js'
 const { minItems, maxItems } = Funnel.properties.steps
 const ORDERS = [
   ['ordered', 'In this order'],
-  ['strict', 'In this order, no step in between'],
+  ['strict', 'In this order, with no other step in between'],
   ['any', 'In any order'],
 ] as const
 
@@ -111,7 +111,7 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
       {exclude.map((one, i) => (
         <fieldset key={keys[i]} class={builderStyles.part} aria-label={`Exclusion ${i + 1}`}>
           <header>
-            <span>But not</span>
+            <span>Exclude</span>
             <button
               type="button"
               class={buttonStyles.plain}
@@ -142,7 +142,7 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
         class={`${buttonStyles.link} ${buttonStyles.small}`}
         onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}
       >
-        + Event that must not come in between
+        + Exclude an event between steps
       </button>
     </>
   )

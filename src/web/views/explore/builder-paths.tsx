@@ -47,7 +47,7 @@ export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
           onChange={(next) => onChange({ ...draft, steps: next })}
         />
         <NumberField
-          label="Events of a step"
+          label="Events per step"
           value={limit}
           {...findBounds(Paths.properties.limit)}
           onChange={(next) => onChange({ ...draft, limit: next })}

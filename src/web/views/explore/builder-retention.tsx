@@ -7,8 +7,8 @@ import { DefinitionField } from './event-field.js'
 import { FieldErrors } from './field-errors.js'
 
 const COHORTS = [
-  ['first', 'for the first time ever'],
-  ['recurring', 'each time'],
+  ['first', 'for the first time'],
+  ['recurring', 'every time'],
 ] as const
 const UNITS = [
   ['day', 'Days'],
@@ -16,12 +16,12 @@ const UNITS = [
   ['month', 'Months'],
 ] as const
 const MODES = [
-  ['calendar', 'of the calendar'],
-  ['rolling', 'from each user’s own start'],
+  ['calendar', 'calendar'],
+  ['rolling', 'rolling from each user’s start'],
 ] as const
 const COUNTS = [
-  ['on', 'in that one'],
-  ['on_or_after', 'in that one or later'],
+  ['on', 'in that period'],
+  ['on_or_after', 'in it or later'],
 ] as const
 
 interface RetentionBuilderProps {
@@ -51,7 +51,7 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
         />
       </section>
       <section aria-label="Return">
-        <h2>And came back to do</h2>
+        <h2>Then came back to do</h2>
         <DefinitionField
           label="Return event"
           value={draft.return}
@@ -61,20 +61,20 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
       </section>
       <section aria-label="Intervals" class={builderStyles.fields}>
         <Select
-          label="Intervals"
+          label="Period length"
           value={unit}
           options={UNITS}
           onChange={(next) => onChange({ ...draft, unit: next })}
         />
         <NumberField
-          label="How many"
+          label="Number of periods"
           value={intervals}
           {...findBounds(Retention.properties.intervals)}
           onChange={(next) => onChange({ ...draft, intervals: next })}
         />
-        <Select label="They are" value={mode} options={MODES} onChange={(next) => onChange({ ...draft, mode: next })} />
+        <Select label="Periods" value={mode} options={MODES} onChange={(next) => onChange({ ...draft, mode: next })} />
         <Select
-          label="Returned"
+          label="Count as returned"
           value={count}
           options={COUNTS}
           onChange={(next) => onChange({ ...draft, count: next })}

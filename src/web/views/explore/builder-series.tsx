@@ -14,15 +14,15 @@ import { PropertyField } from './property-field.js'
 const fields = Definition.properties
 
 const METRICS: readonly (readonly [Metric, string])[] = [
-  ['events', 'How many events'],
-  ['users', 'How many users'],
+  ['events', 'Total events'],
+  ['users', 'Unique users'],
   ['events_per_user', 'Events per user'],
   ['sum', 'Sum of a property'],
   ['avg', 'Average of a property'],
   ['median', 'Median of a property'],
   ['percentile', 'Percentile of a property'],
-  ['min', 'Least value'],
-  ['max', 'Greatest value'],
+  ['min', 'Minimum'],
+  ['max', 'Maximum'],
 ]
 
 interface SeriesBuilderProps {

@@ -78,7 +78,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
   }
   return (
     <section aria-label="Breakdown">
-      <h2>Broken down by</h2>
+      <h2>Break down by</h2>
       {fields.map((field, i) => (
         <PropertyField
           key={keys[i]}
@@ -86,7 +86,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
           hidesLabel
           value={field}
           events={listEvents(listSplitDefinitions(draft))}
-          placeholder={i === 0 ? 'Nothing' : 'and by'}
+          placeholder={i === 0 ? 'Choose a property' : 'and by'}
           onChange={(next) => set(i, next)}
         />
       ))}
@@ -94,7 +94,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
       {breakdown.length > 0 && (
         <div class={styles.row}>
           <NumberField
-            label="Values at most"
+            label="Maximum values"
             value={limit}
             {...findBounds(Series.properties.limit)}
             onChange={(next) => onChange({ ...draft, limit: next })}
@@ -106,7 +106,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
                 checked={draft.other}
                 onChange={(event) => onChange({ ...draft, other: event.currentTarget.checked })}
               />
-              Others as one
+              Group the rest as Other
             </label>
           )}
         </div>

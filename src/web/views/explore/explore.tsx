@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useMemo, useState } from 'preact/hooks'
+import { useMemo, useRef, useState } from 'preact/hooks'
 import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
@@ -7,6 +7,7 @@ import { buildRequest } from '../../lib/build-request.js'
 import { getBrowserTimeZone } from '../../lib/intl.js'
 import { navigate } from '../../lib/navigation.js'
 import {
+  completeDraft,
   convertDraft,
   createDraft,
   type Display,
@@ -24,6 +25,7 @@ import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure, Loading } from '../../ui/notice.js'
 import { SegmentedControl } from '../../ui/select.js'
+import { useMoment } from '../range-fields.js'
 import type { ViewProps } from '../view-props.js'
 import { AnswerPanel } from './answer-panel.js'
 import { Builder } from './builder.js'
@@ -78,14 +80,17 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const draft = useMemo(() => parseDraft(question), [question])
   const [isText, setText] = useState(false)
   const gaps = draft ? findGaps(draft) : []
-  const result = useAnswer(question, display, gaps.length > 0)
-  const fieldErrors = [...gaps, ...(result.error instanceof CallError ? result.error.details : [])]
+  const answerable = useAnswerable(question, draft)
+  const result = useAnswer(answerable, display)
+  const moment = useMoment({ ...draft, ...display })
+  // What is still to be chosen is no error.
+  const fieldErrors = gaps.length === 0 && result.error instanceof CallError ? result.error.details : []
   const show = (next: unknown, how: Display = display) => navigate(linkToExplore(next, how, saved), 'replace')
   const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)
   const { asked, answer: { warnings } = {} } = result.value ?? {}
   const doubts = useMemo(() => findDoubts(asked, warnings), [asked, warnings])
   const accept = (warning: Warning) => {
-    const now = draft ? [toQuestion(draft), toQuestion(dropIncompleteFilters(draft))] : [question]
+    const now = draft ? [toQuestion(draft), toQuestion(dropIncompleteFilters(draft)), answerable] : [question]
     const next = applySuggestion(warning, asked, now)
     if (next !== undefined) show(next)
   }
@@ -125,8 +130,9 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
           question={question}
           draft={draft}
           display={display}
+          moment={moment}
           result={result}
-          gaps={gaps.map(({ message }: FieldError) => message)}
+          gap={gaps[0]?.message}
           onChange={change}
           onAccept={accept}
         />
@@ -164,17 +170,23 @@ interface AskedAnswer extends ComparedAnswer {
   asked: unknown
 }
 
+/** The question to answer: while something is still to be chosen, that with the last complete events. */
+function useAnswerable(question: unknown, draft: Draft | null): unknown {
+  const last = useRef<Draft | null>(null)
+  if (!draft) return question
+  const complete = completeDraft(draft, last.current)
+  last.current = complete ?? last.current
+  return complete === draft ? question : ((complete && toQuestion(complete)) ?? undefined)
+}
+
 /** Fetches the answer after a debounce; superseded requests are cancelled. */
-function useAnswer(question: unknown, display: Display, hasGaps: boolean) {
+function useAnswer(question: unknown, display: Display) {
   const { range, compare } = display
-  const key = useDebounced(
-    hasGaps || question === undefined ? null : JSON.stringify([question, range, compare]),
-    SETTLED_MS,
-  )
+  const key = useDebounced(question === undefined ? null : JSON.stringify([question, range, compare]), SETTLED_MS)
   return useLoaded<AskedAnswer>(key, async (signal) => {
     const [question, range, compare] = JSON.parse(key ?? '[]')
     const answer = await fetchAnswer(question, { range, compare }, { signal })
-    return { ...answer, asked: buildRequest(question, { range, compare }, Date.now()) }
+    return { ...answer, asked: buildRequest(question, { range, compare }, { now: Date.now(), first: null }) }
   })
 }
 

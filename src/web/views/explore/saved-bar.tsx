@@ -97,7 +97,7 @@ function SavedList({ list: { value, error, reload }, canDelete, onClose }: Saved
         onConfirm={remove}
         onClose={() => setToDelete(null)}
       >
-        <p>“{toDelete.name}” is deleted for everybody, also where boards show it.</p>
+        <p>This deletes “{toDelete.name}” for everyone and removes it from boards.</p>
       </ConfirmDialog>
     )
   }

@@ -3,9 +3,10 @@ import t from 'tap'
 import type { EventName } from '../../../../src/contract/responses.js'
 import { Faults } from '../../../../src/questions/faults.js'
 import { checkQuestion } from '../../../../src/questions/parse.js'
+import { applyControls, parseControls } from '../../../../src/web/lib/board-controls.js'
 import { buildRequest, buildRequestBefore } from '../../../../src/web/lib/build-request.js'
 import { chooseVisualization, findGaps, parseDisplay, parseDraft } from '../../../../src/web/lib/question.js'
-import { suggestCards, suggestUsualCards } from '../../../../src/web/views/boards/default-cards.js'
+import { suggestBoard, suggestUsualBoard } from '../../../../src/web/views/boards/default-cards.js'
 import { codePoint } from '../../../fuzz/texts.js'
 
 const NOW = Date.parse('2026-05-20T12:00Z')
@@ -13,18 +14,18 @@ const DAY_MS = 86_400_000
 const event = (name: string, count: number, age = 200, last = 0): EventName => {
   return { event: name, count, first_seen: NOW - age * DAY_MS, last_seen: NOW - last * DAY_MS }
 }
-const card = (events: EventName[], id: string) => suggestCards(events, 'UTC', NOW).find((one) => one.id === id)
+const card = (events: EventName[], id: string) => suggestBoard(events, 'UTC', NOW).cards.find((one) => one.id === id)
 
-t.test('suggestCards returns nothing for a project without events', async (t) => {
-  t.strictSame(suggestCards([], 'UTC', NOW), [])
+t.test('suggestBoard returns nothing for a project without events', async (t) => {
+  t.strictSame(suggestBoard([], 'UTC', NOW).cards, [])
 })
 
-t.test('suggestUsualCards is a prefix of suggestCards', async (t) => {
-  const cards = suggestCards([event('a', 5), event('b', 3)], 'UTC', NOW)
-  t.strictSame(suggestUsualCards('UTC'), cards.slice(0, 4))
+t.test('the cards of suggestUsualBoard are a prefix of those of suggestBoard', async (t) => {
+  const { cards } = suggestBoard([event('a', 5), event('b', 3)], 'UTC', NOW)
+  t.strictSame(suggestUsualBoard().cards, cards.slice(0, 4))
 })
 
-t.test('suggestCards builds a funnel of the most frequent user actions', async (t) => {
+t.test('suggestBoard builds a funnel of the most frequent user actions', async (t) => {
   const events = [
     event('page viewed', 1000),
     event('$autocapture', 900),
@@ -39,20 +40,20 @@ t.test('suggestCards builds a funnel of the most frequent user actions', async (
   t.equal(card([event('only one', 5)], 'funnel'), undefined)
 })
 
-t.test('suggestCards chooses a period with data', async (t) => {
-  t.match(card([event('a', 5)], 'users')?.display, { range: '30d' })
-  t.match(card([event('a', 5, 3)], 'users')?.display, { range: '7d' })
+t.test('suggestBoard chooses a period with data', async (t) => {
+  const display = (events: EventName[]) => suggestBoard(events, 'UTC', NOW).display
+  t.strictSame(display([event('a', 5)]), { range: '30d' })
+  t.strictSame(display([event('a', 5, 3)]), { range: '7d' })
   t.match(card([event('a', 5, 3)], 'retention')?.question, { unit: 'day' })
-  t.match(card([event('a', 5)], 'retention'), { question: { unit: 'week' }, display: { range: '90d' } })
+  t.match(card([event('a', 5)], 'retention')?.question, { unit: 'week' })
   t.notMatch(card([event('a', 1e6)], 'retention')?.question, { cohort: 'recurring' })
   t.match(card([event('a', 1e6 + 1)], 'retention')?.question, { cohort: 'recurring' })
-  const old = card([event('a', 5, 400, 100)], 'users')
-  t.match(old?.question, { from: '2025-11-12', to: '2026-02-10' })
-  t.equal(old?.display?.range, undefined)
-  t.match(card([event('a', 5, 20, -400)], 'users')?.display, { range: '30d' }, 'a clock that is ahead')
+  t.strictSame(display([event('a', 5, 400, 100)]), { from: '2025-11-12', to: '2026-02-10' })
+  t.equal(card([event('a', 5, 400, 100)], 'totals')?.display?.compare, undefined)
+  t.strictSame(display([event('a', 5, 20, -400)]), { range: '30d' }, 'a clock that is ahead')
 })
 
-t.test('suggestCards returns valid, editable questions for any events', async () => {
+t.test('suggestBoard returns valid, editable questions for any events', async () => {
   const names = fc.record({
     event: fc.string({ minLength: 1, unit: codePoint }),
     count: fc.integer({ min: 1, max: 1e9 }),
@@ -62,7 +63,8 @@ t.test('suggestCards returns valid, editable questions for any events', async ()
   const zone = fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'America/Los_Angeles')
   fc.assert(
     fc.property(fc.array(names, { minLength: 1, maxLength: 9 }), zone, (events, timezone) => {
-      const cards = suggestCards(events, timezone, NOW)
+      const { cards, display: own } = suggestBoard(events, timezone, NOW)
+      const controls = parseControls(own, timezone)
       if (new Set(cards.map(({ id }) => id)).size !== cards.length) throw new Error('two cards have one id')
       for (const { question, display, width } of cards) {
         const draft = parseDraft(question)
@@ -70,10 +72,13 @@ t.test('suggestCards returns valid, editable questions for any events', async ()
         if (!draft || findGaps(draft).length > 0) throw new Error('it cannot be edited')
         if (chooseVisualization(draft, shown) !== shown.as) throw new Error('it is not drawn as it says')
         if (width < 1 || width > 4) throw new Error('it does not fit')
+        const moment = { now: NOW, first: null }
+        const applied = applyControls(question, shown, controls, NOW)
+        if (!applied) throw new Error('the board does not apply to it')
         for (const one of [
           question,
-          buildRequest(question, shown, NOW),
-          buildRequestBefore(question, shown, NOW) ?? question,
+          buildRequest(applied.question, applied.display, moment),
+          buildRequestBefore(applied.question, applied.display, moment)?.request ?? question,
         ]) {
           const faults = new Faults()
           checkQuestion(one as object, '', faults, NOW)

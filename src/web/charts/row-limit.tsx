@@ -1,0 +1,22 @@
+import { type ComponentChildren, createContext } from 'preact'
+import { useContext, useState } from 'preact/hooks'
+import * as buttonStyles from '../ui/button.module.css'
+
+/** How many rows a chart shows at first. A board limits them, so that its cards have similar heights. */
+export const RowLimitContext = createContext(Number.POSITIVE_INFINITY)
+
+/** A button in place of fewer rows would save no room. */
+const LEAST_HIDDEN = 3
+
+/** Limits the rows of a chart. @returns how many to show, and the button for all of them if some are hidden */
+export function useRowLimit(count: number): { limit: number; more: ComponentChildren } {
+  const limit = useContext(RowLimitContext)
+  const [showsAll, setShowsAll] = useState(false)
+  if (showsAll || count < limit + LEAST_HIDDEN) return { limit: Number.POSITIVE_INFINITY, more: null }
+  const more = (
+    <button type="button" class={`${buttonStyles.link} ${buttonStyles.small}`} onClick={() => setShowsAll(true)}>
+      Show all {count} rows
+    </button>
+  )
+  return { limit, more }
+}

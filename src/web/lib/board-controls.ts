@@ -1,0 +1,94 @@
+import type { Filter } from '../../contract/filters.js'
+import { isObject } from '../../contract/read-fields.js'
+import { dropIncomplete, isFilter } from './filters.js'
+import { changeRange, type Display, parseDraft, toQuestion } from './question.js'
+import { PRESETS, type RangeChoice } from './range.js'
+
+/** The range, time zone and filter of all cards of a board. They are saved with it, and its URL has what differs. */
+export interface BoardControls extends RangeChoice {
+  where: Filter | null
+}
+
+/**
+ * Parses the controls that are saved with a board, ignoring what is unknown.
+ * @param timezone of a board that has none
+ */
+export function parseControls(value: unknown, timezone: string): BoardControls {
+  return mergeControls({ timezone, week_start: 'monday', where: null }, isObject(value) ? value : {})
+}
+
+/** The controls of a board as its URL has them. @param saved those of the board */
+export function readControls(query: URLSearchParams, saved: BoardControls): BoardControls {
+  const { where, ...fields } = Object.fromEntries(query)
+  return mergeControls(saved, { ...fields, where: where === undefined ? undefined : parseJson(where) })
+}
+
+/** The query of a URL for controls, the inverse of `readControls`. */
+export function formatControls(controls: BoardControls, saved: BoardControls): Record<string, string> {
+  const isSame = (...names: (keyof BoardControls)[]) => {
+    return names.every((name) => JSON.stringify(controls[name]) === JSON.stringify(saved[name]))
+  }
+  const { range = '', from = '', to = '', timezone, week_start, where } = controls
+  return {
+    ...(!isSame('range', 'from', 'to') && { range, from: String(from), to: String(to) }),
+    ...(!isSame('timezone') && { timezone }),
+    ...(!isSame('week_start') && { week_start }),
+    ...(!isSame('where') && { where: JSON.stringify(where) }),
+  }
+}
+
+function mergeControls(known: BoardControls, fields: Record<string, unknown>): BoardControls {
+  const { timezone, week_start, where } = fields
+  return {
+    ...mergeRange(known, fields),
+    timezone: typeof timezone === 'string' && timezone !== '' ? timezone : known.timezone,
+    week_start: week_start === 'monday' || week_start === 'sunday' ? week_start : known.week_start,
+    where: where === null || isFilter(where) ? where : known.where,
+  }
+}
+
+function mergeRange(known: BoardControls, fields: Record<string, unknown>): Partial<RangeChoice> {
+  const range = PRESETS.find((preset) => preset === fields.range)
+  if (range) return { range }
+  const [from, to] = [fields.from, fields.to]
+  if (isTime(from) && isTime(to)) return { from, to }
+  return {
+    ...(known.range && { range: known.range }),
+    ...(known.from !== undefined && { from: known.from }),
+    ...(known.to !== undefined && { to: known.to }),
+  }
+}
+
+function isTime(value: unknown): value is string | number {
+  return typeof value === 'number' || (typeof value === 'string' && value !== '')
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * The question and display of a card with the controls of its board.
+ * @param now epoch ms
+ * @returns null if the page cannot edit the question
+ */
+export function applyControls(
+  question: unknown,
+  display: Display,
+  controls: BoardControls,
+  now: number,
+): { question: object; display: Display } | null {
+  const draft = parseDraft(question)
+  if (!draft) return null
+  const filters = [draft.where, dropIncomplete(controls.where)].filter((filter) => filter !== null)
+  const where: Filter | null = filters.length > 1 ? ['and', filters] : (filters[0] ?? null)
+  const { range: _, ...rest } = display
+  return {
+    question: toQuestion({ ...changeRange(draft, controls, now), where }),
+    display: { ...rest, ...(controls.range && { range: controls.range }) },
+  }
+}

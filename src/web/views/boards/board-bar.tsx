@@ -1,0 +1,44 @@
+import { useMemo } from 'preact/hooks'
+import type { BoardControls } from '../../lib/board-controls.js'
+import { labelFilter } from '../../lib/filter-labels.js'
+import { dropIncomplete } from '../../lib/filters.js'
+import * as textStyles from '../../ui/text.module.css'
+import { FilterEditor } from '../explore/filter-editor.js'
+import { Suggestions, SuggestionsContext } from '../explore/suggestions.js'
+import { RangeFields, useMoment } from '../range-fields.js'
+import * as rangeStyles from '../range-fields.module.css'
+
+interface BoardBarProps {
+  controls: BoardControls
+  onChange: (controls: BoardControls) => void
+}
+
+/** The range, time zone and filter of all cards. */
+export function BoardBar({ controls, onChange }: BoardBarProps) {
+  const suggestions = useMemo(() => new Suggestions(), [])
+  const moment = useMoment(controls)
+  const { where } = controls
+  const complete = dropIncomplete(where)
+  return (
+    <section class={rangeStyles.range} aria-label="All cards">
+      <RangeFields choice={controls} moment={moment} onChange={(choice) => onChange({ ...choice, where })} />
+      <details class={rangeStyles.more}>
+        <summary>
+          {complete ? `Only ${labelFilter(complete)}` : 'Filter'}
+          <span class={textStyles.hidden}>, for all cards</span>
+        </summary>
+        <div class={rangeStyles.moreFields}>
+          <SuggestionsContext.Provider value={suggestions}>
+            <FilterEditor
+              label="Filter for all cards"
+              value={where}
+              events={[]}
+              path="/where"
+              onChange={(next) => onChange({ ...controls, where: next })}
+            />
+          </SuggestionsContext.Provider>
+        </div>
+      </details>
+    </section>
+  )
+}
