@@ -115,12 +115,14 @@ t.test('a series built in the form matches the service, and its link reproduces 
 
   await page.getByRole('button', { name: '+ Series' }).click()
   await choose(page, 'Series 2', 'Event', 'bought')
+  const whole = { kind: 'series', series: [{ event: 'looked' }, { event: 'bought' }] }
+  await drawsLines(whole)
   await page
     .getByRole('group', { name: 'Series 2' })
     .getByRole('combobox', { name: 'Metric' })
     .selectOption('Sum of a property')
   await page.getByText('Choose a property that is a number.').waitFor()
-  await drawsLines({ kind: 'series', series: [{ event: 'looked' }] })
+  await drawsLines(whole)
   await choose(page, 'Series 2', 'Property', 'properties.price')
   const series = [{ event: 'looked' }, { event: 'bought', metric: 'sum', property: 'properties.price' }]
   await drawsLines({ kind: 'series', series })
