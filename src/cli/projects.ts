@@ -1,4 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { Connection } from '../client/connection.js'
 import { SettingsBody } from '../contract/project-schemas.js'
 import {
   changeSettings,
@@ -17,12 +18,16 @@ import { changeProject, readProjects } from '../projects/projects.js'
 import { listKeys } from '../store/api-keys.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { ERASE_TIMEOUT_MS, eraseProject } from './erase-project.js'
+import { checkService } from './first-call.js'
 import { counted } from './progress.js'
 import { withStore } from './store.js'
+import { readTarget, TARGET_USAGE } from './target.js'
 
 const USAGE = `Usage: tallyhouse projects list [--json]
        tallyhouse projects show PROJECT [--json]
        tallyhouse projects set PROJECT [options]
+       tallyhouse projects remove PROJECT --yes PROJECT [--url URL] [--key-file FILE]
 
 list  lists the projects: those with keys, and those with settings.
 show  shows the settings of a project.
@@ -42,10 +47,14 @@ set   changes settings. What is not named stays; the value "default" sets the de
                                   events_per_month, new_event_names_per_day (never hard),
                                   stored_bytes
         --dry-run                 changes nothing, and counts what would expire
+remove  erases everything of a project and its settings, through the running service. What stays are
+      its keys, which "keys revoke" revokes, and what it has used by day. Name the project again
+      with --yes: it cannot be brought back. The secret key must be one of this project.
+${TARGET_USAGE}
 
 Services know a change within 10 s. What a shorter age removes cannot be brought back.
 
-The settings are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
+The others use the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
 
 const FLAGS = {
   name: 'name',
@@ -60,13 +69,14 @@ const MAX_PROFILES = 1_000_000
 const check = compileCheck(SettingsBody, null)
 
 export const command: Command = {
-  summary: 'lists projects, and shows and changes their settings',
+  summary: 'lists projects, changes their settings, and removes them',
   usage: USAGE,
   async run([name = '', ...args], io) {
     if (name === 'list') return await list(args, io)
     if (name === 'show') return await show(args, io)
     if (name === 'set') return await set(args, io)
-    throw new UsageError('Say what to do with the projects: list, show or set.')
+    if (name === 'remove') return await remove(args, io)
+    throw new UsageError('Say what to do with the projects: list, show, set or remove.')
   },
 }
 
@@ -130,6 +140,22 @@ async function set(args: string[], io: CommandIo): Promise<number> {
     print(id, (await changeProject(shards, id, change)).settings, values.json, io)
     return 0
   })
+}
+
+async function remove(args: string[], io: CommandIo): Promise<number> {
+  const text = { type: 'string' } as const
+  const options = { yes: text, url: text, 'key-file': text }
+  const { values, positionals } = parseOptions({ args, allowPositionals: true, options })
+  const { yes, ...target } = values
+  const id = onlyProject(positionals)
+  if (yes !== id) {
+    throw new UsageError(`This erases everything of project ${id}. To confirm, add: --yes ${id}`)
+  }
+  const { url, secretKey } = await readTarget(target, io)
+  const connection = new Connection({ url, secretKey, timeoutMs: ERASE_TIMEOUT_MS })
+  await checkService(connection, url, 'read', io.signal)
+  await eraseProject(connection, id, 'were removed; its keys are still valid', io)
+  return 0
 }
 
 /** @throws UsageError for values that the service would refuse */

@@ -151,6 +151,16 @@ for (const storage of LAYOUTS) {
         message: /^--keep-events must be a number of/,
       })
       await t.rejects(projects('set', 'default', '--quota', 'events=1'), { message: /^--quota must be NAME/ })
+      const url = await client.app.listen({ port: 0, host: '127.0.0.1' })
+      const target = ['--url', url]
+      await t.rejects(projects('remove', 'default', ...target), { message: /To confirm, add: --yes default$/ })
+      await t.rejects(projects('remove', 'default', '--yes', 'defautl', ...target), { message: /add: --yes default/ })
+      await t.rejects(projects('remove', 'other', '--yes', 'other', ...target), { message: /the project of the key/ })
+      t.equal((await read()).keep.events, '25m', 'nothing was removed')
+      const removed = await projects('remove', 'default', '--yes', 'default', ...target)
+      t.match(removed, { code: 0, noted: /Project default: 1 event, 0 profiles, .*keys are still valid/ })
+      t.match(await read(), DEFAULT_SETTINGS)
+      t.strictSame(await client.events(), [])
       await t.rejects(projects('set', 'defautl', '--name', 'x'), { message: /There is no project defautl/ })
     })
   })
