@@ -14,6 +14,7 @@ import {
 } from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
 import { compileCheck } from '../contract/validation.js'
+import { DEFAULT_PROJECT } from '../keys/keys.js'
 import { changeProject, readProjects } from '../projects/projects.js'
 import { listKeys } from '../store/api-keys.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
@@ -83,10 +84,8 @@ export const command: Command = {
 async function list(args: string[], io: CommandIo): Promise<number> {
   const { values } = parseOptions({ args, options: { json: { type: 'boolean', default: false } } })
   return await withStore(io, async (shards) => {
-    const projects = await readProjects(shards)
-    const ids = new Set([...(await listKeys(shards.first)).map(({ projectId }) => projectId), ...projects.keys()])
-    for (const id of [...ids].sort()) {
-      const set = listSet(projects.get(id)?.settings ?? DEFAULT_SETTINGS)
+    for (const [id, settings] of await listProjects(shards)) {
+      const set = listSet(settings)
       io.stdout.write(values.json ? `${JSON.stringify({ id, ...set })}\n` : `${id}${describeBriefly(set)}\n`)
     }
     return 0
@@ -103,8 +102,7 @@ async function show(args: string[], io: CommandIo): Promise<number> {
   const { values, positionals } = parseOptions({ args, allowPositionals: true, options })
   const id = onlyProject(positionals)
   return await withStore(io, async (shards) => {
-    await requireProject(shards, id)
-    print(id, (await readProjects(shards)).get(id)?.settings ?? DEFAULT_SETTINGS, values.json, io)
+    print(id, await requireProject(shards, id), values.json, io)
     return 0
   })
 }
@@ -131,9 +129,8 @@ async function set(args: string[], io: CommandIo): Promise<number> {
   const change = parseChange(values)
   if (Object.keys(change).length === 0) throw new UsageError('Say what to set, for example --timezone Europe/Vienna.')
   return await withStore(io, async (shards) => {
-    await requireProject(shards, id)
+    const settings = await requireProject(shards, id)
     if (values['dry-run']) {
-      const { settings } = (await readProjects(shards)).get(id) ?? { settings: DEFAULT_SETTINGS }
       await preview(shards, id, changeSettings(settings, change), io)
       return 0
     }
@@ -229,10 +226,20 @@ function onlyProject(positionals: string[]): string {
   return id
 }
 
-/** So that a typing mistake does not become a project of its own. */
-async function requireProject(shards: Shards, id: string): Promise<void> {
-  const known = (await listKeys(shards.first)).map(({ projectId }) => projectId)
-  if (known.includes(id) || id === 'default') return
+/** The projects with keys or settings, and the default one, which may have its keys in the environment; by id. */
+async function listProjects(shards: Shards): Promise<Map<string, ProjectSettings>> {
+  const projects = await readProjects(shards)
+  // A project that was erased has settings that are all defaults.
+  const isSet = (id: string) => Object.keys(listSet(projects.get(id)?.settings ?? DEFAULT_SETTINGS)).length > 0
+  const withKeys = (await listKeys(shards.first)).map(({ projectId }) => projectId)
+  const ids = new Set([DEFAULT_PROJECT, ...withKeys, ...[...projects.keys()].filter(isSet)])
+  return new Map([...ids].sort().map((id) => [id, projects.get(id)?.settings ?? DEFAULT_SETTINGS]))
+}
+
+/** So that a typing mistake does not become a project of its own. @throws Error */
+async function requireProject(shards: Shards, id: string): Promise<ProjectSettings> {
+  const settings = (await listProjects(shards)).get(id)
+  if (settings) return settings
   throw new Error(
     `There is no project ${id}. See: tallyhouse projects list. A project begins with its first key: keys create.`,
   )

@@ -129,3 +129,32 @@ t.test('while the store does not answer, events are accepted, and do not wait fo
   for (let i = 0; i < 50; i++) await send('project 1')
   t.ok(asked() < 110, 'nor is it asked for each event')
 })
+
+for (const storage of LAYOUTS) {
+  t.test(`${storage}: a quota counts over a restart, and begins again with the day and the month`, async (t) => {
+    let at = Date.parse('2026-12-30T12:00:00Z')
+    const env = await settingsFor(t, storage)
+    const start = () => startApp(t, env, { now: () => at })
+    let client = await start()
+    const send = async (n: number) => {
+      const { statusCode, headers } = await client.call('POST', '/public/track/batch', { events: Array(n).fill(event) })
+      return statusCode === 429 ? Number(headers['retry-after']) : statusCode
+    }
+    const quotas = { events_per_day: { limit: 10, mode: 'hard' }, events_per_month: { limit: 15, mode: 'hard' } }
+    await client.call('PATCH', '/public/project', { quotas })
+    t.equal(await send(11), 12 * 3600, 'a batch that is larger than what is left is refused whole')
+    t.equal(await send(10), 200)
+    t.equal(await send(1), 12 * 3600)
+    await client.app.close()
+    client = await start()
+    t.equal(await send(1), 12 * 3600, 'after a restart')
+    at = Date.parse('2026-12-31T00:00:00Z')
+    t.equal(await send(6), 24 * 3600, 'over the month')
+    t.equal(await send(5), 200, 'on the next day')
+    t.equal(await send(1), 24 * 3600)
+    // What was counted in the last seconds before midnight would belong to the next day.
+    await client.call('GET', '/public/usage')
+    at = Date.parse('2027-01-01T00:00:00Z')
+    t.equal(await send(10), 200, 'in the next month')
+  })
+}

@@ -4,6 +4,7 @@ import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
 import { type Client, LAYOUTS, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { addressOf, openStream } from '../live-stream.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 
 const DAY_MS = 86_400_000
@@ -47,6 +48,9 @@ async function check(client: Client, t: import('tap').Test) {
   }
   const now = Date.now()
   const old = { event: 'old', distinct_id: OLD, timestamp: now - 40 * DAY_MS, properties: { is: 'expired' } }
+  const first = String(
+    (await ok('POST', '/public/track', { event: 'first', distinct_id: 'bob' })).headers['x-event-id'],
+  )
   const event = String((await ok('POST', '/public/track', old)).headers['x-event-id'])
   await ok('POST', '/public/track/batch', {
     events: [
@@ -70,6 +74,10 @@ async function check(client: Client, t: import('tap').Test) {
     )
   }
   t.match(await read(client, ['/public/events?limit=1000']), /"event":"new"/)
+  const stream = await openStream(t, await addressOf(client), { lastEventId: first })
+  const [streamed] = await stream.until(1)
+  t.match(streamed?.data, /"event":"new"/, 'a live stream that resumes leaves it out')
+  stream.close()
   await ok('PATCH', '/public/project', { keep: { events: '60d' } })
   t.match(await read(client, ['/public/events?limit=1000']), /"event":"old"/, 'until it leaves the disk')
 }

@@ -3,6 +3,7 @@ import t from 'tap'
 import { command } from '../../src/cli/projects.js'
 import { changeSettings, DEFAULT_SETTINGS, keptSince, listSet } from '../../src/contract/project-settings.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { changeProject } from '../../src/projects/projects.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
@@ -161,6 +162,13 @@ for (const storage of LAYOUTS) {
       t.match(removed, { code: 0, noted: /Project default: 1 event, 0 profiles, .*keys are still valid/ })
       t.match(await read(), DEFAULT_SETTINGS)
       t.strictSame(await client.events(), [])
+      const { clickhouse, shards, close } = await openStore(client.config)
+      t.teardown(close)
+      await changeProject(shards, 'without keys', { name: 'Old shop' })
+      await changeProject(shards, 'erased', { name: null })
+      await insertKeys(clickhouse, [storedKey(makeKey('read'), { projectId: 'default', kind: 'read' })], Date.now())
+      t.equal((await projects('list')).printed, 'default\nwithout keys  Old shop\n')
+      t.match((await projects('show', 'without keys')).printed, /^name: Old shop$/m)
       await t.rejects(projects('set', 'defautl', '--name', 'x'), { message: /There is no project defautl/ })
     })
   })
