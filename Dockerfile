@@ -2,9 +2,10 @@ FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY LICENSE tsconfig.json tsconfig.build.json ./
+COPY packages ./packages
 COPY src ./src
-RUN npm run build:service
+RUN npm run build
 
 # Without the optional packages, which are the embedded ClickHouse and the embedded journal's binaries: 0.6 GB less.
 FROM node:24-bookworm-slim AS packages

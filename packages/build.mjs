@@ -1,7 +1,7 @@
 // Builds the two client packages from src/client and src/browser. Each gets an ES module and a CommonJS build, with
-// their own types, in dist/esm and dist/cjs.
+// their own types, in dist/esm and dist/cjs. Then packs both into dist/packages, from where the service serves them.
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,6 +10,8 @@ import { compile } from './question-types.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const require = createRequire(import.meta.url)
+/** The files of src/routes/packages.ts. */
+const PACKED = join(ROOT, 'dist/packages')
 const TERSER = join(dirname(require.resolve('terser/package.json')), 'bin/terser')
 
 const KINDS = /** @type {const} */ ({
@@ -26,6 +28,8 @@ const KINDS = /** @type {const} */ ({
   },
 })
 
+rmSync(PACKED, { recursive: true, force: true })
+mkdirSync(PACKED, { recursive: true })
 for (const name of ['client', 'browser']) {
   const target = join(ROOT, 'packages', name)
   rmSync(join(target, 'dist'), { recursive: true, force: true })
@@ -37,6 +41,19 @@ for (const name of ['client', 'browser']) {
     if (name === 'browser') minify(join(folder, 'browser/index.js'), kind)
   }
   copyFileSync(join(ROOT, 'LICENSE'), join(target, 'LICENSE'))
+  pack(target)
+}
+
+/**
+ * The file has the same name in every version, so that instructions to install it need not change.
+ * @param {string} folder of a package
+ */
+function pack(folder) {
+  const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  // The options of an `npm pack` or `npm publish` that runs this script apply to its children as well.
+  const options = ['--ignore-scripts', '--dry-run=false', '--json=false', '--loglevel=error']
+  run('npm', ['pack', folder, ...options, '--pack-destination', PACKED], ['ignore', 'ignore', 'inherit'])
+  renameSync(join(PACKED, `${name}-${version}.tgz`), join(PACKED, `${name}.tgz`))
 }
 
 /**
@@ -44,14 +61,16 @@ for (const name of ['client', 'browser']) {
  * @param {string} kind
  */
 function minify(file, kind) {
-  run(TERSER, [file, ...(kind === 'esm' ? ['--module'] : ['--toplevel']), '--compress', '--mangle', '--output', file])
+  const options = ['--compress', '--mangle', '--output', file]
+  run(process.execPath, [TERSER, file, ...(kind === 'esm' ? ['--module'] : ['--toplevel']), ...options], 'inherit')
 }
 
 /**
  * @param {string} program
  * @param {string[]} args
+ * @param {import('node:child_process').StdioOptions} stdio
  */
-function run(program, args) {
-  const { status } = spawnSync(process.execPath, [program, ...args], { cwd: ROOT, stdio: 'inherit' })
+function run(program, args, stdio) {
+  const { status } = spawnSync(program, args, { cwd: ROOT, stdio })
   if (status !== 0) process.exit(1)
 }

@@ -6,6 +6,8 @@ CREATE TABLE IF NOT EXISTS api_keys
     id          String,
     project_id  String,
     kind        LowCardinality(String),
+    -- what people call it
+    label       String,
     -- of the pages that may use it; none: any
     origins     Array(String),
     -- whether a write key may send nothing but events and session calls
@@ -19,3 +21,18 @@ CREATE TABLE IF NOT EXISTS api_keys
 ENGINE = ReplacingMergeTree(version, is_deleted)
 ORDER BY hash
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, remove_empty_parts = 0;
+
+-- When each key was last used, and how often it was refused: each process adds what it has counted. A key is named by its id,
+-- because the hash of a short key of the environment could be guessed.
+CREATE TABLE IF NOT EXISTS key_usage
+(
+    project_id   LowCardinality(String),
+    key_id       String,
+    -- days in UTC; 1970-01-01 for never
+    last_used    SimpleAggregateFunction(max, Date),
+    refused      SimpleAggregateFunction(sum, UInt64),
+    last_refused SimpleAggregateFunction(max, Date)
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (project_id, key_id)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;

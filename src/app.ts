@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { ClickHouse } from './clickhouse/client.js'
 import { warnOfMissingRights } from './clickhouse/missing-rights.js'
 import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
@@ -12,6 +13,7 @@ import { type OpenServer, openServer } from './http/server.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
 import { KeyRefresh, type KeysFound } from './keys/key-refresh.js'
 import { KeyRing } from './keys/key-ring.js'
+import { KeyUsage } from './keys/key-usage.js'
 import { DEFAULT_PROJECT, environmentKeys } from './keys/keys.js'
 import type { Lane } from './lanes/lane.js'
 import { openLanes, startLanes } from './lanes/lanes.js'
@@ -39,9 +41,11 @@ import { exports } from './routes/export.js'
 import { health } from './routes/health.js'
 import { ids } from './routes/ids.js'
 import { key } from './routes/key.js'
+import { keys } from './routes/keys.js'
 import { live } from './routes/live.js'
 import { mcp } from './routes/mcp.js'
 import { metricsRoute } from './routes/metrics.js'
+import { packages } from './routes/packages.js'
 import { page } from './routes/page.js'
 import { project } from './routes/project.js'
 import { questions } from './routes/questions.js'
@@ -60,6 +64,7 @@ import type { VendorOptions } from './routes/vendors/protocol.js'
 import { jitsu, segment } from './routes/vendors/segment.js'
 import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
+import { openUsageTable } from './store/key-usage.js'
 import { prepareAvailable } from './store/prepare-shards.js'
 import { Erasure } from './users/erasure/erasure.js'
 import { ProjectErasure } from './users/erasure/project-erasure.js'
@@ -82,6 +87,8 @@ export interface AppOptions {
   onFatal?: (error: unknown) => void
   /** interval at which the keys are read, in ms; default 5000 */
   keysRefreshMs?: number
+  /** interval at which the use of keys is stored, in ms; default one minute */
+  keyUsageMs?: number
   /** default: `CLIENT_LIMITS` */
   clientLimits?: ClientLimits
   /** default: `SEARCH_LIMITS` */
@@ -136,7 +143,6 @@ async function open(
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
   const owners = new RecentOwners()
-  const keys = new KeyRing(environmentKeys(config))
   const { now, retentionEveryMs } = options
   const own = openProjects({ log, closing, everyMs, retentionEveryMs, now })
   const store = opened.add(await openOwnStore(config, { log, slotLimits, owners, ...own.reads }))
@@ -153,7 +159,8 @@ async function open(
   const { all, buffers, barrier, links, lateClockReads } = lanes
   const journals = all.map(({ journal }) => journal)
   const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
-  const keyRefresh = new KeyRefresh({ ring: keys, table: openKeyTable(clickhouse), log, closing, everyMs })
+  const keys = openKeys(config, { clickhouse, log, closing, everyMs, usageMs: options.keyUsageMs })
+  opened.add(keys.usage)
   const intervalMs = HOUR_MS * config.PURGE_INTERVAL
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
   const projects = own.open({ ...lanes, shards, purge })
@@ -169,7 +176,7 @@ async function open(
     await checkLayout(shards, layout)
     lanes.noteLayout(layout.version === 1)
     await projects.start(isWriter)
-    keysFound ??= await keyRefresh.start(DEFAULT_PROJECT)
+    keysFound ??= await keys.refresh.start(DEFAULT_PROJECT)
     onKeys?.(keysFound)
     onKeys = undefined
     await parts.start(() => storedRows(all))
@@ -190,7 +197,9 @@ async function open(
   await whenAvailable(start, { log, signal: closing, onFatal })
   // Requests are counted in one place, no matter which lane they write to.
   const counting = { ...config, REDIS_URL: config.REDIS_URL && (await redisForLane(config, 0)) }
-  const admission = opened.add(await openAdmission(server, counting, { keys, buffers, owners, clientLimits, log, now }))
+  const admission = opened.add(
+    await openAdmission(server, counting, { ...keys, buffers, owners, clientLimits, log, now }),
+  )
   const limits = { ...toLiveLimits(config), ...options.liveLimits }
   const live = new LiveHub({ shards, barrier, journals, limits, log, closing })
   const role = config.ROLE
@@ -209,7 +218,24 @@ async function open(
   }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  return { store, projects, lanes, journals, parts, ledger, purge, admission, live, closing, metrics: { read } }
+  return { store, projects, lanes, journals, parts, ledger, purge, admission, live, closing, keys, metrics: { read } }
+}
+
+interface KeysOptions {
+  clickhouse: ClickHouse
+  log: FastifyBaseLogger
+  closing: AbortSignal
+  everyMs: number | undefined
+  usageMs: number | undefined
+}
+
+/** Opens what knows the keys; none is known before `refresh.start`, except those of the environment. */
+function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }: KeysOptions) {
+  const fixed = environmentKeys(config)
+  const ring = new KeyRing(fixed)
+  const refresh = new KeyRefresh({ ring, table: openKeyTable(clickhouse), log, closing, everyMs })
+  const usage = new KeyUsage({ table: openUsageTable(clickhouse), log, closing, everyMs: usageMs })
+  return { fixed, keys: ring, refresh, usage }
 }
 
 function toLiveLimits({ MAX_LIVE_STREAMS: listeners, MAX_PROJECT_LIVE_STREAMS: perProject }: Config) {
@@ -275,6 +301,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
   const deletesEvents = config.DELETE_USER_EVENTS
 
   server.register(docs)
+  server.register(packages)
   server.register(signIn, { admission })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
@@ -299,6 +326,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(sessionReads, { sessions, shards, barrier })
       scope.register(deadLetters, { shards, barrier, noteDeletion, keptSince })
       scope.register(key)
+      scope.register(keys, { shards, ...parts.keys })
       scope.register(project, { ...own, projects, shards, projectErasure, purge })
       scope.register(ids, { ids: lanes.ids })
     },

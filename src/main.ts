@@ -31,13 +31,16 @@ async function serve(config: Config): Promise<void> {
 
 /** @throws Error that names the settings */
 async function listen(server: App, config: Config): Promise<void> {
-  // For localhost, Fastify makes another server for ::1, which has none of our limits for connections.
-  const host = config.HOST === 'localhost' ? '127.0.0.1' : config.HOST
   try {
-    await server.listen({ host, port: config.PORT })
+    await server.listen(toAddress(config))
   } catch (error) {
     throw cannotListen(config, error)
   }
+}
+
+/** For localhost, Fastify makes another server for ::1, which has none of our limits for connections. */
+function toAddress({ HOST, PORT }: Config): { host: string; port: number } {
+  return { host: HOST === 'localhost' ? '127.0.0.1' : HOST, port: PORT }
 }
 
 /**
@@ -46,7 +49,7 @@ async function listen(server: App, config: Config): Promise<void> {
  * @throws like `listen`
  */
 async function checkAddress(config: Config): Promise<void> {
-  const server = createServer().listen({ host: config.HOST, port: config.PORT })
+  const server = createServer().listen(toAddress(config))
   try {
     await once(server, 'listening')
   } catch (error) {

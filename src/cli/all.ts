@@ -1,7 +1,6 @@
-import { parseArgs } from 'node:util'
 import { StoreError } from '../clickhouse/errors.js'
 import { type Config, loadConfig } from '../config.js'
-import { type CommandIo, UsageError } from './command.js'
+import { type CommandIo, parseOptions, UsageError } from './command.js'
 
 type Transfer = (folder: string, config: Config, io: CommandIo) => Promise<boolean>
 
@@ -21,11 +20,11 @@ export async function runAll(transfer: Transfer, args: string[], io: CommandIo):
 
 function parseFolder(args: string[]): string {
   try {
-    const { values } = parseArgs({ args, options: { all: { type: 'string' } } })
+    const { values } = parseOptions({ args, options: { all: { type: 'string' } } })
     if (values.all) return values.all
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
-    throw new UsageError(`${message} --all FOLDER takes no other option.`)
+    if (error instanceof UsageError) throw new UsageError(`${error.message} --all FOLDER takes no other option.`)
+    throw error
   }
   throw new UsageError('Name a folder: --all FOLDER.')
 }

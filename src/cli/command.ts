@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { createNearestFinder } from '../lib/nearest.js'
 
 /** What a command may use of the process. */
 export interface CommandIo {
@@ -41,6 +42,14 @@ export function parseOptions<const Config extends ParseArgsConfig>(
   try {
     return parseArgs(config)
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
+    const message = error instanceof Error ? error.message : String(error)
+    const [, unknown] = /^Unknown option '(--?[^']+)'/.exec(message) ?? []
+    throw new UsageError(unknown === undefined ? message : describeUnknown(unknown, Object.keys(config.options ?? {})))
   }
+}
+
+/** Node's own message speaks of positional arguments instead of the option that was meant. */
+function describeUnknown(option: string, known: string[]): string {
+  const meant = createNearestFinder(known)(option.replace(/^-+/, ''))
+  return `There is no option ${option}.${meant === undefined ? '' : ` Did you mean --${meant}?`}`
 }

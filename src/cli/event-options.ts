@@ -1,6 +1,8 @@
 import type { ParseArgsConfig } from 'node:util'
+import type { Connection } from '../client/connection.js'
+import type { Warning } from '../contract/warning.js'
 import { toMilliseconds } from '../vendors/time.js'
-import { parseOptions, UsageError } from './command.js'
+import { type CommandIo, parseOptions, UsageError } from './command.js'
 
 /** Options of commands that read a service's events. */
 const EVENT_OPTIONS = {
@@ -22,6 +24,23 @@ export function parseEventOptions<const More extends NonNullable<ParseArgsConfig
   more: More,
 ) {
   return parseOptions({ args, options: { ...EVENT_OPTIONS, ...more } }).values
+}
+
+/** Prints warnings of a response. */
+export function printWarnings(warnings: readonly Warning[] = [], { stderr }: Pick<CommandIo, 'stderr'>): void {
+  // Control characters would be interpreted by a terminal.
+  for (const { message } of warnings) stderr.write(`Warning: ${message.replace(/\p{Cc}/gu, '\uFFFD')}\n`)
+}
+
+/** Warns if no event has a name. Never rejects: the service's error is that of the command's own call. */
+export async function warnOfUnknownEvent(
+  connection: Connection,
+  event: string,
+  io: Pick<CommandIo, 'stderr' | 'signal'>,
+): Promise<void> {
+  const path = `/public/schema/properties?${new URLSearchParams({ event })}`
+  const names = await connection.call({ method: 'GET', path }, { signal: io.signal }).catch(() => null)
+  printWarnings(names?.value.warnings as Warning[] | undefined, io)
 }
 
 /**

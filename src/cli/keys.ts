@@ -1,35 +1,51 @@
 import type { ParseArgsConfig } from 'node:util'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { type Grant, hashKey, KEY_KINDS, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
-import { isOrigin } from '../lib/is-origin.js'
-import { insertKeys, type KeyRecord, listKeys, readKeys, revokeKeys } from '../store/api-keys.js'
+import { KeyChanges, type NewKey } from '../keys/key-changes.js'
+import { findKeyFaults, GRACE_MESSAGE, type KeyFault, parseGrace, tidyKey } from '../keys/key-rules.js'
+import {
+  hashKey,
+  KEY_KINDS,
+  type KeyKind,
+  type KeyRecord,
+  type LabelledGrant,
+  maskKey,
+  type StoredKey,
+} from '../keys/keys.js'
+import { COMMAND_LINE } from '../model/audit-entry.js'
+import { listKeys, openKeyStore, readStoreTime } from '../store/api-keys.js'
+import { readKeyUse, type StoredKeyUse } from '../store/key-usage.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
-const USAGE = `Usage: tallyhouse keys create --project NAME [--kind KIND]
+const USAGE = `Usage: tallyhouse keys create --project NAME [--kind KIND] [--label TEXT]
                               [--origin https://SITE]... [--events-only]
        tallyhouse keys list [--project NAME] [--kind KIND] [--json]
        tallyhouse keys rotate --project NAME [--kind KIND] [--grace 24h]
-       tallyhouse keys revoke ID...
+       tallyhouse keys revoke ID... [--last]
 
 create  makes a public and a secret key, or one key of the given kind. A project is created with
         its first key, and can have any number of each kind: public keys make session calls, write
         keys send events and profile changes and may be in a browser, read keys read, and secret
         keys do everything but session calls.
+          --label        what people call it, such as "Checkout server"
           --origin       for a write or public key: only pages of this origin may use it; can be
                          repeated. It keeps other sites' pages out, but not a program that
                          pretends to be a page.
           --events-only  for a write key: it sends events and session calls, and cannot change
                          users.
-list    lists the stored keys; it never shows a key itself.
-rotate  makes a new key of each kind that the project has; if keys of a kind differ in their origins
-        or calls, one for each such group. The old keys stay valid for --grace (for example 30m, 24h
-        or 7d; 0 to end them now), so that clients can switch without a gap.
-revoke  revokes keys, named by their ID in the list or by the whole key.
+list    lists the stored keys, with the day (UTC) on which each was last used and how many requests
+        it made that it may not make; services store both once a minute. It never shows a key.
+rotate  makes a new key of each kind that the project has; if keys of a kind differ in their labels,
+        origins or calls, one for each such group. The old keys stay valid for --grace (for example
+        30m, 24h or 7d; 0 to end them now), so that clients can switch without a gap. A key that
+        another rotation is ending already keeps its own, earlier end.
+revoke  revokes keys, named by their ID in the list or by the whole key. The last secret key of a
+        project is only revoked with --last.
 
 A key is shown only once, when it is made. Running services accept it immediately, or within a
 second while many wrong keys arrive, and refuse a revoked key within 10 s. The keys in PUBLIC_API_KEY
-and SECRET_KEY are not stored here; change them in the settings.
+and SECRET_KEY are not stored here; change them in the settings. The page and the API change keys,
+too; each change is in the project's audit log (GET /public/audit).
 
 The keys are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. The store
 must exist: start the service once before. Its address is printed to standard error.`
@@ -46,19 +62,29 @@ const VARIABLE: Record<KeyKind, string> = {
 }
 /** Names appear in URLs and lists, so only plain characters are allowed. */
 const PROJECT = /^[A-Za-z0-9][\w.-]{0,63}$/
-const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+/** The options of what a key may have, by its name in the API. */
+const OPTIONS: Record<KeyFault['field'], string> = {
+  label: '--label',
+  origins: '--origin',
+  events_only: '--events-only',
+}
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 86_400_000
 
 interface Options {
   project?: string
   kind?: string
+  label: string
   grace: string
   json: boolean
+  last: boolean
   origin: string[]
   'events-only': boolean
 }
 
-/** What a key may do, and where. */
-type Limits = Pick<Grant, 'origins' | 'eventsOnly'>
+/** A stored key with its use. */
+type ListedKey = KeyRecord & StoredKeyUse
 
 interface Action {
   run(clickhouse: ClickHouse, options: Options, ids: string[], io: CommandIo): Promise<number>
@@ -70,11 +96,16 @@ const OF_PROJECT = { project: { type: 'string' }, kind: { type: 'string' } } as 
 const ACTIONS: Record<string, Action> = {
   create: {
     run: create,
-    takes: { ...OF_PROJECT, origin: { type: 'string', multiple: true }, 'events-only': { type: 'boolean' } },
+    takes: {
+      ...OF_PROJECT,
+      label: { type: 'string' },
+      origin: { type: 'string', multiple: true },
+      'events-only': { type: 'boolean' },
+    },
   },
   list: { run: list, takes: { ...OF_PROJECT, json: { type: 'boolean' } } },
   rotate: { run: rotate, takes: { ...OF_PROJECT, grace: { type: 'string' } } },
-  revoke: { run: revoke, takes: {} },
+  revoke: { run: revoke, takes: { last: { type: 'boolean' } } },
 }
 
 export const command: Command = {
@@ -87,8 +118,8 @@ export const command: Command = {
     // Check the arguments before anything is opened.
     if (name === 'create' || name === 'rotate') parseProject(options)
     parseKinds(options)
-    parseGrace(options)
-    parseLimits(options)
+    parseGraceOption(options)
+    if (name === 'create') parseGrants(options)
     if ((name === 'revoke') !== ids.length > 0) {
       throw new UsageError(name === 'revoke' ? 'Name the keys to revoke.' : `Unexpected argument "${ids[0]}".`)
     }
@@ -97,105 +128,144 @@ export const command: Command = {
 }
 
 async function create(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
-  const kinds = options.kind === undefined ? PAIR : parseKinds(options)
-  const projectId = parseProject(options)
-  await make(
-    clickhouse,
-    kinds.map((kind) => ({ projectId, kind, ...parseLimits(options) })),
-    io,
-  )
+  print(await openChanges(clickhouse).create(parseGrants(options)), io)
   return 0
 }
 
 async function list(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
   const kinds = parseKinds(options)
-  const isWanted = ({ projectId, kind }: KeyRecord) => {
-    return kinds.includes(kind) && (options.project === undefined || options.project === projectId)
-  }
-  const keys = (await listKeys(clickhouse)).filter(isWanted)
-  io.stdout.write(options.json ? keys.map((key) => `${JSON.stringify(key)}\n`).join('') : table(keys))
+  const [all, findUse] = await Promise.all([
+    listKeys(clickhouse, options.project),
+    readKeyUse(clickhouse, options.project),
+  ])
+  const keys = all.filter(({ kind }) => kinds.includes(kind)).map((key) => ({ ...key, ...findUse(key) }))
+  io.stdout.write(
+    options.json ? keys.map((key) => `${JSON.stringify(withoutHash(key))}\n`).join('') : formatTable(keys),
+  )
   return 0
 }
 
 async function rotate(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
   const project = parseProject(options)
   const wanted = parseKinds(options)
-  const earlier = (await readKeys(clickhouse)).filter((key) => key.projectId === project && wanted.includes(key.kind))
+  const earlier = (await listKeys(clickhouse, project)).filter(({ isValid, kind }) => isValid && wanted.includes(kind))
   if (earlier.length === 0) throw new Error(`Project ${project} has no such key to rotate. Create one: keys create.`)
-  await make(
-    clickhouse,
-    wanted.flatMap((kind) => distinct(earlier.filter((key) => key.kind === kind))),
-    io,
-  )
-  await revokeKeys(clickhouse, earlier, parseGrace(options))
-  const until = parseGrace(options) === 0 ? 'Refused within 10 s' : `Valid for another ${options.grace}`
-  io.stderr.write(`${until}: ${earlier.map(({ id }) => id).join(', ')}.\n`)
+  // By kind, as they are made.
+  const inOrder = wanted.flatMap((kind) => earlier.filter((key) => key.kind === kind))
+  const { made, ended } = await openChanges(clickhouse).rotate(inOrder, parseGraceOption(options))
+  print(made, io)
+  io.stderr.write(formatEnds(ended, await readStoreTime(clickhouse)))
   return 0
 }
 
-async function revoke(clickhouse: ClickHouse, _options: Options, ids: string[], io: CommandIo): Promise<number> {
-  const good = await readKeys(clickhouse)
-  const chosen = ids.map((text) => {
-    const found = good.filter(({ id, hash }) => id === text || hash === hashKey(text))
-    const [key] = found
-    // The argument may be a key, so the message does not repeat it.
-    if (!key) throw new Error('One of these is not a valid key, so none was revoked. See: keys list.')
-    if (found.length > 1)
-      throw new Error(`Several keys have the ID ${key.id}, so none was revoked. Give the whole key.`)
-    return key
-  })
-  await revokeKeys(clickhouse, chosen)
+async function revoke(clickhouse: ClickHouse, { last }: Options, ids: string[], io: CommandIo): Promise<number> {
+  const all = await listKeys(clickhouse)
+  const chosen = ids.map((text) => findKey(all, text))
+  await openChanges(clickhouse).revoke(chosen, { mayBeLast: last })
   io.stderr.write(`Refused within 10 s: ${chosen.map(({ id }) => id).join(', ')}.\n`)
   return 0
 }
 
-/** Prints the new keys on stdout, in the format of a settings file. */
-async function make(clickhouse: ClickHouse, grants: Grant[], io: CommandIo): Promise<void> {
-  const lines: string[] = []
-  const made: StoredKey[] = []
-  for (const { projectId, kind, origins, eventsOnly } of grants) {
-    const key = makeKey(kind)
-    made.push(storedKey(key, { projectId, kind, origins, eventsOnly }))
-    lines.push(`${VARIABLE[kind]}=${key}\n`)
-  }
-  await insertKeys(clickhouse, made, Date.now())
-  io.stdout.write(lines.join(''))
-  const names = made.map((key) => `${key.id}${formatLimits(key) && ` (${formatLimits(key)})`}`)
-  io.stderr.write(`New in project ${grants[0]?.projectId}, shown only this once: ${names.join(', ')}.\n`)
+function openChanges(clickhouse: ClickHouse): KeyChanges {
+  return new KeyChanges(openKeyStore(clickhouse), COMMAND_LINE)
 }
 
-/** Removes keys with the same rights as an earlier one. */
-function distinct(keys: StoredKey[]): StoredKey[] {
-  const seen = new Set<string>()
-  return keys.filter((key) => {
-    const limits = formatLimits(key)
-    return !seen.has(limits) && seen.add(limits)
+/**
+ * @param text an ID, or a whole key, which no message may repeat
+ * @throws Error that names the key
+ */
+function findKey(all: readonly KeyRecord[], text: string): KeyRecord {
+  const found = all.filter(({ id, hash }) => id === text || hash === hashKey(text))
+  const [key, another] = found.filter(({ isValid }) => isValid)
+  if (!key) {
+    const revokedAt = found[0]?.revokedAt
+    const why = revokedAt ? ` It was revoked on ${formatTime(revokedAt)}.` : ' See: keys list.'
+    throw new Error(`${maskKey(text)} is not a valid key, so none was revoked.${why}`)
+  }
+  if (another) throw new Error(`Several keys have the ID ${key.id}, so none was revoked. Give the whole key.`)
+  return key
+}
+
+/** Prints new keys on stdout, in the format of a settings file. */
+function print(made: readonly NewKey[], io: CommandIo): void {
+  io.stdout.write(made.map(({ kind, text }) => `${VARIABLE[kind]}=${text}\n`).join(''))
+  const names = made.map((key) => {
+    const notes = [...(key.label ? [key.label] : []), ...(formatLimits(key) ? [formatLimits(key)] : [])]
+    return `${key.id}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}`
   })
+  io.stderr.write(`New in project ${made[0]?.projectId}, shown only this once: ${names.join(', ')}.\n`)
+}
+
+/** Says until when replaced keys work, one line for each end. @param now epoch ms */
+function formatEnds(ended: readonly KeyRecord[], now: number): string {
+  const lines = ended
+    .toSorted((a, b) => (a.revokedAt ?? 0) - (b.revokedAt ?? 0))
+    .map((key): [string, string] => {
+      const left = (key.revokedAt ?? 0) - now
+      return [left > 0 ? `Valid for another ${formatDuration(left)}` : 'Refused within 10 s', key.id]
+    })
+  const ends = [...new Set(lines.map(([end]) => end))]
+  return ends
+    .map((end) => `${end}: ${lines.flatMap(([other, id]) => (other === end ? [id] : [])).join(', ')}.\n`)
+    .join('')
+}
+
+/** Formats a time to the second below an hour, to the minute below two days, and to the hour above. */
+function formatDuration(ms: number): string {
+  const [unit, small, names] =
+    ms < HOUR_MS - 500
+      ? [MINUTE_MS, 1_000, ['min', 's']]
+      : ms < 2 * DAY_MS
+        ? [HOUR_MS, MINUTE_MS, ['h', 'min']]
+        : [DAY_MS, HOUR_MS, ['d', 'h']]
+  const count = Math.max(1, Math.round(ms / small))
+  const [whole, rest] = [Math.floor((count * small) / unit), count % (unit / small)]
+  return [...(whole > 0 ? [`${whole} ${names[0]}`] : []), ...(rest > 0 ? [`${rest} ${names[1]}`] : [])].join(' ')
 }
 
 /** Formats the limits of a key; empty if it has none. */
-function formatLimits({ origins, eventsOnly }: Limits): string {
+function formatLimits({ origins, eventsOnly }: Pick<StoredKey, 'origins' | 'eventsOnly'>): string {
   return [...origins, ...(eventsOnly ? ['events only'] : [])].join(', ')
 }
 
-function table(keys: KeyRecord[]): string {
-  const time = (ms: number | null) => (ms === null ? '-' : `${new Date(ms).toISOString().slice(0, 19)}Z`)
-  const rows = keys.map((key) => {
-    return [key.id, key.kind, time(key.createdAt), time(key.revokedAt), key.projectId, formatLimits(key)]
-  })
-  const head = ['ID', 'KIND', 'CREATED', 'REVOKED', 'PROJECT', ...(keys.some(formatLimits) ? ['LIMITS'] : [])]
-  const width = Math.max(...[head, ...rows].map(([, , , , project = '']) => project.length)) + 2
-  return [head, ...rows]
-    .map(([id = '', kind = '', created = '', revoked = '', project = '', limits = '']) => {
-      const line = `${id.padEnd(13)}${kind.padEnd(8)}${created.padEnd(22)}${revoked.padEnd(22)}${project.padEnd(width)}${limits}`
-      return `${line.trimEnd()}\n`
-    })
+function formatTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`
+}
+
+function withoutHash({ hash: _hash, ...key }: ListedKey): Omit<ListedKey, 'hash'> {
+  return key
+}
+
+/** Formats keys as a table. The last columns are only there if a key has something in them. */
+function formatTable(keys: readonly ListedKey[]): string {
+  const cell = (time: number | null) => (time === null ? '-' : formatTime(time))
+  const columns: [string, (key: ListedKey) => string][] = [
+    ['ID', ({ id }) => id],
+    ['KIND', ({ kind }) => kind],
+    ['CREATED', ({ createdAt }) => cell(createdAt)],
+    ['REVOKED', ({ revokedAt }) => cell(revokedAt)],
+    ['LAST USED', ({ lastUsed }) => lastUsed ?? '-'],
+    ['REFUSED', ({ refused }) => String(refused)],
+    ['PROJECT', ({ projectId }) => projectId],
+  ]
+  if (keys.some(({ label }) => label !== '')) columns.push(['LABEL', ({ label }) => label || '-'])
+  if (keys.some(formatLimits)) columns.push(['LIMITS', formatLimits])
+  const rows = [columns.map(([title]) => title), ...keys.map((key) => columns.map(([, read]) => read(key)))]
+  const widths = columns.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)) + 2)
+  return rows
+    .map(
+      (row) =>
+        `${row
+          .map((text, i) => text.padEnd(widths[i] ?? 0))
+          .join('')
+          .trimEnd()}\n`,
+    )
     .join('')
 }
 
 function parse({ takes }: Action, args: string[]): { options: Options; ids: string[] } {
   const { values, positionals } = parseOptions({ args, allowPositionals: true, options: takes })
-  const defaults = { grace: '24h', json: false, origin: [], 'events-only': false }
+  const defaults = { label: '', grace: '24h', json: false, last: false, origin: [], 'events-only': false }
   return { options: { ...defaults, ...(values as Partial<Options>) }, ids: positionals }
 }
 
@@ -213,25 +283,24 @@ function parseKinds({ kind }: Options): KeyKind[] {
   return kinds
 }
 
-/** @throws UsageError if this kind of key cannot have these limits */
-function parseLimits({ kind, origin, 'events-only': eventsOnly }: Options): Limits {
-  if (eventsOnly && kind !== 'write') throw new UsageError('--events-only is for write keys: add --kind write.')
-  if (origin.length > 0 && kind !== 'write' && kind !== 'public') {
-    throw new UsageError('--origin is for keys that are in pages: add --kind write or --kind public.')
-  }
-  const other = origin.find((text) => !isOrigin(text))
-  if (other !== undefined) {
-    throw new UsageError(
-      `--origin must be an origin as browsers send it, such as https://shop.example, not "${other}".`,
-    )
-  }
-  return { origins: [...new Set(origin)].sort(), eventsOnly }
+/** @throws UsageError if a key of this kind cannot be like this */
+function parseGrants(options: Options): LabelledGrant[] {
+  const { kind: asked, label, origin: origins, 'events-only': eventsOnly } = options
+  const kinds = asked === undefined ? PAIR : parseKinds(options)
+  return kinds.map((kind) => {
+    const grant = tidyKey({ projectId: parseProject(options), kind, label, origins, eventsOnly })
+    const [fault] = findKeyFaults(grant)
+    if (!fault) return grant
+    const { field, index, message } = fault
+    const given = index === undefined ? '' : `, not "${grant.origins[index]}"`
+    const missing = asked === undefined && field !== 'label' ? ' Say which kind to make: --kind.' : ''
+    throw new UsageError(`${OPTIONS[field]} ${message}${given}.${missing}`)
+  })
 }
 
 /** Parses the grace period to ms. */
-function parseGrace({ grace }: Options): number {
-  const [, count, unit = 's'] = /^(\d{1,6})([smhd])$|^0$/.exec(grace) ?? []
-  if (count === undefined && grace !== '0')
-    throw new UsageError('--grace must be a duration such as 30m, 24h or 7d, or 0.')
-  return Number(count ?? 0) * (UNIT_MS[unit] ?? 0)
+function parseGraceOption({ grace }: Options): number {
+  const ms = parseGrace(grace)
+  if (ms === null) throw new UsageError(`--grace ${GRACE_MESSAGE}.`)
+  return ms
 }

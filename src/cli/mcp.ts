@@ -1,7 +1,7 @@
 import { type Call, Connection } from '../client/connection.js'
 import { TallyhouseError } from '../client/errors.js'
 import { toSearchParams } from '../client/export.js'
-import { QUESTION_TIMEOUT_MS } from '../client/tallyhouse.js'
+import { pathTo, QUESTION_TIMEOUT_MS } from '../client/tallyhouse.js'
 import { ApiError, ERROR_STATUS, type ErrorCode } from '../contract/errors.js'
 import { failureText } from '../lib/failure-text.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
@@ -49,24 +49,24 @@ export const command: Command = {
 /** Reads a project's data over the API of a service. */
 function toProjectData({ url, secretKey }: Target): ProjectData {
   const connection = new Connection({ url, secretKey, retry: RETRY })
-  const call = async (call: Call, signal: AbortSignal) => {
+  const call = async (describe: () => Call, signal: AbortSignal) => {
     try {
-      return (await connection.call({ ...call, timeoutMs: QUESTION_TIMEOUT_MS }, { signal })).text
+      return (await connection.call({ ...describe(), timeoutMs: QUESTION_TIMEOUT_MS }, { signal })).text
     } catch (error) {
       throw error instanceof TallyhouseError ? asApiError(url, error) : error
     }
   }
   const read = (path: string, query: object, signal: AbortSignal) => {
-    return call({ method: 'GET', path: `/public/${path}?${toSearchParams(query)}` }, signal)
+    return call(() => ({ method: 'GET', path: `/public/${path}?${toSearchParams(query)}` }), signal)
   }
   return {
     ask: (question, signal) => {
-      return call({ method: 'POST', path: '/public/query', body: JSON.stringify(question) }, signal)
+      return call(() => ({ method: 'POST', path: '/public/query', body: JSON.stringify(question) }), signal)
     },
     eventNames: (signal) => read('schema/events', {}, signal),
     propertyNames: (wanted, signal) => read('schema/properties', wanted, signal),
     values: (wanted, signal) => read('schema/values', wanted, signal),
-    user: (distinctId, signal) => read(`users/${encodeURIComponent(distinctId)}`, {}, signal),
+    user: (distinctId, signal) => call(() => ({ method: 'GET', path: pathTo('users', distinctId) }), signal),
     events: (wanted, signal) => read('events', { ...wanted, order: 'desc' }, signal),
   }
 }

@@ -1,4 +1,5 @@
 import { failureText } from '../lib/failure-text.js'
+import { createNearestFinder } from '../lib/nearest.js'
 import { VERSION } from '../version.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 
@@ -48,7 +49,9 @@ export async function runProgram([name = 'help', ...args]: string[], io: Program
   }
   const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (!load) {
-    stderr.write(`${await help()}\nThere is no command "${name}".\n`)
+    const meant = createNearestFinder(Object.keys(COMMANDS))(name)
+    const advice = meant === undefined ? '' : ` Did you mean ${meant}?`
+    stderr.write(`There is no command "${name}".${advice} For all commands: tallyhouse --help\n`)
     return 2
   }
   const { command } = await load()
@@ -60,13 +63,9 @@ export async function runProgram([name = 'help', ...args]: string[], io: Program
   try {
     return await command.run(args, { ...rest, signal: stop.signal })
   } catch (error) {
-    if (!(error instanceof UsageError)) {
-      stderr.write(`${failureText(error)}\n`)
-      return 1
-    }
-    // The error comes last, where it is seen.
-    stderr.write(`${command.usage}\n\n${failureText(error)}\n`)
-    return 2
+    const isUsage = error instanceof UsageError
+    stderr.write(`${failureText(error)}\n${isUsage ? `For all options: tallyhouse ${name} --help\n` : ''}`)
+    return isUsage ? 2 : 1
   }
 }
 

@@ -11,6 +11,8 @@ export interface Progress {
 const BAR_WIDTH = 24
 const TERMINAL_MS = 100
 const LINES_MS = 5_000
+/** After so long without progress, an estimate of the time left would be invented. */
+const STALL_SECONDS = 10
 
 /**
  * Shows the progress of a transfer: a line that is redrawn on a terminal, otherwise a new line every five seconds. Print
@@ -22,6 +24,8 @@ export class ProgressLine {
   readonly #read: () => Progress
   readonly #startedAt = performance.now()
   readonly #first: Progress
+  #last: Progress
+  #movedAt: number
   readonly #timer: NodeJS.Timeout
 
   /** @param verb what happens to the events, such as "imported" */
@@ -30,6 +34,8 @@ export class ProgressLine {
     this.#verb = verb
     this.#read = read
     this.#first = read()
+    this.#last = this.#first
+    this.#movedAt = this.#startedAt
     this.#timer = setInterval(() => this.#draw(), stderr.isTTY ? TERMINAL_MS : LINES_MS)
   }
 
@@ -43,21 +49,38 @@ export class ProgressLine {
   }
 
   #draw(): void {
-    const seconds = (performance.now() - this.#startedAt) / 1000
-    const text = describeProgress(this.#verb, this.#read(), this.#first, seconds)
+    const now = performance.now()
+    const progress = this.#read()
+    if (progress.events !== this.#last.events || progress.part !== this.#last.part) this.#movedAt = now
+    this.#last = progress
+    const seconds = (now - this.#startedAt) / 1000
+    const stillSeconds = (now - this.#movedAt) / 1000
+    const text = describeProgress(this.#verb, progress, { first: this.#first, seconds, stillSeconds })
     if (this.#stderr.isTTY) this.#stderr.write(`\r\x1b[K${text.slice(0, (this.#stderr.columns ?? 80) - 1)}`)
     else this.#stderr.write(`${text}\n`)
   }
 }
 
-/** @param first the progress when this run began, `seconds` ago */
-function describeProgress(verb: string, { events, part }: Progress, first: Progress, seconds: number): string {
+interface Run {
+  /** the progress when the run began */
+  first: Progress
+  /** since it began */
+  seconds: number
+  /** since the last progress */
+  stillSeconds: number
+}
+
+/** Describes the progress of a run: how fast it is and how long it will take, or that it has stalled. */
+export function describeProgress(verb: string, { events, part }: Progress, run: Run): string {
+  const { first, seconds, stillSeconds } = run
+  const isStalled = stillSeconds >= STALL_SECONDS
   const rate = seconds > 0 ? (events - first.events) / seconds : 0
-  const moved = `${counted(events, 'event')} ${verb}, ${number(Math.round(rate))}/s`
+  const speed = isStalled ? `no progress for ${duration(stillSeconds)}` : `${number(Math.round(rate))}/s`
+  const moved = `${counted(events, 'event')} ${verb}, ${speed}`
   if (part === null) return moved
   const bar = '#'.repeat(Math.round(part * BAR_WIDTH)).padEnd(BAR_WIDTH, '.')
   const done = part - (first.part ?? 0)
-  const left = done > 0 ? (seconds * (1 - part)) / done : null
+  const left = done > 0 && !isStalled ? (seconds * (1 - part)) / done : null
   return `[${bar}] ${Math.floor(part * 100)} %, ${moved}${left === null ? '' : `, ${duration(left)} left`}`
 }
 

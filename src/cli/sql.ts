@@ -19,7 +19,7 @@ nothing, and can read no file and no other server.
   --timeout SECONDS  when to cancel the query, 1 to 3600 (default: 60)
 
 The tables are events, profiles, sessions, aliases, saved (questions and boards), api_keys (hashes
-only), dead_letters, dead_letter_replays, deletions, deleted_events, ledger_bases, journals, layouts,
+only), key_usage, audit, dead_letters, dead_letter_replays, deletions, deleted_events, ledger_bases, journals, layouts,
 shard_identity, known_parts, lost_parts and schema_migrations. Profiles, sessions, aliases, saved and
 keys show their current state without FINAL. Events of the last second may still be in the journal.
 

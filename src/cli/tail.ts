@@ -6,7 +6,7 @@ import { memberText } from '../json/texts.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { parseEventId } from '../model/event-id.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
-import { parseEventOptions, readTime } from './event-options.js'
+import { parseEventOptions, readTime, warnOfUnknownEvent } from './event-options.js'
 import { READ_TARGET_USAGE, readTarget } from './target.js'
 
 const USAGE = `Usage: tallyhouse tail [options]
@@ -48,7 +48,9 @@ export const command: Command = {
     io.signal.addEventListener('abort', end)
     // The reader of the output, such as `head`, has closed it.
     io.stdout.on('error', end)
-    const events = liveTexts(new Connection({ url, secretKey }), {
+    const connection = new Connection({ url, secretKey })
+    if (values.event !== undefined) void warnOfUnknownEvent(connection, values.event, io)
+    const events = liveTexts(connection, {
       ...omitUndefined({ event: values.event, distinct_id: values['distinct-id'], lastEventId: after }),
       ...(from !== undefined && { from: Number(from) }),
       ...(to !== undefined && { to: Number(to) }),

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Config } from '../config.js'
+import { withPath } from '../lib/failure-text.js'
 import { type CommandIo, UsageError } from './command.js'
 
 /** The service that a command talks to. */
@@ -30,7 +31,9 @@ export async function readTarget(values: { url?: string; 'key-file'?: string }, 
   // With an explicit URL, no other setting matters, and the service checks the key.
   const given = values.url === undefined ? undefined : io.env.SECRET_KEY
   const secretKey =
-    file === undefined ? given || (await readSettings(io.env)).SECRET_KEY : (await readFile(file, 'utf8')).trim()
+    file === undefined
+      ? given || (await readSettings(io.env)).SECRET_KEY
+      : (await readFile(file, 'utf8').catch(withPath(file))).trim()
   if (!secretKey) {
     throw new UsageError('The secret key is missing. Set SECRET_KEY, or name a file that contains it with --key-file.')
   }

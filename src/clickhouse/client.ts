@@ -48,6 +48,8 @@ const MIB = 1024 * 1024
  * others: thirty concurrent full exports took 6.5 GB.
  */
 export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 4, waitMs: 20_000, stalledMs: 3_000 }
+/** Even at the lowest priority, each running query slows the others; two still use two cores. */
+const SLOTS_BESIDE_OTHERS = 2
 /** A page of 10 000 ordinary events is 2 MB. */
 const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
 /** ClickHouse cancels a query when its client disconnects, but only if it is read-only. */
@@ -121,7 +123,8 @@ export class ClickHouse {
       this.#owners = owners
       this.#onRead = onRead
       this.#hide = hide
-      this.#slots = new ReadSlots(slotLimits ?? SLOT_LIMITS, (project) => this.#yields(project))
+      const limits = slotLimits ?? SLOT_LIMITS
+      this.#slots = new ReadSlots(limits, (project) => this.#countAllowed(project, limits.perProject))
       this.#spooled = new SpoolMemory(spoolLimits ?? SPOOL_LIMITS)
       this.#insertTimeoutMs = insertTimeoutMs ?? INSERT_TIMEOUT_MS
       this.#replicas = new Replicas(url.split(/\|(?=[a-z]+:\/\/)/), replicas)
@@ -218,7 +221,7 @@ export class ClickHouse {
     const end = this.#begin(project)
     let left: Promise<void> | undefined
     try {
-      const settings = { ...(await this.#priority.settings(project)), ...this.#threads() }
+      const settings = { ...(await this.#priority.settings(project)), ...this.#threads(project) }
       return await run(settings, (ended) => {
         left = ended
         slot.holdUntil(ended)
@@ -319,7 +322,7 @@ export class ClickHouse {
     const priority = project !== undefined && (await this.#priority.settings(project))
     const slot = await this.#slots.take(project ?? BACKGROUND, signal).catch(throwUnreachable)
     if (project !== undefined) slot.onFree(this.#begin(project))
-    const paced = { ...priority, ...(project !== undefined && { ...this.#threads(), ...this.#hidden(project) }) }
+    const paced = { ...priority, ...(project !== undefined && { ...this.#threads(project), ...this.#hidden(project) }) }
     const all = {
       database: this.database,
       wait_end_of_query: 1,
@@ -394,9 +397,12 @@ export class ClickHouse {
 
   /**
    * Limits a project's read to one thread unless nothing else is running, so that a lone export is as fast as possible.
+   * For a project that reads little, those that read a lot do not count: their queries have a lower priority.
    */
-  #threads(): ClickHouseSettings {
-    return this.#slots.held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
+  #threads(project: string): ClickHouseSettings {
+    const isHeavy = this.#priority.isHeavy(project)
+    const held = this.#slots.countHeld((other) => isHeavy || !this.#priority.isHeavy(other))
+    return held > 1 || this.#load.isShort ? { max_threads: 1 } : {}
   }
 
   /** Counts a read from now on. @returns a function that ends it */
@@ -414,10 +420,20 @@ export class ClickHouse {
     return name.startsWith(ERASE) ? {} : (this.#hide?.(toOwner(name)) ?? {})
   }
 
-  /** Whether a project that reads a lot has to leave this busy thread to others. */
+  /** How many slots a project may have: fewer if it reads a lot and there are others. */
+  #countAllowed(project: string, most: number): number {
+    if (!this.#disturbsOthers(project)) return most
+    return Math.min(most, this.#load.isShort ? 1 : SLOTS_BESIDE_OTHERS)
+  }
+
+  /** Whether a project has to leave this busy thread to others. */
   #yields(project: string): boolean {
-    if (!this.#load.isShort || !this.#priority.isHeavy(project)) return false
-    return this.#owners?.hasOthersThan(toOwner(project)) === true
+    return this.#load.isShort && this.#disturbsOthers(project)
+  }
+
+  /** Whether a project reads a lot while others send requests. */
+  #disturbsOthers(project: string): boolean {
+    return this.#priority.isHeavy(project) && this.#owners?.hasOthersThan(toOwner(project)) === true
   }
 
   /** Runs a read. If the replica lacks a block that others have, it fetches that first. */

@@ -113,5 +113,10 @@ export function literalArray(texts: readonly string[]): string {
   return `JSONExtract(${literal(JSON.stringify(texts))}, 'Array(String)')`
 }
 
+/** One literal for any number of rows. @param types of their values, such as `String, UInt64` */
+export function literalRows(rows: readonly (readonly unknown[])[], types: string): string {
+  return `JSONExtract(${literal(JSON.stringify(rows))}, 'Array(Tuple(${types}))')`
+}
+
 /** For a statement with large literals. */
 export const LARGE_QUERY = { max_query_size: String(64 * 1024 * 1024) }

@@ -100,15 +100,15 @@ export class Slot {
  */
 export class ReadSlots {
   readonly #limits: SlotLimits
-  readonly #yields: (project: string) => boolean
+  readonly #allow: (project: string) => number
   readonly #held = new Set<Slot>()
   readonly #waiting = new Set<WaitingRead>()
   #looking: NodeJS.Timeout | null = null
 
-  /** @param yields whether a project has to make do with one slot for now */
-  constructor(limits: SlotLimits, yields: (project: string) => boolean = () => false) {
+  /** @param allow how many slots a project may have for now; default: `perProject` */
+  constructor(limits: SlotLimits, allow: (project: string) => number = () => limits.perProject) {
     this.#limits = limits
-    this.#yields = yields
+    this.#allow = allow
   }
 
   /** @throws NoSlotError if none is free in time, or the signal aborts before that */
@@ -141,24 +141,21 @@ export class ReadSlots {
     })
   }
 
-  /** Number of slots in use. */
-  get held(): number {
-    return this.#held.size
+  /** Number of slots in use by these projects. */
+  countHeld(isCounted: (project: string) => boolean): number {
+    let count = 0
+    for (const { project } of this.#held) if (isCounted(project)) count++
+    return count
   }
 
   #hasRoom(project: string): boolean {
-    return this.#held.size < this.#limits.slots && this.#heldBy(project) < this.#countAllowed(project)
+    return (
+      this.#held.size < this.#limits.slots && this.countHeld((other) => other === project) < this.#countAllowed(project)
+    )
   }
 
   #countAllowed(project: string): number {
-    if (project === BACKGROUND) return Number.POSITIVE_INFINITY
-    return this.#yields(project) ? 1 : this.#limits.perProject
-  }
-
-  #heldBy(project: string): number {
-    let count = 0
-    for (const slot of this.#held) if (slot.project === project) count++
-    return count
+    return project === BACKGROUND ? Number.POSITIVE_INFINITY : this.#allow(project)
   }
 
   #grant(project: string): Slot {
@@ -184,7 +181,7 @@ export class ReadSlots {
     let ending = [...this.#held].filter(({ isCut }) => isCut).length
     for (const { project } of this.#waiting) {
       if (ending-- > 0) continue
-      const hasShare = this.#heldBy(project) >= this.#countAllowed(project)
+      const hasShare = this.countHeld((other) => other === project) >= this.#countAllowed(project)
       const at = stalled.findIndex((slot) => !hasShare || slot.project === project)
       if (at >= 0) stalled.splice(at, 1)[0]?.cutOff()
     }

@@ -4,7 +4,7 @@ const CREATE_TABLE = /^\s*CREATE TABLE IF NOT EXISTS (\w+)\s*\(/i
 const ENGINE = /\bENGINE\s*=\s*(\w*MergeTree)\b(?:\s*\(([^)]*)\))?/
 const WINDOW = /\bnon_replicated_deduplication_window\s*=\s*(\d+)/
 /** Engines that `schema/` uses; all have a replicated counterpart of the same arguments. */
-const ENGINES = new Set(['MergeTree', 'ReplacingMergeTree'])
+const ENGINES = new Set(['MergeTree', 'ReplacingMergeTree', 'AggregatingMergeTree'])
 /** Statements that need to run on one replica only, because the Keeper or the tables replicate their effect. */
 const SHARED = [
   /^\s*CREATE MATERIALIZED VIEW IF NOT EXISTS \w+ TO \w+/i,

@@ -1,4 +1,4 @@
-import { isLikeSeconds, isName, isTimestamp, MAX_NAME, MAX_TIMESTAMP } from '../contract/limits.js'
+import { describeNameFault, describeTimestampFault, isName, isTimestamp } from '../contract/limits.js'
 import { memberText } from '../json/texts.js'
 import { TallyhouseError } from './errors.js'
 
@@ -45,15 +45,7 @@ export function formatEvent(
   const time = timestamp instanceof Date ? timestamp.getTime() : (timestamp ?? now)
   checkName('event', event)
   checkName('distinct_id', distinct_id)
-  if (!isTimestamp(time)) {
-    const isSeconds = typeof time === 'number' && isLikeSeconds(time)
-    throw invalid(
-      'timestamp',
-      isSeconds
-        ? 'seems to be in seconds: multiply it by 1000'
-        : `must be a Date or a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
-    )
-  }
+  if (!isTimestamp(time)) throw invalid('timestamp', describeTimestampFault(time))
   if (insert_id != null) checkName('insert_id', insert_id)
   const id = insert_id == null ? undefined : insert_id
   const rest = properties == null ? '' : `,"properties":${formatObject('properties', properties)}`
@@ -86,7 +78,7 @@ export function formatObject(field: string, value: object | JsonText): JsonText 
 /** @throws TallyhouseError `invalid_request` */
 export function checkName(field: string, value: unknown): asserts value is string {
   if (isName(value)) return
-  throw invalid(field, `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`)
+  throw invalid(field, describeNameFault(value))
 }
 
 function toJson(field: string, value: object): string | undefined {

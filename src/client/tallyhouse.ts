@@ -130,7 +130,11 @@ export class Tallyhouse {
     return headers.get('x-event-id') ?? ''
   }
 
-  /** Creates the user's profile, or overwrites its properties; without `properties`, existing ones are not changed. */
+  /**
+   * Creates the user's profile, or replaces all its properties. To set some of them and leave the others alone, use
+   * `updateProfile` with `$set`.
+   * @param properties if missing, a profile that exists is not changed
+   */
   async identify(
     distinctId: string,
     properties?: GivenProperties | JsonText | null,
@@ -140,7 +144,7 @@ export class Tallyhouse {
     await this.#connection.call({ method: 'POST', path: '/public/users/identify', body }, options)
   }
 
-  /** Changes the user's profile, or creates it. */
+  /** Changes some properties of the user's profile, or creates it: `{ $set: { plan: 'pro' }, $add: { visits: 1 } }`. */
   async updateProfile(distinctId: string, operations: ProfileOperations, options?: CallOptions): Promise<void> {
     const body = bodyFor(distinctId, 'operations', formatObject('operations', operations))
     await this.#connection.call(idempotentPost('/public/users/profile', body), options)

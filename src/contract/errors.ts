@@ -15,6 +15,7 @@ export const ERROR_STATUS = {
   idempotency_conflict: 409,
   alias_conflict: 409,
   revision_conflict: 409,
+  key_conflict: 409,
   payload_too_large: 413,
   unsupported_media_type: 415,
   query_too_large: 422,

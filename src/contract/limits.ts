@@ -9,8 +9,10 @@ export const MAX_BATCH = 1000
 export const MAX_DELETED_BATCHES = 1000
 /** Characters of an event's name, a distinct_id or a session_id. */
 export const MAX_NAME = 255
+export const NAME_RULE = `must be a string of 1 to ${MAX_NAME} characters`
 /** Epoch milliseconds. */
 export const MAX_TIMESTAMP = 9_999_999_999_999
+export const TIMESTAMP_RULE = `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`
 /**
  * Epoch seconds of 1990 and 2100. Read as milliseconds, this range is a few weeks of 1970, so a timestamp in it is
  * probably in seconds by mistake.
@@ -18,6 +20,8 @@ export const MAX_TIMESTAMP = 9_999_999_999_999
 export const LIKE_SECONDS = { from: 631_152_000, to: 4_102_444_800 }
 /** Rows of a page. */
 export const MAX_PAGE = 10_000
+/** Characters of the label of a key. */
+export const MAX_KEY_LABEL = 100
 /** Cards of a board. */
 export const MAX_CARDS = 50
 /** Maximum number of rows of an export. */
@@ -57,4 +61,16 @@ export function isTimeZone(value: unknown): value is string {
   } catch {
     return false
   }
+}
+
+/** Says what is wrong with a value that is not a name. */
+export function describeNameFault(value: unknown): string {
+  const isBroken = typeof value === 'string' && !value.isWellFormed()
+  return isBroken ? 'must not contain unpaired surrogates' : NAME_RULE
+}
+
+/** Says what is wrong with a value that is not the time of an event. */
+export function describeTimestampFault(value: unknown): string {
+  const isSeconds = typeof value === 'number' && isLikeSeconds(value)
+  return isSeconds ? 'must be in milliseconds, but looks like seconds: multiply it by 1000' : TIMESTAMP_RULE
 }

@@ -119,6 +119,9 @@ export const ExportQuery = query({
   ),
 })
 
+/** Characters of a filter in a URL. Node refuses headers of more than 16 KiB. */
+const MAX_FILTER = 8_000
+
 /**
  * A search text may be as long as a name, so that every name can be searched for. An empty one searches for nothing.
  */
@@ -137,7 +140,20 @@ const search = (description: string) =>
 
 export const UsersQuery = query({
   ...Page,
+  order: Type.Optional(
+    Type.Literal('last_seen', {
+      message: 'must be last_seen',
+      description: 'Everybody with events or a profile, those seen last first.',
+    }),
+  ),
   search: search('Only users with this text, case-insensitively, in their name, an alias or a string property.'),
+  where: Type.Optional(
+    Type.String({
+      maxLength: MAX_FILTER,
+      message: `must be a filter as JSON, of at most ${MAX_FILTER} characters`,
+      description: 'Only users who pass this filter, a JSON text such as `["is","user.plan",["pro"]]`.',
+    }),
+  ),
 })
 export const SessionsQuery = query({
   ...Page,

@@ -6,6 +6,7 @@
 
 import type { ProjectSettings } from './project-settings.js'
 import type { QuestionInput } from './questions.js'
+import type { Warning } from './warning.js'
 
 /** Properties in a response: any JSON values. */
 export type Properties = Record<string, unknown>
@@ -27,6 +28,18 @@ export interface User<P = Properties> {
   /** epoch milliseconds */
   created_at: number
   updated_at: number
+}
+
+/** A user with events or a profile. */
+export interface ListedUser<P = Properties> {
+  distinct_id: string
+  /** of the profile; none without one */
+  properties: P
+  /** epoch milliseconds; null without a profile */
+  created_at: number | null
+  updated_at: number | null
+  /** epoch milliseconds of the latest event; null without events. Absent in a list of profiles */
+  last_seen?: number | null
 }
 
 export interface Session<P = Properties> {
@@ -59,7 +72,7 @@ export interface EventPage extends NumberedPage {
 }
 
 export interface UserPage extends NumberedPage {
-  users: User[]
+  users: ListedUser[]
 }
 
 export interface UserAliases {
@@ -135,6 +148,64 @@ export interface DescribedKey {
   key: { kind: 'secret' | 'read'; project: string }
 }
 
+/** A key of a project, without its text. */
+export interface ListedKey {
+  /** its first characters, or the name of the setting that has it */
+  id: string
+  kind: 'secret' | 'public' | 'write' | 'read'
+  /** what people call it; empty if it has no label */
+  label: string
+  /** of the pages that may use it; empty for any */
+  origins: string[]
+  /** whether a write key may only send events and make session calls */
+  events_only: boolean
+  /** keys of the environment are changed in the settings of the service */
+  source: 'store' | 'environment'
+  /** `ending` while a key that was replaced still works */
+  state: 'valid' | 'ending' | 'revoked'
+  /** epoch milliseconds; null for a key of the environment */
+  created_at: number | null
+  /** when it stops or stopped working, epoch milliseconds; null if it was neither revoked nor replaced */
+  revoked_at: number | null
+  /** a day in UTC, such as 2026-11-26; null for never */
+  last_used: string | null
+  /** how many requests it made that it may not make */
+  refused: number
+  /** the day of the last of them */
+  last_refused: string | null
+  /** whether the call was made with this key */
+  current: boolean
+}
+
+/** A new key with its text, which no other call returns. */
+export interface CreatedKey {
+  apiKey: string
+  key: ListedKey
+}
+
+export interface RotatedKey extends CreatedKey {
+  /** the key that was replaced */
+  replaced: ListedKey
+}
+
+/** An entry of the audit log. */
+export interface AuditLogEntry {
+  /** epoch milliseconds */
+  at: number
+  /** the key that made the change, with the label that it had then; null for the command line */
+  actor: { type: 'key' | 'command_line'; id: string | null; label: string | null }
+  action: string
+  /** what was changed, with the label that it had before; null if there is only one */
+  target: { id: string; label: string } | null
+  /** the old and the new value of each field */
+  changes: Record<string, { from: unknown; to: unknown }>
+}
+
+export interface AuditLogPage extends NumberedPage {
+  /** the newest first */
+  entries: AuditLogEntry[]
+}
+
 /** An event name of a project. */
 export interface EventName {
   event: string
@@ -154,7 +225,7 @@ export interface EventNames {
 export const PROPERTY_TYPES = ['string', 'number', 'boolean', 'array', 'object'] as const
 export type PropertyType = (typeof PROPERTY_TYPES)[number]
 
-/** A property at the top level. */
+/** A property, at the top level or within an object. */
 export interface PropertyName {
   property: string
   /** share of the sampled events that have it, 0 to 1 */
@@ -163,6 +234,8 @@ export interface PropertyName {
   types: { type: PropertyType; share: number }[]
   /** at most 5, the most frequent first */
   examples: unknown[]
+  /** those within it if it is an object, most first; absent if there are none */
+  properties?: PropertyName[]
 }
 
 export interface PropertyNames {
@@ -171,6 +244,8 @@ export interface PropertyNames {
   /** how many events were looked at, the newest ones */
   sampled: number
   pending: number
+  /** if the list is empty: names that nothing has */
+  warnings?: Warning[]
 }
 
 export interface FieldValue {
@@ -185,6 +260,8 @@ export interface FieldValues {
   /** how many events were looked at, the newest ones */
   sampled: number
   pending: number
+  /** if the list is empty: names that nothing has */
+  warnings?: Warning[]
 }
 
 export interface SavedQuestion {

@@ -1,6 +1,16 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { canLink, isReserved } from '../model/user-names.js'
-import { isName, isTimestamp, LIKE_SECONDS, MAX_BATCH, MAX_DELETED_BATCHES, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
+import {
+  isName,
+  isTimestamp,
+  LIKE_SECONDS,
+  MAX_BATCH,
+  MAX_DELETED_BATCHES,
+  MAX_NAME,
+  MAX_TIMESTAMP,
+  NAME_RULE,
+  TIMESTAMP_RULE,
+} from './limits.js'
 import * as responses from './responses.js'
 import { MAX_WARNINGS } from './warning.js'
 
@@ -13,30 +23,31 @@ TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
 TypeRegistry.Set('UserName', (_schema, value) => isName(value) && !isReserved(value))
 TypeRegistry.Set('LinkName', (_schema, value) => isName(value) && canLink(value))
 
-const NAME = `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`
-const RESERVED = '$anonymous and names that begin with $group: or $visitor: are reserved'
-
 export const messages = {
-  name: NAME,
-  userName: `${NAME}; ${RESERVED}`,
-  linkName: `${NAME}; ${RESERVED}, and placeholders such as null, 0 or anonymous cannot be linked`,
   kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
-  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP} (not from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to}: that looks like seconds; multiply it by 1000)`,
 }
 
-/** A name of an event or a user. */
+const NAME = `A string of 1 to ${MAX_NAME} characters, without unpaired surrogates`
+const RESERVED = '$anonymous and names that begin with $group: or $visitor: are reserved'
+
+/** A name of an event or a user. `validation.ts` says which of its rules a value breaks. */
 export const Name = Type.Unsafe<string>({
   [Kind]: 'Name',
   type: 'string',
   minLength: 1,
   maxLength: MAX_NAME,
-  message: messages.name,
+  message: NAME_RULE,
+  description: `${NAME}.`,
 })
 /** A name that a user can have. */
-const UserName = Type.Unsafe<string>({ ...Name, [Kind]: 'UserName', message: messages.userName })
+const UserName = Type.Unsafe<string>({ ...Name, [Kind]: 'UserName', description: `${NAME}; ${RESERVED}.` })
 /** A name that can be linked to another name of the same user. */
-const LinkName = Type.Unsafe<string>({ ...Name, [Kind]: 'LinkName', message: messages.linkName })
+const LinkName = Type.Unsafe<string>({
+  ...Name,
+  [Kind]: 'LinkName',
+  description: `${NAME}; ${RESERVED}, and placeholders such as null, 0 or anonymous cannot be linked.`,
+})
 const InsertId = Type.Unsafe<string>({
   ...Name,
   description:
@@ -49,7 +60,8 @@ const Timestamp = Type.Unsafe<number>({
   minimum: 0,
   maximum: MAX_TIMESTAMP,
   not: { minimum: LIKE_SECONDS.from, maximum: LIKE_SECONDS.to },
-  message: messages.timestamp,
+  message: TIMESTAMP_RULE,
+  description: `Milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}, but not from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to}, which looks like seconds.`,
 })
 
 /** May be absent; null counts as absent. */
@@ -236,10 +248,19 @@ export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ..
 export const Done = Type.Object(success)
 
 export const warnings = Type.Optional(
-  Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
-    maxItems: MAX_WARNINGS,
-    description: 'Likely mistakes that are not errors; absent if there are none.',
-  }),
+  Type.Array(
+    Type.Object({
+      path: Type.String({ description: 'A JSON pointer into the request.' }),
+      message: Type.String(),
+      suggestion: Type.Optional(
+        Type.Unknown({ description: 'What was probably meant: the value to put at `path` instead.' }),
+      ),
+    }),
+    {
+      maxItems: MAX_WARNINGS,
+      description: 'Likely mistakes that are not errors; absent if there are none.',
+    },
+  ),
 )
 /** The response of a successful call that may have warnings. */
 export const DoneOrWarned = withFields({ warnings })
@@ -287,6 +308,19 @@ const User = Type.Object(
     properties: anyProperties(),
     created_at: milliseconds,
     updated_at: milliseconds,
+  }),
+)
+const ListedUser = Type.Object(
+  defineFields<responses.ListedUser>({
+    distinct_id: Type.String(),
+    properties: anyProperties(),
+    created_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
+    updated_at: Type.Union([milliseconds, Type.Null()], { description: 'Null without a profile.' }),
+    last_seen: Type.Optional(
+      Type.Union([milliseconds, Type.Null()], {
+        description: 'The time of the latest event; null without events. Absent in a list of profiles.',
+      }),
+    ),
   }),
 )
 const Session = Type.Object(
@@ -345,23 +379,34 @@ const PropertyName = Type.Object(
       }),
     ),
     examples: Type.Array(Type.Unknown(), { maxItems: 5 }),
+    properties: Type.Optional(
+      Type.Array(Type.Unsafe<responses.PropertyName>(Type.Object({}, { additionalProperties: true })), {
+        description: 'Those within it if it is an object, in the same form, up to four levels deep.',
+      }),
+    ),
   }),
 )
 export const EventNames = withFields(
   defineFields<responses.EventNames>({ events: Type.Array(EventName), pending: Type.Integer() }),
 )
 export const PropertyNames = withFields(
-  defineFields<responses.PropertyNames>({ properties: Type.Array(PropertyName), sampled, pending: Type.Integer() }),
+  defineFields<responses.PropertyNames>({
+    properties: Type.Array(PropertyName),
+    sampled,
+    pending: Type.Integer(),
+    warnings,
+  }),
 )
 export const FieldValues = withFields(
   defineFields<responses.FieldValues>({
     values: Type.Array(Type.Object({ value: Type.Unknown(), count: Type.Integer() })),
     sampled,
     pending: Type.Integer(),
+    warnings,
   }),
 )
 export const OneUser = withFields({ user: User })
-export const UserPage = withFields(defineFields<responses.UserPage>({ users: Type.Array(User), ...numbered }))
+export const UserPage = withFields(defineFields<responses.UserPage>({ users: Type.Array(ListedUser), ...numbered }))
 export const UserAliases = withFields(
   defineFields<responses.UserAliases>({
     distinct_id: Type.String({ description: 'The user’s own, even if an alias was requested.' }),

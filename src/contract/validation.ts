@@ -1,7 +1,8 @@
-import type { TSchema } from '@sinclair/typebox'
+import { Kind, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
+import { isReserved } from '../model/user-names.js'
 import { ApiError, type ErrorDetail } from './errors.js'
-import { MAX_BATCH } from './limits.js'
+import { describeNameFault, describeTimestampFault, isName, MAX_BATCH } from './limits.js'
 import { deepProperties } from './property-depth.js'
 import { isObject } from './read-fields.js'
 
@@ -68,7 +69,30 @@ function toFaultKey(path: string): string {
 function message({ type, value, schema, message }: ValueError): string {
   if (type === ValueErrorType.ObjectAdditionalProperties) return `is unknown: ${describeParameters(schema)}`
   if (type === ValueErrorType.ObjectRequiredProperty || value === undefined) return `is required and ${schema.message}`
-  return typeof schema.message === 'string' ? schema.message : message
+  return describeFault(schema, value) ?? message
+}
+
+/** Of kinds with several rules, each names only the one that the value breaks. */
+const FAULTS: Record<string, (value: unknown) => string> = {
+  Name: describeNameFault,
+  UserName: describeUserNameFault,
+  LinkName: describeUserNameFault,
+  Timestamp: describeTimestampFault,
+}
+
+/** Says what is wrong with a value that does not match a schema; undefined if the schema has no words for it. */
+function describeFault(schema: TSchema, value: unknown): string | undefined {
+  const [required = schema] = (schema.anyOf as TSchema[] | undefined) ?? []
+  const fault = FAULTS[required[Kind]]?.(value)
+  return fault === undefined || fault === required.message ? schema.message : fault
+}
+
+/** Also of a placeholder, which is a user's name but cannot be linked. */
+function describeUserNameFault(value: unknown): string {
+  if (!isName(value)) return describeNameFault(value)
+  return isReserved(value)
+    ? 'must be the name of a user: $anonymous and names that begin with $group: or $visitor: are reserved'
+    : 'must be the name of a user: clients send this if they have no id, so it cannot be linked'
 }
 
 function describeParameters({ properties }: TSchema): string {

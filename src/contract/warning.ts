@@ -4,6 +4,8 @@ export interface Warning {
   path: string
   /** a sentence or two */
   message: string
+  /** what was probably meant: the value to put at `path` instead; absent if nothing is near */
+  suggestion?: unknown
 }
 
 /** Maximum number of warnings in a response. */

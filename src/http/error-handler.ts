@@ -15,6 +15,7 @@ import { ApiError, type ErrorCode } from '../contract/errors.js'
 import { countLimit } from './limit-counts.js'
 import { untilDue } from './refusal-pace.js'
 import { REQUEST_ID, type RequestLog } from './request-log.js'
+import { notePaths, unknownCall } from './unknown-call.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -70,10 +71,11 @@ const BUSY = 'Other reads of this project are still running. Try again in a mome
  * are not HTTP.
  */
 export function handleErrors(app: FastifyInstance): void {
+  notePaths(app)
   app.setErrorHandler((error: FastifyError, request, reply) =>
     whenDue(error, request, () => sendError(error, request, reply)),
   )
-  app.setNotFoundHandler((request, reply) => sendError(unknownCall(), request, reply))
+  app.setNotFoundHandler((request, reply) => sendError(unknownCall(request), request, reply))
   // Node would refuse an unknown expectation without a body; it may be ignored instead (RFC 9110,
   // 10.1.1).
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
@@ -100,7 +102,7 @@ export function sendError(
   reply: FastifyReply,
   conclude: () => void = () => undefined,
 ): FastifyReply {
-  const known = request.is404 ? unknownCall() : asApiError(error, request.server.damagedPart)
+  const known = request.is404 ? unknownCall(request) : asApiError(error, request.server.damagedPart)
   noteFailure(request, known, error)
   // The rest of the body is drained, so the connection can stay open. If it closed, a client that
   // is still sending might miss the response.
@@ -142,10 +144,6 @@ export function refuseMalformedRequest(error: NodeJS.ErrnoException, socket: Soc
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\n${REQUEST_ID}: ${id}\r\nconnection: close\r\n\r\n${body}`,
   )
-}
-
-function unknownCall(): ApiError {
-  return new ApiError('not_found', 'There is no such call.')
 }
 
 function shape({ message, code, details }: ApiError): object {

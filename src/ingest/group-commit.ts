@@ -12,8 +12,11 @@ import { Gathering } from './gathering.js'
 import { QueueBudget } from './queue-budget.js'
 import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-writes.js'
 
-/** Bytes of one write, so that a slow journal completes it within its time limit. */
-const MAX_WRITE_BYTES = 16 * 1024 * 1024
+/**
+ * Bytes of one write, unless a single entry is larger. Whatever arrives meanwhile waits for it: 2 MiB take a journal some
+ * 20 ms. Larger writes accept no more events a second.
+ */
+const MAX_WRITE_BYTES = 2 * 1024 * 1024
 
 /** How long a write may be in flight before the queue goes to the overflow. */
 const SLOW_WRITE_MS = 1_000

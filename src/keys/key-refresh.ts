@@ -29,6 +29,8 @@ export interface KeyTable {
 export interface KeysFound {
   /** number of valid keys, including those of the environment */
   valid: number
+  /** whether one of them is a secret key */
+  hasSecret: boolean
   /**
    * Creates the first pair of keys; null if any key exists, even a revoked one. The pair is shown only once, so call
    * this only in a process that listens and can show it. Retries until ClickHouse has the pair. Resolves with null if
@@ -81,7 +83,18 @@ export class KeyRefresh {
     const isFirstStart = ring.size === 0 && (await table.isEmpty())
     ring.lookUpBy(() => this.#lookUp())
     void this.#repeat()
-    return { valid: ring.size, makeFirst: isFirstStart ? () => this.#makeFirst(project) : null }
+    return {
+      valid: ring.size,
+      hasSecret: ring.hasSecret,
+      makeFirst: isFirstStart ? () => this.#makeFirst(project) : null,
+    }
+  }
+
+  /** Reads the keys after a change of them that this process has made. A failure is logged, and the next read follows. */
+  async refresh(): Promise<void> {
+    // A read in flight may have begun before the change.
+    await this.#reading?.catch(() => undefined)
+    await this.#read().catch(() => undefined)
   }
 
   async #repeat(): Promise<void> {

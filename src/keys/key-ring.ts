@@ -34,6 +34,10 @@ export class KeyRing {
     return this.#grants.size
   }
 
+  get hasSecret(): boolean {
+    return [...this.#grants.values()].some(({ kind }) => kind === 'secret')
+  }
+
   replaceStored(stored: StoredKey[]): void {
     this.#grants = asMap([...stored, ...this.#fixed])
     this.#recognized = []

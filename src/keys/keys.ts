@@ -38,14 +38,30 @@ export interface Grant {
   eventsOnly: boolean
 }
 
-/** Grants without limits. */
-const UNLIMITED = { origins: [], eventsOnly: false }
+/** A grant, and what people call the key. */
+export interface LabelledGrant extends Grant {
+  /** empty if it has none */
+  label: string
+}
 
-export interface StoredKey extends Grant {
+/** What a key is like unless something else is said. */
+const PLAIN = { label: '', origins: [], eventsOnly: false }
+
+export interface StoredKey extends LabelledGrant {
   /** the name of the key in lists and logs: its first characters, too few to guess the rest */
   id: string
   /** SHA-256 of the key, hexadecimal */
   hash: string
+}
+
+/** A stored key with its history. */
+export interface KeyRecord extends StoredKey {
+  /** epoch milliseconds */
+  createdAt: number
+  /** when it stops or stopped working, epoch ms; null if it was neither revoked nor replaced */
+  revokedAt: number | null
+  /** whether it works, by the store's clock */
+  isValid: boolean
 }
 
 /** The first two keys of a project. */
@@ -74,9 +90,16 @@ export function hashKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }
 
-/** Makes the stored record of a key. */
-export function storedKey(key: string, grant: Pick<Grant, 'projectId' | 'kind'> & Partial<Grant>): StoredKey {
-  return { id: key.slice(0, ID_LENGTH), hash: hashKey(key), ...UNLIMITED, ...grant }
+/** Makes the record of a key that is stored. */
+export function storedKey(key: string, grant: Pick<Grant, 'projectId' | 'kind'> & Partial<LabelledGrant>): StoredKey {
+  return { id: key.slice(0, ID_LENGTH), hash: hashKey(key), ...PLAIN, ...grant }
+}
+
+/** What of a text may be shown that is a key or its id: the id, or of anything else too little to guess the rest. */
+export function maskKey(text: string): string {
+  const isOurs = Object.values(PREFIX).some((prefix) => text.startsWith(prefix))
+  const shown = isOurs ? ID_LENGTH : 3
+  return text.length <= shown ? text : `${text.slice(0, shown)}…`
 }
 
 /**

@@ -1,6 +1,9 @@
+import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
+
 /** Sentences for errors of the file system, by the error's path. */
 const IN_WORDS: Record<string, (path: string) => string> = {
-  ENOENT: (path) => `${path} does not exist.`,
+  ENOENT: (path) => describeMissing(path),
   EACCES: (path) => `This user may not access ${path}.`,
   EPERM: (path) => `This user may not change ${path}.`,
   EISDIR: (path) => `${path} is a folder, but must be a file.`,
@@ -11,6 +14,12 @@ const IN_WORDS: Record<string, (path: string) => string> = {
   EROFS: (path) => `${path} is on a read-only file system.`,
   EMFILE: (path) => `Too many files are open for ${path}. Raise the limit: ulimit -n.`,
   ENAMETOOLONG: (path) => `The name ${path} is too long.`,
+}
+
+/** Of a file that was to be made, it is the folder that is missing. */
+function describeMissing(path: string): string {
+  const folder = dirname(path)
+  return existsSync(folder) ? `${path} does not exist.` : `The folder ${folder} does not exist.`
 }
 
 /** An error as one line of text for a terminal. */

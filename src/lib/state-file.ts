@@ -47,15 +47,20 @@ export class StateFile<State> {
   async #writeWanted(): Promise<void> {
     const draft = `${this.path}.new`
     const text = `${JSON.stringify(this.#wanted, null, 2)}\n`
-    const handle = await open(draft, 'w', 0o600)
+    const handle = await open(draft, 'w', 0o600).catch((error) => this.#fail(error))
     try {
       await handle.writeFile(text).catch(withPath(this.path))
       await handle.sync()
     } finally {
       await handle.close()
     }
-    await rename(draft, this.path)
+    await rename(draft, this.path).catch((error) => this.#fail(error))
     await syncFolder(dirname(this.path))
+  }
+
+  /** Nobody knows the draft, so the error names the file. */
+  #fail(error: NodeJS.ErrnoException): never {
+    throw Object.assign(error, { path: this.path })
   }
 }
 

@@ -46,7 +46,8 @@ export const TOOLS: readonly Tool[] = [
     title: 'List properties',
     description:
       'The properties of the newest events (of one name, or of all): the share of events that have each, the types of its ' +
-      'values and examples. "sampled" says how many events were read.',
+      'values and examples. One that is an object has "properties" of its own: properties.<name>.<name within it>. ' +
+      '"sampled" says how many events were read.',
     schema: args({ event: describe(PropertiesQuery.properties.event, 'Only those of events with this name.') }),
     narrower: 'Name one event.',
     read: (data, given, signal) => data.propertyNames(given, signal),
@@ -100,9 +101,19 @@ export const TOOLS: readonly Tool[] = [
     }),
     narrower:
       'Ask for fewer events (limit), or of one name or user: `next` continues after all events of this page, including those left out.',
-    read: (data, given, signal) => data.events(given as unknown as EventsWanted, signal),
+    read: (data, given, signal) => readEvents(data, given as unknown as EventsWanted, signal),
   },
 ]
+
+/** Reads events, and if there are none, whether any event has the name. */
+async function readEvents(data: ProjectData, wanted: EventsWanted, signal: AbortSignal): Promise<string> {
+  const body = await data.events(wanted, signal)
+  const { event } = wanted
+  const page = JSON.parse(body) as { events: unknown[] }
+  if (event === undefined || page.events.length > 0) return body
+  const { warnings } = JSON.parse(await data.propertyNames({ event }, signal)) as { warnings?: unknown }
+  return warnings === undefined ? body : JSON.stringify({ ...page, warnings })
+}
 
 /** Unwraps a question that a model wrote as a string with JSON. */
 function unwrapQuestion(given: unknown): unknown {

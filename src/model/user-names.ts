@@ -65,6 +65,11 @@ export function reservedSql(column: string): string {
   return `(${[`${column} = '${ANONYMOUS}'`, ...prefixes].join(' OR ')})`
 }
 
+/** SQL for `isGroupName` of a column. */
+export function groupSql(column: string): string {
+  return `startsWith(${column}, '${GROUP_PREFIX}')`
+}
+
 /** Whether no user, alias or profile of a user can have this name. */
 export function isReserved(name: string): boolean {
   return name.startsWith('$') && (name === ANONYMOUS || RESERVED_PREFIXES.some((prefix) => name.startsWith(prefix)))

@@ -5,6 +5,9 @@ import type { KeyPair } from '../keys/keys.js'
 
 const CREATE_KEYS = 'create a new pair with: npx tallyhouse keys create --project default'
 const NO_KEY = `All keys were revoked; ${CREATE_KEYS}`
+const NO_SECRET =
+  'There is no secret key, so nothing can be read or managed. Set SECRET_KEY, or create a key with: ' +
+  'npx tallyhouse keys create --project default --kind secret'
 
 /**
  * Prints the address, the keys and calls to try, once the service listens. The first keys are
@@ -43,9 +46,9 @@ export class Greeting {
   async #printKeys(url: string): Promise<void> {
     if (!this.#keys || this.#printsKeys) return
     this.#printsKeys = true
-    const { valid, makeFirst } = this.#keys
+    const { valid, hasSecret, makeFirst } = this.#keys
     const pair = makeFirst && (await makeFirst())
-    const keys = pair ? keysText(pair) : valid > 0 || makeFirst ? this.#knownKeysText() : NO_KEY
+    const keys = pair ? keysText(pair) : valid > 0 || makeFirst ? this.#knownKeysText(hasSecret) : NO_KEY
     const calls = this.#role === 'writer' ? '' : `\n${callsText(url, pair?.secretKey ?? '$SECRET_KEY')}`
     console.log(`\n${this.#welcome(url)}\n\n${keys}\n${calls}`)
   }
@@ -54,7 +57,8 @@ export class Greeting {
     return `${welcome(url, this.#role)}${this.#layout}`
   }
 
-  #knownKeysText(): string {
+  #knownKeysText(hasSecret: boolean): string {
+    if (!hasSecret && !this.#keys?.makeFirst) return NO_SECRET
     if (this.#hasSecretKey) return 'Use the keys of the environment, or any that were created before.'
     return `Use the keys that were created before. If they are lost, ${CREATE_KEYS}`
   }
@@ -86,7 +90,7 @@ function callsText(url: string, secret: string): string {
   return `Try it:
 
   curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/track -d '{"event":"signed up","distinct_id":"ada","properties":{"plan":"pro"}}'
-  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/users/identify -d '{"distinct_id":"ada","properties":{"name":"Ada"}}'
+  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/users/profile -d '{"distinct_id":"ada","operations":{"$set":{"name":"Ada"}}}'
   curl -H "x-api-key: ${secret}" '${url}/public/events?limit=10'
 `
 }

@@ -1,4 +1,3 @@
-import type { ClickHouseSettings } from '@clickhouse/client'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Appends, CommitMetrics } from '../ingest/group-commit.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -33,7 +32,7 @@ export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptio
   const projects = new Projects(options)
   let usage: Usage | undefined
   const reads = {
-    hide: (projectId: string): ClickHouseSettings => hideExpired(projects.kept(projectId)),
+    hide: (projectId: string) => hideExpired(projects.kept(projectId)),
     onRead: (projectId: string, ms: number) => usage?.countRead(projectId, ms),
   }
   /** @returns `limited` as the way into the journals, and `start`, which may be called again */

@@ -27,7 +27,7 @@ export function toDay(ms: number): string {
 }
 
 /** The first day of the month of a time. */
-export function toMonthStart(ms: number): string {
+function toMonthStart(ms: number): string {
   return `${toDay(ms).slice(0, 7)}-01`
 }
 

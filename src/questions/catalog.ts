@@ -1,6 +1,7 @@
 import type { Shards } from '../clickhouse/shards.js'
 import type { FieldName } from '../contract/questions.js'
 import type { EventNames, FieldValue, FieldValues, PropertyNames } from '../contract/responses.js'
+import type { Warning } from '../contract/warning.js'
 import { type Backoff, retry } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import type { Barrier } from '../reads/read-barrier.js'
@@ -16,7 +17,7 @@ import {
   toProperties,
   type ValueRow,
 } from './names.js'
-import { findNames } from './names-used.js'
+import { findFieldNames, findNames, type NamesUsed } from './names-used.js'
 import type { Questions, Review } from './run.js'
 import { type SampledEvents, Samples } from './samples.js'
 
@@ -63,7 +64,7 @@ export class Catalog {
     this.#counts = counts
     this.#properties = new Samples({
       ...common,
-      texts: ({ name, examples }) => [name, ...examples.flat()],
+      texts: ({ path, examples }) => [...path, ...examples.flat()],
       sampledIn: countSampled,
     })
     this.#values = new Samples({ ...common, texts: ({ value }) => [value], sampledIn: sumCounts })
@@ -113,7 +114,9 @@ export class Catalog {
   async properties(looked: SampledEvents): Promise<PropertyNames> {
     const { rows, pending } = await this.#properties.take(looked, '', queryPropertyNames)
     const sampled = countSampled(rows)
-    return { properties: toProperties(rows, sampled), sampled, pending }
+    const events = looked.event === undefined ? [] : [{ path: '/event', name: looked.event }]
+    const warned = sampled === 0 && (await this.#warn(looked.projectId, { events, properties: [] }))
+    return { properties: toProperties(rows, sampled), sampled, pending, ...warned }
   }
 
   /**
@@ -133,7 +136,15 @@ export class Catalog {
       const text = typeof value === 'string' ? value : json
       if (text.toLowerCase().includes(wanted)) values.push({ value, count: Number(count) })
     }
-    return { values, sampled: sumCounts(rows), pending }
+    const warned = values.length === 0 && (await this.#warn(projectId, findFieldNames(field, event)))
+    return { values, sampled: sumCounts(rows), pending, ...warned }
+  }
+
+  /** Warns about unknown names in a request for an empty list. A failure is no reason to fail the list. */
+  async #warn(projectId: string, used: NamesUsed): Promise<{ warnings?: Warning[] }> {
+    const point = await this.#options.barrier.waitForProject(projectId)
+    const warnings = await this.#check.warnings(projectId, used, point).catch(() => [])
+    return warnings.length > 0 ? { warnings } : {}
   }
 
   /** Waits for ClickHouse, because it may start after the service. */

@@ -3,7 +3,7 @@ import type { FieldName } from '../contract/questions.js'
 import { splitField } from './field-name.js'
 import { failIf, formatJson, formatNumber, markName, repairText, unmarkToken } from './json-sql.js'
 import type { QueryContext, Statement } from './statement.js'
-import { joinUsers, userSql } from './users-join.js'
+import { joinProfiles, joinUsers, userSql } from './users-join.js'
 
 /**
  * Maximum number of different properties of events and users in one statement. ClickHouse's time to analyze a statement
@@ -73,6 +73,19 @@ export class EventRows {
   /** Operand of FROM. @param events a subquery with few rows and the columns that are needed */
   of(events: string, columns: readonly string[]): string {
     return this.#select(columns, events, this.#joins(events), '')
+  }
+
+  /**
+   * Operand of FROM, for filters of users.
+   * @param users a subquery in which each user is one row, with the name as `distinct_id`
+   * @param areAll whether most users of the project are among them
+   */
+  ofUsers(users: string, columns: readonly string[], areAll: boolean): string {
+    if (this.#profile.isEmpty) return users
+    const profile = this.#profile.select(this.statement)
+    const names = areAll ? null : `SELECT distinct_id FROM ${users}`
+    const all = [...columns, ...this.#profile.names]
+    return `(SELECT ${all.join(', ')} FROM ${users} AS e ${joinProfiles(this.statement, profile, 'e.distinct_id', names)})`
   }
 
   #joins(events: string | null): string {

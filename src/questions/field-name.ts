@@ -10,6 +10,17 @@ export function splitField(field: FieldName): string[] {
   return typeof field === 'string' ? field.split('.') : field
 }
 
+/** Formats a field as in questions: as JSON if a name contains a dot. */
+export function formatPath(source: 'properties' | 'user', names: readonly string[]): string {
+  const field = toField(source, names)
+  return typeof field === 'string' ? field : JSON.stringify(field)
+}
+
+/** The field of a path: a list if a name contains a dot. */
+export function toField(source: 'properties' | 'user', names: readonly string[]): FieldName {
+  return names.some((name) => name.includes('.')) ? [source, ...names] : [source, ...names].join('.')
+}
+
 /**
  * Parses a field from a query parameter: written as in questions, or as a JSON array.
  * @throws ApiError `invalid_request`
@@ -32,7 +43,8 @@ export function findFieldFault(value: unknown): string | undefined {
   const [source = '', ...rest] = names as string[]
   if (source !== 'properties' && source !== 'user') {
     const isPlain = rest.length === 0 && ['event', 'distinct_id', 'timestamp'].includes(source)
-    return isPlain ? undefined : FIELD_MESSAGE
+    if (isPlain) return undefined
+    return names.includes('') ? FIELD_MESSAGE : `${FIELD_MESSAGE}, such as ${formatPath('properties', names)}`
   }
   if (rest.length === 0) return `must say which of them: ${source}.<name>`
   const isTooLong = rest.length > MAX_PATH || rest.some((name) => name.length > MAX_NAME_LENGTH)

@@ -1,11 +1,33 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { ApiError } from '../contract/errors.js'
+import type { FieldName, Scalar } from '../contract/questions.js'
+import type { PropertyType } from '../contract/responses.js'
 import type { Warning } from '../contract/warning.js'
 import { createNearestFinder } from '../lib/nearest.js'
 import type { ReadPoint } from '../reads/read-barrier.js'
-import { unmarkName } from './json-sql.js'
-import type { Counts, NameCounts } from './name-counts.js'
-import { MAX_NAMES, MAX_PROPERTIES, type PropertyRow, queryPropertyNames, readLastReplay } from './names.js'
+import type { Backlog } from './backlog.js'
+import { toField } from './field-name.js'
+import {
+  findNearestNames,
+  findPropertyFaults,
+  type KnownProperties,
+  mergeProperties,
+  type PropertyFault,
+  toKnownProperties,
+} from './known-properties.js'
+import { type Counts, estimateSize, type NameCounts, ROOM } from './name-counts.js'
+import {
+  MAX_NAMES,
+  type PropertyRow,
+  queryNameInTexts,
+  queryPropertyNames,
+  queryUserProperties,
+  readLastReplay,
+} from './names.js'
 import type { EventUse, NamesUsed, PropertyUse } from './names-used.js'
+import { RefreshingCache } from './refreshing-cache.js'
+import type { Questions } from './run.js'
+import { countNamed } from './sample-range.js'
 import type { Samples } from './samples.js'
 
 /** A warning suggests the nearest of this many names, the most frequent ones. */
@@ -16,19 +38,33 @@ const MAX_EVENTS = 3
 const MAX_SAMPLES = 5
 /** Maximum difference of the clocks of two machines, ms. */
 const CLOCK_SLACK_MS = 60_000
+/** How many profiles are read for the properties of users. */
+const PROFILES = 10_000
 
 export interface NameCheckOptions {
   shards: Shards
+  questions: Pick<Questions, 'read'>
+  backlog: Backlog
   counts: NameCounts
   properties: Samples<PropertyRow>
   /** monotonic clock, ms */
   clock(): number
 }
 
-/** The known properties of some events. */
-interface KnownProperties {
-  names: ReadonlySet<string>
-  sampled: number
+/** What was sampled for a property, and what is known from that. */
+interface Looked {
+  known: KnownProperties
+  /** begins the sentence about what is missing, such as "None of the newest 20 events" */
+  subject: string
+  /** whether everything was sampled */
+  isWhole: boolean
+}
+
+/** Profiles that were sampled. */
+interface SampledProfiles {
+  begunAt: number
+  deletions: number
+  rows: PropertyRow[]
 }
 
 /**
@@ -37,9 +73,20 @@ interface KnownProperties {
  */
 export class NameCheck {
   readonly #options: NameCheckOptions
+  readonly #profiles: RefreshingCache<SampledProfiles>
 
   constructor(options: NameCheckOptions) {
     this.#options = options
+    this.#profiles = new RefreshingCache<SampledProfiles>({
+      room: ROOM,
+      weigh: (key, { rows }) =>
+        estimateSize(
+          key,
+          rows.flatMap(({ path, examples }) => [...path, ...examples.flat()]),
+        ),
+      backlog: options.backlog,
+      isOutdated: (one, by) => one.deletions < by.deletions,
+    })
   }
 
   /** @param point the point up to which the answer counts events @throws ApiError `overloaded`, `query_too_large` */
@@ -60,10 +107,12 @@ export class NameCheck {
     const unknown = uses.filter(({ name }) => !counts.names.has(name))
     if (unknown.length === 0 || (await this.#mayLack(counts))) return []
     const nearest = createNearestFinder(listMostFrequent(counts))
-    return unknown.map(({ path, name }) => ({
-      path,
-      message: `No event is called ${name}.${formatHint(nearest(name))}`,
-    }))
+    return unknown.map(({ path, name }) => {
+      const suggestion = nearest(name)
+      const hint = suggestion === undefined ? '' : ` Did you mean “${suggestion}”?`
+      const message = `No event is called “${name}”.${hint}`
+      return { path, message, ...(suggestion !== undefined && { suggestion }) }
+    })
   }
 
   /** Whether events with old ids, those of replayed dead letters, may have been stored since the count. */
@@ -72,12 +121,15 @@ export class NameCheck {
     return (await readLastReplay(shards)) > Date.now() - (clock() - countedAt) - CLOCK_SLACK_MS
   }
 
-  /** Whether an earlier sample has the property. */
-  #wasSeen(projectId: string, { name, events }: PropertyUse): boolean {
+  /** Whether nothing is wrong with a property in earlier samples. */
+  #wasSeen(projectId: string, use: PropertyUse): boolean {
     const { properties } = this.#options
-    return toSampledNames(events).some((event) => {
-      return properties.last({ projectId, event }).some((rows) => rows.some((row) => unmarkName(row.name) === name))
-    })
+    const samples =
+      use.source === 'user'
+        ? [this.#profiles.last(projectId)?.rows ?? []]
+        : listSampledNames(use).flatMap((event) => properties.last({ projectId, event }))
+    const known = mergeProperties(samples.map(toKnownProperties))
+    return known.byPath.size > 0 && findPropertyFaults(use, known).length === 0
   }
 
   async #checkProperties(
@@ -87,45 +139,145 @@ export class NameCheck {
     point: ReadPoint,
   ): Promise<Warning[]> {
     const warnings: Warning[] = []
-    const read = new Map<string | undefined, KnownProperties | null>()
-    for (const { path, name, rest, events } of uses) {
+    const read = new Map<string | undefined, KnownProperties>()
+    for (const use of uses) {
       // If no event has the name, that is the mistake, not the property.
-      const looked = toSampledNames(events).filter((event) => event === undefined || counts.names.has(event))
-      const all: (KnownProperties | null)[] = []
-      for (const event of looked) {
-        if (!read.has(event) && read.size < MAX_SAMPLES) {
-          read.set(event, await this.#read(projectId, event, counts, point))
-        }
-        all.push(read.get(event) ?? null)
+      const names = listSampledNames(use).filter((event) => event === undefined || counts.names.has(event))
+      const isKnown = names.every((event) => read.has(event))
+      if (use.source === 'properties' && (names.length === 0 || (!isKnown && read.size >= MAX_SAMPLES))) continue
+      const looked =
+        use.source === 'user'
+          ? await this.#lookAtProfiles(projectId, point)
+          : await this.#lookAtEvents(projectId, names, { counts, point, read })
+      for (const fault of findPropertyFaults(use, looked.known)) {
+        const warning = await this.#describe(projectId, use, fault, looked, point)
+        if (warning) warnings.push(warning)
       }
-      const known = all.filter((one) => one !== null)
-      const sampled = known.reduce((sum, one) => sum + one.sampled, 0)
-      if (known.length < all.length || sampled === 0 || known.some(({ names }) => names.has(name))) continue
-      const names = new Set(known.flatMap((one) => [...one.names]))
-      const joined = [name, ...rest].join('.')
-      const meant = names.has(joined) ? JSON.stringify(['properties', joined]) : createNearestFinder(names)(name)
-      warnings.push({ path, message: `${describeAbsence(sampled, looked)} the property ${name}.${formatHint(meant)}` })
     }
     return warnings
   }
 
-  /** @returns null if the sample has more properties than are listed */
-  async #read(
+  async #lookAtEvents(
     projectId: string,
-    event: string | undefined,
-    counts: Counts,
+    names: readonly (string | undefined)[],
+    { counts, point, read }: { counts: Counts; point: ReadPoint; read: Map<string | undefined, KnownProperties> },
+  ): Promise<Looked> {
+    const all: KnownProperties[] = []
+    for (const event of names) {
+      const looked = { projectId, event }
+      const known =
+        read.get(event) ??
+        toKnownProperties(await this.#options.properties.upTo(looked, point, counts, queryPropertyNames))
+      read.set(event, known)
+      all.push(known)
+    }
+    const known = mergeProperties(all)
+    const isWhole = known.sampled >= names.reduce((sum, event) => sum + countNamed(counts, event), 0)
+    const called = names[0] === undefined ? '' : ` called ${names.map((name) => `“${name}”`).join(' or ')}`
+    const subject = isWhole ? `No event${called}` : `None of the newest ${known.sampled} events${called}`
+    return { known, subject, isWhole }
+  }
+
+  async #lookAtProfiles(projectId: string, { deletions }: ReadPoint): Promise<Looked> {
+    const { clock, questions } = this.#options
+    const askedAt = clock()
+    const make = async () => {
+      const begunAt = clock()
+      const rows = await questions.read(projectId, (asked) => queryUserProperties(asked, PROFILES))
+      return { begunAt, deletions, rows: rows as PropertyRow[] }
+    }
+    const { rows } = await this.#profiles.get(projectId, {
+      isCurrent: ({ begunAt }) => begunAt >= askedAt,
+      suffices: () => false,
+      make,
+      renew: make,
+    })
+    const known = toKnownProperties(rows)
+    const isWhole = known.sampled < PROFILES
+    return { known, subject: isWhole ? 'No profile' : `None of ${PROFILES} profiles`, isWhole }
+  }
+
+  /** @returns null if it may be no mistake */
+  async #describe(
+    projectId: string,
+    use: PropertyUse,
+    fault: PropertyFault,
+    looked: Looked,
     point: ReadPoint,
-  ): Promise<KnownProperties | null> {
-    const rows = await this.#options.properties.upTo({ projectId, event }, point, counts, queryPropertyNames)
-    if (rows.length >= MAX_PROPERTIES) return null
-    const named = rows.filter(({ type }) => type !== 'none')
-    const sampled = Number(rows.find(({ type }) => type === 'none')?.count ?? 0)
-    return { names: new Set(named.map((row) => unmarkName(row.name))), sampled }
+  ): Promise<Warning | null> {
+    const { path, source, names } = use
+    const { known, subject, isWhole } = looked
+    const label = formatNames(source, names)
+    switch (fault.kind) {
+      case 'absent': {
+        const near = findNearestNames(names, known)
+        const suggestion = near ? toField(source, near) : await this.#findInOther(projectId, use, point)
+        if (!isWhole && (await this.#isOlder(projectId, use, suggestion !== undefined))) return null
+        const hint =
+          suggestion === undefined ? '' : ` Did you mean ${near ? formatNames(source, near) : quoteField(suggestion)}?`
+        const message = `${subject} has the property ${label}.${hint}`
+        return { path, message, ...(suggestion !== undefined && { suggestion }) }
+      }
+      case 'types': {
+        const wanted = (use.types ?? []).map((type) => TYPE_NAMES[type][0]).join(' or ')
+        const found = fault.types.map((type) => TYPE_NAMES[type][1]).join(' and ')
+        return { path, message: `${subject} has ${wanted} in ${label}: its values are ${found}.` }
+      }
+      case 'value': {
+        const { compared, suggestion } = fault
+        // A rare value may be in older events only.
+        if (!isWhole && suggestion === undefined) return null
+        const hint = suggestion === undefined ? '' : ` Did you mean ${formatScalar(suggestion)}?`
+        const message = `${subject} has the value ${formatScalar(compared.value)} in ${label}.${hint}`
+        return { path: compared.path, message, ...(suggestion !== undefined && { suggestion }) }
+      }
+    }
+  }
+
+  /** Whether a property that a sample lacks is elsewhere, or the sample says too little to call it unknown. */
+  async #isOlder(projectId: string, { source, names, events }: PropertyUse, hasSuggestion: boolean): Promise<boolean> {
+    if (source === 'user') return !hasSuggestion
+    try {
+      const name = names.at(-1) ?? ''
+      const found = await this.#options.questions.read(projectId, (asked) => queryNameInTexts(asked, { name, events }))
+      return found.length > 0
+    } catch (error) {
+      // There are too many events to search them all in time.
+      if (error instanceof ApiError && error.code === 'query_too_large') return false
+      throw error
+    }
+  }
+
+  /** The field of the same name of users instead of events, or the other way round, if an earlier sample has it. */
+  async #findInOther(
+    projectId: string,
+    { source, names }: PropertyUse,
+    point: ReadPoint,
+  ): Promise<FieldName | undefined> {
+    const other = source === 'user' ? 'properties' : 'user'
+    const { known } =
+      other === 'user'
+        ? await this.#lookAtProfiles(projectId, point)
+        : {
+            known: mergeProperties(
+              this.#options.properties.last({ projectId, event: undefined }).map(toKnownProperties),
+            ),
+          }
+    return known.byPath.has(JSON.stringify(names)) ? toField(other, names) : undefined
   }
 }
 
+/** What values of a type are called: one of them, and several. */
+const TYPE_NAMES: Record<PropertyType, [one: string, several: string]> = {
+  string: ['a string', 'strings'],
+  number: ['a number', 'numbers'],
+  boolean: ['a boolean', 'booleans'],
+  array: ['an array', 'arrays'],
+  object: ['an object', 'objects'],
+}
+
 /** The event names to sample for a property; undefined stands for all names. */
-function toSampledNames(events: readonly string[] | null): (string | undefined)[] {
+function listSampledNames({ events }: PropertyUse): (string | undefined)[] {
   return events === null || events.length > MAX_EVENTS ? [undefined] : [...new Set(events)]
 }
 
@@ -134,11 +286,16 @@ function listMostFrequent({ names }: Counts): string[] {
   return sorted.slice(0, MAX_CANDIDATES).map(({ event }) => event)
 }
 
-function describeAbsence(sampled: number, looked: readonly (string | undefined)[]): string {
-  const called = looked[0] === undefined ? '' : ` called ${looked.join(' or ')}`
-  return sampled === 1 ? `The newest event${called} lacks` : `None of the newest ${sampled} events${called} has`
+/** Quotes the names of a path as in a field, but without its source if that is not ambiguous. */
+function formatNames(source: PropertyUse['source'], names: readonly string[]): string {
+  return names.some((name) => name.includes('.')) ? JSON.stringify([source, ...names]) : `“${names.join('.')}”`
 }
 
-function formatHint(meant: string | undefined): string {
-  return meant === undefined ? '' : ` Did you mean ${meant}?`
+function quoteField(field: FieldName): string {
+  return typeof field === 'string' ? `“${field}”` : JSON.stringify(field)
+}
+
+function formatScalar(value: Scalar): string {
+  if (typeof value === 'string') return `“${value}”`
+  return typeof value === 'number' ? `the number ${value}` : String(value)
 }

@@ -1,4 +1,6 @@
-import type { AnyQuestion, Definition, FieldName, Filter, Question } from '../contract/questions.js'
+import { OPERATORS } from '../contract/filters.js'
+import type { AnyQuestion, Comparison, Definition, FieldName, Filter, Question, Scalar } from '../contract/questions.js'
+import type { PropertyType } from '../contract/responses.js'
 import { splitField } from './field-name.js'
 
 /** The name of an event in a question. */
@@ -8,12 +10,24 @@ export interface EventUse {
   name: string
 }
 
-/** The name of a property, at the top level, in a question. */
-export interface PropertyUse extends EventUse {
-  /** the path below it */
-  rest: string[]
+/** A property of events or users in a question. */
+export interface PropertyUse {
+  /** a JSON pointer into the question as it was sent */
+  path: string
+  source: 'properties' | 'user'
+  /** the name at the top level and those within it */
+  names: string[]
   /** the names of the events that it is used with; null for all events */
   events: readonly string[] | null
+  /** the types of the values that count or match; null for any */
+  types: readonly PropertyType[] | null
+  /** the values that it is compared with */
+  values: ComparedValue[]
+}
+
+export interface ComparedValue {
+  path: string
+  value: Scalar
 }
 
 export interface NamesUsed {
@@ -21,10 +35,8 @@ export interface NamesUsed {
   properties: PropertyUse[]
 }
 
-interface PropertyPath {
-  path: string
-  events: readonly string[] | null
-}
+/** Where a field is in a question, and how it is used. */
+type Place = Pick<PropertyUse, 'path' | 'events'> & Partial<Pick<PropertyUse, 'types' | 'values'>>
 
 /**
  * The names of events and properties in a question.
@@ -32,8 +44,21 @@ interface PropertyPath {
  */
 export function findNames(question: Question, body: unknown): NamesUsed {
   const used: NamesUsed = { events: [], properties: [] }
-  if (question.kind === 'users') collect(question.of, getMember(body, 'of'), '/of', used)
-  else collect(question, body, '', used)
+  if (question.kind !== 'users') collect(question, body, '', used)
+  else {
+    collect(question.of, getMember(body, 'of'), '/of', used)
+    for (const [name, event] of Object.entries(question.cell)) {
+      const isEvent = question.of.kind === 'paths' && typeof event === 'string' && event !== '$other'
+      if (isEvent) used.events.push({ path: `/cell/${name}`, name: event })
+    }
+  }
+  return used
+}
+
+/** The name of a field in a query parameter. */
+export function findFieldNames(field: FieldName, event: string | undefined): NamesUsed {
+  const used: NamesUsed = { events: event === undefined ? [] : [{ path: '/event', name: event }], properties: [] }
+  collectField(field, { path: '/field', events: event === undefined ? null : [event] }, used)
   return used
 }
 
@@ -42,21 +67,22 @@ function collect(question: AnyQuestion, body: unknown, path: string, used: Names
   for (const { definition, path: at } of definitions) {
     const isPlain = typeof getMember(body, at.slice(path.length + 1)) === 'string'
     collectNames(definition.event, isPlain ? at : `${at}/event`, used)
-    const place = { path: `${at}/where`, events: listEventNames(definition) }
+    const place = { path: `${at}/where`, events: listEventNames([definition]) }
     if (definition.where) collectFilter(definition.where, place, used)
   }
-  const named = definitions.map(({ definition }) => listEventNames(definition))
-  const events = named.every((names) => names !== null) ? [...new Set(named.flat())] : null
+  // Paths consist of events of any name.
+  const events = question.kind === 'paths' ? null : listEventNames(definitions.map(({ definition }) => definition))
   if (question.where) collectFilter(question.where, { path: `${path}/where`, events }, used)
   if ('breakdown' in question) {
+    const split = listEventNames(listSplitDefinitions(question))
     for (const [i, field] of question.breakdown.entries()) {
-      collectField(field, { path: `${path}/breakdown/${i}`, events }, used)
+      collectField(field, { path: `${path}/breakdown/${i}`, events: split }, used)
     }
   }
   if (question.kind !== 'series') return
   for (const [i, { property, ...definition }] of question.series.entries()) {
-    const place = { path: `${path}/series/${i}/property`, events: listEventNames(definition) }
-    if (property !== undefined) collectField(property, place, used)
+    const place = { path: `${path}/series/${i}/property`, events: listEventNames([definition]) }
+    if (property !== undefined) collectField(property, { ...place, types: ['number'] }, used)
   }
 }
 
@@ -77,9 +103,17 @@ function listDefinitions(question: AnyQuestion, path: string): { definition: Def
   }
 }
 
-/** The event names of a definition; null for all events. */
-function listEventNames({ event }: Pick<Definition, 'event'>): readonly string[] | null {
-  return event === '*' ? null : [event].flat()
+/** The definitions of the events that a breakdown is taken from. */
+function listSplitDefinitions(question: Extract<AnyQuestion, { breakdown: unknown }>): Definition[] {
+  if (question.kind === 'series') return question.series
+  return question.order === 'any' ? question.steps : question.steps.slice(0, 1)
+}
+
+/** The event names of definitions; null for all events. */
+function listEventNames(definitions: readonly Pick<Definition, 'event'>[]): readonly string[] | null {
+  const names = definitions.flatMap(({ event }) => event)
+  // An asterisk in a list is a name like any other.
+  return definitions.some(({ event }) => event === '*') ? null : [...new Set(names)]
 }
 
 function collectNames(event: string | string[], path: string, { events }: NamesUsed): void {
@@ -87,7 +121,7 @@ function collectNames(event: string | string[], path: string, { events }: NamesU
   else if (event !== '*') events.push({ path, name: event })
 }
 
-function collectFilter(filter: Filter, { path, events }: PropertyPath, used: NamesUsed): void {
+function collectFilter(filter: Filter, { path, events }: Place, used: NamesUsed): void {
   switch (filter[0]) {
     case 'not':
       collectFilter(filter[1], { path: `${path}/1`, events }, used)
@@ -96,20 +130,36 @@ function collectFilter(filter: Filter, { path, events }: PropertyPath, used: Nam
     case 'or':
       for (const [i, inner] of filter[1].entries()) collectFilter(inner, { path: `${path}/1/${i}`, events }, used)
       return
-    case 'is':
-      if (splitField(filter[1])[0] === 'event') {
-        for (const [i, value] of filter[2].entries()) {
-          if (typeof value === 'string') used.events.push({ path: `${path}/2/${i}`, name: value })
-        }
-      }
-      break
   }
-  collectField(filter[1], { path: `${path}/1`, events }, used)
+  const values = listValues(filter, `${path}/2`)
+  if (splitField(filter[1])[0] === 'event') {
+    for (const { path, value } of values) if (typeof value === 'string') used.events.push({ path, name: value })
+  }
+  collectField(filter[1], { path: `${path}/1`, events, values, types: listComparedTypes(filter) }, used)
 }
 
-function collectField(field: FieldName, { path, events }: PropertyPath, { properties }: NamesUsed): void {
-  const [source, name, ...rest] = splitField(field)
-  if (source === 'properties' && name !== undefined) properties.push({ path, name, rest, events })
+/** The values that a filter compares as a whole. */
+function listValues([operator, _, compared]: Comparison, path: string): ComparedValue[] {
+  if (OPERATORS[operator] !== 'values' || !Array.isArray(compared)) return []
+  return compared.map((value, i) => ({ path: `${path}/${i}`, value }))
+}
+
+/** The types of values that can match a comparison other than with whole values; null for any. */
+function listComparedTypes([operator, _, compared]: Comparison): PropertyType[] | null {
+  switch (OPERATORS[operator]) {
+    case 'order':
+      return [typeof compared === 'number' ? 'number' : 'string']
+    case 'texts':
+      return operator === 'contains' || operator === 'not_contains' ? ['string', 'array'] : ['string']
+    default:
+      return null
+  }
+}
+
+function collectField(field: FieldName, place: Place, { properties }: NamesUsed): void {
+  const [source, ...names] = splitField(field)
+  if (source !== 'properties' && source !== 'user') return
+  properties.push({ types: null, values: [], ...place, source, names })
 }
 
 function getMember(value: unknown, name: string): unknown {

@@ -4,6 +4,7 @@ import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
 import { lastIdAt, parseEventId } from '../model/event-id.js'
 import { START, toMilliseconds } from '../model/position.js'
+import { newestRows } from '../store/newest-rows.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
 import { failIf, repairText, unmarkName, unmarkToken } from './json-sql.js'
 import type { Query } from './kind.js'
@@ -22,9 +23,15 @@ export interface IdRange {
 
 /** Maximum number of event names in a list, which has the most frequent ones. */
 export const MAX_NAMES = 10_000
-/** Maximum number of properties in a list, which has the most frequent ones. */
+/** Maximum number of properties in a list, which has the most frequent ones; those at the top level come first. */
 export const MAX_PROPERTIES = 2_000
+/** How many names a listed property consists of: `a.b.c.d` has four. */
+export const MAX_DEPTH = 4
+/** Of an object within a property, at most this many names are listed: its names may be ids. */
+export const MAX_MEMBERS = 100
 const MAX_EXAMPLES = 5
+/** Of a property with fewer values than this, a sample has all of them. */
+const MAX_KEPT_EXAMPLES = 20
 /** Values with more bytes of JSON are neither listed nor used as examples. */
 const MAX_VALUE_BYTES = 200
 
@@ -172,42 +179,90 @@ function findMonthStart(month: string, later = 0): number {
  * frequent first.
  */
 export interface PropertyRow {
-  name: string
+  /** the name at the top level and those of objects within it */
+  path: string[]
   type: PropertyType | 'none'
   count: string
   examples: [count: string, token: string][]
 }
 
-/** Query for the PropertyRows of the properties at the top level. */
+/** Query for the PropertyRows of events. */
 export function queryPropertyNames(asked: QueryContext, range: IdRange): Query {
   const statement = new Statement(asked)
-  // The first of duplicate names counts. An additional member represents the event itself.
-  const members = `arrayPushBack(arrayFilter((member, nth) -> nth = 1 AND member.2 != 'null',
-    members, arrayEnumerateUniq(members.1)), ('', ''))`
+  return queryProperties(statement, selectSample(statement, range))
+}
+
+/** Query for the PropertyRows of some profiles, in the order of their names. @param most number of profiles */
+export function queryUserProperties(asked: QueryContext, most: number): Query {
+  const statement = new Statement(asked)
+  const keys = `project_id = ${statement.project}`
+  const profiles = newestRows(asked.shards, 'profiles', { keys, columns: ['properties'] })
+  return queryProperties(statement, `(SELECT properties FROM ${profiles} WHERE ${keys} LIMIT ${statement.count(most)})`)
+}
+
+/** @param rows operand of FROM with `properties` */
+function queryProperties(statement: Statement, rows: string): Query {
   const type = `multiIf(value = '', 'none', startsWith(value, '"'), 'string', startsWith(value, '['), 'array',
     startsWith(value, '{'), 'object', value IN ('true', 'false'), 'boolean', 'number')`
-  const values = `SELECT member.1 AS name, ${type} AS type, if(length(value) <= ${MAX_VALUE_BYTES}, value, '') AS example,
+  const values = `SELECT member.1 AS path, ${type} AS type, if(length(value) <= ${MAX_VALUE_BYTES}, value, '') AS example,
       count() AS times
-    FROM (SELECT arrayJoin(${members}) AS member, member.2 AS value FROM (${selectMembers(statement, range)}))
-    GROUP BY name, type, example`
-  const shown = `groupArraySortedIf(${MAX_EXAMPLES})((-toInt64(times), example), example != '')`
-  const types = `SELECT name, type, sum(times) AS count, arrayMap(e -> (-e.1, e.2), ${shown}) AS examples
-    FROM (${values}) GROUP BY name, type`
-  const sql = `SELECT name, type, count, examples FROM (${types})
-    ORDER BY count DESC, name, type LIMIT ${statement.count(MAX_PROPERTIES)}`
+    FROM (SELECT arrayJoin(members) AS member, member.2 AS value FROM (${selectMembers(statement, rows)}))
+    GROUP BY path, type, example`
+  const shown = `groupArraySortedIf(${MAX_KEPT_EXAMPLES})((-toInt64(times), example), example != '')`
+  const types = `SELECT path, type, sum(times) AS count, arrayMap(e -> (-e.1, e.2), ${shown}) AS examples
+    FROM (${values}) GROUP BY path, type`
+  const sql = `SELECT path, type, count, examples FROM (${types})
+    ORDER BY length(path) > 1, count DESC, path, type LIMIT ${statement.count(MAX_PROPERTIES)}`
   return { sql, parameters: statement.parameters }
 }
 
-/** Rows `members`: the names and tokens in an event's properties. */
-function selectMembers(statement: Statement, range: IdRange): string {
+/** Rows `members`: the paths and tokens in an event's properties, and an empty member for the event itself. */
+function selectMembers(statement: Statement, rows: string): string {
   const parsed = (text: string) => `JSONExtractKeysAndValuesRaw(${text})`
   const isRefused = `empty(found) AND NOT isValidJSON(properties)`
-  const repairedMembers = `arrayMap(m -> (m.1, ${unmarkToken('m.2')}), ${parsed(repairText('properties'))})`
-  const members = statement.context.repairsTexts
-    ? `if(${isRefused}, ${repairedMembers}, found)`
-    : `if(${failIf(isRefused)}, [], found)`
-  return `SELECT ${parsed('properties')} AS found, ${members} AS members
-    FROM ${selectSample(statement, range)}`
+  const { repairsTexts } = statement.context
+  const taken = repairsTexts
+    ? `if(is_refused, ${parsed(repairText('properties'))}, found)`
+    : `if(${failIf('is_refused')}, [], found)`
+  // A subquery for each level, because ClickHouse would plan an expression again wherever it is used.
+  let levels = `(SELECT properties, ${parsed('properties')} AS found, ${isRefused} AS is_refused,
+      arrayMap(m -> ([m.1], m.2), ${taken}) AS all_0, ${pickFirst('all_0')} AS level_0 FROM ${rows})`
+  for (let i = 1; i < MAX_DEPTH; i++) {
+    const inner = `arrayMap(m -> (arrayPushBack(o.1, m.1), m.2), arraySlice(${parsed('o.2')}, 1, ${MAX_MEMBERS}))`
+    const objects = `arrayFilter(o -> startsWith(o.2, '{'), level_${i - 1})`
+    levels = `(SELECT *, arrayFlatten(arrayMap(o -> ${inner}, ${objects})) AS all_${i}, ${pickFirst(`all_${i}`)} AS level_${i}
+      FROM ${levels})`
+  }
+  const all = `arrayConcat(${Array.from({ length: MAX_DEPTH }, (_, i) => `level_${i}`).join(', ')})`
+  const tokens = repairsTexts ? `if(is_refused, arrayMap(m -> (m.1, ${unmarkToken('m.2')}), ${all}), ${all})` : all
+  return `SELECT arrayPushBack(${tokens}, (CAST([], 'Array(String)'), '')) AS members FROM ${levels}`
+}
+
+/** The members that are set; the first of duplicate names counts. */
+function pickFirst(members: string): string {
+  return `arrayFilter((m, nth) -> nth = 1 AND m.2 != 'null', ${members}, arrayEnumerateUniq(${members}.1))`
+}
+
+/** Time limit of a search through all events for a name that the newest ones lack, s. */
+const SEARCH_LIMIT_S = 0.4
+
+/**
+ * Query for one row if the properties of any event contain a name, at any depth. It fails if that takes too long to
+ * find out.
+ * @param events names of events; null for all
+ */
+export function queryNameInTexts(
+  asked: QueryContext,
+  { name, events }: { name: string; events: readonly string[] | null },
+): Query {
+  const statement = new Statement(asked)
+  const text = JSON.stringify(name)
+  const escaped = text.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  const conditions = [`project_id = ${statement.project}`]
+  if (events !== null) conditions.push(`event IN ${statement.texts(events)}`)
+  const sql = `SELECT 1 AS found FROM ${asked.shards.table('events')} PREWHERE ${conditions.join(' AND ')}
+    WHERE multiSearchAny(properties, ${statement.texts([...new Set([text, escaped])])}) LIMIT 1`
+  return { sql, parameters: statement.parameters, settings: { max_execution_time: SEARCH_LIMIT_S, max_threads: 1 } }
 }
 
 /** Operand of FROM: the events of a range. */
@@ -248,22 +303,36 @@ function buildConditions(statement: Statement, { after, upTo, event }: IdRange):
 
 /** The properties in PropertyRows, the most frequent first. @param sampled number of events in the sample */
 export function toProperties(rows: readonly PropertyRow[], sampled: number): PropertyName[] {
-  const byName = new Map<string, { type: PropertyType; count: number; examples: PropertyRow['examples'] }[]>()
-  for (const { name, type, count, examples } of rows) {
-    if (type === 'none') continue
-    const types = byName.get(name) ?? []
-    types.push({ type, count: Number(count), examples })
-    byName.set(name, types)
+  const children = new Map<string, Map<string, PropertyRow[]>>()
+  for (const row of rows) {
+    if (row.type === 'none') continue
+    const siblings = getOrAdd(children, JSON.stringify(row.path.slice(0, -1)), () => new Map<string, PropertyRow[]>())
+    getOrAdd(siblings, row.path.at(-1) ?? '', () => []).push(row)
   }
-  const properties = [...byName].map(([name, types]) => {
-    const count = types.reduce((sum, { count }) => sum + count, 0)
-    const examples = types.flatMap(({ examples }) => examples).sort(([a], [b]) => Number(b) - Number(a))
-    return {
-      property: unmarkName(name),
-      share: count / sampled,
-      types: types.map(({ type, count: of }) => ({ type, share: of / count })),
-      examples: examples.slice(0, MAX_EXAMPLES).map(([, token]) => JSON.parse(token) as unknown),
-    }
-  })
-  return properties.sort((a, b) => b.share - a.share || (a.property < b.property ? -1 : 1))
+  const list = (parent: string[]): PropertyName[] => {
+    const properties = [...(children.get(JSON.stringify(parent)) ?? [])].map(([name, types]) => {
+      const within = list([...parent, name])
+      return { ...toProperty(name, types, sampled), ...(within.length > 0 && { properties: within }) }
+    })
+    return properties.sort((a, b) => b.share - a.share || (a.property < b.property ? -1 : 1))
+  }
+  return list([])
+}
+
+function toProperty(name: string, rows: readonly PropertyRow[], sampled: number): PropertyName {
+  const types = rows.map(({ type, count }) => ({ type: type as PropertyType, count: Number(count) }))
+  const count = types.reduce((sum, { count }) => sum + count, 0)
+  const examples = rows.flatMap(({ examples }) => examples).sort(([a], [b]) => Number(b) - Number(a))
+  return {
+    property: unmarkName(name),
+    share: count / sampled,
+    types: types.map(({ type, count: of }) => ({ type, share: of / count })),
+    examples: examples.slice(0, MAX_EXAMPLES).map(([, token]) => JSON.parse(token) as unknown),
+  }
+}
+
+function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const known = map.get(key) ?? make()
+  map.set(key, known)
+  return known
 }

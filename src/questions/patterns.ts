@@ -1,6 +1,6 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { ApiError } from '../contract/errors.js'
-import type { Question } from '../contract/questions.js'
+import type { Filter, Question } from '../contract/questions.js'
 import { parsePattern } from './pattern-syntax.js'
 
 /** A regular expression in a question. */
@@ -33,9 +33,9 @@ const MIN_ROWS = 128
 /** ClickHouse's default block size. */
 const MAX_ROWS = 65_409
 
-/** The regular expressions of all filters of a question. */
-export function findPatterns(question: Question): Pattern[] {
-  return collectPatterns(question, '')
+/** The regular expressions of all filters of a question, or of one filter. @param path where it is in the request */
+export function findPatterns(question: Question | Filter | null, path = ''): Pattern[] {
+  return collectPatterns(question, path)
 }
 
 /**

@@ -26,6 +26,7 @@ import { type QuestionDefaults, readQuestion } from './parse.js'
 import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { QueryContext } from './statement.js'
+import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
 
 interface QuestionLimits {
   /** time limit of a question in ClickHouse, seconds */
@@ -56,7 +57,7 @@ const RETRY_SECONDS = 5
 /** ClickHouse may be late to end a query that takes too long; the client gives up this much later, ms. */
 const GRACE_MS = 5_000
 /** How long an answer waits for an unfinished review, ms. Known names need no wait. */
-const GRACE_FOR_REVIEW_MS = 250
+const GRACE_FOR_REVIEW_MS = 1_000
 /**
  * Maximum bytes of a result, which this process holds in memory. A breakdown repeats its values in every bucket: 60
  * values of 200 KB over 30 days take 370 MB. Half a million points with names of 100 characters take half of this.
@@ -92,6 +93,17 @@ const NARROWER = 'Ask about a shorter time (from, to), fewer events or fewer bre
 interface Running {
   signal: AbortSignal | undefined
   slot: Slot
+}
+
+interface PatternSettings {
+  patterns: readonly Pattern[]
+  settings: ClickHouseSettings
+}
+
+interface ReadOptions {
+  advice?: string
+  signal?: AbortSignal
+  patterns?: readonly Pattern[]
 }
 
 type QuestionRun = Pick<QueryContext, 'projectId' | 'now'> & Pick<Running, 'slot'>
@@ -149,7 +161,11 @@ export class Questions {
       return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
     })
     const { results, ...beside } = answer
-    const warnings = [...ofFields, ...(await withTimeout(reviewed, GRACE_FOR_REVIEW_MS).catch(() => []))]
+    const ofNames = await withTimeout(reviewed, GRACE_FOR_REVIEW_MS).catch(() => [])
+    const unset = warnOfUnsetBreakdowns(question, results).filter(({ path }) =>
+      ofNames.every((one) => one.path !== path),
+    )
+    const warnings = [...ofFields, ...ofNames, ...unset]
     const elapsed_ms = Math.round(performance.now() - began)
     const warned = warnings.length > 0 && { warnings: warnings.slice(0, MAX_WARNINGS) }
     return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms, ...warned }
@@ -159,19 +175,19 @@ export class Questions {
    * Reads rows about a project within the limits of questions. The caller has waited at the read barrier.
    * @param advice a sentence for `query_too_large` that says what to request instead
    * @param signal aborted when the client disconnects, which ends the query
-   * @throws ApiError `query_too_large`, `overloaded`
+   * @param patterns the regular expressions in the query
+   * @throws ApiError `query_too_large`, `overloaded`, and `invalid_request` if a pattern is invalid
    */
   async read(
     projectId: string,
     build: (asked: QueryContext) => Query | Promise<Query>,
-    { advice = 'Ask about one event, or try again later.', signal }: { advice?: string; signal?: AbortSignal } = {},
+    { advice = 'Ask about one event, or try again later.', signal, patterns = [] }: ReadOptions = {},
   ): Promise<unknown[]> {
     const now = this.#options.now?.() ?? Date.now()
-    try {
-      return await this.#inSlot(projectId, signal, (slot) => this.#read({ projectId, now, slot }, build, signal))
-    } catch (error) {
-      throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
-    }
+    const settings = choosePatternSettings(patterns)
+    return await this.#inSlot(projectId, signal, (slot) => {
+      return this.#readOrExplain({ projectId, now, slot, patterns, settings }, build, { advice, signal })
+    })
   }
 
   async #inSlot<T>(projectId: string, signal: AbortSignal | undefined, run: (slot: Slot) => Promise<T>): Promise<T> {
@@ -195,26 +211,32 @@ export class Questions {
     }
   }
 
-  async #answer(
-    question: Question,
-    asking: QuestionRun & { patterns: Pattern[]; settings: ClickHouseSettings },
-    signal: AbortSignal,
-  ): Promise<Answer> {
+  async #answer(question: Question, asking: QuestionRun & PatternSettings, signal: AbortSignal): Promise<Answer> {
     const kind = getKind(question)
+    const build = (asked: QueryContext) => kind.query(question, asked)
+    const rows = await this.#readOrExplain(asking, build, { advice: NARROWER, signal })
+    return kind.answer(question, rows, asking)
+  }
+
+  /** @throws ApiError that says what the client can change */
+  async #readOrExplain(
+    asking: QuestionRun & PatternSettings,
+    build: (asked: QueryContext) => Query | Promise<Query>,
+    { advice, signal }: { advice: string; signal: AbortSignal | undefined },
+  ): Promise<unknown[]> {
     const { patterns, settings, slot } = asking
-    const build = (asked: QueryContext) => {
-      const query = kind.query(question, asked)
+    const buildWithSettings = async (asked: QueryContext) => {
+      const query = await build(asked)
       return { ...query, settings: { ...query.settings, ...settings } }
     }
     try {
-      const rows = await this.#read(asking, build, signal)
-      return kind.answer(question, rows, asking)
+      return await this.#read(asking, buildWithSettings, signal)
     } catch (error) {
       if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) {
         await this.#checkPatterns(patterns, { signal, slot })
         if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw toPatternsTooLargeError(error)
       }
-      throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, NARROWER) : error
+      throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
     }
   }
 
@@ -301,7 +323,7 @@ export class Questions {
   }
 
   /** @throws ApiError that names the patterns that RE2 rejects */
-  async #checkPatterns(patterns: Pattern[], running: Running): Promise<void> {
+  async #checkPatterns(patterns: readonly Pattern[], running: Running): Promise<void> {
     const invalid = await this.#findInvalid(patterns, running)
     const message = 'must be an RE2 regular expression, without look-around and back references'
     const details = invalid.slice(0, MAX_INVALID).map(({ path }) => ({ path, message }))
@@ -310,7 +332,7 @@ export class Questions {
   }
 
   /** Bisects the patterns to find invalid ones: there may be many patterns, and most are valid. */
-  async #findInvalid(patterns: Pattern[], running: Running): Promise<Pattern[]> {
+  async #findInvalid(patterns: readonly Pattern[], running: Running): Promise<readonly Pattern[]> {
     const fields = new QueryParameters()
     const array = fields.array(patterns.map(({ pattern }) => joinPatterns([pattern])[0] ?? ''))
     const sql = `SELECT arrayMap(pattern -> match('', pattern), ${array}) AS matches`

@@ -61,7 +61,7 @@ export interface SamplesOptions<Row> {
 
 /**
  * Rows about a project's newest events, or about those of a name. In a large project, the first call samples few
- * events, which takes about 30 ms; a larger sample is made in the background for the next call.
+ * events, which takes about 50 ms; a larger sample is made in the background for the next call.
  */
 export class Samples<Row> {
   readonly #options: SamplesOptions<Row>

@@ -1,7 +1,7 @@
 import { Kind, TypeRegistry } from '@sinclair/typebox'
 import { Check } from '@sinclair/typebox/value'
 import type { Schema } from '../contract/fields.js'
-import { isName, isTimeZone, MAX_NAME } from '../contract/limits.js'
+import { describeNameFault, isName, isTimeZone } from '../contract/limits.js'
 import { MAX_EVENTS } from '../contract/question-schemas.js'
 import type { Reader } from '../contract/read-fields.js'
 import { pointerPart, type Warning } from '../contract/warning.js'
@@ -59,8 +59,7 @@ export class StrictReader implements Reader {
       if (Array.isArray(value) && isInside(value.length, schema.minItems, schema.maxItems)) return true
     } else if (Check(schema, value)) return true
     if (kind === 'EventNames' && Array.isArray(value) && isInside(value.length, 1, MAX_EVENTS)) {
-      const message = `must be a name of 1 to ${MAX_NAME} characters, without unpaired surrogates`
-      for (const [i, name] of value.entries()) if (!isName(name)) this.fault(`${path}/${i}`, message)
+      for (const [i, name] of value.entries()) if (!isName(name)) this.fault(`${path}/${i}`, describeNameFault(name))
     } else {
       this.fault(path, (kind === 'Field' && findFieldFault(value)) || schema.message)
     }

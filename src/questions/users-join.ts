@@ -27,13 +27,23 @@ export function joinUsers(statement: Statement, profile: ProfileTokens | null, e
     ? `${global}ANY LEFT JOIN (${selectAliasEnds(statement)}) AS a ON a.alias = e.distinct_id`
     : ''
   if (!profile) return aliases
-  const users = `SELECT ${userSql(statement)} FROM ${events} AS e ${aliases}`
-  const keys = `project_id = ${statement.project}${events === null ? '' : ` AND distinct_id ${global}IN (${users})`}`
+  const users = events && `SELECT ${userSql(statement)} FROM ${events} AS e ${aliases}`
+  return `${aliases} ${joinProfiles(statement, profile, userSql(statement), users)}`
+}
+
+/**
+ * Joins profiles to rows.
+ * @param user SQL for the name of a row's user
+ * @param users SELECT of the names of the users, if they are few, so that only their profiles are read
+ */
+export function joinProfiles(statement: Statement, profile: ProfileTokens, user: string, users: string | null): string {
+  const { context: asked, global } = statement
+  const keys = `project_id = ${statement.project}${users === null ? '' : ` AND distinct_id ${global}IN (${users})`}`
   const newest = newestRows(asked.shards, 'profiles', { keys, columns: ['properties'] })
   const raws = `SELECT distinct_id AS name, properties, ${profile.raws.join(', ')} FROM ${newest} WHERE ${keys}`
   const tokens = `SELECT name, ${profile.tokens.join(', ')} FROM (${raws})`
   const profiles = `SELECT name, ${profile.names.join(', ')} FROM (${tokens})`
-  return `${aliases} ${global}ANY LEFT JOIN (${profiles}) AS u ON u.name = ${userSql(statement)}`
+  return `${global}ANY LEFT JOIN (${profiles}) AS u ON u.name = ${user}`
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { isName, isTimestamp } from '../contract/limits.js'
-import { Changed, ChangesBody, messages } from '../contract/schemas.js'
+import { describeNameFault, describeTimestampFault, isName, isTimestamp } from '../contract/limits.js'
+import { Changed, ChangesBody } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import { type JsonValue, readJson } from '../json/value.js'
@@ -80,7 +80,7 @@ function readChange(value: unknown, operations: JsonValue | undefined, index: nu
     throw new ChangeFault('delete must be true, and distinct_id the name of a user.')
   }
   const insertId = fields.insert_id ?? null
-  if (insertId !== null && !isName(insertId)) throw new ChangeFault(`insert_id ${messages.name}.`)
+  if (insertId !== null && !isName(insertId)) throw new ChangeFault(`insert_id ${describeNameFault(insertId)}.`)
   return {
     type: 'change',
     distinctId,
@@ -112,7 +112,7 @@ function readAlias(fields: Record<string, unknown>, distinctId: string): SdkAlia
 
 function nameIn(fields: Record<string, unknown>, field: string): string {
   const name = fields[field]
-  if (!isName(name)) throw new ChangeFault(`${field} ${messages.name}.`)
+  if (!isName(name)) throw new ChangeFault(`${field} ${describeNameFault(name)}.`)
   return name
 }
 
@@ -126,5 +126,5 @@ function flagIn(fields: Record<string, unknown>, field: string): boolean {
 function timeIn({ timestamp }: Record<string, unknown>): number | undefined {
   if ((timestamp ?? null) === null) return undefined
   if (isTimestamp(timestamp)) return timestamp
-  throw new ChangeFault(`timestamp ${messages.timestamp}.`)
+  throw new ChangeFault(`timestamp ${describeTimestampFault(timestamp)}.`)
 }

@@ -16,12 +16,12 @@ import { parseOperations } from '../model/profile-operations.js'
 import { readProperties } from '../model/properties.js'
 import { ANONYMOUS } from '../model/user-names.js'
 import type { Questions } from '../questions/run.js'
-import { type FoundUser, queryUserSearch } from '../questions/user-search.js'
+import { listUsers, NEVER, parseUserFilter, type UserList } from '../questions/user-list.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'
 import { withUserToll } from '../states/toll.js'
 import { toOffset, wrapRows } from '../store/page.js'
-import { readProfilePage, readProfilesByName } from '../store/profiles.js'
+import { readListedUsers, readProfilePage } from '../store/profiles.js'
 import type { AliasLinks } from '../users/aliases/alias-links.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 import { deleteProfile } from '../users/delete-profile.js'
@@ -163,10 +163,12 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   )
 
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query, signal }, reply) => {
-    const { limit, page, search } = query
+    const { limit, page, order, search = '', where } = query
+    const filter = where ? parseUserFilter(where) : null
     await barrier.waitForAll()
     const wanted = { projectId, limit, offset: toOffset(page, limit) }
-    const found = search ? await find(search, wanted, signal) : null
+    const isProfiles = order !== 'last_seen' && search === '' && filter === null
+    const found = isProfiles ? null : await list({ text: search, where: filter }, wanted, signal)
     const rows = found ? found.rows : await readProfilePage(shards, wanted, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
     return wrapRows(rows, '{"status":1,"error":null,"users":[', (nextId) => {
@@ -185,17 +187,17 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     },
   )
 
-  async function find(text: string, { projectId, limit, offset }: Wanted, signal: AbortSignal) {
-    const page = { text, offset, limit: limit + 1 }
-    const options = { advice: 'Search for the distinct_id, or try again later.', signal }
-    const found = (await questions.read(projectId, (asked) => queryUserSearch(asked, page), options)) as FoundUser[]
-    const users = found.slice(0, limit)
-    const first = users.find(({ isExact }) => isExact)?.name ?? ''
-    const names = users.map(({ name }) => name)
-    return {
-      rows: await readProfilesByName(shards, { projectId, names, first }, signal),
-      hasMore: found.length > limit,
-    }
+  async function list(
+    which: Pick<UserList, 'text' | 'where'>,
+    { projectId, limit, offset }: Wanted,
+    signal: AbortSignal,
+  ) {
+    const found = await listUsers(questions, projectId, { list: { ...which, offset, limit: limit + 1 }, signal })
+    const shown = found
+      .slice(0, limit)
+      .map(({ name, last_seen }) => [name, last_seen === NEVER ? null : last_seen] as const)
+    const rows = await readListedUsers(shards, { projectId, lastSeen: new Map(shown) }, signal)
+    return { rows, hasMore: found.length > limit }
   }
 }
 

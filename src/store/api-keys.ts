@@ -1,34 +1,40 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { QueryParameters } from '../clickhouse/parameters.js'
+import { literalRows, QueryParameters } from '../clickhouse/parameters.js'
+import type { KeyStore } from '../keys/key-changes.js'
 import type { KeyTable } from '../keys/key-refresh.js'
-import type { Grant, KeyKind, StoredKey } from '../keys/keys.js'
+import type { KeyKind, KeyRecord, StoredKey } from '../keys/keys.js'
+import { insertAuditEntries } from './audit.js'
 
-/** A stored key without its hash. */
-export interface KeyRecord extends Grant {
+/** The columns of a `StoredKey`. */
+const KEY = 'id, hash, project_id, kind, label, origins, events_only'
+
+interface KeyRow {
   id: string
-  /** epoch milliseconds */
-  createdAt: number
-  /** when it stops working, epoch ms, possibly in the future; null if it was not revoked */
-  revokedAt: number | null
-}
-
-/** The columns of a `Grant`. */
-const GRANT = 'project_id, kind, origins, events_only'
-
-interface GrantRow {
-  id: string
+  hash: string
   project_id: string
   kind: KeyKind
+  label: string
   origins: string[]
   events_only: number
 }
 
-function toGrant({ project_id: projectId, kind, origins, events_only }: GrantRow): Grant {
-  return { projectId, kind, origins, eventsOnly: events_only === 1 }
+function toKey({ id, hash, project_id: projectId, kind, label, origins, events_only }: KeyRow): StoredKey {
+  return { id, hash, projectId, kind, label, origins, eventsOnly: events_only === 1 }
 }
+
+const MAX_LISTED = 1_000
 
 /** Epoch milliseconds by the store's clock, which every process that reads and revokes keys shares. */
 const NOW = 'toUnixTimestamp64Milli(now64(3))'
+const IS_VALID = `(revoked_at IS NULL OR revoked_at > ${NOW})`
+
+/**
+ * The version of a row that replaces another. Two changes of one key may read the same row: of two, the one with the
+ * earlier end wins, so that no change of a label brings a key back that is revoked meanwhile. 2^42 ms is in 2109.
+ * @param end the row's `revoked_at`
+ */
+const nextVersion = (end: string) =>
+  `greatest(version + 1, ifNull(bitShiftLeft(toUInt64(4398046511104 - ${end}), 20), toUInt64(${NOW})))`
 
 /** The time by the store's clock, epoch ms. */
 export async function readStoreTime(clickhouse: ClickHouse): Promise<number> {
@@ -38,35 +44,59 @@ export async function readStoreTime(clickhouse: ClickHouse): Promise<number> {
 
 /** The keys that are valid now. */
 export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
-  const rows = await clickhouse.rows<GrantRow & { hash: string }>(
-    `SELECT id, hash, ${GRANT} FROM api_keys FINAL WHERE revoked_at IS NULL OR revoked_at > ${NOW}`,
-  )
-  return rows.map((row) => ({ id: row.id, hash: row.hash, ...toGrant(row) }))
+  const rows = await clickhouse.rows<KeyRow>(`SELECT ${KEY} FROM api_keys FINAL WHERE ${IS_VALID}`)
+  return rows.map(toKey)
 }
 
-/** All keys, including revoked ones, by project and age. */
-export async function listKeys(clickhouse: ClickHouse): Promise<KeyRecord[]> {
-  const rows = await clickhouse.rows<GrantRow & { created_at: string; revoked_at: string | null }>(
-    `SELECT id, ${GRANT}, created_at, revoked_at FROM api_keys FINAL ORDER BY project_id, created_at, kind, id`,
+/**
+ * The keys of a project, or all of every one, by project and age. Of a project, at most `MAX_LISTED`: all that are
+ * valid, and those that were revoked last.
+ */
+export async function listKeys(clickhouse: ClickHouse, projectId?: string): Promise<KeyRecord[]> {
+  const fields = new QueryParameters()
+  const only =
+    projectId === undefined
+      ? ''
+      : `WHERE project_id = ${fields.text(projectId)} ORDER BY is_valid DESC, revoked_at DESC LIMIT ${MAX_LISTED}`
+  const rows = await clickhouse.rows<KeyRow & { created_at: string; revoked_at: string | null; is_valid: number }>(
+    `SELECT * FROM (
+       SELECT ${KEY}, created_at, revoked_at, ${IS_VALID} AS is_valid FROM api_keys FINAL ${only})
+     ORDER BY project_id, created_at, kind, id`,
+    fields.parameters,
   )
   return rows.map((row) => ({
-    id: row.id,
-    ...toGrant(row),
+    ...toKey(row),
     createdAt: Number(row.created_at),
     revokedAt: row.revoked_at === null ? null : Number(row.revoked_at),
+    isValid: row.is_valid === 1,
   }))
 }
 
-/** Adds keys, all or none. */
+/** Whether there has never been a key, not even a revoked one. */
+async function hasNoKey(clickhouse: ClickHouse): Promise<boolean> {
+  return (await clickhouse.rows('SELECT id FROM api_keys LIMIT 1')).length === 0
+}
+
+/** Adds keys, all or none. @param now epoch ms */
 export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now: number): Promise<void> {
-  const fields = new QueryParameters()
-  const rows = keys.map(({ id, hash, projectId, kind, origins, eventsOnly }) => {
-    const values = [id, hash, projectId, kind].map((value) => fields.text(value))
-    return `(${values.join(', ')}, ${fields.array([...origins])}, ${Number(eventsOnly)}, ${now}, ${now}, 0)`
+  const rows = keys.map(({ id, hash, projectId, kind, label, origins, eventsOnly }) => {
+    return [id, hash, projectId, kind, label, origins, Number(eventsOnly)]
   })
+  const types = 'String, String, String, String, String, Array(String), UInt8'
   await clickhouse.command(
-    `INSERT INTO api_keys (id, hash, ${GRANT}, created_at, version, is_deleted)
-     SELECT * FROM values('id String, hash String, project_id String, kind String, origins Array(String), events_only UInt8, created_at Int64, version UInt64, is_deleted UInt8', ${rows.join(', ')})`,
+    `INSERT INTO api_keys (${KEY}, created_at, version, is_deleted)
+     SELECT r.1, r.2, r.3, r.4, r.5, r.6, r.7, ${now}, ${now}, 0 FROM (SELECT arrayJoin(${literalRows(rows, types)}) AS r)`,
+  )
+}
+
+/** Sets the label and the limits of a key. */
+async function changeKey(clickhouse: ClickHouse, { hash, label, origins, eventsOnly }: StoredKey): Promise<void> {
+  const fields = new QueryParameters()
+  const values = `${fields.text(label)}, ${fields.array([...origins])}, ${Number(eventsOnly)}`
+  await clickhouse.command(
+    `INSERT INTO api_keys (${KEY}, created_at, version, is_deleted, revoked_at)
+     SELECT id, hash, project_id, kind, ${values}, created_at, ${nextVersion('revoked_at')}, 0, revoked_at
+     FROM api_keys FINAL WHERE hash = ${fields.text(hash)}`,
     fields.parameters,
   )
 }
@@ -77,9 +107,9 @@ export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], dela
   const hashes = fields.array(keys.map(({ hash }) => hash))
   const at = `${NOW} + ${delayMs}`
   await clickhouse.command(
-    `INSERT INTO api_keys (id, hash, ${GRANT}, created_at, version, is_deleted, revoked_at)
-     SELECT id, hash, ${GRANT}, created_at, toUInt64(greatest(version + 1, ${NOW})), 0, least(ifNull(revoked_at, ${at}), ${at})
-     FROM api_keys FINAL WHERE hash IN ${hashes}`,
+    `INSERT INTO api_keys (${KEY}, created_at, version, is_deleted, revoked_at)
+     SELECT ${KEY}, created_at, ${nextVersion('ends_at')}, 0, ends_at
+     FROM (SELECT *, least(ifNull(revoked_at, ${at}), ${at}) AS ends_at FROM api_keys FINAL WHERE hash IN ${hashes})`,
     fields.parameters,
   )
 }
@@ -88,7 +118,22 @@ export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], dela
 export function openKeyTable(clickhouse: ClickHouse): KeyTable {
   return {
     read: () => readKeys(clickhouse),
-    isEmpty: async () => (await listKeys(clickhouse)).length === 0,
+    isEmpty: () => hasNoKey(clickhouse),
     insert: (keys) => insertKeys(clickhouse, keys, Date.now()),
+  }
+}
+
+/** The stored keys, for changes. */
+export function openKeyStore(clickhouse: ClickHouse): KeyStore {
+  return {
+    list: (projectId) => listKeys(clickhouse, projectId),
+    insert: async (keys) => {
+      const now = await readStoreTime(clickhouse)
+      await insertKeys(clickhouse, keys, now)
+      return now
+    },
+    change: (key) => changeKey(clickhouse, key),
+    revoke: (keys, delayMs) => revokeKeys(clickhouse, keys, delayMs),
+    audit: (entries) => insertAuditEntries(clickhouse, entries),
   }
 }

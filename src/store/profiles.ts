@@ -87,20 +87,38 @@ export async function readProfilePage(
   })
 }
 
-/** These profiles as JSON texts, `first` first, then in the order of their distinct_id; unknown names are missing. */
-export async function readProfilesByName(
+/** Epoch ms of the latest event by the name of a user; null without events. */
+export type LastSeen = ReadonlyMap<string, number | null>
+
+const NO_PROFILE = `p.distinct_id = ''`
+const LISTED_JSON = `concat(
+    '{"distinct_id":', toJSONString(u.name),
+    ',"properties":', if(${NO_PROFILE}, '{}', p.properties),
+    ',"created_at":', if(${NO_PROFILE}, 'null', toString(p.created_at)),
+    ',"updated_at":', if(${NO_PROFILE}, 'null', toString(p.updated_at)),
+    ',"last_seen":', u.seen, '}')`
+
+/** These users with their profiles, if they have one, as JSON texts, in the order of the map. */
+export async function readListedUsers(
   shards: Shards,
-  { projectId, names, first }: { projectId: string; names: readonly string[]; first: string },
+  { projectId, lastSeen }: { projectId: string; lastSeen: LastSeen },
   signal?: AbortSignal,
 ): Promise<Readable> {
-  const keys = `${OF_PROJECT} AND distinct_id IN (${literalArray(names)})`
-  const query = buildPageQuery({
-    json: PROFILE_JSON,
-    nextId: "repeat('-', 36)",
-    from: `
-      SELECT distinct_id, properties, created_at, updated_at FROM ${newestRows(shards, 'profiles', { keys })}
-      WHERE ${keys} ORDER BY distinct_id = {first:String} DESC, distinct_id`,
-  })
-  const values = { project: projectId, limit: names.length, offset: 0, first }
-  return await shards.bytes(query, values, { ...PAGE_SETTINGS, ...LARGE_QUERY }, { signal, project: projectId })
+  const names = literalArray([...lastSeen.keys()])
+  const times = literalArray([...lastSeen.values()].map(String))
+  const keys = `${OF_PROJECT} AND distinct_id IN (${names})`
+  const query = `
+    SELECT ${LISTED_JSON}
+    FROM (SELECT arrayJoin(arrayZip(${names}, ${times}, range(1, ${lastSeen.size + 1}))) AS row, row.1 AS name, row.2 AS seen, row.3 AS place) AS u
+    ANY LEFT JOIN (
+      SELECT distinct_id, properties, created_at, updated_at FROM ${newestRows(shards, 'profiles', { keys })} WHERE ${keys}
+    ) AS p ON p.distinct_id = u.name
+    ORDER BY u.place
+    FORMAT CustomSeparated`
+  return await shards.bytes(
+    query,
+    { project: projectId },
+    { ...PAGE_SETTINGS, ...LARGE_QUERY },
+    { signal, project: projectId },
+  )
 }

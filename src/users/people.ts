@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
-import { isName } from '../contract/limits.js'
+import { describeNameFault, isName } from '../contract/limits.js'
 import { forEachInBatches } from '../lib/for-each-in-batches.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { applyOperations, clearProperties, ensureProfile, identify, type Profile } from '../model/profile.js'
@@ -37,8 +37,11 @@ export interface PeopleOptions {
   tellsConflicts?: boolean
 }
 
-const NO_NAME = 'distinct_id must be a string of 1 to 255 characters.'
 const UNREADABLE = 'The change of the profile cannot be read.'
+
+function describeNoName(distinctId: unknown): string {
+  return `distinct_id ${describeNameFault(distinctId)}.`
+}
 
 /** The reason for refusing to change the profile of a name that means nobody. */
 function nobody(name: string): string {
@@ -84,7 +87,7 @@ export class PeoplePlan {
       this.messages.push(message)
       return
     }
-    const reason = isName(distinctId) ? nobody(distinctId) : NO_NAME
+    const reason = isName(distinctId) ? nobody(distinctId) : describeNoName(distinctId)
     const text = `{"distinct_id":${JSON.stringify(distinctId)},"delete":true}`
     this.refused.push({ type: 'fault', text, reason, ...omitUndefined({ index }) })
   }
@@ -92,7 +95,7 @@ export class PeoplePlan {
   #addChange(message: Change): void {
     const { distinctId, isGroup = false, index } = message
     if (!isName(distinctId)) {
-      this.faults.push(createFault(message, NO_NAME))
+      this.faults.push(createFault(message, describeNoName(distinctId)))
       return
     }
     if (isGroup ? isReserved(distinctId) : !isReserved(distinctId) && !isPlaceholder(distinctId)) {

@@ -187,7 +187,7 @@ export function decodeEach(
     } catch (error) {
       if (error instanceof TooManyMessagesError) throw error
       const { field, isMissing } = error instanceof FieldFault ? error : { field: undefined, isMissing: false }
-      const reason = error instanceof RowFault ? withoutIt(error.message) : UNREADABLE
+      const reason = error instanceof RowFault ? withoutPieces(withoutIt(error.message), key) : UNREADABLE
       all.push({
         type: 'fault',
         text: withoutIt(value.text),
@@ -209,14 +209,38 @@ function idIn(row: JsonRow): string | undefined {
 /** Backslashes before an escape: a string inside a string doubles them. */
 const MAX_BACKSLASHES = 8
 
-/** Returns a function that removes a key from JSON texts wherever it occurs, however it is escaped. */
+/** A generated key, of whichever project: a message may have one of another project than the request. */
+const ANY_KEY = /(?<![\w-])[sprw]k_[\w-]{43}(?![\w-])/g
+
+/**
+ * Returns a function that removes a key from JSON texts wherever it occurs, however it is escaped, and generated keys as
+ * they are.
+ */
 function keyRemover(key: string): (text: string) => string {
   let spelled: RegExp | undefined
   return (text) => {
-    if (!text.includes('\\')) return text.replaceAll(key, '')
+    const others = text.replaceAll(key, '').replace(ANY_KEY, '')
+    if (!others.includes('\\')) return others
     spelled ??= new RegExp(Array.from({ length: key.length }, (_, at) => spellings(key, at)).join(''), 'g')
-    return text.replace(spelled, '')
+    return others.replace(spelled, '')
   }
+}
+
+/** Characters of a key that may be quoted: a part of a text may have been cut off in the middle of the key. */
+const PIECE_LENGTH = 8
+const ESCAPES = /\\+u([\da-f]{4})/gi
+
+/** Removes pieces of a key from the reason of a fault, which quotes the message in part. */
+function withoutPieces(reason: string, key: string): string {
+  const text = reason.replace(ESCAPES, (_, code) => String.fromCharCode(Number.parseInt(code, 16)))
+  let kept = ''
+  let end = 0
+  for (let at = 0; at + PIECE_LENGTH <= text.length; at++) {
+    if (!key.includes(text.slice(at, at + PIECE_LENGTH))) continue
+    kept += text.slice(end, Math.max(at, end))
+    end = at + PIECE_LENGTH
+  }
+  return end === 0 ? reason : kept + text.slice(end)
 }
 
 /** Makes a pattern that matches every spelling of a character in JSON, including strings inside strings. */

@@ -34,6 +34,7 @@ const VIEWS: Record<string, View> = {
   users: { title: 'Users', load: () => import('./views/users/users.js') },
   data: { title: 'Data', load: () => import('./views/data/data.js') },
   health: { title: 'Health', load: () => import('./views/health/health.js') },
+  settings: { title: 'Settings', load: () => import('./views/settings/settings.js') },
 }
 
 export function App() {
@@ -96,7 +97,7 @@ function useOtherTabs(access: Access | null, begin: (access: Access) => void): v
       const next = await readAccess().catch(() => null)
       if (next && next.project === access?.project) return begin(next)
       if (!isGuarded()) return location.reload()
-      noteSignedOut(next ? `Another tab is signed in to ${next.project} now.` : 'You signed out in another tab.')
+      noteSignedOut(next ? `You signed in to ${next.project} in another tab.` : 'You signed out in another tab.')
     })
   }, [latest])
 }
@@ -115,7 +116,7 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   // Keeps the user of an open page signed in.
   usePoll(() => {
     readAccess().then(
-      (now) => now ?? noteSignedOut('You have been signed out: sign in again.'),
+      (now) => now ?? noteSignedOut('You have been signed out. Sign in again.'),
       () => undefined,
     )
   }, DAY_MS)
@@ -127,7 +128,7 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   return (
     <div class={isCovered ? `${styles.shell} ${styles.covered}` : styles.shell}>
       <a class={styles.skip} href={`${location.hash || '#/'}`} onClick={focusMain}>
-        Skip to the content
+        Skip to content
       </a>
       <header class={styles.side}>
         <a class={styles.brand} href="#/">

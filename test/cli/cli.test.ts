@@ -14,20 +14,23 @@ t.test('it says which version it is', async (t) => {
   }
 })
 
-t.test('what is wrong with the arguments is the last line', async (t) => {
+t.test('what is wrong with the arguments is the first line, and help takes one line', async (t) => {
   const wrong: [string[], RegExp][] = [
     [['keys', 'make'], /^Say what to do with the keys/],
-    [['import', '--colour'], /^Unknown option '--colour'/],
+    [['import', '--colour'], /^There is no option --colour\.$/],
+    [['export', '--fromat=csv'], /^There is no option --fromat\. Did you mean --format\?$/],
+    [['export', '--all', 'x', '--format', 'csv'], /--all FOLDER takes no other option\.$/],
     [['serve', '--port=4000'], /^serve takes no arguments, but got --port=4000\. Set the variables/],
     [['import', '--state', 'x.json'], /^An import from standard input cannot be resumed, so --state needs a FILE\.$/],
     [['import', '--rejects', './package.json', 'package.json'], /^\.\/package\.json is the input, and would be over/],
-    [['exprot'], /^There is no command "exprot"\.$/],
+    [['exprot'], /^There is no command "exprot"\. Did you mean export\? For all commands: tallyhouse --help$/],
   ]
   for (const [args, message] of wrong) {
     const { code, stdout, stderr } = await runProcess(args)
     t.strictSame([code, stdout], [2, ''])
-    t.match(stderr, /^Usage: tallyhouse /)
-    t.match(stderr.trimEnd().split('\n').at(-1), message)
+    const [first, ...more] = stderr.trimEnd().split('\n')
+    t.match(first, message)
+    t.strictSame(more, args[0] === 'exprot' ? [] : [`For all options: tallyhouse ${args[0]} --help`])
   }
 })
 
@@ -49,9 +52,10 @@ t.test('a failure is one line in words', async (t) => {
   const missing = join(folder, 'missing')
   const failures: [string[], string][] = [
     [['import', missing], `${missing} does not exist.`],
-    [['export', '--key-file', folder], 'The file is a folder, but must be a file.'],
+    [['export', '--key-file', folder], `${folder} is a folder, but must be a file.`],
     [['export', '--key-file', missing], `${missing} does not exist.`],
     [['erase', '--file', missing], `${missing} does not exist.`],
+    [['import', join(missing, 'x')], `The folder ${missing} does not exist.`],
   ]
   for (const [args, message] of failures) {
     t.strictSame(await runProcess(args), { code: 1, stdout: '', stderr: `${message}\n` }, args.join(' '))

@@ -6,8 +6,9 @@ import t, { type Test } from 'tap'
 import type { Command } from '../../src/cli/command.js'
 import { command as keys } from '../../src/cli/keys.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
-import { makeKey } from '../../src/keys/keys.js'
-import type { KeyRecord } from '../../src/store/api-keys.js'
+import { type KeyRecord, makeKey } from '../../src/keys/keys.js'
+import { listAuditEntries } from '../../src/store/audit.js'
+import type { StoredKeyUse } from '../../src/store/key-usage.js'
 import { openStore } from '../../src/store/open.js'
 import {
   type Client,
@@ -47,7 +48,7 @@ function printedKeys(out: string): { publicKey: string; secretKey: string } {
   }
 }
 
-async function listed(env: NodeJS.ProcessEnv, ...args: string[]): Promise<KeyRecord[]> {
+async function listed(env: NodeJS.ProcessEnv, ...args: string[]): Promise<(Omit<KeyRecord, 'hash'> & StoredKeyUse)[]> {
   const { out } = await run(keys, ['list', '--json', ...args], env)
   return out
     .split('\n')
@@ -109,24 +110,36 @@ for (const storage of STORAGES) {
       ]
       const [mine, other] = [printedKeys(one.out), printedKeys(two.out)]
       await answers(t, clients, mine.secretKey, 200)
-      await run(keys, ['revoke', mine.secretKey.slice(0, 11)], env)
+      const revoked = await run(keys, ['revoke', mine.secretKey.slice(0, 11)], env)
+      t.match(revoked.err, `Refused within 10 s: ${mine.secretKey.slice(0, 11)}.`)
       await answers(t, clients, mine.secretKey, 401)
       await answers(t, clients, mine.publicKey, 403)
       await answers(t, clients, other.secretKey, 200)
-      const whole = await run(keys, ['revoke', other.secretKey, mine.publicKey], env)
+      const both = [other.secretKey, mine.publicKey]
+      await t.rejects(run(keys, ['revoke', ...both], env), {
+        message: `${other.secretKey.slice(0, 11)} is the last secret key of the project a;`,
+      })
+      await answers(t, clients, other.secretKey, 200)
+      const whole = await run(keys, ['revoke', '--last', ...both], env)
       t.notMatch(whole.err, NO_KEY)
       await answers(t, clients, other.secretKey, 401)
       await answers(t, clients, mine.publicKey, 401)
-      await t.rejects(run(keys, ['revoke', other.secretKey], env), { message: /not a valid key/ })
-      await t.rejects(run(keys, ['revoke', other.publicKey, 'sk_unknown'], env), { message: /none was revoked/ })
+      const masked = `${other.secretKey.slice(0, 11)}…`
+      await t.rejects(run(keys, ['revoke', other.secretKey], env), {
+        message: new RegExp(`^${masked} is not a valid key, .* It was revoked on 20`),
+      })
+      await t.rejects(run(keys, ['revoke', other.publicKey, 'sk_unknown'], env), {
+        message: /^sk_unknown is not a valid key, so none was revoked\. See: keys list\.$/,
+      })
+      await t.rejects(run(keys, ['revoke', 'a secret without a prefix'], env), { message: /^a s… is not a valid key/ })
       await answers(t, clients, other.publicKey, 403)
     })
 
     t.test('a list shows no key', async (t) => {
       const { out } = await run(keys, ['list'], env)
-      t.match(out, /^ID +KIND +CREATED +REVOKED +PROJECT\n/)
-      t.match(out, /^sk_[\w-]{8} +secret +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d{4}.*Z +a$/m)
-      t.match(out, /^pk_[\w-]{8} +public +\S+ +- +a$/m)
+      t.match(out, /^ID +KIND +CREATED +REVOKED +LAST USED +REFUSED +PROJECT\n/)
+      t.match(out, /^sk_[\w-]{8} +secret +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d{4}.*Z +\S+ +\d+ +a$/m)
+      t.match(out, /^pk_[\w-]{8} +public +\S+ +- +\S+ +\d+ +a$/m)
       t.notMatch(out, NO_KEY)
       t.ok((await listed(env, '--project', 'a')).every(({ projectId }) => projectId === 'a'))
     })
@@ -150,7 +163,7 @@ for (const storage of STORAGES) {
       const [first] = await listed(env, '--project', 'limits')
       t.match(first, { kind: 'write', origins, eventsOnly: true })
       const { out } = await run(keys, ['list', '--project', 'limits'], env)
-      t.match(out, /^ID +KIND +CREATED +REVOKED +PROJECT +LIMITS\n/)
+      t.match(out, /^ID +KIND .* PROJECT +LIMITS\n/)
       t.match(out, /^wk_\S+ +write .* limits +https:\/\/shop\.example, https:\/\/www\.shop\.example, events only$/m)
       t.match(out, /^wk_\S+ +write .* limits$/m)
 
@@ -190,8 +203,10 @@ for (const storage of STORAGES) {
 
     t.test('limits that a kind of key does not have are refused', async (t) => {
       const create = (...args: string[]) => run(keys, ['create', '--project', 'refused', ...args], env)
-      await t.rejects(create('--events-only'), { message: /--kind write/ })
-      await t.rejects(create('--events-only', '--kind', 'public'), { message: /--kind write/ })
+      await t.rejects(create('--events-only'), { message: /--events-only is only for write keys\. .*--kind/ })
+      await t.rejects(create('--events-only', '--kind', 'public'), {
+        message: /--events-only is only for write keys\.$/,
+      })
       await t.rejects(create('--origin', 'https://shop.example', '--kind', 'secret'), { message: /in pages/ })
       for (const origin of ['shop.example', 'https://shop.example/', 'https://SHOP.example', '*', '']) {
         await t.rejects(
@@ -201,6 +216,51 @@ for (const storage of STORAGES) {
         )
       }
       t.strictSame(await listed(env, '--project', 'refused'), [])
+    })
+
+    t.test('a label names a key, and a rotation gives each label its own key', async (t) => {
+      const create = (...args: string[]) => run(keys, ['create', '--project', 'labels', ...args], env)
+      const made = await create('--label', '  Checkout server ')
+      t.match(made.err, /sk_\S+ \(Checkout server\)/)
+      await create('--kind', 'secret', '--label', 'Größe 5')
+      await create('--kind', 'secret', '--label', 'Größe 5')
+      const { out } = await run(keys, ['list', '--project', 'labels'], env)
+      t.match(out, /^ID .* PROJECT +LABEL\n/)
+      t.match(out, /^sk_.* labels +Checkout server$/m)
+      const rotated = await run(keys, ['rotate', '--project', 'labels', '--kind', 'secret'], env)
+      t.equal(rotated.out.match(/^SECRET_KEY=/gm)?.length, 2)
+      const kept = (await listed(env, '--project', 'labels', '--kind', 'secret')).filter(
+        ({ revokedAt }) => revokedAt === null,
+      )
+      t.strictSame(kept.map(({ label }) => label).sort(), ['Checkout server', 'Größe 5'])
+      for (const label of ['x'.repeat(101), 'a\u001b[31mb', 'a\nb', '\u202egnp.exe']) {
+        await t.rejects(create('--label', label), { name: 'UsageError', message: /^--label must have at most 100/ })
+      }
+    })
+
+    t.test('a second rotation names the rest of time of each key, and replaces only the newest', async (t) => {
+      const rotate = (...args: string[]) => run(keys, ['rotate', '--project', 'twice', ...args], env)
+      await run(keys, ['create', '--project', 'twice', '--kind', 'secret'], env)
+      const first = await rotate('--grace', '1h')
+      t.match(first.err, /^Valid for another 1 h: sk_\S+\.$/m)
+      const second = await rotate('--grace', '7d')
+      t.equal(second.out.match(/^SECRET_KEY=/gm)?.length, 1)
+      const [, early] = /^Valid for another (?:1 h|59 min.*): (sk_\S+)\.$/m.exec(second.err) ?? []
+      const [, late] = /^Valid for another 7 d: (sk_\S+)\.$/m.exec(second.err) ?? []
+      t.ok(early && late && early !== late, second.err)
+      const third = await rotate('--grace', '0')
+      t.match(third.err, /^Refused within 10 s: sk_\S+, sk_\S+, sk_\S+\.$/m)
+      t.equal((await listed(env, '--project', 'twice')).filter(({ isValid }) => isValid).length, 1)
+    })
+
+    t.test('each change is in the audit log of its project', async (t) => {
+      const { clickhouse, close } = await openStore(clients[0]?.config ?? { DATA_DIR: '' })
+      const entries = await listAuditEntries(clickhouse, { projectId: 'twice', limit: 100, offset: 0 })
+      await close()
+      t.ok(entries.every(({ actor }) => actor.type === 'command_line'))
+      const actions = entries.map(({ action }) => action)
+      const count = (wanted: string) => actions.filter((action) => action === wanted).length
+      t.strictSame([count('key_created'), count('key_rotated')], [4, 1 + 2 + 3])
     })
 
     t.test('a project without keys has none to rotate', async (t) => {
@@ -248,7 +308,7 @@ t.test('without a service, keys can only be created in an existing store', async
   t.match(created.err, env.DATA_DIR, 'it names the store')
   const { secretKey } = printedKeys(created.out)
   t.strictSame(await start(secretKey), { status: 200, valid: 2, isFirst: false })
-  for (const { id } of await listed(env)) await command('revoke', id)
+  for (const { id } of await listed(env)) await command('revoke', '--last', id)
   t.strictSame(
     await start(secretKey),
     { status: 401, valid: 0, isFirst: false },
@@ -282,6 +342,9 @@ t.test('usage errors are reported before anything is opened', async (t) => {
     [['create', '--projects', 'p'], /projects/],
     [['rotate', '--project', 'p', '--grace', '1w'], /--grace/],
     [['rotate', '--project', 'p', '--grace=-1h'], /--grace/],
+    [['rotate', '--project', 'p', '--grace', '366d'], /--grace .* at most 365d/],
+    [['list', '--label', 'a'], /--label/],
+    [['create', '--project', 'p', '--last'], /--last/],
     [['revoke'], /Name the keys/],
     // Options that would have no effect.
     [['create', '--project', 'p', '--json'], /--json/],

@@ -117,7 +117,7 @@ t.test('query reports an unknown name with the answer', async (t) => {
     const asked = await query(['--event', 'veiw', ...RANGE, '--format', 'csv'])
     return asked.stderr !== '' && asked
   })
-  t.match(asked, { code: 0, stderr: 'Warning: No event is called veiw. Did you mean view?\n' })
+  t.match(asked, { code: 0, stderr: 'Warning: No event is called “veiw”. Did you mean “view”?\n' })
   const answer = await query(['--event', 'veiw', ...RANGE, '--format', 'json'])
   t.match(JSON.parse(answer.stdout), { warnings: [{ path: '/series/0/event' }] })
 })

@@ -47,6 +47,22 @@ t.test('tail prints events as they arrive, until Ctrl-C', async (t) => {
   await isFollowed(0)
 })
 
+t.test('tail and export warn of a name that no event has', async (t) => {
+  const message = 'Warning: No event is called “purchasd”. Did you mean “purchased”?\n'
+  await client.call('POST', '/public/track', { event: 'purchased', distinct_id: 'ada' })
+  const exported = await runCommand(['export', '--url', url, '--event', 'purchasd'], '', env)
+  t.match(exported, { code: 0, stdout: '', stderr: `0 events exported.\n${message}` })
+  const child = startCommand(['tail', '--url', url, '--event', 'purchasd'], env)
+  let stderr = ''
+  child.stderr?.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  const ended = once(child, 'close')
+  await until('the warning', () => stderr === message)
+  child.kill('SIGINT')
+  t.strictSame(await ended, [0, null])
+})
+
 t.test('tail explains what is wrong', async (t) => {
   const usage = await runCommand(['tail', '--format', 'csv'], '', env)
   t.equal(usage.code, 2)

@@ -1,7 +1,7 @@
-import t from 'tap'
-import { ClickHouse } from '../../src/clickhouse/client.js'
+import t, { type Test } from 'tap'
+import { ClickHouse, nameShare } from '../../src/clickhouse/client.js'
 import { ReadPriority } from '../../src/clickhouse/read-priority.js'
-import { startClickHouse } from '../helper.js'
+import { startClickHouse, until } from '../helper.js'
 
 const KNOWN = { rows: async () => [1] }
 const NICE = 'os_threads_nice_value_query'
@@ -57,4 +57,72 @@ t.test('ClickHouse sends the priority of a project with its queries, statements 
   await one.command('CREATE TABLE nice (nice String) ENGINE = MergeTree ORDER BY nice')
   await one.command(`INSERT INTO nice ${query}`)
   t.strictSame(await clickhouse.rows('SELECT nice FROM nice'), [{ nice: '15' }])
+})
+
+/** A service whose projects read, and the endless queries that run in ClickHouse. */
+async function startReaders(t: Test) {
+  const engine = await startClickHouse(t)
+  const requests = new Set<string>()
+  const owners = { hasOthersThan: (owner: string) => [...requests].some((other) => other !== owner) }
+  const clickhouse = new ClickHouse({ url: engine.url, owners })
+  t.teardown(() => clickhouse.close())
+  const listed = async () => {
+    const rows = await clickhouse.rows<{ id: string }>(
+      `SELECT extract(query, 'endless-(\\d+)') AS id FROM system.processes WHERE query LIKE '%sleepEachRow(1)%' AND id != ''`,
+    )
+    return rows.map(({ id }) => Number(id))
+  }
+  let count = 0
+  const running: Promise<unknown>[] = []
+  t.teardown(() => Promise.all(running))
+  /** Starts a query that ends only when it is aborted. */
+  const read = (project: string) => {
+    const n = ++count
+    const abort = new AbortController()
+    const reading = { project, signal: abort.signal, limitMs: 120_000 }
+    const query = `SELECT 'endless-${n}', sleepEachRow(1) FROM system.numbers LIMIT 100 SETTINGS max_block_size = 1`
+    running.push(clickhouse.rows(query, {}, {}, reading).catch(() => undefined))
+    t.teardown(() => abort.abort())
+    const isListed = async () => (await listed()).includes(n)
+    return { end: () => abort.abort(), isListed, begun: () => until(`the query ${n}`, isListed) }
+  }
+  const find = async (project: string, what: string) => {
+    const [row] = await clickhouse.rows<{ found: string }>(`SELECT toString(${what}) AS found`, {}, {}, { project })
+    return row?.found
+  }
+  const nice = (project: string) => find(project, `getSetting('${NICE}')`)
+  const countSettings = "(SELECT count() FROM system.settings WHERE name = 'max_threads' AND changed)"
+  const isLimited = async (project: string) => (await find(project, countSettings)) === '1'
+  return { requests, read, nice, isLimited }
+}
+
+for (const share of ['reads', 'live', 'erase'] as const) {
+  t.test(`ClickHouse lets the ${share} share of a heavy project yield to other projects only`, async (t) => {
+    const { requests, read, nice } = await startReaders(t)
+    const name = share === 'reads' ? 'p' : nameShare(share, 'p')
+    requests.add('p')
+    const first = [read(name), read(name)]
+    for (const { begun } of first) await begun()
+    await until('a heavy project', async () => (await nice(name)) === '19')
+    const third = read(name)
+    await third.begun()
+    requests.add('q')
+    const fourth = read(name)
+    const other = read('q')
+    await other.begun()
+    t.notOk(await fourth.isListed(), 'it waits for one of two slots')
+    for (const { end } of first) end()
+    await fourth.begun()
+    t.ok(await third.isListed())
+  })
+}
+
+t.test('ClickHouse limits no project to one thread because of the slots of a heavy one', async (t) => {
+  const { read, nice, isLimited } = await startReaders(t)
+  const slots = [read('p'), read('p'), read('p')]
+  for (const { begun } of slots) await begun()
+  await until('a heavy project', async () => (await nice('p')) === '19')
+  t.ok(await isLimited('p'))
+  // Everyone has one thread for as long as this process is short of time.
+  await until('all threads', async () => !(await isLimited('q')))
 })

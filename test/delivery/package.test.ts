@@ -11,32 +11,35 @@ const run = promisify(execFile)
 const ROOT = process.cwd()
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc')
 
-async function pack(from: string, to: string): Promise<string> {
-  const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', to]
-  const { stdout } = await run('npm', args, { cwd: join(ROOT, from) })
-  return join(to, JSON.parse(stdout)[0].filename)
-}
+/** No registry has the packages. */
+const NO_REGISTRY = { npm_config_registry: 'http://127.0.0.1:1/', npm_config_audit: 'false', npm_config_fund: 'false' }
 
-/** An empty project that has installed both packages as they are published. */
-async function project(t: Test): Promise<string> {
+/** An empty project that has installed both packages from the service, by the commands of docs/clients.md. */
+async function createProject(t: Test, url: string): Promise<string> {
   const folder = await temporaryFolder(t)
   await writeFile(join(folder, 'package.json'), '{"type":"module","private":true}')
-  const tarballs = await Promise.all(['packages/client', 'packages/browser'].map((path) => pack(path, folder)))
-  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', ...tarballs], { cwd: folder })
+  for (const heading of ['From a server', 'From a browser']) {
+    const commands = (await example(heading, 'sh')).replace('http://127.0.0.1:3000', url)
+    t.match(commands, `${url}/packages/`)
+    await run('sh', ['-e', '-c', commands], { cwd: folder, env: { ...process.env, ...NO_REGISTRY } })
+  }
   return folder
 }
 
-/** The first code block under a heading of docs/clients.md. */
-async function example(heading: string): Promise<string> {
+/** The first code block in this language under a heading of docs/clients.md. */
+async function example(heading: string, language = 'js'): Promise<string> {
   const section = (await readFile(join(ROOT, 'docs/clients.md'), 'utf8')).split(`\n## ${heading}\n`)[1] ?? ''
-  return /```js\n(.*?)```/s.exec(section)?.[1] ?? ''
+  return new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 's').exec(section)?.[1] ?? ''
 }
 
 t.test('the published service contains what runs, and no source', async (t) => {
   const folder = await temporaryFolder(t)
-  const { stdout } = await run('tar', ['-tzf', await pack('.', folder)])
+  const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder]
+  const { stdout: packed } = await run('npm', args, { cwd: ROOT })
+  const { stdout } = await run('tar', ['-tzf', join(folder, JSON.parse(packed)[0].filename)])
   const files = stdout.split('\n')
-  for (const name of ['dist/main.js', 'dist/cli.js', 'dist/web/index.html', 'README.md'])
+  const clients = ['dist/packages/tallyhouse-client.tgz', 'dist/packages/tallyhouse-browser.tgz']
+  for (const name of ['dist/main.js', 'dist/cli.js', 'dist/web/index.html', 'README.md', ...clients])
     t.ok(files.includes(`package/${name}`), name)
   t.ok(files.some((name) => name.startsWith('package/schema/')))
   for (const type of ['js', 'js.br', 'js.gz', 'css']) {
@@ -51,8 +54,13 @@ t.test('the published service contains what runs, and no source', async (t) => {
   )
 })
 
-t.test('the published client packages', async (t) => {
-  const folder = await project(t)
+t.test('the client packages that the service serves', async (t) => {
+  const service = await startService(t, {
+    DATA_DIR: await temporaryFolder(t),
+    SECRET_KEY,
+    PUBLIC_API_KEY: PUBLIC_KEY,
+  })
+  const folder = await createProject(t, service.url)
   const modules = join(folder, 'node_modules')
 
   t.test('have no dependencies, and the version of the service', async (t) => {
@@ -156,16 +164,11 @@ t.test('the published client packages', async (t) => {
   })
 
   t.test('the example for servers runs', async (t) => {
-    const service = await startService(t, {
-      DATA_DIR: await temporaryFolder(t),
-      SECRET_KEY,
-      PUBLIC_API_KEY: PUBLIC_KEY,
-    })
     const code = await example('From a server')
     await writeFile(join(folder, 'server.mjs'), code.replace('http://127.0.0.1:3000', service.url))
     const { stdout } = await run(process.execPath, ['server.mjs'], { cwd: folder, env: { ...process.env, SECRET_KEY } })
     t.match(stdout, /^[\da-f-]{36} signed up \{ plan: 'pro' \}\n$/)
     const answer = await fetch(`${service.url}/public/users/ada`, { headers: { 'x-api-key': SECRET_KEY } })
-    t.match(await answer.json(), { user: { properties: { name: 'Ada', visits: 2 } } })
+    t.match(await answer.json(), { user: { properties: { name: 'Ada', visits: 2, plan: 'pro' } } })
   })
 })

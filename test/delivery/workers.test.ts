@@ -77,6 +77,18 @@ t.test('workers share one port, the primary stores, and a worker that is killed 
   t.equal(await ended, 0)
 })
 
+t.test('a port that is taken is named before any worker starts', async (t) => {
+  const blocker = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => blocker.close())
+  await once(blocker, 'listening')
+  const PORT = String((blocker.address() as AddressInfo).port)
+  for (const HOST of ['127.0.0.1', 'localhost']) {
+    // Nothing listens there: the check of the address comes first.
+    const env = { REDIS_URL: 'redis://127.0.0.1:1', CLICKHOUSE_URL: 'http://127.0.0.1:1', WORKERS: '2', HOST, PORT }
+    await t.rejects(startService(t, env), new RegExp(`Cannot listen on HOST=${HOST} and PORT=${PORT}\\..*EADDRINUSE`))
+  }
+})
+
 t.test('the metrics show a journal and a store that do not respond', async (t) => {
   const [redis, clickhouse] = await Promise.all([startRedis(t), startClickHouse(t)])
   const env = { REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url, WORKERS: '2', LOG_LEVEL: 'error' }

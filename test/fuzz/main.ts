@@ -13,9 +13,9 @@ const USAGE = `usage: npm run fuzz -- [--minutes N] [--seed S]
 Sends free-form requests to a service over each journal, for N minutes in all (1), and ends with 1 and the shortest request
 that it found where one is not answered as the contract has it, ends the process, or is not stored as it was sent.
 
-With --hostile, one project attacks for N seconds (20) in each way that is known to have stopped others, while another one
-tracks, asks and reads. It ends with 1 if that one becomes more than three times slower, is refused, or anything is left a
-minute later. NAME is embedded or servers, or the name of an attack or its row; the figures need a machine that is idle.`
+With --hostile, one project attacks for N seconds (30) in each way that is known to have stopped others, while another one
+tracks, asks and reads. It ends with 1 if the slowest 1 % of that one's calls of a kind take more than three times as long
+and over 50 ms, twice in a row, if it is refused, or if anything is left a minute later. NAME is embedded or servers, or the name of an attack or its row; the figures need a machine that is idle.`
 
 /** Each property has its turn of so many requests. */
 const RUNS = 50
@@ -63,7 +63,7 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '1' },
     seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
     hostile: { type: 'boolean', default: false },
-    seconds: { type: 'string', default: '20' },
+    seconds: { type: 'string', default: '30' },
     storage: { type: 'string', multiple: true, default: [...STORAGES] },
     only: { type: 'string', multiple: true, default: [] },
     help: { type: 'boolean', default: false },

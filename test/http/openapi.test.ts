@@ -50,10 +50,10 @@ const listening = () => {
 
 /**
  * Calls of other vendors' SDKs are those vendors' contracts; docs/vendors/ is about them, docs/mcp.md about /mcp, and
- * docs/page.md about what the page has for itself.
+ * docs/page.md about what the page has for itself, and docs/clients.md about /packages.
  */
 const NOT_OURS =
-  /^(HEAD|OPTIONS) | \/(docs|openapi\.json|mcp|session$|assets\/|segment|jitsu|posthog|mixpanel|amplitude|openpanel|$)/
+  /^(HEAD|OPTIONS) | \/(docs|openapi\.json|mcp|packages\/|session$|assets\/|segment|jitsu|posthog|mixpanel|amplitude|openpanel|$)/
 
 t.test('the document has every call, and nothing else', async (t) => {
   const routes = listRoutes(app).filter((route) => !NOT_OURS.test(route))
@@ -102,9 +102,10 @@ t.test('the document contains no internals', async (t) => {
 t.test('the examples get the documented responses', async (t) => {
   FormatRegistry.Set('uuid', (value) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value))
   t.teardown(() => FormatRegistry.Delete('uuid'))
-  const order = ['POST', 'PUT', 'GET', 'DELETE']
+  const order = ['POST', 'PUT', 'PATCH', 'GET', 'DELETE']
   const inOrder = [...operations].sort((a, b) => order.indexOf(a.method) - order.indexOf(b.method))
-  let eventId = ''
+  /** What the path names, of an earlier response. */
+  const ids: Record<string, string> = {}
   for (const { path, method, operation } of inOrder) {
     const call = CALLS[`${method} ${path.replace(/\{(\w+)\}/g, ':$1')}`]
     if (!call) throw new Error(`${path} is not described`)
@@ -117,7 +118,7 @@ t.test('the examples get the documented responses', async (t) => {
     let url = path
     const query = new URLSearchParams()
     for (const { name, in: where, example } of operation.parameters ?? []) {
-      if (where === 'path') url = url.replace(`{${name}}`, name === 'eventId' ? eventId : String(example))
+      if (where === 'path') url = url.replace(`{${name}}`, ids[name] ?? String(example))
       if (where === 'query' && example !== undefined) query.set(name, String(example))
     }
     const content: Record<string, Content> = operation.requestBody?.content ?? { '': {} }
@@ -135,7 +136,8 @@ t.test('the examples get the documented responses', async (t) => {
       // The second content type finds the session ended by the first.
       if (operation.operationId === 'startSession' || response.statusCode !== 409)
         t.equal(response.statusCode, 200, `${method} ${url}: ${response.body}`)
-      eventId ||= String(response.headers['x-event-id'] ?? '')
+      ids.eventId ||= String(response.headers['x-event-id'] ?? '')
+      if (operation.operationId === 'createKey') ids.keyId = response.json().key.id
       const { schema } = call.response
       const expected = call.more?.[name]?.response ?? call.response.example
       if (typeof schema === 'string') continue
@@ -178,7 +180,7 @@ t.test('the page with the reference loads nothing from other hosts, and its poli
   t.equal((await app.inject({ url: '/docs/nothing' })).json().code, 'not_found')
 })
 
-t.test("the page with the reference has the product's title, and a call from it logs no errors", async (t) => {
+t.test("the page with the reference has the product's title and logo, and a call from it logs no errors", async (t) => {
   const url = await listening()
   const browser = await startChromium(t)
   const page = await browser.newPage()
@@ -188,6 +190,8 @@ t.test("the page with the reference has the product's title, and a call from it 
   page.on('requestfailed', (request) => messages.push(request.url()))
   await page.goto(`${url}/docs`)
   t.equal(await page.title(), 'Tallyhouse API')
+  const logo = await page.waitForSelector('.topbar img')
+  t.match(Buffer.from((await logo.getAttribute('src'))?.split(',')[1] ?? '', 'base64').toString(), '>Tallyhouse</text>')
   await page.click('#operations-Operation-live .opblock-summary-control')
   await page.click('.try-out__btn')
   await page.click('.execute')

@@ -90,6 +90,7 @@ for (const over of TRANSPORTS) {
       ['get_user', {}, /^invalid_request: \/distinct_id is required and must be a string of 1 to 255/],
       ['get_user', { distinct_id: 'nobody' }, /^not_found: There is no user.*\n.*recent_events/],
       ['get_user', { distinct_id: 'a/../b?c#d' }, /^not_found/],
+      ['get_user', { distinct_id: '..' }, over === 'http' ? /^not_found: There is no user/ : /cannot be used as an id/],
       ['list_events', { all: true }, /\/all is unknown: this call takes no parameters/],
     ]
     for (const [name, given, text] of wrong) {
@@ -141,8 +142,17 @@ t.test('an unknown name is reported with the answer', async (t) => {
     const result = await callTool(assistant, 'query', { question })
     return result.value && 'warnings' in result.value && result
   })
-  t.match(value, { warnings: [{ path: '/series/0/event', message: 'No event is called veiw. Did you mean view?' }] })
-  t.match(note, /Read its "warnings" first/)
+  t.match(value, {
+    warnings: [{ path: '/series/0/event', message: 'No event is called “veiw”. Did you mean “view”?' }],
+  })
+  t.match(note, /Read its "warnings" first, .*: No event is called “veiw”\. Did you mean “view”\?/)
   const known = await callTool(assistant, 'query', { question: { ...question, series: [{ event: 'view' }] } })
   t.notMatch(known.note, /warnings/)
+  for (const [tool, given] of [
+    ['list_properties', { event: 'veiw' }],
+    ['list_values', { field: 'properties.plan', event: 'veiw' }],
+    ['recent_events', { event: 'veiw' }],
+  ] as const) {
+    t.match((await callTool(assistant, tool, given)).note, /No event is called “veiw”/, tool)
+  }
 })

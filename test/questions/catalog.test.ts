@@ -284,7 +284,7 @@ t.test('a name is not called unknown where a replayed letter may have brought it
     return catalog.review(projectId, { question, body: {}, point })
   }
   await insert(1, `'a'`, 10)
-  t.match(await named('late'), [{ path: '/series/0/event', message: 'No event is called late.' }])
+  t.match(await named('late'), [{ path: '/series/0/event', message: 'No event is called “late”.' }])
   // Events of a letter have old ids, which are counted with the next full count.
   await insert(1, `'late'`, 5)
   t.equal((await named('late')).length, 1)
@@ -305,9 +305,10 @@ t.test('of a large project, few of the newest events are looked at, and those of
   await insert(101_000, `'often'`, 20, `'{"plan":1}'`)
   t.strictSame(await warnings('rare', 'price'), [])
   t.strictSame(await warnings('rare', 'prize'), [
-    'None of the newest 10 events called rare has the property prize. Did you mean price?',
+    'No event called “rare” has the property “prize”. Did you mean “price”?',
   ])
-  t.strictSame(await warnings('*', 'prize'), ['None of the newest 1000 events has the property prize.'])
+  t.strictSame(await warnings('*', 'prize'), ['None of the newest 1000 events has the property “prize”.'])
+  t.strictSame(await warnings('*', 'price'), [], 'an older event has it')
   await insert(3, `'often'`, 30, `'{"new":1}'`)
   t.strictSame(await warnings('*', 'new'), [])
   await insert(3000, `'often'`, 40, `'{"plan":1}'`)

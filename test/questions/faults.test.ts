@@ -19,6 +19,15 @@ function faultsIn(question: unknown) {
   }
 }
 
+t.test('a property without its source is shown with it', (t) => {
+  const question = { ...SERIES, breakdown: ['plan', ['a.b']], where: ['set', 'utm.source'] }
+  t.strictSame(
+    faultsIn(question).map(({ message }) => message.split(', such as ')[1]),
+    ['properties.utm.source', 'properties.plan', '["properties","a.b"]'],
+  )
+  t.end()
+})
+
 t.test('readQuestion names every fault with its path', (t) => {
   const cases: [question: unknown, ...paths: string[]][] = [
     [[], '', '/kind'],

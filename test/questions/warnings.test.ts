@@ -34,73 +34,204 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
 
     await send(['signed up', { plan: 'pro', 'utm.source': 'x' }], ['purchased', { price: 9.5, plan: 'pro' }])
 
-    await t.test('an unknown event is named with the one that was probably meant', async (t) => {
-      t.strictSame(await warned(seriesOf('purch')), [
-        { path: '/series/0/event', message: 'No event is called purch. Did you mean purchased?' },
-      ])
-      t.strictSame(await warned(seriesOf('zzz')), [{ path: '/series/0/event', message: 'No event is called zzz.' }])
+    /** A warning about an event name. */
+    const unknownEvent = (path: string, name: string, suggestion?: string): Warning =>
+      suggestion === undefined
+        ? { path, message: `No event is called “${name}”.` }
+        : { path, message: `No event is called “${name}”. Did you mean “${suggestion}”?`, suggestion }
+
+    await t.test('an event that nothing is called by, and the one that was meant', async (t) => {
+      t.strictSame(await warned(seriesOf('purch')), [unknownEvent('/series/0/event', 'purch', 'purchased')])
+      t.strictSame(await warned(seriesOf('zzz')), [unknownEvent('/series/0/event', 'zzz')])
       t.strictSame(
         await warned({ kind: 'funnel', steps: [{ event: 'signed up' }, { event: ['Purchased', 'purchased'] }] }),
-        [{ path: '/steps/1/event/0', message: 'No event is called Purchased. Did you mean purchased?' }],
+        [unknownEvent('/steps/1/event/0', 'Purchased', 'purchased')],
+      )
+      const excluded = { exclude: [{ event: 'signd up', after: 1 }] }
+      t.strictSame(
+        await warned({ kind: 'funnel', steps: [{ event: 'signed up' }, { event: 'purchased' }], ...excluded }),
+        [unknownEvent('/exclude/0/event', 'signd up', 'signed up')],
       )
       t.strictSame(await warned({ kind: 'retention', start: 'signedup', return: { event: 'purchase' } }), [
-        { path: '/start', message: 'No event is called signedup. Did you mean signed up?' },
-        { path: '/return/event', message: 'No event is called purchase. Did you mean purchased?' },
+        unknownEvent('/start', 'signedup', 'signed up'),
+        unknownEvent('/return/event', 'purchase', 'purchased'),
       ])
       t.strictSame(
         await warned({
           kind: 'users',
           of: { kind: 'paths', end: 'purchsed', ...RANGE },
-          cell: { step: 0, event: 'x' },
+          cell: { step: 0, event: 'sign up' },
         }),
-        [{ path: '/of/end', message: 'No event is called purchsed. Did you mean purchased?' }],
+        [unknownEvent('/of/end', 'purchsed', 'purchased'), unknownEvent('/cell/event', 'sign up', 'signed up')],
       )
-      t.strictSame(await warned({ ...seriesOf('*'), where: ['and', [['is', 'event', ['purchased', 'signed']]]] }), [
-        { path: '/where/1/0/2/1', message: 'No event is called signed. Did you mean signed up?' },
-      ])
+      for (const operator of ['is', 'is_not']) {
+        t.strictSame(
+          await warned({ ...seriesOf('*'), where: ['and', [[operator, 'event', ['purchased', 'signed']]]] }),
+          [unknownEvent('/where/1/0/2/1', 'signed', 'signed up')],
+        )
+      }
     })
 
-    await t.test('a property that none of the newest events has is named', async (t) => {
+    await t.test('a property that no event has', async (t) => {
       t.strictSame(await warned({ ...seriesOf('*'), breakdown: ['properties.plam'] }), [
         {
           path: '/breakdown/0',
-          message: 'None of the newest 2 events has the property plam. Did you mean plan?',
+          message: 'No event has the property “plam”. Did you mean “plan”?',
+          suggestion: 'properties.plan',
         },
       ])
       t.strictSame(await warned(seriesOf('purchased', { metric: 'sum', property: 'properties.prize' })), [
         {
           path: '/series/0/property',
-          message: 'The newest event called purchased lacks the property prize. Did you mean price?',
+          message: 'No event called “purchased” has the property “prize”. Did you mean “price”?',
+          suggestion: 'properties.price',
         },
       ])
       t.strictSame(await warned({ ...seriesOf('*'), where: ['not', ['is', 'properties.utm.source', ['x']]] }), [
         {
           path: '/where/1/1',
-          message: 'None of the newest 2 events has the property utm. Did you mean ["properties","utm.source"]?',
+          message: 'No event has the property “utm.source”. Did you mean ["properties","utm.source"]?',
+          suggestion: ['properties', 'utm.source'],
         },
       ])
-      const both = {
-        kind: 'funnel',
-        steps: [{ event: 'signed up' }, { event: 'purchased' }],
-        breakdown: ['properties.price'],
-      }
-      t.notOk('warnings' in (await ask(both)), 'one of the events has it')
       t.strictSame(await warned(seriesOf('signed up', { where: ['set', 'properties.price'] })), [
-        { path: '/series/0/where/1', message: 'The newest event called signed up lacks the property price.' },
+        { path: '/series/0/where/1', message: 'No event called “signed up” has the property “price”.' },
       ])
       t.strictSame(
         await warned(seriesOf('purch', { where: ['set', 'properties.x'] })),
-        [{ path: '/series/0/event', message: 'No event is called purch. Did you mean purchased?' }],
+        [unknownEvent('/series/0/event', 'purch', 'purchased')],
         'of an event that nothing has, no property is missed',
       )
     })
 
-    await t.test('a question with known names has no warnings', async (t) => {
+    await t.test('a name within an object, and one whose object was left out', async (t) => {
+      await send(['ordered', { cart: { coupon: { code: 'VIP' }, total: 3 }, ids: [1] }])
+      const of = async (property: string) => (await warned(seriesOf('ordered', { where: ['set', property] }))).at(0)
+      t.match(await of('properties.cart.totl'), {
+        message: 'No event called “ordered” has the property “cart.totl”. Did you mean “cart.total”?',
+        suggestion: 'properties.cart.total',
+      })
+      t.match(await of('properties.cart.coupon.cod'), { suggestion: 'properties.cart.coupon.code' })
+      t.match(await of('properties.code'), { suggestion: 'properties.cart.coupon.code' })
+      t.match(await of('properties.Total'), { suggestion: 'properties.cart.total' })
+      t.match(await of('properties.cart_total'), { suggestion: 'properties.cart.total' })
+      for (const known of ['cart', 'cart.total', 'cart.coupon.code', 'ids']) {
+        t.notOk('warnings' in (await ask(seriesOf('ordered', { where: ['set', `properties.${known}`] }))), known)
+      }
+    })
+
+    await t.test('a funnel is split by properties of its first step', async (t) => {
+      const steps = [{ event: 'signed up' }, { event: 'purchased' }]
+      t.match(await warned({ kind: 'funnel', steps, breakdown: ['properties.price'] }), [
+        { path: '/breakdown/0', message: 'No event called “signed up” has the property “price”.' },
+      ])
+      const either = { kind: 'funnel', steps, breakdown: ['properties.price'], order: 'any' }
+      t.strictSame((await ask(either)).warnings, [
+        { path: '/breakdown/0', message: 'No event here has properties.price.' },
+      ])
+    })
+
+    await t.test('a property of users, and one of events instead', async (t) => {
+      await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { city: 'Wien', age: 36 } })
+      t.strictSame(await warned({ ...seriesOf('*'), where: ['set', 'user.citty'] }), [
+        {
+          path: '/where/1',
+          message: 'No profile has the property “citty”. Did you mean “city”?',
+          suggestion: 'user.city',
+        },
+      ])
+      t.match(await warned({ ...seriesOf('*'), breakdown: ['properties.city'] }), [{ suggestion: 'user.city' }])
+      t.match(await warned({ ...seriesOf('*'), breakdown: ['user.plan'] }), [
+        {
+          message: 'No profile has the property “plan”. Did you mean “properties.plan”?',
+          suggestion: 'properties.plan',
+        },
+      ])
+      t.match(await warned(seriesOf('*', { metric: 'avg', property: 'user.city' })), [
+        { message: 'No profile has a number in “city”: its values are strings.' },
+      ])
+      t.notOk('warnings' in (await ask(seriesOf('*', { metric: 'avg', property: 'user.age' }))))
+      await call('POST', '/public/users/identify', { distinct_id: 'bob', properties: { team: 'red' } })
+      t.notOk('warnings' in (await ask({ ...seriesOf('*'), where: ['set', 'user.team'] })), 'as soon as it is there')
+    })
+
+    await t.test('values of another type, and values that nothing has', async (t) => {
+      const of = async (filter: unknown[]) => await warned(seriesOf('purchased', { where: filter }))
+      const where = '/series/0/where'
+      t.strictSame(await warned(seriesOf('purchased', { metric: 'sum', property: 'properties.plan' })), [
+        {
+          path: '/series/0/property',
+          message: 'No event called “purchased” has a number in “plan”: its values are strings.',
+        },
+      ])
+      t.match(await of(['gt', 'properties.price', '5']), [
+        { path: `${where}/1`, message: 'No event called “purchased” has a string in “price”: its values are numbers.' },
+      ])
+      t.match(await of(['contains', 'properties.price', '5']), [{ path: `${where}/1` }])
+      t.strictSame(await of(['is', 'properties.price', ['9.50']]), [
+        {
+          path: `${where}/2/0`,
+          message: 'No event called “purchased” has the value “9.50” in “price”.',
+        },
+      ])
+      t.match(await of(['is', 'properties.price', ['9.5']]), [
+        {
+          message: 'No event called “purchased” has the value “9.5” in “price”. Did you mean the number 9.5?',
+          suggestion: 9.5,
+        },
+      ])
+      t.match(await of(['is_not', 'properties.plan', [null, 'pro', 'Pro']]), [
+        {
+          path: `${where}/2/2`,
+          message: 'No event called “purchased” has the value “Pro” in “plan”. Did you mean “pro”?',
+          suggestion: 'pro',
+        },
+      ])
+      for (const filter of [
+        ['is', 'properties.plan', ['pro', null]],
+        ['is', 'properties.price', [9.5]],
+        ['gt', 'properties.price', 100],
+        ['starts_with', 'properties.plan', 'x'],
+      ]) {
+        t.notOk('warnings' in (await ask(seriesOf('purchased', { where: filter }))), JSON.stringify(filter))
+      }
+    })
+
+    await t.test('a breakdown of nothing but unset values', async (t) => {
+      await send(['signed up', { 'utm.source': 'y' }])
+      const plans = { ...seriesOf('signed up'), where: ['is', ['properties', 'utm.source'], ['y']] }
+      t.strictSame((await ask({ ...plans, breakdown: ['properties.plan'] })).warnings, [
+        { path: '/breakdown/0', message: 'No event here has properties.plan.' },
+      ])
+      t.match((await ask({ ...plans, breakdown: [['properties', 'utm.source'], 'user.team'] })).warnings, [
+        { path: '/breakdown/1', message: 'No user here has user.team.' },
+      ])
+    })
+
+    await t.test('lists of what there is say that there is no such event or property', async (t) => {
+      const list = async (query: string) => (await call('GET', `/public/schema/${query}`)).json()
+      t.strictSame((await list('properties?event=purch')).warnings, [unknownEvent('/event', 'purch', 'purchased')])
+      t.strictSame((await list('values?field=properties.plan&event=purch')).warnings, [
+        unknownEvent('/event', 'purch', 'purchased'),
+      ])
+      t.match((await list('values?field=properties.plam')).warnings, [
+        { path: '/field', suggestion: 'properties.plan' },
+      ])
+      for (const query of [
+        'properties?event=purchased',
+        'values?field=properties.plan',
+        'values?field=event&search=x',
+      ]) {
+        t.notOk('warnings' in (await list(query)), query)
+      }
+    })
+
+    await t.test('a question whose names are known has no warnings', async (t) => {
       const where = [
         'and',
         [
-          ['is', 'properties.plan', ['free']],
-          ['set', 'user.email'],
+          ['is', 'properties.plan', ['pro']],
+          ['set', 'user.team'],
           ['is', 'event', ['purchased']],
         ],
       ]
@@ -142,7 +273,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       t.equal((await call('DELETE', `/public/events/${events[0].eventId}`)).statusCode, 200)
       const many = Array.from({ length: 30 }, (_, i) => `none ${i}`)
       t.equal((await warned(seriesOf(many))).length, 20)
-      t.match(await warned(seriesOf('new event 3')), [{ message: /^No event is called new event 3\. Did you mean/ }])
+      t.match(await warned(seriesOf('new event 3')), [{ message: /^No event is called “new event 3”\. Did you mean/ }])
     })
   })
 }
@@ -162,6 +293,7 @@ t.test('findNames finds the names in every kind of question', (t) => {
     breakdown: ['properties.p.q', 'user.plan'],
   }
   const body = { kind: 'users', of, cell: { step: 1, breakdown: ['x', 'y'] } }
+  const property = { source: 'properties', types: null, values: [] }
   t.strictSame(findNames(parseQuestion(body, START), body), {
     events: [
       { path: '/of/steps/0/event', name: 'e' },
@@ -169,9 +301,22 @@ t.test('findNames finds the names in every kind of question', (t) => {
       { path: '/of/steps/1/event/1', name: 'g' },
     ],
     properties: [
-      { path: '/of/steps/1/where/1/0/1/1', name: 'a', rest: [], events: ['f', 'g'] },
-      { path: '/of/steps/1/where/1/1/1', name: 'b.c', rest: ['d'], events: ['f', 'g'] },
-      { path: '/of/breakdown/0', name: 'p', rest: ['q'], events: null },
+      {
+        ...property,
+        path: '/of/steps/1/where/1/0/1/1',
+        names: ['a'],
+        events: ['f', 'g'],
+        values: [{ path: '/of/steps/1/where/1/0/1/2/0', value: 1 }],
+      },
+      {
+        ...property,
+        path: '/of/steps/1/where/1/1/1',
+        names: ['b.c', 'd'],
+        events: ['f', 'g'],
+        types: ['string', 'array'],
+      },
+      { ...property, path: '/of/breakdown/0', names: ['p', 'q'], events: ['e'] },
+      { ...property, path: '/of/breakdown/1', source: 'user', names: ['plan'], events: ['e'] },
     ],
   })
   t.end()

@@ -15,6 +15,7 @@ const KEY: StoredKey = {
   hash: 'a'.repeat(64),
   projectId: 'p',
   kind: 'secret',
+  label: '',
   origins: [],
   eventsOnly: false,
 }

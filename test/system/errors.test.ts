@@ -68,6 +68,21 @@ for (const storage of ANY_STORAGE) {
       }
     })
 
+    t.test('a path that takes other methods says which', async (t) => {
+      for (const [method, url, error] of [
+        ['GET', '/public/track', 'This path takes POST, but not GET.'],
+        ['POST', '/public/events?limit=1', 'This path takes GET, but not POST.'],
+        ['POST', '/public/events/7', 'This path takes DELETE, GET and PUT, but not POST.'],
+        ['PUT', '/segment/v1/track', 'This path takes POST, but not PUT.'],
+        ['POST', '/packages/tallyhouse-client.tgz', 'This path takes GET, but not POST.'],
+        ['GET', '/public/trac', 'There is no call at this path.'],
+      ] as const) {
+        const response = await send({ method, url })
+        t.equal(response.statusCode, 404, url)
+        t.match(response.body, error, url)
+      }
+    })
+
     t.test('an unknown path with any body', async (t) => {
       const url = '/public/nothing'
       isRefused(t, await call('POST', url, '{"broken'), 404, 'not_found')

@@ -30,6 +30,11 @@ const CALLS: [InjectOptions['method'], string, object | string | undefined, KeyK
   ['PUT', `/public/events/${ID}`, { properties: {} }, ['secret']],
   ['DELETE', `/public/events/${ID}`, undefined, ['secret']],
   ['DELETE', '/public/users/none', undefined, ['secret']],
+  ['GET', '/public/keys', undefined, ['secret']],
+  ['GET', '/public/audit', undefined, ['secret']],
+  ['PATCH', '/public/keys/none', {}, ['secret']],
+  ['POST', '/public/keys/none/rotate', {}, ['secret']],
+  ['DELETE', '/public/keys/none', undefined, ['secret']],
   ['POST', '/public/users/erase', { distinct_ids: ['none'] }, ['secret']],
 ]
 
@@ -63,7 +68,7 @@ t.test('each kind of key may do what is its own, and nothing else', async (t) =>
           t.ok([200, 404, 409].includes(response.statusCode), `${what}: ${response.body}`)
         } else {
           t.equal(response.statusCode, 403, what)
-          t.match(response.json(), { code: 'wrong_key_kind', error: new RegExp(`is a ${kind} key`) }, what)
+          t.match(response.json(), { code: 'wrong_key_kind', error: new RegExp(`you sent a ${kind} key`) }, what)
         }
         t.notMatch(response.body, key, 'no key in an answer')
       }

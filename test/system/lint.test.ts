@@ -15,6 +15,8 @@ const BROKEN: Record<string, string> = {
   'src/routes/two.ts': "import Redis from 'ioredis'\nexport type Two = Redis\n",
   'src/web/a.tsx': "import type { B } from './b.js'\nexport type A = B\n",
   'src/web/b.tsx': "import type { A } from './a.js'\nexport type B = A\n",
+  'src/web/number.ts': 'export const f = new Intl.NumberFormat()\n',
+  'src/web/time.ts': 'export const f = (time: Date) => time.toLocaleDateString()\n',
   'bench/a.ts': "import type { B } from './b.js'\nexport type A = B\n",
   'bench/b.ts': "import type { A } from './a.js'\nexport type B = A\n",
   'src/attic/new.ts': "export { a } from '../model/a.js'\n",
@@ -23,7 +25,13 @@ const BROKEN: Record<string, string> = {
   'src/lib/function.ts': `export function f(n: number) {\n${'  n++\n'.repeat(71)}  return n\n}\n`,
   'src/lib/file.ts': Array.from({ length: 601 }, (_, i) => `export const n${i} = ${i}\n`).join(''),
 }
-const SETTINGS = ['.dependency-cruiser.cjs', 'tsconfig.json', 'biome.json', '.gitignore']
+const SETTINGS = [
+  '.dependency-cruiser.cjs',
+  'tsconfig.json',
+  'biome.json',
+  '.gitignore',
+  'scripts/no-browser-language.grit',
+]
 
 async function brokenTree(): Promise<string> {
   const folder = await temporaryFolder(t)
@@ -31,6 +39,7 @@ async function brokenTree(): Promise<string> {
     await mkdir(dirname(join(folder, path)), { recursive: true })
     await writeFile(join(folder, path), source)
   }
+  await mkdir(join(folder, 'scripts'))
   for (const name of SETTINGS) await copyFile(name, join(folder, name))
   await symlink(join(process.cwd(), 'node_modules'), join(folder, 'node_modules'))
   return folder
@@ -62,6 +71,8 @@ t.test('a broken rule fails the lint', async (t) => {
   t.match(style, /src\/lib\/file\.ts.* lint\/style\/noExcessiveLinesPerFile/)
   t.match(style, /src\/lib\/setting\.ts.* lint\/style\/noProcessEnv/)
   t.match(style, /src\/model\/[ab]\.ts.* lint\/suspicious\/noImportCycles/)
+  t.match(style, /src\/web\/number\.ts.* lint\/style\/noRestrictedGlobals/)
+  t.match(style, /src\/web\/time\.ts.* plugin/)
   t.notMatch(style, /src\/config\.ts/)
 
   t.match(layers, /imports-of-model: src\/model\/up\.ts/)

@@ -255,6 +255,27 @@ t.test('the reason of a fault never quotes the key', async (t) => {
   t.notMatch(JSON.stringify(messages), KEY)
 })
 
+t.test('the reason of a fault quotes no part of a key that was cut off, and no key of another project', async (t) => {
+  const key = 'wk_0123456789abcdefghijABCDEFGHIJ-_0123456789AB'
+  const escaped = [...key].map((each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')
+  for (const text of [key, escaped]) {
+    const time = `"${'x'.repeat(90)}${text}"`
+    const [fault] = decodeEach([json(`{"time":${time}}`)], { ...request, key }, () => {
+      throw new RowFault(`The timestamp ${time.slice(0, 130)} is not a number.`)
+    })
+    const { reason = '', text: stored = '' } = fault?.type === 'fault' ? fault : {}
+    t.match(reason, /^The timestamp "x+.* is not a number\.$/)
+    const read = reason.replace(/\\u([\da-f]{4})/g, (_, code) => String.fromCharCode(Number.parseInt(code, 16)))
+    t.notMatch(read, 'wk_01234')
+    t.notMatch(JSON.parse(stored).time, 'wk_')
+  }
+  const other = `wk_${'o'.repeat(43)}`
+  const [fault] = decodeEach([json(`{"token":"${other}"}`)], request, () => {
+    throw new RowFault(`The token "${other}" belongs to another project.`)
+  })
+  t.match(fault, { text: '{"token":""}', reason: 'The token "" belongs to another project.' })
+})
+
 t.test('a dead letter contains no spelling of the key', async () => {
   const spelled = (character: string) => {
     const digits = character.charCodeAt(0).toString(16).padStart(4, '0')

@@ -149,7 +149,7 @@ t.test('boards', async (t) => {
       const { id, cards } = await board()
       await put(t, site, `/boards/${id}`, { name, cards })
     }
-    const title = 'Somebody changed this board meanwhile'
+    const title = 'Someone else changed this board'
     await page.getByRole('button', { name: 'Edit board' }).click()
     await page.getByLabel('Name of the board').fill('Mine')
     await theirs('Theirs')

@@ -44,7 +44,7 @@ t.test('the data view', async (t) => {
     const page = await visit(t, '#/data')
     await page.getByRole('link', { name: 'signed up', exact: true }).waitFor()
     t.strictSame(
-      (await readRows(page, 'Names of events')).map(([event, count]) => [event, count]),
+      (await readRows(page, 'Events')).map(([event, count]) => [event, count]),
       [
         ['signed up', '3'],
         [hostile, '1'],
@@ -56,7 +56,7 @@ t.test('the data view', async (t) => {
     )
     await checkAccessibility(t, page, 'names')
     await page.getByRole('searchbox').fill('SIGNED')
-    await until('the search', async () => (await readRows(page, 'Names of events')).length === 1)
+    await until('the search', async () => (await readRows(page, 'Events')).length === 1)
     t.match(page.url(), /search=SIGNED$/)
     await page.getByRole('link', { name: 'signed up', exact: true }).click()
     const amount = page.getByRole('region', { name: 'amount' })
@@ -104,19 +104,19 @@ t.test('the data view', async (t) => {
     t.match(file[1], /,rejected,|,events,/)
     t.match(file[1], /,ClickHouse error 3,nonsense$/)
     await checkAccessibility(t, page, 'dead letters')
-    await page.getByRole('button', { name: 'Replay all 3 shown…' }).click()
+    await page.getByRole('button', { name: 'Replay all 3 on this page…' }).click()
     t.equal(
       (await call('GET', '/public/events?event=late')).json().events.length,
       0,
       'nothing is replayed before the confirmation',
     )
     await page.getByRole('dialog').getByRole('button', { name: 'Replay', exact: true }).click()
-    await page.getByText('2 stored now. 1 still cannot be stored:').waitFor()
+    await page.getByText('2 dead letters stored. 1 still could not be stored:').waitFor()
     await page.getByText('✓ Replayed').nth(1).waitFor()
     t.equal((await call('GET', '/public/events?event=late')).json().events.length, 2)
 
     const reader = await visit(t, '#/data/dead-letters', await addKey('read'))
-    await reader.getByText('Sign in with a secret key to replay.').waitFor()
+    await reader.getByText('Sign in with a secret key to replay dead letters.').waitFor()
     await reader
       .getByRole('region', { name: /^Dead letter/ })
       .first()

@@ -60,7 +60,7 @@ t.test('tables keep their columns readable next to a long name', async (t) => {
   }
   const page = await visit(t, '#/data')
   for (const [view, name] of [
-    ['data', 'Names of events'],
+    ['data', 'Events'],
     ['users', 'Users'],
   ] as const) {
     await page.evaluate(`location.hash = '#/${view}'`)

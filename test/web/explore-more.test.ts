@@ -107,7 +107,7 @@ t.test('saving a question after somebody else offers both versions', async (t) =
   await theirs('Ours')
   const page = await site.visit(t, buildLink(question, '&saved=shared&as=number'))
   await page.getByText('Ours', { exact: true }).waitFor()
-  const title = 'Somebody changed this question meanwhile'
+  const title = 'Someone else changed this question'
   const save = async () => {
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await page.getByLabel('Name').fill('Mine')

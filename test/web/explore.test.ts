@@ -128,13 +128,13 @@ t.test('a series built in the form matches the service, and its link reproduces 
   await filters.getByRole('button', { name: '+ Filter' }).click()
   await choose(page, 'Filter', 'Field', 'properties.country')
   await choose(page, 'Filter', 'Value', 'AT')
-  await chooseIn(page, page.getByRole('combobox', { name: 'Breakdown', exact: true }), 'properties.plan')
+  await chooseIn(page, page.getByRole('combobox', { name: 'Breakdown', exact: true }), 'properties.country')
   await page.getByRole('combobox', { name: 'Steps' }).selectOption('By week')
   const question = {
     kind: 'series',
     series,
     where: ['is', 'properties.country', ['AT']],
-    breakdown: ['properties.plan'],
+    breakdown: ['properties.country'],
     interval: 'week',
   }
   await drawsLines(question)
@@ -157,7 +157,7 @@ t.test('an unknown event name causes a warning above the chart', async (t) => {
   const page = await site.visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}`)
   const answer = page.getByRole('region', { name: 'Answer', exact: true })
   const warnings = answer.getByRole('status', { name: 'Warnings' })
-  await warnings.getByText('No event is called lookd. Did you mean looked?').waitFor()
+  await warnings.getByText('No event is called “lookd”. Did you mean “looked”?').waitFor()
   await checkAccessibility(t, page, 'a warning')
   await choose(page, 'Series 1', 'Event', 'looked')
   await until('no warning', async () => (await warnings.count()) === 0)

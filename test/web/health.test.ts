@@ -27,9 +27,9 @@ t.test('the health view describes the state of the service and follows it', asyn
   await page.clock.install()
   await page.reload()
   await call('POST', '/public/track', { event: 'seen', distinct_id: 'ada' })
-  await waitForText(page, 'Intake', /Accepted since the start1R/)
-  await waitForText(page, 'Backlog', 'Everything that was accepted is stored.')
-  await waitForText(page, 'Store', /Events stored since the start1F/)
+  await waitForText(page, 'Intake', /Accepted since it started1R/)
+  await waitForText(page, 'Backlog', 'All accepted events are stored.')
+  await waitForText(page, 'Store', /Events stored since it started1F/)
   await checkAccessibility(t, page, 'a calm service')
 
   await t.test('placeholder names and refused aliases are reported and listed', async (t) => {
@@ -41,8 +41,8 @@ t.test('the health view describes the state of the service and follows it', asyn
     ]
     const sent = await call('POST', '/segment/v1/batch', { batch }, { authorization })
     t.equal(sent.statusCode, 200, sent.body)
-    await waitForText(page, 'Names of users', /named nobody \(a placeholder such as undefined instead of a user id\)/)
-    await waitForText(page, 'Names of users', /1 link was refused, as both names are known users/)
+    await waitForText(page, 'User names', /had a placeholder, such as undefined, instead of a user id/)
+    await waitForText(page, 'User names', /1\slink was refused because both names are known users/)
     await checkAccessibility(t, page, 'a service with odd names')
     const letters = await visit(t, '#/data/dead-letters')
     await letters
@@ -56,22 +56,22 @@ t.test('the health view describes the state of the service and follows it', asyn
     const status = page.getByRole('status')
     await until('a failure', async () => {
       await page.clock.fastForward(EVERY_MS)
-      return /Not known since/.test((await status.textContent()) ?? '')
+      return /has been unknown since/.test((await status.textContent()) ?? '')
     })
     t.notMatch(await status.textContent(), '✓')
     await page.unroute('**/metrics')
-    await waitForText(page, 'Store', 'ClickHouse answers')
-    await until('the state', async () => /All is well|Take a look/.test((await status.textContent()) ?? ''))
+    await waitForText(page, 'Store', 'ClickHouse is storing')
+    await until('the state', async () => /Everything is working|Worth a look/.test((await status.textContent()) ?? ''))
   })
 
   t.test('an unavailable store is reported with advice', async (t) => {
     await clickhouse.close()
     await call('POST', '/public/track', { event: 'waits', distinct_id: 'ada' })
-    await waitForText(page, 'Store', 'ClickHouse does not answer')
-    await waitForText(page, 'Backlog', /1 entries wait/)
+    await waitForText(page, 'Store', 'ClickHouse is not responding')
+    await waitForText(page, 'Backlog', /1\sentry is waiting/)
     t.match(await readText(page, 'Store'), /Act now[\s\S]*What to do: Start ClickHouse/)
     t.match(await readText(page, 'Service'), /Not ready: store/)
-    t.match((await page.getByRole('status').textContent()) ?? '', /Act now: service, /)
+    t.match((await page.getByRole('status').textContent()) ?? '', /Act now on: service, /)
     await checkAccessibility(t, page, 'a service in trouble')
   })
 })

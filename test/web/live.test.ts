@@ -67,7 +67,7 @@ t.test('filters are part of the link, and apply to new events', async (t) => {
   await waitForEvents(other, ['bought', 'bought', 'left', 'bought', 'bought'])
   await choose(other, 'Property', 'cart.items')
   await choose(other, 'is', '3')
-  await other.getByText('No event matches yet').waitFor()
+  await other.getByText('No matching events yet').waitFor()
 })
 
 t.test('events of another project are never shown', async (t) => {
@@ -146,6 +146,6 @@ t.test('revoking a key ends the session and shows why', async (t) => {
   await waitForEvents(page, ['before'])
   await waitForLive(page)
   await site.revokeKey(key)
-  await page.getByRole('status').getByText('You have been signed out: sign in again.').waitFor()
+  await page.getByRole('status').getByText('You have been signed out. Sign in again.').waitFor()
   await page.getByText('before').waitFor({ state: 'hidden' })
 })

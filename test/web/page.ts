@@ -166,7 +166,12 @@ function watch(t: Test, page: Page, url: string): void {
   page.on('console', (message) => {
     if (message.type() !== 'error') return
     // Failed requests are reported by the page itself.
-    if (/^Failed to load resource: (?:the server responded|net::ERR_INTERNET_DISCONNECTED)/.test(message.text())) return
+    if (
+      /^Failed to load resource: (?:the server responded|net::ERR_(?:INTERNET_DISCONNECTED|CONNECTION_REFUSED))/.test(
+        message.text(),
+      )
+    )
+      return
     t.fail(`the console has: ${message.text()}`)
   })
 }

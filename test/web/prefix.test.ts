@@ -40,6 +40,11 @@ t.test('the page works behind a proxy with a path prefix', async (t) => {
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
   t.match(await page.getByRole('region', { name: 'An event from curl' }).textContent(), `curl ${base}/public/track`)
+  await page.getByRole('tab', { name: 'Node' }).click()
+  t.match(
+    await page.getByRole('region', { name: 'What to install' }).textContent(),
+    `${base}/packages/tallyhouse-client.tgz`,
+  )
   await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada' })
   await page.getByRole('link', { name: 'signed up' }).waitFor()
   for (const [view, content] of [

@@ -13,6 +13,12 @@ async function track({ call }: Site, event: string, distinctId: string, { at = N
   if (statusCode !== 200) throw new Error(body)
 }
 
+/** The cells of the list of users. */
+const readRows = async (page: Page) => {
+  const rows = await page.getByRole('table', { name: 'Users' }).locator('tbody tr').all()
+  return await Promise.all(rows.map((row) => row.getByRole('cell').allTextContents()))
+}
+
 /** The names of the events in display order. */
 const shownEvents = (page: Page) =>
   page.getByRole('region', { name: 'Events' }).locator('li').getByRole('link').allTextContents()
@@ -35,16 +41,21 @@ t.test('the users view', async (t) => {
   await track(site, 'as device', 'device-7', { at: NOW - 2 * DAY })
   await track(site, 'yesterday', 'ada', { at: NOW - DAY })
   await track(site, 'today', 'ada', { at: NOW, properties: '{"session_id":"visit-2","n":1.0}' })
-  await track(site, 'anonymous', 'nobody-3')
+  await track(site, 'anonymous', 'nobody-3', { at: NOW - 1 })
 
   t.test('lists and searches users', async (t) => {
     const page = await visit(t, '#/users')
     const links = page.getByRole('table', { name: 'Users' }).getByRole('link')
     await links.first().waitFor()
-    t.equal(await links.count(), 3)
+    const names = ['ada', 'nobody-3', '<b>"\\u202e=1+1', 'grace']
+    t.strictSame(await links.allTextContents(), names, 'those seen last first')
     const file = await download(page, 'Download CSV')
-    t.match(file, /^\uFEFFUser,Name,Email,Created,Updated\r\n/)
-    t.match(file, /\r\nada,Ada Lovelace,ada@example\.com,20[^,]+Z,20[^,]+Z\r\n/)
+    t.match(file, /^\uFEFFUser,Name,Email,Last seen,Created,Updated\r\nada,/)
+    t.match(file, /\r\nnobody-3,,,20[^,]+Z,,\r\n/)
+    t.match(file, /\r\nada,Ada Lovelace,ada@example\.com,20[^,]+Z,20[^,]+Z,20[^,]+Z\r\n/)
+    const rows = await readRows(page)
+    t.match(rows[1]?.join(), /^nobody-3,[^,]*(ago|now),No profile$/)
+    t.match(rows[3]?.join(), /^graceGrace,No events,[^,]*(ago|now)$/)
     await checkAccessibility(t, page, 'users')
     const search = page.getByRole('searchbox')
     for (const text of ['LOVELACE', 'ada@example', 'device-7']) {
@@ -59,12 +70,56 @@ t.test('the users view', async (t) => {
     await search.fill('device-7')
     await page.waitForURL(/search=device-7$/)
     await page.locator('[aria-busy="false"]').waitFor()
-    t.equal(await page.getByText('has events, but no profile.').count(), 0, 'the user of the alias has a profile')
     t.equal((await download(page, 'Download CSV')).split('\r\n').length, 1 + 1 + 1, 'only the search results')
-    await search.fill('nobody-3')
-    await page.getByText('has events, but no profile.').waitFor()
+    await search.fill('obody')
+    await until('a user without a profile', async () => (await links.allTextContents()).join() === 'nobody-3')
     await search.fill('nobody-4')
-    await page.getByText('Nobody matches').waitFor()
+    await page.getByText('No users match').waitFor()
+  })
+
+  t.test('filters users by a property, and shows the chosen ones, which a link keeps', async (t) => {
+    const page = await visit(t, '#/users')
+    const links = page.getByRole('table', { name: 'Users' }).getByRole('link')
+    await links.first().waitFor()
+    await page.getByRole('button', { name: '+ Filter' }).click()
+    const filter = page.getByRole('group', { name: 'Filter', exact: true })
+    const field = filter.getByRole('combobox', { name: 'Field' })
+    await field.click()
+    const offered = page.getByRole('listbox').getByRole('option')
+    await offered.first().waitFor()
+    for (const text of await offered.allTextContents()) t.match(text, /^(user\.|distinct_id)/, 'only what users have')
+    await field.fill('user.name')
+    await field.press('Enter')
+    await filter.getByLabel('Comparison').selectOption('is set')
+    await until('the users', async () => (await links.count()) === 3)
+    await filter.getByLabel('Comparison').selectOption('is')
+    const value = filter.getByRole('combobox', { name: 'Value' })
+    await value.fill('Grace')
+    await value.press('Enter')
+    await until('the user', async () => (await links.allTextContents()).join() === 'grace')
+    await page.getByRole('button', { name: 'Remove Grace' }).click()
+    await value.fill('Ada Lovelace')
+    await value.press('Enter')
+    await until('the other user', async () => (await links.allTextContents()).join() === 'ada')
+
+    await page.getByText('Columns', { exact: true }).click()
+    for (const name of ['balance', 'score']) await page.getByRole('checkbox', { name }).check()
+    await checkAccessibility(t, page, 'the columns')
+    await page.getByText('Columns', { exact: true }).click()
+    await until('the columns', async () => (await readRows(page))[0]?.slice(1, 3).join() === '12345678901234567890,1.0')
+    const file = await download(page, 'Download CSV')
+    t.match(file, /^\uFEFFUser,Name,Email,balance,score,Last seen,[^\r]*\r\nada,[^\r]*,12345678901234567890,1\.0,20/)
+    await checkAccessibility(t, page, 'filtered users')
+
+    const other = await visit(t, new URL(page.url()).hash)
+    await until(
+      'the same list',
+      async () => (await readRows(other))[0]?.slice(1, 3).join() === '12345678901234567890,1.0',
+    )
+    await other.getByRole('button', { name: 'Remove this filter' }).click()
+    await until('everybody', async () => (await readRows(other)).length === 4)
+    t.match(new URL(other.url()).hash, /^#\/users\?columns=/, 'the columns stay')
+    t.notMatch(other.url(), 'where')
   })
 
   t.test('shows the profile, aliases, sessions and events exactly as sent', async (t) => {
@@ -94,7 +149,10 @@ t.test('the users view', async (t) => {
     const button = page.getByRole('button', { name: 'Remove tablet/1…' })
     await button.click()
     const dialog = page.getByRole('dialog', { name: 'Remove this name?' })
-    t.match(await dialog.textContent(), /tablet\/1 will no longer be another name of joint\. .* Nothing is deleted\./)
+    t.match(
+      await dialog.textContent(),
+      /tablet\/1 will become a separate user again and no longer be a name of joint\. .* Nothing is deleted\./,
+    )
     await checkAccessibility(t, page, 'the question about a name')
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     t.match((await call('GET', '/public/users/joint/aliases')).json(), { aliases: ['tablet/1'] })
@@ -114,7 +172,7 @@ t.test('the users view', async (t) => {
     const dialog = page.getByRole('dialog', { name: 'to delete' })
     await dialog.getByRole('button', { name: 'Delete…' }).click()
     await page.getByRole('button', { name: 'Delete event' }).click()
-    await page.getByText('There are no events of this user.').waitFor()
+    await page.getByText('This user has no events.').waitFor()
     t.match(page.url(), /#\/users\/grace$/)
   })
 
@@ -141,7 +199,7 @@ t.test('the users view', async (t) => {
 
   t.test('exports a user, and erases it with a secret key', async (t) => {
     const reader = await visit(t, '#/users/ada', await addKey('read'))
-    await reader.getByText('Sign in with a secret key to erase.').waitFor()
+    await reader.getByText('Sign in with a secret key to erase users.').waitFor()
     t.equal(await reader.getByRole('button', { name: /Erase/ }).count(), 0)
     const [download] = await Promise.all([
       reader.waitForEvent('download'),
@@ -153,18 +211,18 @@ t.test('the users view', async (t) => {
 
     const page = await visit(t, '#/users/ada')
     await page.getByRole('button', { name: 'Erase…' }).click()
-    const go = page.getByRole('button', { name: 'Erase for good' })
+    const go = page.getByRole('button', { name: 'Erase permanently' })
     t.ok(await go.isDisabled())
     await page.getByLabel(/type the user’s id/).fill('ad')
     t.ok(await go.isDisabled())
     await checkAccessibility(t, page, 'the question')
     await page.getByLabel(/type the user’s id/).fill('ada')
     await go.click()
-    await page.getByText('The user is erased').waitFor()
-    t.match(await page.getByRole('main').textContent(), /the profile, 3 events, 2 sessions/)
+    await page.getByText('This user has been erased').waitFor()
+    t.match(await page.getByRole('main').textContent(), /the profile, 3\sevents, 2\ssessions/)
     t.notMatch(
       await page.getByRole('main').textContent(),
-      /The data left the disk/,
+      /The data was gone from the disk/,
       'files of old parts are still there',
     )
     t.equal((await call('GET', '/public/users/ada')).statusCode, 404)
@@ -172,9 +230,9 @@ t.test('the users view', async (t) => {
 
   t.test('shows nothing of another project', async () => {
     const page = await visit(t, '#/users', await addKey('read', 'other'))
-    await page.getByText('No profiles yet').waitFor()
+    await page.getByText('No users yet').waitFor()
     await page.goto(page.url().replace(/#.*/, '#/users/grace'))
-    await page.getByText('No profile yet.').waitFor()
-    await page.getByText('There are no events of this user.').waitFor()
+    await page.getByText('No profile yet: this user was never identified.').waitFor()
+    await page.getByText('This user has no events.').waitFor()
   })
 })

@@ -2,12 +2,14 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { buildSnippets } from '../../src/web/views/welcome/snippets.js'
-import { until } from '../helper.js'
+import { temporaryFolder, until } from '../helper.js'
 import { findRows } from './live-site.js'
 import { checkAccessibility, startSite } from './page.js'
 
 const run = promisify(execFile)
 const site = await startSite(t)
+/** No registry has our package. */
+const NO_REGISTRY = { npm_config_registry: 'http://127.0.0.1:1/', npm_config_audit: 'false', npm_config_fund: 'false' }
 
 t.test('an empty project shows how to send an event, until one arrives', async (t) => {
   const [reader, writer] = [await site.addKey('read', 'fresh'), await site.addKey('write', 'fresh')]
@@ -32,14 +34,14 @@ t.test('an empty project shows how to send an event, until one arrives', async (
 })
 
 t.test('the code of the welcome page sends an event', async (t) => {
-  for (const { title, code } of buildSnippets(site.url)) {
+  for (const { title, install, code } of buildSnippets(site.url)) {
     if (title === 'curl') continue
+    const isOwn = title === 'Node'
+    const cwd = isOwn ? await temporaryFolder(t) : undefined
+    if (isOwn) await run('sh', ['-e', '-c', install ?? ''], { cwd, env: { ...process.env, ...NO_REGISTRY } })
     const key = await site.addKey('write', title)
-    const program = code
-      .replaceAll('YOUR_WRITE_KEY', key)
-      .replace("'tallyhouse-client'", "'./packages/client/dist/esm/client/index.js'")
-      .replace('location.pathname', "'/'")
-    await run(process.execPath, ['--input-type=module', '-e', program])
+    const program = code.replaceAll('YOUR_WRITE_KEY', key).replace('location.pathname', "'/'")
+    await run(process.execPath, ['--input-type=module', '-e', program], { cwd })
     const reader = await site.addKey('read', title)
     const found = await until(`the event from ${title}`, async () => {
       const { body } = await site.call('GET', '/public/events', undefined, { 'x-api-key': reader })

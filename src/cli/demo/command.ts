@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { type Call, Connection } from '../../client/connection.js'
 import { MAX_BATCH } from '../../contract/limits.js'
+import { withPath } from '../../lib/failure-text.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
 import { readTime } from '../event-options.js'
 import { checkService } from '../first-call.js'
@@ -50,8 +51,8 @@ export const command: Command = {
     if (remove) return await removeDemo(url, io)
     const { secretKey, begun } =
       keyFile === undefined
-        ? await openProject(io)
-        : { secretKey: (await readFile(keyFile, 'utf8')).trim(), begun: undefined }
+        ? await openProject(io, url)
+        : { secretKey: (await readFile(keyFile, 'utf8').catch(withPath(keyFile))).trim(), begun: undefined }
     const transport = new HttpTransport()
     const connection = new Connection({ url, secretKey, fetch: transport.fetch })
     const until = wanted ?? begun ?? Math.floor(Date.now() / HOUR_MS) * HOUR_MS

@@ -1,5 +1,7 @@
-import { makeKey, storedKey } from '../../keys/keys.js'
-import { insertKeys, type KeyRecord, listKeys, readStoreTime } from '../../store/api-keys.js'
+import { KeyChanges } from '../../keys/key-changes.js'
+import type { KeyKind, KeyRecord } from '../../keys/keys.js'
+import { COMMAND_LINE } from '../../model/audit-entry.js'
+import { listKeys, openKeyStore } from '../../store/api-keys.js'
 import type { CommandIo } from '../command.js'
 import { withStore } from '../store.js'
 
@@ -7,36 +9,40 @@ import { withStore } from '../store.js'
 export const PROJECT = 'demo'
 
 /**
- * Creates a secret and a read key for the project, and prints them.
+ * Creates a secret and a read key for the project, and prints them with what to do with them.
+ * @param url address of the service
  * @returns the secret key, and when the project began
  */
-export async function openProject(io: CommandIo): Promise<{ secretKey: string; begun: number }> {
-  const [secretKey, readKey] = [makeKey('secret'), makeKey('read')]
-  const keys = [
-    storedKey(secretKey, { projectId: PROJECT, kind: 'secret' }),
-    storedKey(readKey, { projectId: PROJECT, kind: 'read' }),
-  ]
-  const begun = await withStore(io, async ({ first }) => {
-    const now = await readStoreTime(first)
-    const earlier = (await listKeys(first)).filter(({ projectId }) => projectId === PROJECT)
-    await insertKeys(first, keys, now)
-    return begunAt(earlier, now)
+export async function openProject(io: CommandIo, url: string): Promise<{ secretKey: string; begun: number }> {
+  const { texts, begun } = await withStore(io, async ({ first }) => {
+    const earlier = await listKeys(first, PROJECT)
+    const changes = new KeyChanges(openKeyStore(first), COMMAND_LINE)
+    const made = await changes.create((['secret', 'read'] as const).map(describeKey))
+    return { texts: made.map(({ text }) => text), begun: begunAt([...earlier, ...made]) }
   })
+  const [secretKey = '', readKey = ''] = texts
   io.stdout.write(`SECRET_KEY=${secretKey}\nREAD_KEY=${readKey}\n`)
-  io.stderr.write(`Keys of project ${PROJECT}, shown only this once.\n`)
+  io.stderr.write(`These keys of project "${PROJECT}" are shown only this once.
+To look at the shop, open ${url}/ and sign in with the read key.
+To ask from here: SECRET_KEY=<the read key> npx tallyhouse query --event purchased --metric users --interval week
+`)
   return { secretKey, begun }
+}
+
+function describeKey(kind: KeyKind) {
+  return { projectId: PROJECT, kind, label: 'Demo', origins: [], eventsOnly: false }
 }
 
 /**
  * Finds when the project began, in epoch ms: when its first key was created after the last time without a valid key.
- * @param keys all keys that the project ever had
+ * @param keys all keys that the project ever had, one of them valid
  */
-function begunAt(keys: readonly KeyRecord[], now: number): number {
-  let begun = now
+function begunAt(keys: readonly KeyRecord[]): number {
+  let begun = 0
   let goodUntil = Number.NEGATIVE_INFINITY
   for (const { createdAt, revokedAt } of keys.toSorted((a, b) => a.createdAt - b.createdAt)) {
     if (createdAt >= goodUntil) begun = createdAt
     goodUntil = Math.max(goodUntil, revokedAt ?? Number.POSITIVE_INFINITY)
   }
-  return now >= goodUntil ? now : begun
+  return begun
 }

@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Connection } from '../../client/connection.js'
-import { makeKey, storedKey } from '../../keys/keys.js'
-import { insertKeys, readKeys, readStoreTime, revokeKeys } from '../../store/api-keys.js'
+import { KeyChanges } from '../../keys/key-changes.js'
+import { COMMAND_LINE } from '../../model/audit-entry.js'
+import { listKeys, openKeyStore } from '../../store/api-keys.js'
 import type { CommandIo } from '../command.js'
 import { ERASE_TIMEOUT_MS, eraseProject } from '../erase-project.js'
 import { checkService } from '../first-call.js'
@@ -16,14 +17,20 @@ const REVOKED_MS = 6_000
  * @returns the exit code
  */
 export async function removeDemo(url: string, io: CommandIo): Promise<number> {
-  const secretKey = makeKey('secret')
-  const key = storedKey(secretKey, { projectId: PROJECT, kind: 'secret' })
   return await withStore(io, async ({ first }) => {
-    const isOfDemo = ({ projectId }: { projectId: string }) => projectId === PROJECT
+    const changes = new KeyChanges(openKeyStore(first), COMMAND_LINE)
     // Revoke the old keys first, so that nothing sends with them any more.
-    const earlier = (await readKeys(first)).filter(isOfDemo)
-    await revokeKeys(first, earlier)
-    await insertKeys(first, [key], await readStoreTime(first))
+    const earlier = (await listKeys(first, PROJECT)).filter(({ isValid }) => isValid)
+    await changes.revoke(earlier, { mayBeLast: true })
+    const removal = {
+      projectId: PROJECT,
+      kind: 'secret',
+      label: 'Removal of the demo',
+      origins: [],
+      eventsOnly: false,
+    } as const
+    const made = await changes.create([removal])
+    const secretKey = made[0]?.text ?? ''
     try {
       if (earlier.length > 0) await wait(REVOKED_MS, undefined, { signal: io.signal })
       const connection = new Connection({ url, secretKey, timeoutMs: ERASE_TIMEOUT_MS })
@@ -31,7 +38,7 @@ export async function removeDemo(url: string, io: CommandIo): Promise<number> {
       await eraseProject(connection, PROJECT, 'were removed, and its keys are revoked', io)
       return 0
     } finally {
-      await revokeKeys(first, [key])
+      await changes.revoke(made, { mayBeLast: true })
     }
   })
 }

@@ -1,8 +1,9 @@
+import { Connection } from '../../client/connection.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
 import { parseCursor } from '../../model/cursor.js'
 import { type Command, UsageError } from '../command.js'
-import { parseEventOptions, readTime } from '../event-options.js'
+import { parseEventOptions, readTime, warnOfUnknownEvent } from '../event-options.js'
 import { counted, number } from '../progress.js'
 import { READ_TARGET_USAGE, readTarget } from '../target.js'
 import { exportEvents } from './export-file.js'
@@ -86,6 +87,9 @@ export const command: Command = {
     }
     const { rows, next, pending, isWhole } = await exportEvents(options, io)
     io.stderr.write(`${counted(rows, 'event')} exported${output === null ? '' : ` to ${output}`}.\n`)
+    if (rows === 0 && values.event !== undefined) {
+      await warnOfUnknownEvent(new Connection(options.target), values.event, io)
+    }
     if (next !== null) io.stderr.write(`To export later events: --since ${next}\n`)
     if (pending > 0) {
       io.stderr.write(`${number(pending)} more were accepted but are not in the store yet. Rerun the command.\n`)

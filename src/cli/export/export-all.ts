@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { mkdir, open, readdir, rename } from 'node:fs/promises'
-import { join } from 'node:path'
+import { open, readdir, rename } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import type { Config } from '../../config.js'
 import { withPath } from '../../lib/failure-text.js'
+import { makeFolder } from '../../lib/make-folder.js'
 import type { StateFile } from '../../lib/state-file.js'
 import {
   addDigests,
@@ -38,7 +39,7 @@ const MAX_ROWS = 250_000
  */
 export async function exportAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
   const report = (text: string) => void io.stderr.write(`${text}\n`)
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await makeFolder(resolve(folder), 0o700)
   const file = manifestFile(folder)
   const earlier = await file.read()
   if (!earlier && (await readdir(folder)).length > 0) {

@@ -1,6 +1,7 @@
-import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import { withPath } from '../../lib/failure-text.js'
+import { makeFolder } from '../../lib/make-folder.js'
 import type { Blocks } from '../http/blocks.js'
 import { rowsInParquet } from './parquet-rows.js'
 import type { Part, Parts } from './part.js'
@@ -17,7 +18,7 @@ export async function openParquetParts(
   cursor: string | null,
   rowsPerFile: number,
 ): Promise<Parts> {
-  await mkdir(folder, { recursive: true })
+  await makeFolder(resolve(folder))
   let next = cursor
   return {
     async write({ pages }): Promise<Part> {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { isName } from '../../contract/limits.js'
+import { describeNameFault, isName } from '../../contract/limits.js'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
@@ -217,7 +217,7 @@ function readInputOptions(values: Values): InputOptions {
     throw new UsageError(`--time-zone is for times in ISO 8601; ${options.time} has no zone.`)
   }
   if (options.event !== undefined && !isName(options.event)) {
-    throw new UsageError('--event must be a name of 1 to 255 characters.')
+    throw new UsageError(`--event ${describeNameFault(options.event)}.`)
   }
   if (options.from && values.map !== undefined) {
     throw new UsageError("--from already knows the vendor's fields; leave --map out.")

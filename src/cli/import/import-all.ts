@@ -244,6 +244,8 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
  * Compares the rows found with those wanted. There may be more keys: those that the first start of a service created.
  */
 function isSame({ name }: DumpTable, wanted: { rows: number; hash: string }, found: { rows: number; hash: string }) {
+  // What is older than a year may be gone on either side.
+  if (name === 'audit') return found.rows <= wanted.rows
   return name === 'api_keys' ? found.rows >= wanted.rows : found.rows === wanted.rows && found.hash === wanted.hash
 }
 

@@ -5,6 +5,7 @@ import { TallyhouseError } from '../../client/errors.js'
 import { QUESTION_TIMEOUT_MS } from '../../client/tallyhouse.js'
 import type { AnyAnswer } from '../../contract/questions.js'
 import { type Command, type CommandIo, UsageError } from '../command.js'
+import { printWarnings } from '../event-options.js'
 import { checkService } from '../first-call.js'
 import { counted } from '../progress.js'
 import { READ_TARGET_USAGE, readTarget } from '../target.js'
@@ -64,9 +65,7 @@ export const command: Command = {
       io.stdout.write(tables.map((table) => tableText(table)).join('\n'))
       io.stderr.write(note)
     }
-    // Control characters would be interpreted by a terminal.
-    for (const { message } of answer.warnings ?? [])
-      io.stderr.write(`Warning: ${message.replace(/\p{Cc}/gu, '\uFFFD')}\n`)
+    printWarnings(answer.warnings, io)
     if (answer.pending === 0) return 0
     io.stderr.write(`${counted(answer.pending, 'accepted event')} not in the store yet. Ask again.\n`)
     return 1

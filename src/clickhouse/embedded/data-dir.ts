@@ -1,9 +1,10 @@
 import { closeSync } from 'node:fs'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join, resolve } from 'node:path'
-import { withPath } from '../../lib/failure-text.js'
+import { failureText, withPath } from '../../lib/failure-text.js'
 import { NoLocksError, openLocked } from '../../lib/file-lock.js'
+import { makeFolder } from '../../lib/make-folder.js'
 
 /** Locked by the kernel for as long as the folder has an owner; empty, and never removed. */
 const LOCK = 'folder.lock'
@@ -53,7 +54,9 @@ export interface FolderLock {
  */
 export async function lockDataFolder(dir: string): Promise<FolderLock> {
   const folder = resolve(dir)
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await makeFolder(folder, 0o700).catch((error) => {
+    throw new Error(describeFolderFailure(folder, error), { cause: error })
+  })
   const lock = await lockFolder(folder)
   const path = join(folder, OWNER)
   const owner: Owner = { pid: process.pid, host: hostname() }
@@ -102,6 +105,12 @@ async function lockFolder(folder: string): Promise<number> {
   })
   if (lock !== null) return lock
   throw new FolderInUseError(folder, parseOwner((await readIfThere(join(folder, OWNER))) ?? ''))
+}
+
+function describeFolderFailure(folder: string, error: NodeJS.ErrnoException): string {
+  if (error.code === 'EEXIST') return `DATA_DIR must be a folder, but ${error.path} is not one.`
+  if (error.code === 'ENOENT') return `The folder ${folder} cannot be created there. Set another DATA_DIR.`
+  return `DATA_DIR cannot be created. ${failureText(error)}`
 }
 
 function describeLockFailure(folder: string, { lacking, cause }: NoLocksError): string {

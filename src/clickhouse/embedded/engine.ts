@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Backoff, retry } from '../../lib/backoff.js'
 import { withPath } from '../../lib/failure-text.js'
 import { freePort } from '../../lib/free-port.js'
 import type { Log } from '../../lib/log.js'
+import { makeFolder } from '../../lib/make-folder.js'
 import { buildConfiguration, CONFIG_FILE, USER } from './engine-config.js'
 import {
   createSecret,
@@ -81,7 +82,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
   if (path.includes('\\'))
     throw new Error(`ClickHouse cannot use ${path}, because it has a backslash. Set another DATA_DIR.`)
   const configFile = join(path, CONFIG_FILE)
-  await mkdir(path, { recursive: true, mode: 0o700 })
+  await makeFolder(path, 0o700)
   await writeFile(configFile, buildConfiguration(), { mode: 0o600 }).catch(withPath(path))
   const address = {
     path,

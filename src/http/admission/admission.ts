@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger, FastifyInstance, preValidationHookHandler } from 'fastify'
 import type { KeyRing } from '../../keys/key-ring.js'
+import type { KeyUsage } from '../../keys/key-usage.js'
 import type { StoredKey } from '../../keys/keys.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
 import type { RecentOwners } from '../../lib/recent-owners.js'
@@ -34,6 +35,7 @@ export interface AdmissionOptions {
   buffers: BufferPool
   /** called with the sender of each request */
   owners: RecentOwners
+  usage: KeyUsage
   clientLimits: ClientLimits
   log: FastifyBaseLogger
   /** epoch ms; default: the clock */
@@ -46,6 +48,7 @@ export class Admission {
   readonly signIns: SignIns
   readonly #keys: KeyRing
   readonly #owners: RecentOwners
+  readonly #usage: KeyUsage
   readonly #wrongKeys: WrongKeys
   readonly #browserLimits: BrowserLimits
   readonly #authentication: Authentication
@@ -55,8 +58,9 @@ export class Admission {
   readonly #log: FastifyBaseLogger
 
   constructor(settings: AdmissionSettings, options: AdmissionOptions, counters: Counters | null) {
-    const { keys, buffers, clientLimits, log, owners } = options
+    const { keys, buffers, clientLimits, log, owners, usage } = options
     this.#owners = owners
+    this.#usage = usage
     this.#keys = keys
     this.signIns = new SignIns(keys, settings.SESSION_SECRET, options.now)
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
@@ -102,8 +106,8 @@ export class Admission {
   }
 
   #authenticate(signIns: SignIns | null): Authentication {
-    const [keys, wrongKeys, limits, owners] = [this.#keys, this.#wrongKeys, this.#browserLimits, this.#owners]
-    return new Authentication({ keys, wrongKeys, limits, signIns, owners })
+    const [keys, wrongKeys, limits] = [this.#keys, this.#wrongKeys, this.#browserLimits]
+    return new Authentication({ keys, wrongKeys, limits, signIns, owners: this.#owners, usage: this.#usage })
   }
 
   /** Whether a key that has admitted a request is still good. */

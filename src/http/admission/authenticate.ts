@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import type { KeyRing } from '../../keys/key-ring.js'
+import type { KeyUsage } from '../../keys/key-usage.js'
 import { type Access, ALLOWED, type KeyKind, type StoredKey, toKeyClass } from '../../keys/keys.js'
 import type { RecentOwners } from '../../lib/recent-owners.js'
 import type { Sender } from '../../model/sender.js'
@@ -38,7 +39,7 @@ function wrongKind(access: Access, kind: KeyKind): ApiError {
   const needed = ALLOWED[access].join(' or ')
   return new ApiError(
     'wrong_key_kind',
-    `This call needs a ${needed} key of the project; this is a ${kind} key${never}.`,
+    `This call needs a ${needed} key of the project; you sent a ${kind} key${never}.`,
   )
 }
 
@@ -71,6 +72,7 @@ export interface AuthenticationOptions {
   signIns: SignIns | null
   /** called with the sender of each request */
   owners: RecentOwners
+  usage: KeyUsage
 }
 
 /** Admits requests that have a key which may make the call. */
@@ -80,9 +82,11 @@ export class Authentication {
   readonly #limits: BrowserLimits
   readonly #signIns: SignIns | null
   readonly #owners: RecentOwners
+  readonly #usage: KeyUsage
 
-  constructor({ keys, wrongKeys, limits, signIns, owners }: AuthenticationOptions) {
+  constructor({ keys, wrongKeys, limits, signIns, owners, usage }: AuthenticationOptions) {
     this.#owners = owners
+    this.#usage = usage
     this.#keys = keys
     this.#wrongKeys = wrongKeys
     this.#limits = limits
@@ -133,8 +137,7 @@ export class Authentication {
     if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
     const grant = this.#keys.find(key) ?? (await this.#find(key, request))
     this.#identify(request, reply, grant)
-    const refusal = this.#checkGrant(request, grant)
-    if (refusal) throw refusal
+    this.#refuseUnlessGranted(request, grant)
     // The key became known only after the body was discarded, so the client has to retry.
     if (request.body instanceof UnreadBody) throw unreadable()
     this.#admitBy(request, grant, key)
@@ -143,9 +146,9 @@ export class Authentication {
   /** @throws ApiError `wrong_key_kind`, for a sign-in with a read key */
   #admitSignIn(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
     this.#identify(request, reply, grant)
-    const refusal = this.#checkGrant(request, grant)
-    if (refusal) throw refusal
+    this.#refuseUnlessGranted(request, grant)
     request.grant = grant
+    this.#usage.noteUse(grant)
     // Proxies could serve a response to others if its request has no key header; browsers, after signing out.
     reply.header('cache-control', 'private, no-store')
   }
@@ -183,8 +186,7 @@ export class Authentication {
       throw new ApiError('unauthorized', 'The key is missing. Configure it in the SDK.')
     const { key, grant } = found ?? (await this.#findAny(unknown, request))
     this.#identify(request, reply, grant)
-    const refusal = this.#checkGrant(request, grant)
-    if (refusal) throw refusal
+    this.#refuseUnlessGranted(request, grant)
     this.#admitBy(request, grant, key)
   }
 
@@ -226,12 +228,21 @@ export class Authentication {
   #admitBy(request: FastifyRequest, grant: StoredKey, key: string): void {
     request.grant = grant
     request.key = key
+    this.#usage.noteUse(grant)
     this.#limits.admit(request, grant)
   }
 
   #accessTo({ method, routeOptions }: FastifyRequest): Access {
     const isGet = method === 'GET' || method === 'HEAD'
     return routeOptions.config.access ?? (isGet ? 'read' : 'manage')
+  }
+
+  /** @throws ApiError `wrong_key_kind` */
+  #refuseUnlessGranted(request: FastifyRequest, grant: StoredKey): void {
+    const refusal = this.#checkGrant(request, grant)
+    if (!refusal) return
+    this.#usage.noteRefusal(grant)
+    throw refusal
   }
 
   /** Why a key may not make a call; null if it may. */

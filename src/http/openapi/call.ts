@@ -7,7 +7,7 @@ import type { Access } from '../../keys/keys.js'
 export interface Call {
   /** unique; generated clients name their functions by it */
   id: string
-  tag: 'Events' | 'Questions' | 'Users' | 'Sessions' | 'Operation'
+  tag: 'Events' | 'Questions' | 'Users' | 'Sessions' | 'Keys' | 'Operation'
   summary: string
   description?: string
   /** null if the call needs no key */

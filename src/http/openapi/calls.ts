@@ -10,6 +10,7 @@ import {
 } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 import { DEAD_LETTER_CALLS } from './dead-letter-calls.js'
+import { KEY_CALLS } from './key-calls.js'
 import { PROJECT_CALLS } from './project-calls.js'
 import { QUESTION_CALLS } from './question-calls.js'
 import { SAVED_CALLS } from './saved-calls.js'
@@ -46,6 +47,7 @@ export const CALLS: Record<string, Call> = {
   ...QUESTION_CALLS,
   ...SAVED_CALLS,
   ...PROJECT_CALLS,
+  ...KEY_CALLS,
   ...DEAD_LETTER_CALLS,
   ...USER_CALLS,
   'POST /public/track': {

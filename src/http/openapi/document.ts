@@ -64,15 +64,16 @@ export const documentation: SwaggerOptions = {
     tags: [
       { name: 'Events', description: 'What happened, exactly as it was sent.' },
       { name: 'Users', description: 'A profile for each `distinct_id`.' },
-      { name: 'Sessions', description: 'Called from browsers, with the public key.' },
+      { name: 'Sessions', description: 'Called from browsers, with a public or write key.' },
+      { name: 'Keys', description: 'The keys of the project, and who changed them.' },
       { name: 'Operation', description: 'For operators of the service.' },
     ],
     components: {
       securitySchemes: {
-        secret: keyScheme('The secret key, `sk_…`, which must never be in a browser.'),
-        public: keyScheme('The public key, `pk_…`: session calls only.'),
+        secret: keyScheme('A secret key, `sk_…`: every call but those of sessions. It must never be in a browser.'),
+        public: keyScheme('A public key, `pk_…`: session calls only.'),
         write: keyScheme('A write key, `wk_…`: sends events, profile changes and session calls.'),
-        read: keyScheme('A read key, `rk_…`: every GET.'),
+        read: keyScheme('A read key, `rk_…`: reads and asks questions, and changes nothing.'),
       },
     },
   },

@@ -37,7 +37,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   },
   wrong_key_kind: {
     when: 'The key is of the wrong kind for this call.',
-    message: 'This call needs a secret or write key of the project; this is a public key.',
+    message: 'This call needs a secret or write key of the project; you sent a public key.',
   },
   invalid_csrf_token: {
     when: 'The `x-csrf-token` of a call that is signed in with a cookie is missing or wrong.',
@@ -64,6 +64,10 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   revision_conflict: {
     when: 'The change is based on another revision than the stored one.',
     message: 'It was changed in the meantime. Read it again, and repeat the change.',
+  },
+  key_conflict: {
+    when: 'The key is set in the environment, is the last secret key, or the project has too many keys.',
+    message: 'SECRET_KEY is set in the environment of the service. Change it there, and restart the service.',
   },
   payload_too_large: {
     when: 'The body is over the limit.',

@@ -33,7 +33,7 @@ export const QUESTION_CALLS: Record<string, Call> = {
     description:
       'A series, a funnel, retention, paths, or the users behind a number of one. It includes every event that was acknowledged ' +
       'before the call; if ClickHouse does not catch up within 5 s, `pending` says how many are missing. `warnings` names ' +
-      'events and properties that do not exist, such as misspelled ones, and fields that are ignored.',
+      'events, properties and values that do not exist, such as misspelled ones, and fields that are ignored.',
     access: 'read',
     body: AnyQuestion,
     more: MORE_QUESTIONS,
@@ -102,7 +102,7 @@ export const QUESTION_CALLS: Record<string, Call> = {
     tag: 'Questions',
     summary: 'List the properties of events',
     description:
-      'Names at the top level, with the types of their values and examples, in the newest events, or in those of one name ' +
+      'Names at the top level and within objects, with the types of their values and examples, in the newest events, or in those of one name ' +
       '(`sampled` says how many); the most frequent first. In a project of more than 100 000 events, the first list ' +
       'is of a few events and the next one of more; it may be from the last call.',
     access: 'read',

@@ -19,8 +19,9 @@ export const USER_CALLS: Record<string, Call> = {
   'POST /public/users/identify': {
     id: 'identify',
     tag: 'Users',
-    summary: 'Create a profile, or overwrite its properties',
+    summary: 'Create a profile, or replace all its properties',
     description:
+      '`properties` replace all that the user had; `$set` of `/users/profile` sets some and leaves the others alone. ' +
       'Without `properties`, the profile is created if it does not exist, and its properties stay as they are. ' +
       '`warnings` names fields of the body that are ignored.',
     access: 'send',
@@ -160,15 +161,22 @@ export const USER_CALLS: Record<string, Call> = {
   'GET /public/users': {
     id: 'readUsers',
     tag: 'Users',
-    summary: 'Read pages of profiles, or search for users',
+    summary: 'Read pages of profiles, or list and search users',
     description:
-      'By their `distinct_id`; with `search`, a user with exactly this name or alias comes first. A search finds users who have a ' +
-      'profile, and reads all profiles of the project.',
+      'Profiles by their `distinct_id`. With `order`, `search` or `where`: everybody with events or a profile, those seen last first; ' +
+      'a user of exactly the name or alias that `search` is comes before all others.',
     access: 'read',
-    parameters: { limit: 10, page: 1, search: 'ada' },
+    parameters: { limit: 10, page: 1, order: 'last_seen', search: 'ada', where: '["is","user.plan",["pro"]]' },
     response: {
       schema: UserPage,
-      example: { status: 1, error: null, users: [user], page: 1, limit: 10, hasMore: false },
+      example: {
+        status: 1,
+        error: null,
+        users: [{ ...user, last_seen: DAY_MS }],
+        page: 1,
+        limit: 10,
+        hasMore: false,
+      },
     },
     errors: ['invalid_request', 'query_too_large', 'overloaded'],
   },

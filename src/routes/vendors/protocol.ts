@@ -7,6 +7,7 @@ import type { Admission } from '../../http/admission/admission.js'
 import { getSender } from '../../http/admission/authenticate.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error-handler.js'
+import { unknownCall } from '../../http/unknown-call.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import type { KeptSince } from '../../projects/late-events.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
@@ -92,7 +93,7 @@ export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOp
           return whenDue(error, request, () => fail(protocol, error, request, reply))
         })
         // Pages may read errors, too: an SDK treats a status that it cannot see as a broken connection.
-        scope.setNotFoundHandler((request, reply) => fail(protocol, unknownCall(), request, reply))
+        scope.setNotFoundHandler((request, reply) => fail(protocol, unknownCall(request), request, reply))
         // Do not read the bodies of unknown calls.
         scope.removeAllContentTypeParsers()
         scope.register(async (stubs) => registerStubs(stubs, protocol))
@@ -253,12 +254,8 @@ function outerProtocol({ origin, 'x-forwarded-proto': forwarded }: IncomingHttpH
   return origin?.startsWith('https:') ? 'https' : null
 }
 
-function unknownCall(): ApiError {
-  return new ApiError('not_found', 'There is no such call.')
-}
-
 function fail(protocol: SdkProtocol, error: FastifyError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const known = request.is404 ? unknownCall() : asApiError(asRefusal(error))
+  const known = request.is404 ? unknownCall(request) : asApiError(asRefusal(error))
   noteFailure(request, known, error)
   reply.headers(retryHeaders(known))
   // The rest of the body is drained, so the connection can stay open.

@@ -25,6 +25,11 @@ const MAX_TRIES = 20
 const PAUSE_MS = 2
 /** Age at which a mark is treated as left by an interrupted call, ms. */
 const MARK_MS = 10_000
+/**
+ * What a new or refused link is charged as, bytes: it reads and writes half a dozen states, which takes as long as
+ * changing a profile of this size.
+ */
+const LINK_BYTES = 16 * 1024
 /** How many refused links a process remembers, so that it lists each only once. */
 const MAX_LISTED = 10_000
 
@@ -205,6 +210,7 @@ export class AliasLinks {
       }
       return null
     }
+    caller.toll?.touch(LINK_BYTES)
     if (other.user !== alias) return 'other_user'
     if (link !== 'merge') {
       const refusal = await this.#somebody(projectId, alias, other.hasNames, caller)

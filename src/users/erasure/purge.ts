@@ -36,7 +36,7 @@ export interface PurgePace {
   pauseFactor: number
 }
 
-export const PURGE_PACE: PurgePace = { pauseMs: 5_000, pauseFactor: 5 }
+const PURGE_PACE: PurgePace = { pauseMs: 5_000, pauseFactor: 5 }
 
 /** @param key identifies the leftovers among those of all shards */
 type IsWanted = (key: string, leftovers: Leftovers) => boolean

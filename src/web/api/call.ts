@@ -1,5 +1,5 @@
 import { BASE_URL } from '../lib/base-url.js'
-import { checkStatus, watchForDelay } from './service-status.js'
+import { checkStatus } from './service-status.js'
 
 /** An error response of the service, or a missing response. */
 export class CallError extends Error {
@@ -28,7 +28,7 @@ export class JsonText {
   }
 }
 
-type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 const TIMEOUT_MS = 45_000
 const SIGN_IN_PATH = '/session'
@@ -111,7 +111,7 @@ export async function openStream(
   { lastEventId, signal }: { lastEventId: string; signal: AbortSignal },
 ): Promise<ReadableStream<Uint8Array>> {
   const { body } = await request('GET', path, { caller: signal, lastEventId })
-  if (!body) throw new CallError('The service answered with nothing.', 0, 'unreachable')
+  if (!body) throw new CallError('The service returned nothing.', 0, 'unreachable')
   return body
 }
 
@@ -129,7 +129,7 @@ async function request(method: Method, path: string, options: RequestOptions): P
   for (;;) {
     if (hasEnded && isRead && path !== SIGN_IN_PATH) await waitForSignIn(options.caller)
     const before = signIns
-    const response = await watchForDelay(() => fetchOnce(method, path, options)).catch((error) => {
+    const response = await fetchOnce(method, path, options).catch((error) => {
       if (error instanceof CallError) checkStatus()
       throw error
     })
@@ -138,8 +138,8 @@ async function request(method: Method, path: string, options: RequestOptions): P
     if (isTransient(error)) checkStatus()
     if (error.status !== 401 || path === SIGN_IN_PATH) throw error
     // There may have been another sign-in in the meantime.
-    if (before === signIns) noteSignedOut('You have been signed out: sign in again.')
-    if (!isRead) throw new CallError('You had been signed out. Sign in, then do it again.', 401, error.code)
+    if (before === signIns) noteSignedOut('You have been signed out. Sign in again.')
+    if (!isRead) throw new CallError('You were signed out. Sign in and try again.', 401, error.code)
   }
 }
 
@@ -167,7 +167,7 @@ async function fetchOnce(
 
 async function readError(response: Response): Promise<CallError> {
   const { error, code = 'unknown', details } = await response.json().catch(() => ({}))
-  const message = typeof error === 'string' ? error : `The service answered with ${response.status}.`
+  const message = typeof error === 'string' ? error : `The service returned status ${response.status}.`
   return new CallError(message, response.status, code, details)
 }
 

@@ -1,20 +1,20 @@
 import { BASE_URL } from '../lib/base-url.js'
 
-/** Nearly every call is answered within this time. */
-const DELAY_MS = 2_500
-const CHECK_INTERVAL_MS = 3_000
+/** Both together are less than the 5 s within which the page reports an outage. */
+const CHECK_INTERVAL_MS = 1_500
 /** The service reports a silent dependency within 2 s. */
-const CHECK_TIMEOUT_MS = 6_000
+const CHECK_TIMEOUT_MS = 3_300
 
 const UNREACHABLE = 'The service cannot be reached.'
-const STORE = 'The store, ClickHouse, does not answer: nothing can be read. Events are still accepted.'
-const JOURNAL = 'The journal does not answer: no events are accepted.'
+const STORE = 'ClickHouse is not responding, so nothing can be read. Events are still accepted.'
+const JOURNAL = 'The journal is not responding, so no events are accepted.'
 
 /** Describes the current outage for the user; null if none is known. */
 let outage: string | null = null
-/** number of calls that take longer than `DELAY_MS` */
-let delayedCalls = 0
+/** number of callers of `watchStatus` */
+let watchers = 0
 let isChecking = false
+let endPause: () => void = () => undefined
 const changeListeners = new Set<() => void>()
 const recoveryListeners = new Set<() => void>()
 
@@ -35,27 +35,18 @@ export function onRecovery(listener: () => void): () => void {
   return () => recoveryListeners.delete(listener)
 }
 
-/** Makes a call, and checks whether the service is ready if the call takes long. */
-export async function watchForDelay<T>(call: () => Promise<T>): Promise<T> {
-  let isDelayed = false
-  const timer = setTimeout(() => {
-    isDelayed = true
-    delayedCalls++
-    checkStatus()
-  }, DELAY_MS)
-  try {
-    return await call()
-  } finally {
-    clearTimeout(timer)
-    if (isDelayed) delayedCalls--
+/** Keeps the status up to date until the returned function is called, but not in a hidden tab. */
+export function watchStatus(): () => void {
+  watchers++
+  checkStatus()
+  return () => {
+    watchers--
   }
 }
 
-/**
- * Checks whether the service is ready, and repeats this during an outage or while calls are delayed. A hidden tab
- * sends nothing.
- */
+/** Checks the status now, and repeats this during an outage. */
 export function checkStatus(): void {
+  endPause()
   if (isChecking) return
   isChecking = true
   void pollStatus().finally(() => {
@@ -64,10 +55,12 @@ export function checkStatus(): void {
 }
 
 async function pollStatus(): Promise<void> {
+  const isWanted = () => outage !== null || watchers > 0
   do {
+    const next = performance.now() + CHECK_INTERVAL_MS
     if (document.visibilityState === 'visible') setOutage(await fetchOutage())
-    if (outage !== null || delayedCalls > 0) await pause()
-  } while (outage !== null || delayedCalls > 0)
+    if (isWanted()) await pause(next - performance.now())
+  } while (isWanted())
 }
 
 function setOutage(next: string | null): void {
@@ -91,17 +84,18 @@ async function fetchOutage(): Promise<string | null> {
   }
 }
 
-/** Ends early when the network is back or the tab is shown. */
-function pause(): Promise<void> {
+/** Ends early on `checkStatus`, when the network comes or goes, and when the tab is shown. */
+function pause(ms: number): Promise<void> {
   return new Promise((resolve) => {
     const stop = new AbortController()
-    const end = () => {
+    const { signal } = stop
+    endPause = () => {
       clearTimeout(timer)
       stop.abort()
       resolve()
     }
-    const timer = setTimeout(end, CHECK_INTERVAL_MS)
-    addEventListener('online', end, { signal: stop.signal })
-    document.addEventListener('visibilitychange', end, { signal: stop.signal })
+    const timer = setTimeout(endPause, ms)
+    for (const event of ['online', 'offline']) addEventListener(event, endPause, { signal })
+    document.addEventListener('visibilitychange', endPause, { signal })
   })
 }

@@ -1,7 +1,8 @@
+import type { Filter } from '../../contract/filters.js'
+import type * as responses from '../../contract/responses.js'
 import type { ErasedUsers, Session, SessionPage, User } from '../../contract/responses.js'
 import { readElements, readMembers } from '../lib/json-text.js'
 import { CallError, call, send } from './call.js'
-import { listEvents } from './events.js'
 
 /** A record and the source text of its properties, because parsing changes numbers. */
 export type Exact<T> = T & { text: string }
@@ -17,11 +18,8 @@ export interface FoundUser {
   profile: Exact<User> | null
 }
 
-/** A page of profiles. */
-export interface ProfilesPage {
-  users: User[]
-  hasMore: boolean
-}
+/** A user in a list, with or without a profile. */
+export type ListedUser = Exact<Required<responses.ListedUser>>
 
 interface AliasList {
   distinct_id: string
@@ -38,8 +36,8 @@ export async function readUser(userId: string, signal: AbortSignal): Promise<Fou
   return { distinctId: distinct_id, aliases, hasMoreAliases: hasMore, profile }
 }
 
-/** The profile of a user, by any of its names; null if there is none. @throws CallError */
-export async function readProfile(userId: string, signal: AbortSignal): Promise<Exact<User> | null> {
+/** The profile of a user, by any of its names; null if there is none. */
+async function readProfile(userId: string, signal: AbortSignal): Promise<Exact<User> | null> {
   try {
     const response = await send('GET', toPath(userId), undefined, signal)
     return parseExact<User>(readMembers(await response.text()).get('user') ?? '{}')
@@ -49,25 +47,28 @@ export async function readProfile(userId: string, signal: AbortSignal): Promise<
   }
 }
 
-/** Profiles that contain a text, or all of them. @throws CallError */
-export async function searchUsers(
-  { search, page, limit }: { search: string; page: number; limit: number },
-  signal?: AbortSignal,
-): Promise<ProfilesPage> {
-  const query = new URLSearchParams({ page: String(page), limit: String(limit), ...(search && { search }) })
-  return await call<ProfilesPage>('GET', `/public/users?${query}`, undefined, signal)
+/** Which users to list. */
+export interface UsersQuery {
+  /** what a name, an alias or a property contains */
+  search?: string
+  /** by `distinct_id` and properties of users */
+  filter?: Filter | null
+  page?: number
+  limit: number
 }
 
-/** Whether a user without a profile has events. @throws CallError */
-export async function hasEvents(distinctId: string, signal: AbortSignal): Promise<boolean> {
-  for (let cursor = ''; ; ) {
-    const { events, next } = await listEvents(
-      { distinct_id: distinctId, order: 'desc', limit: '1', ...(cursor && { cursor }) },
-      signal,
-    )
-    // The service may stop early and return a cursor.
-    if (events.length > 0 || next === null) return events.length > 0
-    cursor = next
+/** Everybody with events or a profile who matches, those seen last first. @throws CallError */
+export async function listUsers(
+  { search = '', filter = null, page = 1, limit }: UsersQuery,
+  signal?: AbortSignal,
+): Promise<{ users: ListedUser[]; hasMore: boolean }> {
+  const query = new URLSearchParams({ order: 'last_seen', page: String(page), limit: String(limit) })
+  if (search) query.set('search', search)
+  if (filter) query.set('where', JSON.stringify(filter))
+  const members = readMembers(await (await send('GET', `/public/users?${query}`, undefined, signal)).text())
+  return {
+    users: readElements(members.get('users') ?? '[]').map((text) => parseExact<Required<responses.ListedUser>>(text)),
+    hasMore: members.get('hasMore') === 'true',
   }
 }
 

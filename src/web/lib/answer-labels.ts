@@ -1,5 +1,6 @@
 import type { FieldName, Interval, SeriesDefinition, SeriesLine, SeriesQuestion } from '../../contract/questions.js'
 import { labelBreakdown, labelField } from './fields.js'
+import { createDateFormat } from './intl.js'
 
 /** Labels the events of a line, step or node. */
 export function labelEvents(event: string | string[]): string {
@@ -40,11 +41,11 @@ export function labelLines(lines: SeriesLine[], { series }: SeriesQuestion): str
 }
 
 const UTC = { timeZone: 'UTC' } as const
-const YEAR = new Intl.DateTimeFormat(undefined, { ...UTC, dateStyle: 'medium' })
-const MONTH = new Intl.DateTimeFormat(undefined, { ...UTC, month: 'short', year: 'numeric' })
-const DAY = new Intl.DateTimeFormat(undefined, { ...UTC, day: 'numeric', month: 'short' })
-const HOUR = new Intl.DateTimeFormat(undefined, { ...UTC, hour: 'numeric', minute: '2-digit' })
-const WEEKDAY = new Intl.DateTimeFormat(undefined, { ...UTC, weekday: 'short' })
+const YEAR = createDateFormat({ ...UTC, dateStyle: 'medium' })
+const MONTH = createDateFormat({ ...UTC, month: 'short', year: 'numeric' })
+const DAY = createDateFormat({ ...UTC, day: 'numeric', month: 'short' })
+const HOUR = createDateFormat({ ...UTC, hour: 'numeric', minute: '2-digit' })
+const WEEKDAY = createDateFormat({ ...UTC, weekday: 'short' })
 
 /** Formats the bucket that starts at a local time, such as `Sat, May 2, 2026`. @param at with its UTC offset */
 export function formatBucket(at: string, interval: Interval): string {

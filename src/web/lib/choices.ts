@@ -1,15 +1,62 @@
 /** A suggestion of a combobox. */
 export interface Choice {
   value: string
+  /** a shorter text that finds it, too, such as the name of a property without `properties.` */
+  name?: string
   /** shown next to the value, such as its frequency */
   note?: string
+  /** why it does not fit, so that it cannot be chosen; shown instead of the note */
+  unfit?: string
 }
 
 /** Maximum number of suggestions. */
-export const MAX_CHOICES = 50
+export const MAX_CHOICES = 100
 
-/** The choices that contain a text, case-insensitively. */
-export function filterChoices(text: string, choices: Choice[]): Choice[] {
-  const query = text.toLowerCase()
-  return choices.filter(({ value }) => value.toLowerCase().includes(query)).slice(0, MAX_CHOICES)
+/**
+ * The choices that match a text, ignoring case and punctuation: those that are the same come first, then those that
+ * begin with it, those in which a word begins with it, and those that contain it. Those that do not fit come last.
+ */
+export function filterChoices(text: string, choices: readonly Choice[]): Choice[] {
+  const query = fold(text)
+  const ranked = choices.flatMap((choice) => {
+    const rank = Math.min(...listTexts(choice).map((one) => rankMatch(one, text.trim(), query)))
+    return rank < MISSES ? [{ choice, rank: choice.unfit === undefined ? rank : rank + MISSES }] : []
+  })
+  return ranked
+    .sort((a, b) => a.rank - b.rank)
+    .slice(0, MAX_CHOICES)
+    .map(({ choice }) => choice)
+}
+
+/** Whether a choice is what was typed, in its exact spelling. */
+export function isSpelled(choice: Choice, text: string): boolean {
+  return listTexts(choice).includes(text.trim())
+}
+
+const MISSES = 5
+
+function rankMatch(text: string, typed: string, query: string): number {
+  if (text === typed) return 0
+  const folded = fold(text)
+  if (folded === query) return 1
+  if (folded.startsWith(query)) return 2
+  if (folded.includes(` ${query}`)) return 3
+  return folded.includes(query) ? 4 : MISSES
+}
+
+function listTexts({ value, name }: Choice): string[] {
+  return name === undefined ? [value] : [name, value]
+}
+
+/**
+ * Lower case, with one space for any punctuation. Letters that a Japanese keyboard makes wide become narrow, and the
+ * invisible marks of copied text vanish.
+ */
+function fold(text: string): string {
+  return text
+    .normalize('NFKC')
+    .toLowerCase()
+    .replace(/\p{Cf}/gu, '')
+    .replace(/[\s_.:/-]+/g, ' ')
+    .trim()
 }

@@ -15,12 +15,12 @@ export function parseField(text: string): FieldName {
     const list = parseJson(trimmed)
     if (Array.isArray(list) && list.length > 0 && list.every((name) => typeof name === 'string')) return list
   }
-  return toField('properties', trimmed)
+  return toField('properties', [trimmed])
 }
 
-/** The field of a property by its exact name, which may contain dots. */
-export function toField(source: 'properties' | 'user', name: string): FieldName {
-  return name.includes('.') ? [source, name] : `${source}.${name}`
+/** The field of a property by its exact name and those within it, which may contain dots. */
+export function toField(source: 'properties' | 'user', names: readonly string[]): FieldName {
+  return names.some((name) => name.includes('.')) ? [source, ...names] : [source, ...names].join('.')
 }
 
 /** Labels a field for people: `price`, not `properties.price`. */
@@ -36,6 +36,14 @@ export function formatValue(value: Scalar): string {
   return value === '' || value.startsWith('"') || value.trim() !== value || isScalar(parseJson(value))
     ? JSON.stringify(value)
     : value
+}
+
+/**
+ * Whether a typed text is a value rather than the beginning of one: a number, or what may be an id, because ids need
+ * not be among the suggestions.
+ */
+export function isWholeValue(text: string): boolean {
+  return /\d/.test(text) || isScalar(parseJson(text))
 }
 
 /** Parses a value as typed: `5` is a number; `"5"` and `five` are strings. */

@@ -1,26 +1,31 @@
-const WHOLE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 })
-const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 })
+import { createDateFormat, createNumberFormat, type NumberFormat, PLURALS, RELATIVE_TIME } from './intl.js'
+
+const WHOLE = createNumberFormat({ maximumFractionDigits: 2 })
+const COMPACT = createNumberFormat({ notation: 'compact', maximumFractionDigits: 1 })
 /** For numbers that would otherwise be rounded to 0 or be very long. */
-const SIGNIFICANT = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 })
-const SCIENTIFIC = new Intl.NumberFormat(undefined, { notation: 'scientific', maximumSignificantDigits: 3 })
+const SIGNIFICANT = createNumberFormat({ maximumSignificantDigits: 3 })
+const SCIENTIFIC = createNumberFormat({ notation: 'scientific', maximumSignificantDigits: 3 })
 const HUGE = 1e18
 const TINY = 1e-6
-const SHARE = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 })
-const SIGNED_SHARE = new Intl.NumberFormat(undefined, {
-  style: 'percent',
-  maximumFractionDigits: 1,
-  signDisplay: 'exceptZero',
-})
-const INSTANT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
-const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' })
-const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'short' })
-const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'full' })
-const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
-const BYTE_UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']
+const SHARE = createNumberFormat({ style: 'percent', maximumFractionDigits: 1 })
+const SIGNED_SHARE = createNumberFormat({ style: 'percent', maximumFractionDigits: 1, signDisplay: 'exceptZero' })
+const INSTANT = createDateFormat({ dateStyle: 'medium', timeStyle: 'medium' })
+const CLOCK = createDateFormat({ timeStyle: 'medium' })
+const DAY_AND_CLOCK = createDateFormat({ month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' })
+const DAY = createDateFormat({ dateStyle: 'full' })
+const DATE = createDateFormat({ dateStyle: 'medium' })
+/** Keeps a number and its unit on one line. */
+const NO_BREAK = '\u00a0'
+const BYTE_UNITS = ['kilobyte', 'megabyte', 'gigabyte', 'terabyte']
 
 /** Formats a number for display. */
 export function formatNumber(value: number): string {
   return chooseFormat(value, WHOLE).format(value)
+}
+
+/** Formats a count with its noun, such as `1 event` and `2 events`. @param other the plural, if it is not `one` with an s */
+export function formatCount(count: number, one: string, other = `${one}s`): string {
+  return `${formatNumber(count)}${NO_BREAK}${PLURALS.select(count) === 'one' ? one : other}`
 }
 
 /** Formats a number for small spaces, such as `1.2M`. */
@@ -35,10 +40,10 @@ export function formatTick(value: number, step: number): string {
   const digits = Math.max(0, 1 - Math.floor(Math.log10(step)))
   if (step < TINY || Math.abs(value) >= HUGE) return SCIENTIFIC.format(value)
   const notation = step < 1 ? 'standard' : 'compact'
-  return new Intl.NumberFormat(undefined, { notation, maximumFractionDigits: Math.max(2, digits) }).format(value)
+  return createNumberFormat({ notation, maximumFractionDigits: Math.max(2, digits) }).format(value)
 }
 
-function chooseFormat(value: number, usual: Intl.NumberFormat): Intl.NumberFormat {
+function chooseFormat(value: number, usual: NumberFormat): NumberFormat {
   const size = Math.abs(value)
   if (size >= HUGE || (size < TINY && size > 0)) return SCIENTIFIC
   return size < 0.1 && size > 0 ? SIGNIFICANT : usual
@@ -69,10 +74,11 @@ export function formatDay(instant: number): string {
   return DAY.format(instant)
 }
 
-/** Formats an instant for small spaces; today, only the time. */
+/** Formats an instant for small spaces: today without the date, and in other years without the time. */
 export function formatMoment(instant: number, now = Date.now()): string {
-  const isToday = new Date(instant).toDateString() === new Date(now).toDateString()
-  return (isToday ? CLOCK : DAY_AND_CLOCK).format(instant)
+  const [day, today] = [new Date(instant), new Date(now)]
+  if (day.toDateString() === today.toDateString()) return CLOCK.format(instant)
+  return (day.getFullYear() === today.getFullYear() ? DAY_AND_CLOCK : DATE).format(instant)
 }
 
 /** Formats a time relative to now, such as `3 minutes ago`. */
@@ -83,16 +89,25 @@ export function formatAgo(instant: number, now = Date.now()): string {
     ['hour', 3_600],
     ['minute', 60],
   ] as const
-  for (const [unit, length] of units) {
-    if (Math.abs(seconds) >= length) return RELATIVE.format(Math.trunc(seconds / length), unit)
-  }
-  return RELATIVE.format(Math.trunc(seconds), 'second')
+  const [unit, length] = units.find(([, length]) => Math.abs(seconds) >= length) ?? (['second', 1] as const)
+  return RELATIVE_TIME.format(Math.trunc(seconds / length), unit).replace(/(?<=\d) /, NO_BREAK)
 }
 
+/** Formats a day relative to today, such as `yesterday`. @param day in UTC, such as `2026-11-26` */
+export function formatDaysAgo(day: string, now = Date.now()): string {
+  const days = Math.floor((now - Date.parse(day)) / 86_400_000)
+  // Not -0, which would be formatted as a day ahead.
+  return RELATIVE_TIME.format(days === 0 ? 0 : -days, 'day')
+}
+
+/** Formats a size, such as `1.5 MB`. */
 export function formatBytes(bytes: number): string {
-  const step = Math.min(BYTE_UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
-  const options = { style: 'unit', unit: BYTE_UNITS[step], unitDisplay: 'short', maximumFractionDigits: 1 } as const
-  return new Intl.NumberFormat(undefined, options as Intl.NumberFormatOptions).format(bytes / 1000 ** step)
+  const step = Math.min(BYTE_UNITS.length, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
+  const unit = BYTE_UNITS[step - 1]
+  // As a unit, it has no plural.
+  if (unit === undefined) return formatCount(bytes, 'byte')
+  const format = createNumberFormat({ style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits: 1 })
+  return format.format(bytes / 1000 ** step).replace(' ', NO_BREAK)
 }
 
 /** Formats a duration, such as `3 h 5 min`. @param ms the duration */
@@ -104,13 +119,13 @@ export function formatDuration(ms: number): string {
     ['s', 1_000],
   ] as const
   const first = units.findIndex(([, length]) => ms >= length)
-  if (first < 0) return `${Math.round(ms)} ms`
+  if (first < 0) return `${Math.round(ms)}${NO_BREAK}ms`
   const parts: string[] = []
   let rest = ms
   for (const [unit, length] of units.slice(first, first + 2)) {
     const count = Math.floor(rest / length)
     rest -= count * length
-    if (count > 0) parts.push(`${count} ${unit}`)
+    if (count > 0) parts.push(`${count}${NO_BREAK}${unit}`)
   }
   return parts.join(' ')
 }

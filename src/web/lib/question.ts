@@ -67,14 +67,20 @@ export function createDraft(kind: Kind, event: string, timezone: string): Draft 
 /** Converts a question to another kind, keeping its range, its filter and its first event. */
 export function convertDraft(draft: Draft, kind: Kind): Draft {
   if (draft.kind === kind) return draft
-  const event = listEvents(draft)[0]?.event ?? ''
+  const event = listDefinitions(draft)[0]?.event ?? ''
   const next = createDraft(kind, typeof event === 'string' ? event : (event[0] ?? ''), draft.timezone)
   const { week_start, where, from, to } = draft
   return { ...next, week_start, where, ...(from !== undefined && { from }), ...(to !== undefined && { to }) }
 }
 
-/** The events that a question names. */
-function listEvents(draft: Draft): Definition[] {
+/** The definitions of the events that a breakdown is taken from: in a funnel, those that begin an entry. */
+export function listSplitDefinitions(draft: SeriesDraft | FunnelDraft): Definition[] {
+  if (draft.kind === 'series') return draft.series
+  return draft.order === 'any' ? draft.steps : draft.steps.slice(0, 1)
+}
+
+/** The definitions of the events that a question names. */
+export function listDefinitions(draft: Draft): Definition[] {
   switch (draft.kind) {
     case 'series':
       return draft.series

@@ -1,4 +1,5 @@
 import type { RetentionQuestion } from '../../contract/questions.js'
+import { createIsoDateFormat } from './intl.js'
 import type { Display, Draft, Preset } from './question.js'
 
 /** A time range as the service takes it; `to` is exclusive. */
@@ -14,9 +15,8 @@ const DAYS: Record<Exclude<Preset, '12m'>, number> = { today: 1, '7d': 7, '30d':
 
 /** The date in a time zone, such as `2026-05-01`. @param now epoch ms */
 export function formatDateIn(timezone: string, now: number): string {
-  const options = { timeZone: timezone, year: 'numeric', month: '2-digit', day: '2-digit' } as const
   try {
-    return new Intl.DateTimeFormat('en-CA', options).format(now)
+    return createIsoDateFormat(timezone).format(now)
   } catch {
     return new Date(now).toISOString().slice(0, 10)
   }

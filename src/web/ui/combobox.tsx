@@ -1,11 +1,11 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { Choice } from '../lib/choices.js'
+import { type Choice, isSpelled } from '../lib/choices.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { useLatest } from '../lib/use-latest.js'
 import * as styles from './combobox.module.css'
 import * as textStyles from './text.module.css'
 
-/** Completes a text; cancelled when the user types on. */
+/** The choices for a text, best match first; cancelled when the user types on. */
 type Suggest = (text: string, signal: AbortSignal) => Promise<Choice[]>
 
 interface ComboboxProps {
@@ -16,134 +16,294 @@ interface ComboboxProps {
   placeholder?: string
   /** whether the label is for screen readers only */
   hidesLabel?: boolean
-  /** whether choosing adds the value elsewhere, such as to a list, and empties the field */
-  adds?: boolean
+  /** whether only suggestions can be chosen, and not any text */
+  isStrict?: boolean
+  /** whether Enter takes a text as it was typed although a suggestion begins with it, such as a number */
+  keepsTyped?: (text: string) => boolean
+  /** what is wrong with the value */
+  problem?: string | undefined
+}
+
+interface FieldEvent {
+  currentTarget: HTMLInputElement
 }
 
 /** Debounce while the user types, ms. */
 const TYPING_MS = 120
+/** `keyCode` of a key that an input method handles, for browsers that say so after the composition has ended. */
+const COMPOSING = 229
 
-/** A text field with suggestions (the ARIA combobox pattern). */
-export function Combobox({ label, value, onChange, suggest, placeholder, hidesLabel, adds }: ComboboxProps) {
+/** A row of the list: a suggestion, or at the end the text itself. */
+interface Row extends Choice {
+  isTyped?: boolean
+}
+
+/** The suggestions that were loaded last, and for which text; null for none. */
+interface Loaded {
+  text: string | null
+  choices: Choice[]
+}
+
+const NOTHING: Loaded = { text: null, choices: [] }
+
+/**
+ * A text field with suggestions (the ARIA combobox pattern). Enter, or leaving the field, takes the marked row, at
+ * first the best match: half a name is never taken for a name. A name that is not among the suggestions can be chosen
+ * in the last row. Escape restores the value.
+ */
+export function Combobox(props: ComboboxProps) {
+  const { label, value, placeholder, hidesLabel, problem } = props
   const id = useId()
-  const [text, setText] = useState(value)
-  const [isOpen, setOpen] = useState(false)
-  const { choices, active, setActive } = useChoices(isOpen ? (text === value ? '' : text) : null, suggest)
-  useEffect(() => setText(value), [value])
-
-  const choose = (chosen: string) => {
-    setText(adds ? value : chosen)
-    setOpen(false)
-    if (chosen !== value) onChange(chosen)
-  }
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
-      event.preventDefault()
-      setOpen(true)
-      const step = event.key === 'ArrowDown' ? 1 : -1
-      setActive(Math.max(-1, Math.min(choices.length - 1, active + step)))
-    } else if (event.key === 'Enter') {
-      event.preventDefault()
-      choose(choices[active]?.value ?? text)
-    } else if (event.key === 'Escape') {
-      setOpen(false)
-      setText(value)
-    }
-  }
-  const isShown = isOpen && choices.length > 0
+  const input = useRef<HTMLInputElement>(null)
+  const { text, rows, active, isOpen, choose, handlers } = useCombobox(props, input)
+  const isShown = isOpen && rows.length > 0
+  const hasProblem = problem !== undefined && text === value
   return (
     <div class={styles.combobox}>
       <label for={id} class={hidesLabel ? textStyles.hidden : undefined}>
         {label}
       </label>
       <input
+        ref={input}
         id={id}
         role="combobox"
         aria-expanded={isShown}
         aria-controls={`${id}-choices`}
         aria-autocomplete="list"
-        aria-activedescendant={active >= 0 ? `${id}-${active}` : undefined}
+        aria-activedescendant={isShown && active >= 0 ? `${id}-${active}` : undefined}
+        aria-invalid={hasProblem}
+        aria-describedby={hasProblem ? `${id}-problem` : undefined}
         autocomplete="off"
+        autocapitalize="none"
         spellcheck={false}
         placeholder={placeholder}
         value={text}
-        onInput={(event) => {
-          setText(event.currentTarget.value)
-          setActive(-1)
-          setOpen(true)
-        }}
-        onFocus={() => setOpen(true)}
-        onBlur={() => {
-          setOpen(false)
-          if (text !== value) choose(text)
-        }}
-        onKeyDown={onKeyDown}
+        {...handlers}
       />
-      <ChoiceList id={id} label={label} choices={choices} active={active} isShown={isShown} onChoose={choose} />
+      {hasProblem && (
+        <small id={`${id}-problem`} class={styles.problem}>
+          {problem}
+        </small>
+      )}
+      <ChoiceList id={id} label={label} rows={rows} active={active} isShown={isShown} onChoose={choose} />
     </div>
   )
 }
 
-/** Loads the suggestions for a text and tracks the active one. @param text null while the list is closed */
-function useChoices(text: string | null, suggest: Suggest) {
-  const [choices, setChoices] = useState<Choice[]>([])
+function useCombobox(
+  { value, onChange, suggest, isStrict, keepsTyped }: ComboboxProps,
+  input: { current: HTMLInputElement | null },
+) {
+  /** null unless the user has typed something and not chosen yet */
+  const [typed, setTyped] = useState<string | null>(null)
+  const [isOpen, setOpen] = useState(false)
   const [active, setActive] = useState(-1)
+  /** whether Enter was pressed before the suggestions for the text were there */
+  const [isWaiting, setWaiting] = useState(false)
+  const text = typed ?? value
+  const isEdited = text !== value
+  const query = isEdited ? text : ''
+  const loaded = useChoices(isOpen || isWaiting ? query : null, suggest)
+  const isLoaded = loaded.text === query
+  const rows = listRows(loaded, isStrict)
+  /** whether the last choice was made, which a field that is removed with the focus would repeat */
+  const isDone = useRef(true)
+
+  const close = () => {
+    isDone.current = true
+    setTyped(null)
+    setOpen(false)
+    setWaiting(false)
+    setActive(-1)
+  }
+  const choose = ({ value: chosen, unfit }: Choice) => {
+    if (unfit !== undefined) return
+    close()
+    if (chosen !== value) onChange(chosen)
+  }
+  const take = (row: Row | undefined) => {
+    if (row) choose(row)
+    else if (text.trim() === '') choose({ value: '' })
+    else if (document.activeElement !== input.current) close()
+    else setWaiting(false)
+  }
+  const arrive = useLatest(() => {
+    const best = findBest(rows, loaded.text ?? '', keepsTyped)
+    // Opening the list again, as an arrow key does, does not move the mark.
+    setActive((before) => (loaded.text === '' ? Math.min(before, rows.length - 1) : best))
+    if (isWaiting && isLoaded) take(rows[best])
+  })
+  // biome-ignore lint/correctness/useExhaustiveDependencies: runs when suggestions arrive
+  useEffect(() => arrive.current(), [loaded, arrive])
+  /** Takes the marked row, or waits for the rows that match what was typed last. */
+  const enter = () => {
+    if (isEdited && !isLoaded) setWaiting(true)
+    else if (isEdited || active >= 0) take(rows[active])
+    else close()
+  }
+  const move = (step: number) => {
+    setOpen(true)
+    setActive(Math.max(-1, Math.min(rows.length - 1, active + step)))
+  }
+  const edit = (next: string) => {
+    isDone.current = false
+    setTyped(next)
+    setOpen(true)
+    setWaiting(false)
+    if (next === '') setActive(-1)
+  }
+  const leave = () => {
+    // Another window got the focus.
+    if (document.activeElement === input.current) return
+    if (isEdited && !isDone.current) enter()
+    else close()
+    setOpen(false)
+  }
+  const handlers = useHandlers({
+    isOpen,
+    isEdited,
+    enter,
+    move,
+    edit,
+    leave,
+    open: () => setOpen(true),
+    restore: close,
+  })
+  return { text, rows, active, isOpen, choose, handlers }
+}
+
+interface Actions {
+  isOpen: boolean
+  isEdited: boolean
+  enter: () => void
+  move: (step: number) => void
+  edit: (text: string) => void
+  leave: () => void
+  open: () => void
+  restore: () => void
+}
+
+/** The event handlers of the text field. */
+function useHandlers({ isOpen, isEdited, enter, move, edit, leave, open, restore }: Actions) {
+  const wasOpen = useRef(false)
+  const onKeyDown = (event: KeyboardEvent) => {
+    // While an input method composes, its keys are its own: Enter accepts a conversion.
+    if (event.isComposing || event.keyCode === COMPOSING) return
+    if (event.key === 'Escape' && !isOpen && !isEdited) return
+    const act = { ArrowDown: () => move(1), ArrowUp: () => move(-1), Enter: enter, Escape: restore }[event.key]
+    if (!act) return
+    act()
+    event.preventDefault()
+    // Otherwise, Escape would also close a dialog around the field.
+    event.stopPropagation()
+  }
+  return {
+    onInput: (event: FieldEvent) => edit(event.currentTarget.value),
+    onFocus: open,
+    onBlur: leave,
+    onKeyDown,
+    onMouseDown: () => {
+      wasOpen.current = isOpen
+    },
+    onClick: ({ currentTarget: field }: FieldEvent) => {
+      open()
+      const hasSelection = field.selectionStart !== field.selectionEnd
+      if (!isEdited && !wasOpen.current && !hasSelection) field.select()
+    },
+  }
+}
+
+function listRows({ text, choices }: Loaded, isStrict = false): Row[] {
+  const typed = text?.trim() ?? ''
+  const isOffered = choices.some((choice) => choice.unfit === undefined && isSpelled(choice, typed))
+  return typed === '' || isStrict || isOffered ? choices : [...choices, { value: typed, isTyped: true }]
+}
+
+/** The index of the row that Enter takes unless another one is chosen; -1 for none. */
+function findBest(rows: readonly Row[], text: string, keepsTyped: ComboboxProps['keepsTyped']): number {
+  if (text.trim() === '') return -1
+  const typed = rows.findIndex(({ isTyped }) => isTyped)
+  if (typed >= 0 && keepsTyped?.(text)) return typed
+  const best = rows.findIndex(({ unfit }) => unfit === undefined)
+  // If what was typed is there but does not fit, it takes a choice to use it anyway.
+  return best === typed && rows.length > 1 ? -1 : best
+}
+
+/** Loads the suggestions for a text. @param text null while none are needed */
+function useChoices(text: string | null, suggest: Suggest): Loaded {
+  const [loaded, setLoaded] = useState(NOTHING)
   const latest = useLatest(suggest)
   useEffect(() => {
-    if (text === null) return
+    if (text === null) {
+      setLoaded(NOTHING)
+      return
+    }
     const stop = new AbortController()
-    const timer = setTimeout(() => {
-      latest.current(text, stop.signal).then(
-        (suggestions) => {
-          if (stop.signal.aborted) return
-          setChoices(suggestions)
-          setActive(-1)
-        },
-        () => undefined,
-      )
-    }, TYPING_MS)
+    const load = async () => {
+      const choices = await latest.current(text, stop.signal).catch((): Choice[] => [])
+      if (!stop.signal.aborted) setLoaded({ text, choices })
+    }
+    const timer = setTimeout(load, text === '' ? 0 : TYPING_MS)
     return () => {
       clearTimeout(timer)
       stop.abort()
     }
   }, [text, latest])
-  return { choices, active, setActive }
+  return loaded
 }
 
 interface ChoiceListProps {
   /** id of the text field */
   id: string
   label: string
-  choices: Choice[]
+  rows: Row[]
   /** index; -1 for none */
   active: number
   isShown: boolean
-  onChoose: (value: string) => void
+  onChoose: (row: Row) => void
 }
 
-function ChoiceList({ id, label, choices, active, isShown, onChoose }: ChoiceListProps) {
+function ChoiceList({ id, label, rows, active, isShown, onChoose }: ChoiceListProps) {
   const list = useRef<HTMLDivElement>(null)
   useLayoutEffect(() => {
     if (isShown) list.current?.children[active]?.scrollIntoView({ block: 'nearest' })
   }, [active, isShown])
   return (
-    <div ref={list} id={`${id}-choices`} role="listbox" aria-label={label} hidden={!isShown}>
-      {choices.map(({ value, note }, index) => (
+    <div
+      ref={list}
+      id={`${id}-choices`}
+      role="listbox"
+      aria-label={label}
+      hidden={!isShown}
+      // Keeps the focus in the input; otherwise the list would close before a click, or when it is scrolled.
+      onMouseDown={(event) => event.preventDefault()}
+    >
+      {rows.map((row, index) => (
         // biome-ignore lint/a11y/useKeyWithClickEvents: the input keeps the focus and handles the keys
         <div
-          key={value}
+          key={row.isTyped ? 'typed' : `choice ${row.value}`}
           id={`${id}-${index}`}
           role="option"
           tabIndex={-1}
           aria-selected={index === active}
-          // Keeps the focus in the input; otherwise the list would close before the click.
-          onMouseDown={(event) => event.preventDefault()}
-          onClick={() => onChoose(value)}
+          aria-disabled={row.unfit !== undefined}
+          onClick={() => onChoose(row)}
         >
-          <bdi>{escapeInvisible(value)}</bdi>
-          {note && <small>{note}</small>}
+          <RowText {...row} />
         </div>
       ))}
     </div>
+  )
+}
+
+function RowText({ value, note, unfit, isTyped }: Row) {
+  const text = <bdi>{escapeInvisible(value)}</bdi>
+  if (isTyped) return <span>Use “{text}”</span>
+  const detail = unfit ?? note
+  return (
+    <>
+      {text}
+      {detail && <small>{detail}</small>}
+    </>
   )
 }

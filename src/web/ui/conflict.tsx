@@ -27,8 +27,8 @@ export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictP
     }
   }
   return (
-    <Dialog title={`Somebody changed this ${what} meanwhile`} onClose={onClose}>
-      <p>Someone else saved this {what}. Keep theirs or overwrite it with yours.</p>
+    <Dialog title={`Someone else changed this ${what}`} onClose={onClose}>
+      <p>They saved this {what} while you were editing it. Load their version, or overwrite it with yours.</p>
       {error && <Failure error={error} />}
       <footer>
         <button type="button" disabled={isBusy} onClick={choose(onLoad)}>

@@ -14,13 +14,13 @@ interface CopyProps {
 
 /** A button that copies a text. */
 export function CopyButton({ text, label = 'Copy' }: CopyProps) {
-  const [result, setResult] = useState<'' | 'Copied' | 'Not copied'>('')
+  const [result, setResult] = useState<'' | 'Copied' | 'Could not copy'>('')
   useEffect(() => {
     if (!result) return
     const timer = setTimeout(() => setResult(''), SAID_MS)
     return () => clearTimeout(timer)
   }, [result])
-  const copy = async () => setResult((await copyText(text)) ? 'Copied' : 'Not copied')
+  const copy = async () => setResult((await copyText(text)) ? 'Copied' : 'Could not copy')
   return (
     <button type="button" class={styles.copy} onClick={copy}>
       {label}

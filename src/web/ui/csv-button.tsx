@@ -15,18 +15,18 @@ interface CsvButtonProps {
 
 /** Downloads a table as a CSV file. */
 export function CsvButton({ name, rows, label = 'Download CSV', about }: CsvButtonProps) {
-  const [state, setState] = useState<'' | 'Reading…' | 'Not saved'>('')
+  const [state, setState] = useState<'' | 'Loading…' | 'Download failed'>('')
   const save = async () => {
-    setState('Reading…')
+    setState('Loading…')
     try {
       saveCsv(name, await rows())
       setState('')
     } catch {
-      setState('Not saved')
+      setState('Download failed')
     }
   }
   return (
-    <button type="button" class={styles.csv} disabled={state === 'Reading…'} aria-label={about} onClick={save}>
+    <button type="button" class={styles.csv} disabled={state === 'Loading…'} aria-label={about} onClick={save}>
       {label}
       <span role="status">{state}</span>
     </button>

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import type { Warning } from '../../contract/warning.js'
 import { CallError } from '../api/call.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
+import * as buttonStyles from './button.module.css'
 import * as styles from './notice.module.css'
 
 /** An error, with its validation errors. */
@@ -28,18 +29,35 @@ export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => voi
   )
 }
 
+interface WarningsProps {
+  warnings?: readonly Warning[] | undefined
+  /** puts what a warning suggests in place */
+  onAccept?: (warning: Warning) => void
+}
+
 /** Warnings about likely mistakes in a question, if any. */
-export function Warnings({ warnings = [] }: { warnings?: readonly Warning[] | undefined }) {
+export function Warnings({ warnings = [], onAccept }: WarningsProps) {
   if (warnings.length === 0) return null
   return (
     <div class={`${styles.notice} ${styles.warnings}`} role="status" aria-label="Warnings">
-      {warnings.map(({ path, message }) => (
-        <p key={path}>
-          <bdi>{escapeInvisible(message)}</bdi>
+      {warnings.map((warning) => (
+        <p key={warning.path}>
+          <bdi>{escapeInvisible(warning.message)}</bdi>{' '}
+          {onAccept && warning.suggestion !== undefined && (
+            <button type="button" class={buttonStyles.link} onClick={() => onAccept(warning)}>
+              Use “<bdi>{escapeInvisible(formatSuggestion(warning.suggestion))}</bdi>”
+            </button>
+          )}
         </p>
       ))}
     </div>
   )
+}
+
+/** The name of an event or property, or a value. */
+function formatSuggestion(suggestion: unknown): string {
+  if (typeof suggestion === 'string') return suggestion.replace(/^properties\./, '')
+  return Array.isArray(suggestion) ? suggestion.slice(1).join('.') : JSON.stringify(suggestion)
 }
 
 /** Explains an empty list or page. */
@@ -63,6 +81,6 @@ export function Loading({ what }: { what: string }) {
 
 /** Shown when a chunk of the page no longer exists, for example after an upgrade. Reloading fetches the new page. */
 export function PartMissing() {
-  const error = new Error('A part of the page could not be loaded. If Tallyhouse was updated, load the page again.')
+  const error = new Error('Part of the page could not be loaded. If Tallyhouse has just been updated, reload the page.')
   return <Failure error={error} onRetry={() => location.reload()} />
 }

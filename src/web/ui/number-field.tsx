@@ -9,7 +9,10 @@ interface NumberFieldProps {
   onChange: (value: number) => void
 }
 
-/** A whole number; invalid or out-of-range input is ignored. */
+/**
+ * A whole number; invalid or out-of-range input is ignored. Not a field of type `number`, which some browsers fill with
+ * the digits of their own language.
+ */
 export function NumberField({ label, value, min, max, onChange }: NumberFieldProps) {
   const id = useId()
   const [text, setText] = useState(String(value))
@@ -19,14 +22,13 @@ export function NumberField({ label, value, min, max, onChange }: NumberFieldPro
       <label for={id}>{label}</label>
       <input
         id={id}
-        type="number"
-        min={min}
-        max={max}
+        inputMode="numeric"
+        autocomplete="off"
         value={text}
-        onInput={(event) => {
-          setText(event.currentTarget.value)
-          const typed = event.currentTarget.valueAsNumber
-          if (Number.isInteger(typed) && typed >= min && typed <= max) onChange(typed)
+        onInput={({ currentTarget: { value } }) => {
+          setText(value)
+          const typed = /^\d+$/.test(value.trim()) ? Number(value) : Number.NaN
+          if (typed >= min && typed <= max) onChange(typed)
         }}
         onBlur={() => setText(String(value))}
       />

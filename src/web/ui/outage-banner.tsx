@@ -1,16 +1,18 @@
 import { useEffect, useState } from 'preact/hooks'
-import { getOutage, onOutageChange } from '../api/service-status.js'
+import { getOutage, onOutageChange, watchStatus } from '../api/service-status.js'
 import * as noticeStyles from './notice.module.css'
+import * as styles from './outage-banner.module.css'
 
-/** Shown above every view during an outage. */
+/** Shown above every view during an outage, also when the view is scrolled. */
 export function OutageBanner() {
-  const [outage, setTrouble] = useState(getOutage())
-  useEffect(() => onOutageChange(() => setTrouble(getOutage())), [])
+  const [outage, setOutage] = useState(getOutage())
+  useEffect(() => onOutageChange(() => setOutage(getOutage())), [])
+  useEffect(watchStatus, [])
   if (outage === null) return null
   return (
-    <div role="alert" class={`${noticeStyles.notice} ${noticeStyles.failure}`}>
+    <div role="alert" class={`${noticeStyles.notice} ${noticeStyles.failure} ${styles.banner}`}>
       <p>
-        {outage} This page goes on by itself once that is over; <a href="#/health">Health</a> says more.
+        {outage} It reconnects automatically. See <a href="#/health">Health</a>.
       </p>
     </div>
   )

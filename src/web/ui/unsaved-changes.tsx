@@ -23,7 +23,7 @@ export function UnsavedChangesGuard({ what }: { what: string }) {
       onConfirm={async () => leave()}
       onClose={() => setLeave(null)}
     >
-      <p>What you changed of this {what} is not saved yet.</p>
+      <p>Your changes to this {what} have not been saved.</p>
     </ConfirmDialog>
   )
 }

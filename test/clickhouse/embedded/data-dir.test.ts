@@ -22,6 +22,26 @@ t.test('creates the folder for its owner alone', async (t) => {
   t.same(await readdir(dir), ['folder.lock'], 'only the file that is locked stays')
 })
 
+t.test('what cannot be a folder is refused', async (t) => {
+  const file = join(t.testdir({ file: '' }), 'file')
+  for (const dir of [file, join(file, 'new', 'data')]) {
+    await t.rejects(lockDataFolder(dir), { message: `DATA_DIR must be a folder, but ${file} is not one.` })
+  }
+  await symlink(join(file, 'nowhere'), `${file}-link`)
+  await t.rejects(lockDataFolder(`${file}-link`), {
+    message: `DATA_DIR must be a folder, but ${file}-link is not one.`,
+  })
+})
+
+// Node would try forever.
+t.test('a folder that cannot be made is refused', { skip: !onLinux && 'needs /proc' }, async (t) => {
+  for (const dir of ['/proc/tallyhouse', '/proc/tallyhouse/data']) {
+    await t.rejects(lockDataFolder(dir), {
+      message: /^The folder \/proc\/tallyhouse\S* cannot be created there\. Set another DATA_DIR\.$/,
+    })
+  }
+})
+
 t.test('a second owner is refused, a released folder can be taken again', async (t) => {
   const dir = t.testdir({})
   const first = await lockDataFolder(dir)
@@ -128,10 +148,4 @@ t.test('of many starters, one gets the folder', async (t) => {
   t.equal(locks.length, 1)
   await locks[0]?.value.release()
   t.same(await readdir(dir), ['folder.lock'])
-})
-
-t.test('a folder that cannot be created is an error', async (t) => {
-  const dir = t.testdir({})
-  await writeFile(join(dir, 'file'), '')
-  await t.rejects(lockDataFolder(join(dir, 'file', 'data')), { code: 'ENOTDIR' })
 })

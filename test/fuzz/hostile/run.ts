@@ -7,7 +7,7 @@ import { findMax, type Sample } from '../../../src/web/views/health/prometheus.j
 import type { Scope } from '../../helper.js'
 import { ATTACKS, type Attack } from './attacks.js'
 import { type Left, openSite, type Site, type Storage } from './site.js'
-import { MEASURED, p99, type Seen, Victim } from './victim.js'
+import { MEASURED, type Measured, median, p99, type Seen, Victim } from './victim.js'
 
 /** The others may get so many times slower, or this slow, whichever is more. */
 const TIMES = 3
@@ -39,7 +39,9 @@ interface Row {
   /** answers that the attacker got, by status */
   statuses: Record<string, number>
   refusals: string[]
-  /** what is wrong; empty if nothing is */
+  /** calls that took too long */
+  slowed: Measured[]
+  /** what else is wrong; empty if nothing is */
   faults: string[]
 }
 
@@ -53,16 +55,31 @@ export async function runHostile(scope: Scope, { storages, seconds, only }: Host
     scope.teardown(() => victim.close())
     // What a service does for the first time takes longer.
     await victim.phase(3_000)
-    console.log(`\n${storage}, each attack for ${seconds} s, p99 in ms before → during`)
+    console.log(`\n${storage}, each attack for ${seconds} s; median, p99 before → during, ms`)
     console.log(HEADING)
     for (const attack of attacks) {
-      const row = await replay(scope, { site, victim, attack, seconds })
-      console.log(textOf(row))
-      isHarmless &&= row.faults.length === 0
+      isHarmless = (await isSurvived(() => replay(scope, { site, victim, attack, seconds }))) && isHarmless
     }
     await victim.close()
   }
   return isHarmless
+}
+
+/**
+ * Replays an attack, and a second time if it slowed the victim: another program on the machine may have done so, but an
+ * attack slows the same calls each time.
+ */
+async function isSurvived(replayAttack: () => Promise<Row>): Promise<boolean> {
+  const { slowed, faults } = await replayAttack().then(report)
+  if (faults.length > 0) return false
+  if (slowed.length === 0) return true
+  const again = await replayAttack().then(report)
+  return again.faults.length === 0 && !slowed.some((what) => again.slowed.includes(what))
+}
+
+function report(row: Row): Row {
+  console.log(formatRow(row))
+  return row
 }
 
 async function replay(
@@ -80,14 +97,15 @@ async function replay(
   const metrics = await site.metrics()
   const cpuAfter = await site.cpu()
   const statuses = await attacker.stop()
-  const faults = [...slowed(before, during), ...refusedOthers(during), ...(await untilNothingIsLeft(site, leftBefore))]
+  const faults = [...listRefusals(during), ...(await untilNothingIsLeft(site, leftBefore))]
   const refusals = [...refusalsIn(metrics)].flatMap(([who, count]) => {
     const more = count - (refusedBefore.get(who) ?? 0)
     return more > 0 ? [`${who} ${more}`] : []
   })
   const lagMs = 1000 * (findMax(metrics, 'nodejs_eventloop_lag_max_seconds') ?? 0)
   const cpu = { service: cpuAfter.service - cpuBefore.service, engine: cpuAfter.engine - cpuBefore.engine }
-  return { attack, before, during, lagMs, cpu, load: loadavg()[0] ?? 0, statuses, refusals, faults }
+  const slowed = findSlowed(before, during)
+  return { attack, before, during, lagMs, cpu, load: loadavg()[0] ?? 0, statuses, refusals, slowed, faults }
 }
 
 async function startAttacker(scope: Scope, site: Site, { name }: Attack) {
@@ -117,14 +135,11 @@ async function startAttacker(scope: Scope, site: Site, { name }: Attack) {
   return { child, stop }
 }
 
-function slowed(before: Seen, during: Seen): string[] {
-  return MEASURED.flatMap((what) => {
-    const [was, is] = [p99(before.times[what]), p99(during.times[what])]
-    return is > Math.max(FAST_MS, TIMES * was) ? [`${what} took ${ms(is)} ms instead of ${ms(was)}`] : []
-  })
+function findSlowed(before: Seen, during: Seen): Measured[] {
+  return MEASURED.filter((what) => p99(during.times[what]) > Math.max(FAST_MS, TIMES * p99(before.times[what])))
 }
 
-function refusedOthers({ refused }: Seen): string[] {
+function listRefusals({ refused }: Seen): string[] {
   return Object.entries(refused).map(([what, count]) => `refused: ${what}, ${count} times`)
 }
 
@@ -154,20 +169,25 @@ function refusalsIn(samples: readonly Sample[]): Map<string, number> {
   return new Map(refusals.map(({ labels, value }) => [`${labels.limit} (${labels.project}, ${labels.kind})`, value]))
 }
 
-const WIDTHS = [28, 16, 16, 16, 7, 12, 6]
+const WIDTHS = [28, 26, 26, 26, 7, 12, 6]
 const HEADING = columns(
   ['attack', '/track', 'question', 'page', 'loop', 'CPU s', 'load'],
   'what the attacker got; limits met; faults',
 )
 
-function textOf({ attack, before, during, lagMs, cpu, load, statuses, refusals, faults }: Row): string {
-  const pairs = MEASURED.map((what) => `${ms(p99(before.times[what]))} → ${ms(p99(during.times[what]))}`)
+function formatRow({ attack, before, during, lagMs, cpu, load, statuses, refusals, slowed, faults }: Row): string {
+  const pairs = MEASURED.map((what) => `${formatTimes(before.times[what])} → ${formatTimes(during.times[what])}`)
   const got = Object.entries(statuses).map(([status, count]) => `${count} × ${status}`)
-  const rest = [got.join(', '), refusals.join(', '), faults.length > 0 ? `FAILED: ${faults.join('; ')}` : 'good']
+  const wrong = [...(slowed.length > 0 ? [`slow: ${slowed.join(', ')}`] : []), ...faults]
+  const rest = [got.join(', '), refusals.join(', '), wrong.length > 0 ? `FAILED: ${wrong.join('; ')}` : 'good']
   return columns(
     [`${attack.row}: ${attack.name}`, ...pairs, ms(lagMs), `${ms(cpu.service)} + ${ms(cpu.engine)}`, load.toFixed(1)],
     rest.filter(Boolean).join('; '),
   )
+}
+
+function formatTimes(times: readonly number[]): string {
+  return `${ms(median(times))}, ${ms(p99(times))}`
 }
 
 function columns(texts: string[], rest: string): string {

@@ -200,6 +200,24 @@ for (const storage of STORAGES) {
       }
     })
 
+    t.test('links of names, new or refused, but not repeated ones', async (t) => {
+      const { send, keys } = await startLimited(t, env, WORK)
+      const link = (key: string, user: string, alias: string) =>
+        json('/public/users/alias', key, { distinct_id: `link-${storage}-${user}`, alias: `link-${storage}-${alias}` })
+      const countUntilRefused = async (way: (n: number) => ReturnType<typeof link>, address: string) => {
+        for (let n = 0; n < 100; n++) if ((await send(way(n), address)).statusCode === 429) return n
+        return null
+      }
+      const address = freshAddress()
+      // A bucket of 128 KiB, and 8 KiB that each request has for free: 16 KiB for a link.
+      const made = await countUntilRefused((n) => link(keys.write, 'user', `${n}`), address)
+      t.ok(made !== null && made >= 15 && made <= 18, `${made} made`)
+      const refused = await countUntilRefused(() => link(keys.write, 'other', '0'), freshAddress())
+      t.ok(refused !== null && refused >= 15 && refused <= 18, `${refused} refused as conflicts`)
+      t.equal(await countUntilRefused(() => link(keys.write, 'user', '0'), freshAddress()), null, 'repeated')
+      t.equal(await countUntilRefused((n) => link(keys.secret, 'user', `s${n}`), freshAddress()), null, 'a secret key')
+    })
+
     t.test('new users from one address', async (t) => {
       const { send, call, keys, pass } = await startLimited(t, env, { NEW_USERS_LIMIT: '2' })
       const name = (n: string) => `new-${storage}-${n}`

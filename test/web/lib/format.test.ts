@@ -1,6 +1,15 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { formatCompact, formatNumber, formatTick } from '../../../src/web/lib/format.js'
+import {
+  formatAgo,
+  formatBytes,
+  formatCompact,
+  formatCount,
+  formatDuration,
+  formatMoment,
+  formatNumber,
+  formatTick,
+} from '../../../src/web/lib/format.js'
 
 t.test('formatNumber and formatTick show enough digits for any magnitude', (t) => {
   t.equal(formatNumber(0.1 + 0.2), '0.3')
@@ -21,4 +30,25 @@ t.test('formatNumber and formatTick show enough digits for any magnitude', (t) =
     }),
   )
   t.end()
+})
+
+t.test('a number stays on one line with its unit and its noun', async (t) => {
+  t.equal(formatCount(1, 'event'), '1\u00a0event')
+  t.equal(formatCount(0, 'event'), '0\u00a0events')
+  t.equal(formatCount(1234, 'event'), '1,234\u00a0events')
+  t.equal(formatCount(2, 'link was', 'links were'), '2\u00a0links were')
+  t.equal(formatDuration(3 * 3_600_000 + 5 * 60_000), '3\u00a0h 5\u00a0min')
+  t.equal(formatBytes(1_500_000), '1.5\u00a0MB')
+  t.equal(formatBytes(0), '0\u00a0bytes')
+  t.equal(formatBytes(1), '1\u00a0byte')
+  t.equal(formatBytes(1e16), '10,000\u00a0TB')
+  t.equal(formatAgo(0, 180_000), '3\u00a0minutes ago')
+  t.equal(formatAgo(0, 86_400_000), 'yesterday')
+})
+
+t.test('formatMoment shows as much of a time as tells it apart', async (t) => {
+  const now = new Date(2026, 4, 2, 12).getTime()
+  t.match(formatMoment(new Date(2026, 4, 2, 9, 5, 7).getTime(), now), /^9:05:07\sAM$/)
+  t.match(formatMoment(new Date(2026, 4, 1, 9, 5).getTime(), now), /^May 1, 9:05\sAM$/)
+  t.equal(formatMoment(new Date(2024, 4, 1).getTime(), now), 'May 1, 2024')
 })

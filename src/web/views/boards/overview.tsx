@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { listEventNames } from '../../api/schema.js'
+import { getBrowserTimeZone } from '../../lib/intl.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
@@ -10,7 +11,6 @@ import { suggestCards, suggestUsualCards } from './default-cards.js'
 
 /** How long to wait for the event names before showing placeholder cards. */
 const LATE_MS = 100
-const timezone = () => Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** The default board of a project, based on its data. */
 export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () => void }) {
@@ -41,7 +41,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
           </button>
         </Empty>
       )}
-      <CardGrid cards={isGuessed ? suggestUsualCards(timezone()) : cards} saved={null} />
+      <CardGrid cards={isGuessed ? suggestUsualCards(getBrowserTimeZone()) : cards} saved={null} />
       {isNaming && (
         <NameDialog
           title="Save as board"
@@ -64,7 +64,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
 export function useSuggestedCards() {
   const { value, error, isLoading, reload } = useLoaded('events', listEventNames)
   const cards = useMemo(() => {
-    return suggestCards(value?.events ?? [], timezone(), Date.now())
+    return suggestCards(value?.events ?? [], getBrowserTimeZone(), Date.now())
   }, [value])
   return { cards, error, isLoading, reload }
 }

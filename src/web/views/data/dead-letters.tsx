@@ -4,7 +4,7 @@ import { listDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
 import type { Access } from '../../api/sign-in.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { formatNumber, formatTime } from '../../lib/format.js'
+import { formatCount, formatNumber, formatTime } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { readAllPages } from '../../lib/read-all-pages.js'
 import { useLoaded } from '../../lib/use-loaded.js'
@@ -46,22 +46,22 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
   return (
     <div aria-busy={isLoading}>
       <p class={textStyles.hint}>
-        What ClickHouse cannot read in any form is kept here unchanged, with the reason. Once the cause is gone, replay
-        it: it is stored once, however often it is replayed.
-        {!mayReplay && ' Sign in with a secret key to replay.'}
+        Accepted data that could not be stored is kept here unchanged, with the reason. Once the cause is fixed, replay
+        it. Nothing is stored twice, even if you replay it again.
+        {!mayReplay && ' Sign in with a secret key to replay dead letters.'}
       </p>
       {result && <Result result={result} />}
       {error && <Failure error={error} onRetry={reload} />}
-      {!value && isLoading && <Loading what="the dead letters" />}
+      {!value && isLoading && <Loading what="dead letters" />}
       {value && deadLetters.length === 0 && (
         <Empty title={page > 1 ? 'This page is empty' : 'No dead letters'}>
-          {page > 1 ? 'Go back to the previous one.' : 'Everything that was accepted could be stored.'}
+          {page > 1 ? 'Go back to the previous one.' : 'All accepted data has been stored.'}
         </Empty>
       )}
       {mayReplay && waiting.length > 0 && (
         <p>
           <button type="button" onClick={() => setIdsToReplay(waiting)}>
-            {waiting.length === 1 ? 'Replay the one shown…' : `Replay all ${waiting.length} shown…`}
+            {waiting.length === 1 ? 'Replay this dead letter…' : `Replay all ${waiting.length} on this page…`}
           </button>
         </p>
       )}
@@ -86,7 +86,7 @@ export function DeadLetters({ access, query }: DeadLettersProps) {
           onConfirm={() => replay(idsToReplay)}
           onClose={() => setIdsToReplay(null)}
         >
-          <p>Their events become part of all answers. What still cannot be stored stays here.</p>
+          <p>Reports will include their events. Whatever still cannot be stored stays here.</p>
         </ConfirmDialog>
       )}
     </div>
@@ -128,7 +128,7 @@ function DeadLetterCard({ deadLetter, onReplay }: { deadLetter: DeadLetter; onRe
         <bdi>{escapeInvisible(reason)}</bdi>
       </p>
       <TextBlock label={`Entry of dead letter ${id}`} text={escapeInvisible(entry)} />
-      {entry.length >= CUT_LENGTH && <p class={textStyles.hint}>This is its beginning; the rest is not shown.</p>}
+      {entry.length >= CUT_LENGTH && <p class={textStyles.hint}>Only the first 10,000 characters are shown.</p>}
     </section>
   )
 }
@@ -140,8 +140,8 @@ function Result({ result: { replayed, refused } }: { result: ReplayedDeadLetters
       role="status"
     >
       <p>
-        {formatNumber(replayed)} stored now.
-        {refused.length > 0 && ` ${formatNumber(refused.length)} still cannot be stored:`}
+        {formatCount(replayed, 'dead letter')} stored.
+        {refused.length > 0 && ` ${formatNumber(refused.length)} still could not be stored:`}
       </p>
       {refused.length > 0 && (
         <ul>

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { type ExactProperty, listProperties, listValues } from '../../api/schema.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { formatNumber, formatShare } from '../../lib/format.js'
+import { formatCount, formatNumber, formatShare } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
@@ -24,7 +24,7 @@ export function EventProperties({ event }: { event: string }) {
   return (
     <>
       <p class={pageHeaderStyles.back}>
-        <a href={linkTo(['data'])}>← All names</a>
+        <a href={linkTo(['data'])}>← All events</a>
       </p>
       <header class={pageHeaderStyles.header}>
         <h1>
@@ -41,17 +41,17 @@ export function EventProperties({ event }: { event: string }) {
         </div>
       </header>
       {error && <Failure error={error} onRetry={reload} />}
-      {!value && isLoading && <Loading what="the properties" />}
+      {!value && isLoading && <Loading what="properties" />}
       {value && (
         <p class={textStyles.hint}>
-          {value.sampled === 1 ? 'In the one event' : `In the newest ${formatNumber(value.sampled)} events`} of this
+          Based on the {value.sampled === 1 ? 'only event' : `latest ${formatCount(value.sampled, 'event')}`} with this
           name.
         </p>
       )}
       {value?.properties.map((property) => (
         <Property key={property.property} event={event} property={property} />
       ))}
-      {value && value.properties.length === 0 && <Empty title="No properties">These events have none.</Empty>}
+      {value && value.properties.length === 0 && <Empty title="No properties">These events have no properties.</Empty>}
     </>
   )
 }
@@ -84,7 +84,7 @@ function Property({
       </header>
       <p class={styles.share}>
         <progress value={share} max={1} aria-label={`Events that have ${name}`} />
-        <span>{formatShare(share)} of the events have it</span>
+        <span>{formatShare(share)} of events have it</span>
       </p>
       {!isOpen && <Chips texts={examples} />}
       {isOpen && <Values event={event} property={property} />}
@@ -119,7 +119,7 @@ function Values({ event, property }: { event: string; property: string }) {
   return (
     <>
       {error && <Failure error={error} onRetry={reload} />}
-      {isLoading && <Loading what="the values" />}
+      {isLoading && <Loading what="values" />}
       {value && value.length > 0 && (
         <table class={styles.values}>
           <caption class={textStyles.hidden}>Values of {escapeInvisible(property)}</caption>
@@ -149,7 +149,7 @@ function Values({ event, property }: { event: string; property: string }) {
           about={`CSV of values of ${escapeInvisible(property)}`}
         />
       )}
-      {value?.length === 0 && <p class={textStyles.hint}>No value is short enough to be listed.</p>}
+      {value?.length === 0 && <p class={textStyles.hint}>All values are too long to be listed.</p>}
     </>
   )
 }

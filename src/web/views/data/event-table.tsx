@@ -2,7 +2,7 @@ import type { EventName } from '../../../contract/responses.js'
 import { listEventNames } from '../../api/schema.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { formatAgo, formatNumber, formatTime } from '../../lib/format.js'
+import { formatAgo, formatCount, formatNumber, formatTime } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as cardStyles from '../../ui/card.module.css'
@@ -26,22 +26,26 @@ export function EventTable({ query }: { query: URLSearchParams }) {
     <>
       <div class={tableStyles.tableBar}>
         <SearchField
-          label="Search names of events"
+          label="Search events"
           value={search}
           onChange={(text) => navigate(linkTo(['data'], { search: text }), 'replace')}
         />
         {matches.length > 0 && <CsvButton name="events" rows={() => buildCsv(matches)} />}
       </div>
       {error && <Failure error={error} onRetry={reload} />}
-      {!value && isLoading && <Loading what="the names" />}
+      {!value && isLoading && <Loading what="events" />}
       {value && value.pending > 0 && (
-        <p class={textStyles.hint}>{formatNumber(value.pending)} accepted events are not counted yet.</p>
+        <p class={textStyles.hint}>
+          {formatCount(value.pending, 'accepted event is', 'accepted events are')} not counted yet.
+        </p>
       )}
       {matches.length > 0 && <Table names={matches.slice(0, MAX_ROWS)} />}
-      {matches.length > MAX_ROWS && <p class={textStyles.hint}>There are more names: search for them.</p>}
+      {matches.length > MAX_ROWS && (
+        <p class={textStyles.hint}>Only the first {formatNumber(MAX_ROWS)} are shown. Search to find others.</p>
+      )}
       {value && matches.length === 0 && (
-        <Empty title={search ? 'No name matches' : 'No events yet'}>
-          {search ? 'Try a part of the name.' : 'Their names appear here with the first event.'}
+        <Empty title={search ? 'No events match' : 'No events yet'}>
+          {search ? 'Try part of the name.' : 'Events are listed here once the first one arrives.'}
         </Empty>
       )}
     </>
@@ -59,7 +63,7 @@ function Table({ names }: { names: EventName[] }) {
   return (
     <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
       <table class={styles.table}>
-        <caption class={textStyles.hidden}>Names of events</caption>
+        <caption class={textStyles.hidden}>Events</caption>
         <thead>
           <tr>
             <th scope="col">Event</th>

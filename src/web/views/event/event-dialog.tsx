@@ -54,7 +54,7 @@ export function EventDialog({ eventId, access, onClose, onChange }: EventDialogP
           onConfirm={remove}
           onClose={() => setMode('look')}
         >
-          <p>It disappears from every list and every answer, for good.</p>
+          <p>This permanently deletes the event. Reports no longer count it.</p>
         </ConfirmDialog>
       )}
     </Dialog>

@@ -57,7 +57,7 @@ export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesF
           onConfirm={save}
           onClose={() => setAsking(false)}
         >
-          <p>This replaces the current properties everywhere.</p>
+          <p>Reports will use the new properties. The current ones are not kept.</p>
         </ConfirmDialog>
       )}
     </form>
@@ -69,8 +69,8 @@ function findProblem(text: string): string | null {
   try {
     const value: unknown = JSON.parse(text)
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-    return isObject ? null : 'Properties must be an object: { … }.'
+    return isObject ? null : 'Properties must be a JSON object: { … }.'
   } catch (error) {
-    return `This is not JSON yet: ${(error as Error).message}`
+    return `This is not valid JSON: ${(error as Error).message}`
   }
 }

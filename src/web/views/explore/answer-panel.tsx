@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import type { Warning } from '../../../contract/warning.js'
 import type { ComparedAnswer } from '../../api/answers.js'
 import { AnswerView } from '../../charts/answer-view.js'
 import { useDrillDown } from '../../charts/drill-down.js'
@@ -45,10 +46,12 @@ interface AnswerPanelProps {
   /** what the user still has to choose */
   gaps: string[]
   onChange: (draft: Draft, display: Display) => void
+  /** puts what a warning suggests into the question */
+  onAccept: (warning: Warning) => void
 }
 
 /** The answer with its display options and actions. */
-export function AnswerPanel({ question, draft, display, result, gaps, onChange }: AnswerPanelProps) {
+export function AnswerPanel({ question, draft, display, result, gaps, onChange, onAccept }: AnswerPanelProps) {
   // An answer to a question of another kind is stale.
   const value = draft && result.value?.answer.kind !== draft.kind ? null : result.value
   return (
@@ -63,7 +66,7 @@ export function AnswerPanel({ question, draft, display, result, gaps, onChange }
       {question === undefined && <p class={textStyles.hint}>The question is not JSON.</p>}
       {result.error && <Failure error={result.error} onRetry={result.reload} />}
       {result.isLoading && !value && <Loading what="the answer" />}
-      {value && <Answer result={value} display={display} isOld={result.isLoading} />}
+      {value && <Answer result={value} display={display} isOld={result.isLoading} onAccept={onAccept} />}
       <Actions question={question} display={display} result={value} />
     </section>
   )
@@ -100,15 +103,16 @@ interface AnswerProps {
   display: Display
   /** whether the next answer is loading */
   isOld: boolean
+  onAccept: (warning: Warning) => void
 }
 
-function Answer({ result: { answer, before }, display, isOld }: AnswerProps) {
+function Answer({ result: { answer, before }, display, isOld, onAccept }: AnswerProps) {
   const [asTable, setAsTable] = useState(false)
   const { onDrillDown, dialog } = useDrillDown()
   const drawing = chooseVisualization(answer.query, display)
   return (
     <>
-      <Warnings warnings={answer.warnings} />
+      <Warnings warnings={answer.warnings} onAccept={onAccept} />
       <div class={isOld ? `${styles.drawn} ${styles.old}` : styles.drawn} aria-busy={isOld}>
         <AnswerView answer={answer} before={before} display={display} onDrillDown={onDrillDown} />
       </div>

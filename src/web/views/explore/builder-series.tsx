@@ -7,7 +7,7 @@ import * as buttonStyles from '../../ui/button.module.css'
 import { NumberField } from '../../ui/number-field.js'
 import { Select } from '../../ui/select.js'
 import * as builderStyles from './builder.module.css'
-import { DefinitionField, firstEvent } from './event-field.js'
+import { DefinitionField, listEvents } from './event-field.js'
 import { FieldErrors } from './field-errors.js'
 import { PropertyField } from './property-field.js'
 
@@ -92,7 +92,8 @@ function OneSeries({ value, path, onChange }: OneSeriesProps) {
           label="Property"
           hidesLabel
           value={property}
-          event={firstEvent(value)}
+          events={listEvents([value])}
+          areNumbers
           onChange={(next) => onChange({ ...value, property: next })}
         />
       )}

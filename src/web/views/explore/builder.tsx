@@ -1,7 +1,14 @@
 import { withoutNull } from '../../../contract/fields.js'
 import { Series } from '../../../contract/question-schemas.js'
 import type { FieldName } from '../../../contract/questions.js'
-import { type Draft, type FunnelDraft, findBounds, type SeriesDraft } from '../../lib/question.js'
+import {
+  type Draft,
+  type FunnelDraft,
+  findBounds,
+  listDefinitions,
+  listSplitDefinitions,
+  type SeriesDraft,
+} from '../../lib/question.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
 import * as formStyles from '../../ui/form.module.css'
 import { NumberField } from '../../ui/number-field.js'
@@ -10,6 +17,7 @@ import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'
 import { RetentionBuilder } from './builder-retention.js'
 import { SeriesBuilder } from './builder-series.js'
+import { listEvents } from './event-field.js'
 import { FieldErrors } from './field-errors.js'
 import { FilterEditor } from './filter-editor.js'
 import { PropertyField } from './property-field.js'
@@ -29,7 +37,8 @@ export function Builder({ draft, onChange }: BuilderProps) {
         <FilterEditor
           label="Filters of all events"
           value={draft.where}
-          event=""
+          // Paths consist of events of any name.
+          events={draft.kind === 'paths' ? [] : listEvents(listDefinitions(draft))}
           path="/where"
           onChange={(where) => onChange({ ...draft, where })}
         />
@@ -76,7 +85,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
           label={i === 0 ? 'Breakdown' : 'Second breakdown'}
           hidesLabel
           value={field}
-          event=""
+          events={listEvents(listSplitDefinitions(draft))}
           placeholder={i === 0 ? 'Nothing' : 'and by'}
           onChange={(next) => set(i, next)}
         />

@@ -2,6 +2,7 @@ import type { Definition } from '../../../contract/questions.js'
 import { useRowKeys } from '../../lib/use-row-keys.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
+import { useProblem } from './doubts.js'
 import * as styles from './event-field.module.css'
 import { FieldErrors } from './field-errors.js'
 import { FilterEditor } from './filter-editor.js'
@@ -21,9 +22,14 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
   const suggestions = useSuggestions()
   const all = typeof value === 'string' ? [value] : value
   const keys = useRowKeys(all)
+  const findProblem = useProblem()
   const suggest = async (text: string) => {
     const matches = await suggestions.suggestEvents(text)
-    return ANY.toLowerCase().includes(text.toLowerCase()) ? [{ value: ANY, note: 'all of them' }, ...matches] : matches
+    const typed = text.trim().toLowerCase()
+    if (!ANY.toLowerCase().startsWith(typed)) return matches
+    const any = { value: ANY, note: 'all of them' }
+    // Another event whose name begins like this is meant sooner.
+    return typed === '' || typed === ANY.toLowerCase() ? [any, ...matches] : [...matches, any]
   }
   const change = (next: string[]) => {
     const [only = ''] = next
@@ -39,6 +45,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
             value={event === '*' ? ANY : event}
             placeholder={i === 0 ? 'Choose an event' : 'or this event'}
             suggest={suggest}
+            problem={findProblem(event)}
             onChange={(text) => {
               if (text === ANY || text === '*') onChange('*')
               else change(all.with(i, text))
@@ -81,7 +88,7 @@ export function DefinitionField<T extends Definition>({ label, value, onChange, 
       <FilterEditor
         label={`Filters of ${label.toLowerCase()}`}
         value={value.where}
-        event={firstEvent(value)}
+        events={listEvents([value])}
         path={`${path}/where`}
         onChange={(where) => onChange({ ...value, where })}
       />
@@ -89,7 +96,8 @@ export function DefinitionField<T extends Definition>({ label, value, onChange, 
   )
 }
 
-/** The event used for suggesting properties and values. */
-export function firstEvent({ event }: Definition): string {
-  return typeof event === 'string' ? event : ''
+/** The names of the events whose properties and values are suggested; empty for all events. */
+export function listEvents(definitions: readonly Definition[]): string[] {
+  const names = definitions.flatMap(({ event }) => event).filter((name) => name !== '')
+  return names.includes('*') ? [] : [...new Set(names)]
 }

@@ -1,6 +1,10 @@
+import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
+import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
+import { buildRequest } from '../../lib/build-request.js'
+import { getBrowserTimeZone } from '../../lib/intl.js'
 import { navigate } from '../../lib/navigation.js'
 import {
   convertDraft,
@@ -24,6 +28,7 @@ import type { ViewProps } from '../view-props.js'
 import { AnswerPanel } from './answer-panel.js'
 import { Builder } from './builder.js'
 import * as builderStyles from './builder.module.css'
+import { applySuggestion, DoubtsContext, findDoubts } from './doubts.js'
 import * as styles from './explore.module.css'
 import { type FieldError, FieldErrorsContext } from './field-errors.js'
 import { JsonEditor } from './json-editor.js'
@@ -58,7 +63,7 @@ export default function Explore({ access, route }: ViewProps) {
 }
 
 function firstQuestion(event: string): object {
-  return toQuestion(createDraft('series', event, Intl.DateTimeFormat().resolvedOptions().timeZone))
+  return toQuestion(createDraft('series', event, getBrowserTimeZone()))
 }
 
 interface QuestionProps {
@@ -77,8 +82,15 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   const fieldErrors = [...gaps, ...(result.error instanceof CallError ? result.error.details : [])]
   const show = (next: unknown, how: Display = display) => navigate(linkToExplore(next, how, saved), 'replace')
   const change = (next: Draft, how: Display = display) => show(toQuestion(next), how)
+  const { asked, answer: { warnings } = {} } = result.value ?? {}
+  const doubts = useMemo(() => findDoubts(asked, warnings), [asked, warnings])
+  const accept = (warning: Warning) => {
+    const now = draft ? [toQuestion(draft), toQuestion(dropIncompleteFilters(draft))] : [question]
+    const next = applySuggestion(warning, asked, now)
+    if (next !== undefined) show(next)
+  }
   return (
-    <FieldErrorsContext.Provider value={fieldErrors}>
+    <Contexts errors={fieldErrors} doubts={doubts}>
       <header class={styles.header}>
         <h1>Explore</h1>
         <SavedBar
@@ -116,8 +128,26 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
           result={result}
           gaps={gaps.map(({ message }: FieldError) => message)}
           onChange={change}
+          onAccept={accept}
         />
       </div>
+    </Contexts>
+  )
+}
+
+/** What the fields of the form say about themselves. */
+function Contexts({
+  errors,
+  doubts,
+  children,
+}: {
+  errors: FieldError[]
+  doubts: ReadonlySet<string>
+  children: ComponentChildren
+}) {
+  return (
+    <FieldErrorsContext.Provider value={errors}>
+      <DoubtsContext.Provider value={doubts}>{children}</DoubtsContext.Provider>
     </FieldErrorsContext.Provider>
   )
 }
@@ -129,6 +159,11 @@ function dropUnfinishedFilters(question: unknown, draft: Draft | null): unknown 
   return JSON.stringify(whole) === JSON.stringify(draft) ? question : toQuestion(whole)
 }
 
+/** An answer with the question as it was sent, apart from its range. */
+interface AskedAnswer extends ComparedAnswer {
+  asked: unknown
+}
+
 /** Fetches the answer after a debounce; superseded requests are cancelled. */
 function useAnswer(question: unknown, display: Display, hasGaps: boolean) {
   const { range, compare } = display
@@ -136,9 +171,10 @@ function useAnswer(question: unknown, display: Display, hasGaps: boolean) {
     hasGaps || question === undefined ? null : JSON.stringify([question, range, compare]),
     SETTLED_MS,
   )
-  return useLoaded<ComparedAnswer>(key, (signal) => {
+  return useLoaded<AskedAnswer>(key, async (signal) => {
     const [question, range, compare] = JSON.parse(key ?? '[]')
-    return fetchAnswer(question, { range, compare }, { signal })
+    const answer = await fetchAnswer(question, { range, compare }, { signal })
+    return { ...answer, asked: buildRequest(question, { range, compare }, Date.now()) }
   })
 }
 

@@ -34,19 +34,19 @@ interface FilterEditorProps {
   label: string
   value: Filter | null
   onChange: (filter: Filter | null) => void
-  /** the event used for suggestions */
-  event: string
+  /** the events that are filtered, for suggestions; empty for all */
+  events: readonly string[]
   path: string
 }
 
 /** A filter as rows of conditions; if it is too complex for that, as JSON. */
-export function FilterEditor({ label, value, onChange, event, path }: FilterEditorProps) {
+export function FilterEditor({ label, value, onChange, events, path }: FilterEditorProps) {
   const group = toGroup(value)
   return (
     <fieldset class={styles.filters}>
       <legend class={textStyles.hidden}>{label}</legend>
       {group ? (
-        <Rows group={group} event={event} canGroup onChange={(next) => onChange(toFilter(next))} />
+        <Rows group={group} events={events} canGroup onChange={(next) => onChange(toFilter(next))} />
       ) : (
         <FilterText value={value} onChange={onChange} />
       )}
@@ -57,12 +57,12 @@ export function FilterEditor({ label, value, onChange, event, path }: FilterEdit
 
 interface RowsProps {
   group: Group
-  event: string
+  events: readonly string[]
   canGroup?: boolean
   onChange: (group: Group) => void
 }
 
-function Rows({ group, event, canGroup = false, onChange }: RowsProps) {
+function Rows({ group, events, canGroup = false, onChange }: RowsProps) {
   const { joint, rows } = group
   const keys = useRowKeys(rows.map((row) => JSON.stringify(row)))
   const set = (next: Group['rows']) => onChange({ joint, rows: next })
@@ -81,12 +81,12 @@ function Rows({ group, event, canGroup = false, onChange }: RowsProps) {
         const remove = () => set(rows.filter((_, other) => other !== i))
         if (!isGroup(row)) {
           const change = (next: Condition) => set(rows.with(i, next))
-          return <ConditionRow key={keys[i]} condition={row} event={event} onChange={change} onRemove={remove} />
+          return <ConditionRow key={keys[i]} condition={row} events={events} onChange={change} onRemove={remove} />
         }
         const change = (next: Group) => (next.rows.length > 0 ? set(rows.with(i, next)) : remove())
         return (
           <fieldset key={keys[i]} class={styles.filterGroup} aria-label="Group of filters">
-            <Rows group={row} event={event} onChange={change} />
+            <Rows group={row} events={events} onChange={change} />
           </fieldset>
         )
       })}
@@ -110,12 +110,12 @@ function Rows({ group, event, canGroup = false, onChange }: RowsProps) {
 
 interface ConditionRowProps {
   condition: Condition
-  event: string
+  events: readonly string[]
   onChange: (condition: Condition) => void
   onRemove: () => void
 }
 
-function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProps) {
+function ConditionRow({ condition, events, onChange, onRemove }: ConditionRowProps) {
   const [operator, field] = condition
   return (
     <fieldset class={styles.condition} aria-label="Filter">
@@ -124,7 +124,7 @@ function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProp
           label="Field"
           hidesLabel
           value={field}
-          event={event}
+          events={events}
           onChange={(next) => onChange([operator, next, ...condition.slice(2)] as Condition)}
         />
         <button type="button" class={buttonStyles.plain} aria-label="Remove this filter" onClick={onRemove}>
@@ -138,7 +138,7 @@ function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProp
         options={OPERATOR_OPTIONS}
         onChange={(next) => onChange(changeOperator(condition, next))}
       />
-      {OPERATORS[operator] !== 'nothing' && <ValuesField condition={condition} event={event} onChange={onChange} />}
+      {OPERATORS[operator] !== 'nothing' && <ValuesField condition={condition} events={events} onChange={onChange} />}
     </fieldset>
   )
 }

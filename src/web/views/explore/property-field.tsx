@@ -1,28 +1,41 @@
 import type { FieldName } from '../../../contract/questions.js'
 import { formatField, parseField } from '../../lib/fields.js'
 import { Combobox } from '../../ui/combobox.js'
+import { useProblem } from './doubts.js'
 import { useSuggestions } from './suggestions.js'
 
 interface PropertyFieldProps {
   label: string
   value: FieldName
   onChange: (field: FieldName) => void
-  /** the event whose properties are suggested */
-  event: string
+  /** the events whose properties are suggested; empty for all */
+  events: readonly string[]
+  /** whether only numbers fit */
+  areNumbers?: boolean
   hidesLabel?: boolean
   placeholder?: string
 }
 
 /** A property of events or users. */
-export function PropertyField({ label, value, onChange, event, hidesLabel, placeholder }: PropertyFieldProps) {
+export function PropertyField({
+  label,
+  value,
+  onChange,
+  events,
+  areNumbers = false,
+  hidesLabel,
+  placeholder,
+}: PropertyFieldProps) {
   const suggestions = useSuggestions()
+  const problem = useProblem()(value)
   return (
     <Combobox
       label={label}
       hidesLabel={hidesLabel ?? false}
       value={formatField(value)}
       placeholder={placeholder ?? 'Choose a property'}
-      suggest={(text) => suggestions.suggestFields(event, text)}
+      suggest={(text) => suggestions.suggestFields({ events, areNumbers }, text)}
+      problem={problem}
       onChange={(text) => onChange(parseField(text))}
     />
   )

@@ -1,5 +1,6 @@
 import { useId } from 'preact/hooks'
 import type { Interval } from '../../../contract/questions.js'
+import { listTimeZones } from '../../lib/intl.js'
 import { type Display, type Draft, PRESETS, type Preset } from '../../lib/question.js'
 import { addDays, formatDateIn, isDate, resolveRange } from '../../lib/range.js'
 import { Combobox } from '../../ui/combobox.js'
@@ -64,6 +65,7 @@ export function RangeBar({ draft, display, onChange }: RangeBarProps) {
         <div class={styles.moreFields}>
           <Combobox
             label="Time zone"
+            isStrict
             value={draft.timezone}
             suggest={async (text) => suggestTimeZones(text)}
             onChange={(timezone) => onChange({ ...draft, timezone: timezone || 'UTC' }, display)}
@@ -120,7 +122,7 @@ function Dates({ draft, display, onChange }: RangeBarProps) {
 
 function suggestTimeZones(text: string): { value: string }[] {
   const query = text.toLowerCase().replaceAll(' ', '_')
-  return ['UTC', ...Intl.supportedValuesOf('timeZone')]
+  return ['UTC', ...listTimeZones()]
     .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(query))
     .slice(0, 60)
     .map((value) => ({ value }))

@@ -1,15 +1,42 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { FieldName, Scalar } from '../../../contract/questions.js'
+import type { PropertyType } from '../../../contract/responses.js'
 import { listEventNames, listProperties, listValues } from '../../api/schema.js'
-import { searchUsers } from '../../api/users.js'
+import { listUsers } from '../../api/users.js'
 import { type Choice, filterChoices, MAX_CHOICES } from '../../lib/choices.js'
 import { formatField, formatValue, toField } from '../../lib/fields.js'
 import { formatCompact, formatShare } from '../../lib/format.js'
+import {
+  flattenProperties,
+  type ListedProperty,
+  listUserProperties,
+  mergeProperties,
+} from '../../lib/listed-properties.js'
 
 const MAX_AGE_MS = 30_000
 /** Number of profiles sampled for user properties, because the service does not list those. */
 const PROFILES = 50
+/** Properties of more events than this are listed together with those of all others. */
+const MAX_EVENTS = 5
+
+const TYPE_LABELS: Record<PropertyType, string> = {
+  string: 'text',
+  number: 'number',
+  boolean: 'true or false',
+  array: 'list',
+  object: 'object',
+}
+
+const BUILT_IN = ['event', 'distinct_id', 'timestamp'] as const
+
+/** Which fields fit. */
+export interface FieldsWanted {
+  /** names of the events that have them; empty for any */
+  events: readonly string[]
+  /** whether they must be numbers */
+  areNumbers?: boolean
+}
 
 /** Suggests events, fields and values of a project. */
 export class Suggestions {
@@ -24,39 +51,66 @@ export class Suggestions {
     )
   }
 
-  /** Properties of an event, or of all events, then built-in fields and user properties. */
-  async suggestFields(event: string, text: string): Promise<Choice[]> {
-    const [properties, users] = await Promise.all([this.#properties(event), this.#userProperties()])
-    const plain = ['event', 'distinct_id', 'timestamp'].map((value): Choice => ({ value, note: 'of all events' }))
-    const ofUsers = users.map(
-      (name): Choice => ({ value: formatField(toField('user', name)), note: 'of the user now' }),
-    )
-    return filterChoices(text, [...properties, ...plain, ...ofUsers])
+  /** Properties of the events, then built-in fields and user properties, and at the end those that do not fit. */
+  async suggestFields({ events, areNumbers = false }: FieldsWanted, text: string): Promise<Choice[]> {
+    const named = events.length <= MAX_EVENTS ? events : []
+    const [all, ofUsers, ...ofNamed] = await Promise.all([
+      this.#properties(''),
+      this.#userProperties(),
+      ...named.map((event) => this.#properties(event)),
+    ])
+    const own = mergeProperties(named.length > 0 ? ofNamed : [all])
+    const has = new Set(own.map(({ names }) => JSON.stringify(names)))
+    const others = all.filter(({ names }) => !has.has(JSON.stringify(names)))
+    const findMisfit = ([type = 'string', ...more]: readonly PropertyType[]) =>
+      areNumbers && ![type, ...more].includes('number') ? `${labelType([type])}, not a number` : undefined
+    const toChoice = (field: FieldName, name: string, note: string, unfit: string | undefined): Choice => {
+      return { value: formatField(field), name, note, ...(unfit !== undefined && { unfit }) }
+    }
+    return filterChoices(text, [
+      ...own.map(({ names, share, types }) => {
+        const note = `${labelType(types)}, ${formatShare(share)}`
+        return toChoice(toField('properties', names), names.join('.'), note, findMisfit(types))
+      }),
+      ...BUILT_IN.map((name) => {
+        return toChoice(name, name, 'of all events', findMisfit([name === 'timestamp' ? 'number' : 'string']))
+      }),
+      ...ofUsers.map(({ names, types }) => {
+        const note = `${labelType(types)}, of the user now`
+        return toChoice(toField('user', names), names.join('.'), note, findMisfit(types))
+      }),
+      ...others.map(({ names, types }) => {
+        const unfit = `${labelType(types)}, not in ${named.join(' or ')}`
+        return toChoice(toField('properties', names), names.join('.'), '', unfit)
+      }),
+    ])
   }
 
-  async #properties(event: string): Promise<Choice[]> {
-    const name = toEventFilter(event)
-    const { properties } = await this.#once(`properties of ${name}`, () => listProperties(name))
-    return properties.map(({ property, share, types }) => ({
-      value: formatField(toField('properties', property)),
-      note: `${types[0]?.type ?? ''}, ${formatShare(share)}`,
-    }))
+  async #properties(event: string): Promise<ListedProperty[]> {
+    const { properties } = await this.#once(`properties of ${event}`, () => listProperties(event))
+    return flattenProperties(properties)
   }
 
-  async #userProperties(): Promise<string[]> {
-    const { users } = await this.#once('users', () => searchUsers({ search: '', page: 1, limit: PROFILES }))
-    return [...new Set(users.flatMap(({ properties }) => Object.keys(properties)))].sort()
+  async #userProperties(): Promise<ListedProperty[]> {
+    const { users } = await this.#once('users', () => listUsers({ limit: PROFILES }))
+    return listUserProperties(users.map(({ properties }) => properties))
   }
 
-  /** The values of a field in input syntax, the most frequent first. */
-  async suggestValues(field: FieldName, event: string, text: string, signal: AbortSignal): Promise<Choice[]> {
-    const query = { field: formatField(field), event: toEventFilter(event), search: text, limit: MAX_CHOICES }
-    const values = await listValues(query, signal)
-    return values.flatMap(({ text, count }) => {
+  /** The values of a field in input syntax, the most frequent first. @param events that have it; empty for any */
+  async suggestValues(
+    field: FieldName,
+    events: readonly string[],
+    text: string,
+    signal: AbortSignal,
+  ): Promise<Choice[]> {
+    const [event = ''] = events.length === 1 ? events : []
+    const values = await listValues({ field: formatField(field), event, search: text, limit: MAX_CHOICES }, signal)
+    const choices = values.flatMap(({ text, count }) => {
       const value: unknown = JSON.parse(text)
       const isPlain = value === null || typeof value !== 'object'
       return isPlain ? [{ value: formatValue(value as Scalar), note: formatCompact(count) }] : []
     })
+    return filterChoices(text, choices)
   }
 
   #once<T>(key: string, read: () => Promise<T>): Promise<T> {
@@ -69,9 +123,8 @@ export class Suggestions {
   }
 }
 
-/** The event filter for listing properties; empty for all events. */
-function toEventFilter(event: string): string {
-  return event === '*' ? '' : event
+function labelType([type = 'string']: readonly PropertyType[]): string {
+  return TYPE_LABELS[type]
 }
 
 /** The suggestions of the current project. */

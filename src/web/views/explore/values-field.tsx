@@ -1,6 +1,6 @@
 import { useEffect, useId, useState } from 'preact/hooks'
 import { OPERATORS, type Scalar } from '../../../contract/filters.js'
-import { formatValue, parseValue } from '../../lib/fields.js'
+import { formatValue, isWholeValue, parseValue } from '../../lib/fields.js'
 import type { Condition } from '../../lib/filters.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Combobox } from '../../ui/combobox.js'
@@ -10,12 +10,13 @@ import * as styles from './values-field.module.css'
 
 interface ValuesFieldProps {
   condition: Condition
-  event: string
+  /** the events that have the values; empty for all */
+  events: readonly string[]
   onChange: (condition: Condition) => void
 }
 
 /** The operand of a condition. */
-export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
+export function ValuesField({ condition, events, onChange }: ValuesFieldProps) {
   const [operator, field, compared = []] = condition
   const set = (value: unknown) => onChange([operator, field, value] as Condition)
   const operand = OPERATORS[operator]
@@ -29,7 +30,8 @@ export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
       onChange={set}
       parse={isText ? (text) => (text.startsWith('"') ? String(parseValue(text)) : text) : parseValue}
       field={field}
-      event={event}
+      events={events}
+      keepsTyped={(text) => isText || field === 'distinct_id' || isWholeValue(text)}
     />
   )
 }
@@ -41,11 +43,13 @@ interface ValueListProps {
   parse: (text: string) => Scalar
   onChange: (values: Scalar[]) => void
   field: Condition[1]
-  event: string
+  events: readonly string[]
+  /** whether a text is taken as typed: it is part of a value, or may be an id that is not among the suggestions */
+  keepsTyped: (text: string) => boolean
 }
 
 /** A list of values, any of which matches. */
-function ValueList({ values, format, parse, onChange, field, event }: ValueListProps) {
+function ValueList({ values, format, parse, onChange, field, events, keepsTyped }: ValueListProps) {
   const suggestions = useSuggestions()
   const add = (text: string) => {
     const value = parse(text)
@@ -73,12 +77,12 @@ function ValueList({ values, format, parse, onChange, field, event }: ValueListP
       <Combobox
         label="Value"
         hidesLabel
-        adds
         value=""
         placeholder={values.length > 0 ? 'or this value' : 'Choose a value'}
         suggest={async (text, signal) =>
-          field.length > 0 ? suggestions.suggestValues(field, event, text, signal) : []
+          field.length > 0 ? suggestions.suggestValues(field, events, text, signal) : []
         }
+        keepsTyped={keepsTyped}
         onChange={add}
       />
     </div>

@@ -1,4 +1,4 @@
-import { formatAgo, formatBytes, formatDuration, formatNumber, formatShare } from '../../lib/format.js'
+import { formatAgo, formatBytes, formatCount, formatDuration, formatNumber, formatShare } from '../../lib/format.js'
 import { checkDamage } from './damage-check.js'
 import { checkLimits } from './limits-check.js'
 import { findMax, findMin, listLabelValues, type Sample, sumMaxima, sumSamples } from './prometheus.js'
@@ -21,23 +21,23 @@ const LAG_S = 1
 
 /** Why storing a block was retried, by the label `reason`. */
 const RETRY_REASONS: Record<string, string> = {
-  unreachable: 'ClickHouse does not answer',
-  too_many_parts: 'ClickHouse cannot keep up with merging',
-  memory: 'ClickHouse has too little memory',
-  disk: 'the disk of ClickHouse is full',
-  store: 'ClickHouse answers with an error',
-  journal: 'the journal does not answer',
-  internal: 'of a fault in the service',
+  unreachable: 'ClickHouse did not respond',
+  too_many_parts: 'ClickHouse could not keep up with merging',
+  memory: 'ClickHouse ran out of memory',
+  disk: 'the disk of ClickHouse was full',
+  store: 'ClickHouse returned an error',
+  journal: 'the journal did not respond',
+  internal: 'the service has a bug',
 }
 
 const REFUSED = 'tallyhouse_events_refused_total'
 
 /** Why events were refused, by the label `code`; `share` stands for those over the limit of their project only. */
 const REFUSALS: Record<string, string> = {
-  overloaded: 'the journal is full',
-  share: 'a project has filled its share of the journal',
-  unavailable: 'the journal does not answer',
-  internal: 'of a fault in the service',
+  overloaded: 'the journal was full',
+  share: 'a project had filled its share of the journal',
+  unavailable: 'the journal did not respond',
+  internal: 'the service has a bug',
 }
 
 /** @param snapshots of the last `RECENT_MS`, in order of time; the last one is the current state */
@@ -61,10 +61,10 @@ export function runChecks(snapshots: readonly Snapshot[]): Check[] {
 /** The worst level of all checks, and a summary. */
 export function summarize(checks: readonly Check[]): { level: Level; verdict: string } {
   const bad = checks.filter(({ level }) => level === 'bad')
-  if (bad.length > 0) return { level: 'bad', verdict: `Act now: ${joinTitles(bad)}.` }
+  if (bad.length > 0) return { level: 'bad', verdict: `Act now on: ${joinTitles(bad)}.` }
   const watched = checks.filter(({ level }) => level === 'watch')
-  if (watched.length > 0) return { level: 'watch', verdict: `Take a look: ${joinTitles(watched)}.` }
-  return { level: 'good', verdict: 'All is well.' }
+  if (watched.length > 0) return { level: 'watch', verdict: `Worth a look: ${joinTitles(watched)}.` }
+  return { level: 'good', verdict: 'Everything is working.' }
 }
 
 function checkReadiness({ at, samples, notReady }: Snapshot): Check {
@@ -74,16 +74,16 @@ function checkReadiness({ at, samples, notReady }: Snapshot): Check {
   return {
     title: 'Service',
     level: notReady === null ? 'good' : 'bad',
-    verdict: notReady ?? 'The service is ready: its journal and its store answer.',
+    verdict: notReady ?? 'The service is ready, and so are its journal and its store.',
     advice:
       notReady &&
-      'Start the part that it names, and check that the service can reach it. The log of the service says more. Clients that retry lose nothing.',
+      'Start whatever is named here, and check that the service can reach it. The service’s log has details. Clients that retry lose nothing.',
     facts: [
       ['Up for', formatDuration(Math.max(0, at - startedAt))],
       ['Version', version],
       ...(processes > 1 ? ([['Processes', formatNumber(processes)]] satisfies Check['facts']) : []),
     ],
-    about: 'The service takes events into its journal, and moves them from there to its store, ClickHouse.',
+    about: 'The service writes events to its journal first, and then moves them to its store, ClickHouse.',
   }
 }
 
@@ -98,28 +98,33 @@ function checkIntake(history: History): Check {
     title: 'Intake',
     facts: [
       ['Events per second', rate === null ? '…' : formatNumber(rate)],
-      ['Accepted since the start', formatNumber(accepted)],
-      ['Refused since the start', formatNumber(refused)],
+      ['Accepted since it started', formatNumber(accepted)],
+      ['Refused since it started', formatNumber(refused)],
     ] satisfies Check['facts'],
-    about:
-      'An event is accepted once it is on disk in the journal. What is refused has to be sent again by the client.',
+    about: 'An event is accepted once the journal has it on disk. Clients must send refused events again.',
   }
   if (findMin(samples, 'tallyhouse_journal_up') === 0) {
-    const advice = 'Start the journal (Redis, or the folder DATA_DIR), or free memory and disk for it.'
-    return { ...check, level: 'bad', verdict: 'The journal does not answer, so events are refused.', advice }
+    const advice =
+      'Make sure that the journal (Redis, or the folder DATA_DIR) is up and has enough memory and disk space.'
+    return { ...check, level: 'bad', verdict: 'The journal is not responding, so events are being refused.', advice }
   }
   const reasons = before ? findRefusalReasons(now, before) : []
   if (reasons.length > 0) {
-    const verdict = `Events are being refused, as ${joinReasons(reasons, REFUSALS)}.`
-    const who = reasons.includes('share') ? ' Limits names the project; other projects have room.' : ''
-    const advice = `See the backlog and the store: they say what holds events up.${reasons.length === 1 ? who : ''}`
+    const verdict = `Events are being refused because ${joinReasons(reasons, REFUSALS)}.`
+    const who = reasons.includes('share') ? ' Limits, below, names the project; other projects are not affected.' : ''
+    const advice = `Backlog and Store, below, show what is holding events up.${reasons.length === 1 ? who : ''}`
     return { ...check, level: 'bad', verdict, advice }
   }
   const lately = first ? computeIncrease(now, first, REFUSED) : 0
   if (lately > 0) {
     const why = first ? findRefusalReasons(now, first) : []
-    const verdict = `Events are accepted again. ${formatNumber(lately)} were refused ${describeRecent(history)}, as ${joinReasons(why, REFUSALS)}.`
-    return { ...check, level: 'watch', verdict, advice: 'Nothing, if clients retry: those that do lost nothing.' }
+    const verdict = `Events are being accepted again. ${formatCount(lately, 'event was', 'events were')} refused ${describeRecent(history)} because ${joinReasons(why, REFUSALS)}.`
+    return {
+      ...check,
+      level: 'watch',
+      verdict,
+      advice: 'Nothing, if your clients retry. Events from clients that do not are lost.',
+    }
   }
   return { ...check, level: 'good', verdict: describeIntake(rate), advice: null }
 }
@@ -134,9 +139,9 @@ function findRefusalReasons(now: Snapshot, before: Snapshot): string[] {
 }
 
 function describeIntake(rate: number | null): string {
-  if (rate === null) return 'Events are accepted.'
-  if (rate === 0) return 'Events are accepted; none came in the last seconds.'
-  return `${formatNumber(rate)} events per second come in, and all are accepted.`
+  if (rate === null) return 'Events are being accepted.'
+  if (rate === 0) return 'Ready for events. None arrived in the last few seconds.'
+  return `Accepting all events, ${formatNumber(rate)} per second.`
 }
 
 function checkBacklog({ samples }: Snapshot): Check {
@@ -154,19 +159,24 @@ function checkBacklog({ samples }: Snapshot): Check {
       ['Journal in use', `${formatBytes(used)}, ${formatShare(share)}`],
     ] satisfies Check['facts'],
     about:
-      'What was accepted waits in the journal until it is stored. An entry is an event, or several that came together.',
+      'Accepted events wait in the journal until they are stored. An entry is one event, or several that arrived together.',
   }
-  const waiting = `${formatNumber(entries)} entries wait to be stored; the oldest for ${formatDuration(1000 * oldest)}.`
-  const advice = 'See the store: once it answers and has room, the backlog goes by itself. Nothing of it is lost.'
+  const waiting = `${formatCount(entries, 'entry is', 'entries are')} waiting to be stored, the oldest for ${formatDuration(1000 * oldest)}.`
+  const advice = 'Check Store, below: once it responds and has room, the backlog clears by itself. Nothing is lost.'
   if (share > FULL_SHARE) {
-    const verdict = `${waiting} The journal is more than half full; once it is full, events are refused.`
-    return { ...check, level: 'bad', verdict, advice: `${advice} Raise JOURNAL_MAX_BYTES to gain time.` }
+    const verdict = `${waiting} The journal is more than half full. Once it is full, events are refused.`
+    return { ...check, level: 'bad', verdict, advice: `${advice} Raising JOURNAL_MAX_BYTES buys time.` }
   }
   if (findMin(samples, 'tallyhouse_journal_up') === 0) {
-    return { ...check, level: 'bad', verdict: 'The journal does not say what waits in it.', advice: 'See the intake.' }
+    return {
+      ...check,
+      level: 'bad',
+      verdict: 'The journal is not responding, so the backlog is unknown.',
+      advice: 'See Intake.',
+    }
   }
   if (entries === 0) {
-    return { ...check, level: 'good', verdict: 'Everything that was accepted is stored.', advice: null }
+    return { ...check, level: 'good', verdict: 'All accepted events are stored.', advice: null }
   }
   if (oldest < WAITING_S.watch) return { ...check, level: 'good', verdict: waiting, advice: null }
   return { ...check, level: oldest > WAITING_S.bad ? 'bad' : 'watch', verdict: waiting, advice }
@@ -180,14 +190,14 @@ function checkStore(history: History): Check {
     title: 'Store',
     facts: [
       [
-        'Events stored since the start',
+        'Events stored since it started',
         formatNumber(sumSamples(samples, 'tallyhouse_rows_stored_total', { table: 'events' })),
       ],
-      ['Failed attempts since the start', formatNumber(retries)],
+      ['Failed attempts since it started', formatNumber(retries)],
       ...findLastStored(now),
     ] satisfies Check['facts'],
     about:
-      'ClickHouse keeps all events, profiles and sessions. An attempt that fails is made again; nothing is stored twice.',
+      'ClickHouse holds all events, profiles and sessions. Failed attempts are retried, and nothing is stored twice.',
   }
   const down = listLabelValues(
     samples.filter(({ value }) => value === 0),
@@ -196,24 +206,23 @@ function checkStore(history: History): Check {
   )
   if (findMin(samples, 'tallyhouse_store_up') === 0) {
     const which = down.length > 0 ? `Shard ${down.join(', ')} of ClickHouse` : 'ClickHouse'
-    const verdict = `${which} does not answer. Events are accepted and wait; questions about them fail.`
+    const verdict = `${which} is not responding. Events are accepted and wait in the journal, but reports cannot be loaded.`
     const advice =
-      'Start ClickHouse, and check its address and its password. The embedded one is started again by the service, whose log says why it ended.'
+      'Start ClickHouse, and check its address and password. If it is the embedded one, the service restarts it and logs why it stopped.'
     return { ...check, level: 'bad', verdict, advice }
   }
   const reasons = first ? findIncreasedLabels(now, first, 'tallyhouse_block_retries_total', 'reason') : []
   if (first && reasons.length > 0) {
-    const failed = formatNumber(computeIncrease(now, first, 'tallyhouse_block_retries_total'))
-    const verdict = `Storing failed ${failed} times ${describeRecent(history)}, as ${joinReasons(reasons, RETRY_REASONS)}, and was tried again.`
-    return { ...check, level: 'watch', verdict, advice: 'If this lasts, look at ClickHouse: memory, disk, its log.' }
+    const failed = formatCount(computeIncrease(now, first, 'tallyhouse_block_retries_total'), 'time')
+    const verdict = `Storing failed ${failed} ${describeRecent(history)} because ${joinReasons(reasons, RETRY_REASONS)}. It is retried automatically.`
+    return { ...check, level: 'watch', verdict, advice: 'If this continues, check ClickHouse’s memory, disk and log.' }
   }
   if (findMin(samples, 'tallyhouse_store_priorities') === 0) {
-    const verdict =
-      'ClickHouse answers and stores what comes, but cannot hold questions back: while they run, events wait.'
-    const advice = 'Grant the service CAP_SYS_NICE, as systemd does with AmbientCapabilities=CAP_SYS_NICE.'
+    const verdict = 'ClickHouse is storing events, but cannot give them priority: they wait while reports are computed.'
+    const advice = 'Grant the service CAP_SYS_NICE, for example with AmbientCapabilities=CAP_SYS_NICE in systemd.'
     return { ...check, level: 'watch', verdict, advice }
   }
-  return { ...check, level: 'good', verdict: 'ClickHouse answers and stores what comes.', advice: null }
+  return { ...check, level: 'good', verdict: 'ClickHouse is storing events.', advice: null }
 }
 
 function findLastStored({ at, samples }: Snapshot): Check['facts'] {
@@ -235,10 +244,13 @@ function checkDisk({ samples }: Snapshot): Check {
   return {
     title: 'Disk',
     level: disks.length > 0 ? level : 'watch',
-    verdict: disks.length > 0 ? `${formatShare(least)} of the disk is free.` : 'It is not known how much disk is free.',
-    advice: level === 'good' ? null : 'Free space or enlarge the disk: a full one stores nothing and refuses events.',
+    verdict: disks.length > 0 ? `${formatShare(least)} of the disk is free.` : 'The free disk space is unknown.',
+    advice:
+      level === 'good'
+        ? null
+        : 'Free up space or enlarge the disk. When it is full, nothing is stored and events are refused.',
     facts: disks.map(({ name, free, size }) => [name, `${formatBytes(free)} of ${formatBytes(size)} free`]),
-    about: 'ClickHouse needs room to merge what it stores, and the embedded journal needs room for what waits.',
+    about: 'ClickHouse needs space to merge its data, and the embedded journal for events that wait to be stored.',
   }
 }
 
@@ -257,11 +269,11 @@ function checkDeadLetters(history: History): Check {
     level: lately > 0 ? 'watch' : 'good',
     verdict:
       lately > 0
-        ? `${formatNumber(lately)} could not be stored ${describeRecent(history)}, and were set aside.`
-        : `None ${describeRecent(history)}.`,
-    advice: lately > 0 ? 'Read why, and replay them once the cause is gone.' : null,
-    facts: [['Set aside since the start', formatNumber(count)]],
-    about: 'What ClickHouse cannot read in any form is kept unchanged, with the reason. Nothing else waits for it.',
+        ? `${formatCount(lately, 'request')} could not be stored ${describeRecent(history)}.`
+        : `No dead letters ${describeRecent(history)}.`,
+    advice: lately > 0 ? 'Open the dead letters to see why, fix the cause, and replay them.' : null,
+    facts: [['Dead letters since it started', formatNumber(count)]],
+    about: 'Data that ClickHouse cannot read is kept here unchanged, with the reason. Other events are not held up.',
     link: { text: 'Show the dead letters', to: ['data', 'dead-letters'] },
   }
 }
@@ -271,15 +283,15 @@ function checkNames(history: History): Check {
   const count = (name: string) => sumSamples(now.samples, `tallyhouse_${name}_total`)
   const lately = (name: string) => (first ? computeIncrease(now, first, `tallyhouse_${name}_total`) : 0)
   const [nobody, refused] = [lately('placeholder_names'), lately('alias_conflicts')]
-  const messages = `${formatNumber(nobody)} ${nobody === 1 ? 'message' : 'messages'}`
-  const links = `${formatNumber(refused)} ${refused === 1 ? 'link was' : 'links were'}`
+  const messages = formatCount(nobody, 'message')
+  const links = formatCount(refused, 'link was', 'links were')
   const findings = [
-    ...(nobody > 0 ? [`${messages} named nobody (a placeholder such as undefined instead of a user id)`] : []),
-    ...(refused > 0 ? [`${links} refused, as both names are known users`] : []),
+    ...(nobody > 0 ? [`${messages} had a placeholder, such as undefined, instead of a user id`] : []),
+    ...(refused > 0 ? [`${links} refused because both names are known users`] : []),
   ]
   const when = describeRecent(history)
   return {
-    title: 'Names of users',
+    title: 'User names',
     level: findings.length > 0 ? 'watch' : 'good',
     verdict:
       findings.length > 0
@@ -287,14 +299,14 @@ function checkNames(history: History): Check {
         : `No placeholders and no refused links ${when}.`,
     advice:
       findings.length > 0
-        ? 'Look for a client that sends its user id before it has one, or the id of another user. Events keep the name that they came under.'
+        ? 'Look for a client that sends events before it knows the user’s id, or with another user’s id. Events keep the name they were sent with.'
         : null,
     facts: [
-      ['Messages that named nobody since the start', formatNumber(count('placeholder_names'))],
-      ['Refused links since the start', formatNumber(count('alias_conflicts'))],
+      ['Placeholders since it started', formatNumber(count('placeholder_names'))],
+      ['Refused links since it started', formatNumber(count('alias_conflicts'))],
     ],
     about:
-      'A link makes two names one user. Placeholders link nobody, and a link that a client inferred never joins two users who are both known.',
+      'A link makes two names one user. Placeholders are never linked, nor are two known users because a client guessed that they are the same.',
     link: { text: 'Show the dead letters', to: ['data', 'dead-letters'] },
   }
 }
@@ -307,21 +319,23 @@ function checkLoad({ samples }: Snapshot): Check {
     title: 'Memory and load',
     level: isSlow ? 'watch' : 'good',
     verdict: isSlow
-      ? `The service was busy: answers waited for up to ${formatDuration(1000 * lag)}.`
-      : `The service uses ${formatBytes(resident)} of memory and answers without delay.`,
-    advice: isSlow ? 'If this lasts, give the service more cores (WORKERS), or let clients send batches.' : null,
+      ? `The service is busy: responses were delayed by up to ${formatDuration(1000 * lag)}.`
+      : `The service is using ${formatBytes(resident)} of memory and responding without delay.`,
+    advice: isSlow
+      ? 'If this continues, give the service more cores (WORKERS), or have clients send events in batches.'
+      : null,
     facts: [
       ['Memory', formatBytes(resident)],
       ['JavaScript heap', formatBytes(sumSamples(samples, 'nodejs_heap_size_used_bytes'))],
       ['Longest delay', formatDuration(1000 * lag)],
       ['Live streams', formatNumber(sumSamples(samples, 'tallyhouse_live_streams'))],
     ],
-    about: 'This is the process that answered; ClickHouse and Redis have memory of their own.',
+    about: 'For the process that served this page. ClickHouse and Redis are not included.',
   }
 }
 
 function joinReasons(reasons: string[], texts: Record<string, string>): string {
-  return reasons.map((reason) => texts[reason] ?? reason).join(', and ')
+  return reasons.map((reason) => texts[reason] ?? reason).join(' and because ')
 }
 
 function joinTitles(checks: readonly Check[]): string {

@@ -33,7 +33,7 @@ export function checkDamage({ samples }: Snapshot): Check {
   const check = {
     title: 'Completeness',
     about:
-      'ClickHouse goes on without parts that are damaged or gone, so the service remembers which there were. Whether all files are sound, `tallyhouse verify` finds out.',
+      'ClickHouse continues without parts that are damaged or gone, so the service keeps a list of them. Run “tallyhouse verify” to check every file.',
     facts: [
       ['Lost or damaged parts', formatNumber(count)],
       ...[...places].map(([place, rows]): [string, string] => [place, formatNumber(rows)]),
@@ -41,22 +41,22 @@ export function checkDamage({ samples }: Snapshot): Check {
     ] satisfies Check['facts'],
   }
   const advice =
-    'Restore them from a backup or a replica, as “Lost and damaged data” in the manual says. The log and `tallyhouse verify` name each one, and what it held.'
+    'Restore them from a backup or a replica: see “Lost and damaged data” in the manual. The log and “tallyhouse verify” list each part and what it contained.'
   const lacking = projects.filter(({ missing }) => missing > 0)
   if (count === 0 && lacking.length > 0) {
     const names = lacking.map(({ project, missing }) => `${formatNumber(missing)} of ${project}`).join(', ')
-    return { ...check, level: 'bad', verdict: `Events that were received are missing: ${names}.`, advice }
+    return { ...check, level: 'bad', verdict: `Some events that were received are missing: ${names}.`, advice }
   }
-  if (count === 0) return { ...check, level: 'good', verdict: 'Everything that was stored is there.', advice: null }
+  if (count === 0) return { ...check, level: 'good', verdict: 'No data is missing.', advice: null }
   const states = [
-    aside > 0 && `${formatNumber(aside)} put aside by ClickHouse`,
+    aside > 0 && `${formatNumber(aside)} detached by ClickHouse`,
     missing > 0 && `${formatNumber(missing)} missing`,
     unreadable > 0 && `${formatNumber(unreadable)} unreadable`,
   ].filter((text) => text !== false)
   return {
     ...check,
     level: 'bad',
-    verdict: `The store has lost or damaged parts: ${states.join(', ')}. The rest is served as if it were all.`,
+    verdict: `The store has lost or damaged parts: ${states.join(', ')}. Reports only include the rest.`,
     advice,
   }
 }
@@ -74,7 +74,7 @@ function readLedgers(samples: readonly Sample[]): { project: string; missing: nu
     const received = parts.reduce((sum, { count }) => sum + count, 0) - extra
     const shown = parts.filter(({ state, count }) => count > 0 || state === 'stored')
     const sum = shown.map(({ state, count }) => `${formatNumber(count)} ${state}`).join(' + ')
-    const rest = extra > 0 ? ` − ${formatNumber(extra)} that were not received` : ''
+    const rest = extra > 0 ? ` − ${formatNumber(extra)} not received` : ''
     return { project, missing, received, text: `${formatNumber(received)} received = ${sum}${rest}` }
   })
   return ledgers.sort((a, b) => b.missing - a.missing || b.received - a.received).slice(0, MAX_PROJECTS)

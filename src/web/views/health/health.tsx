@@ -16,7 +16,7 @@ const EVERY_MS = 5_000
 /** A level is shown by a word and a sign, in addition to the colour. */
 const LEVELS: Record<Level, { word: string; sign: string }> = {
   good: { word: 'Good', sign: '✓' },
-  watch: { word: 'Look at it', sign: '!' },
+  watch: { word: 'Worth a look', sign: '!' },
   bad: { word: 'Act now', sign: '✕' },
 }
 
@@ -28,7 +28,7 @@ export default function Health() {
     return error ? <UnreadableNotice error={error} onRetry={read} /> : <Loading what="the state of the service" />
   const checks = runChecks(snapshots)
   const { level, verdict } = error
-    ? { level: 'watch' as const, verdict: `Not known since ${formatTime(now.at)}. This was the last state:` }
+    ? { level: 'watch' as const, verdict: `The state has been unknown since ${formatTime(now.at)}. Before that:` }
     : summarize(checks)
   return (
     <>
@@ -43,7 +43,7 @@ export default function Health() {
           <Part key={check.title} check={check} />
         ))}
       </div>
-      <p class={textStyles.hint}>As of {formatTime(now.at)}; asked again every five seconds while you look.</p>
+      <p class={textStyles.hint}>As of {formatTime(now.at)}. Updated every five seconds while this page is open.</p>
     </>
   )
 }
@@ -90,7 +90,7 @@ function Sign({ level }: { level: Level }) {
 
 function UnreadableNotice({ error, onRetry }: { error: Error; onRetry: () => void }) {
   const isHidden = error instanceof CallError && [403, 404].includes(error.status)
-  const hint = 'The metrics of the service cannot be read. A proxy in front of it may keep /metrics for itself.'
+  const hint = 'The service’s metrics cannot be read. A proxy may be blocking /metrics.'
   return <Failure error={isHidden ? new Error(hint) : error} onRetry={onRetry} />
 }
 

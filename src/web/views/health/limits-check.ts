@@ -1,5 +1,5 @@
 import type { LimitName } from '../../../contract/errors.js'
-import { formatBytes, formatDuration, formatNumber, formatShare } from '../../lib/format.js'
+import { formatBytes, formatCount, formatDuration, formatNumber, formatShare } from '../../lib/format.js'
 import { type Sample, sumSamples } from './prometheus.js'
 import { type Check, computeIncrease, describeRecent, type History } from './snapshots.js'
 
@@ -17,21 +17,21 @@ const QUOTA_SHARE = 0.8
 
 /** The description and advice for each limit, by the label `limit`; settings.md documents the settings. */
 export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>> = {
-  requests: ['requests in a window', 'Raise RATE_LIMIT or ADDRESS_LIMIT if they are wanted.'],
-  wrong_keys: ['requests with unknown keys', 'Correct the key of the client, or raise WRONG_KEY_LIMIT.'],
-  work: ['bytes of profiles and bodies that a page’s key causes', 'Use a secret key on a server for work like that.'],
-  new_users: ['new users by a page’s key', 'Use a secret key on a server to import users.'],
-  live_streams: ['open live streams', 'Raise MAX_PROJECT_LIVE_STREAMS or MAX_LIVE_STREAMS, or close some.'],
-  body_memory: ['large bodies at once', 'Let clients send smaller bodies, or raise BODY_MEMORY.'],
-  reads: ['reads at once', 'Let clients read less at a time; retries help.'],
-  questions: ['questions at once', 'Let clients ask one question after another; retries help.'],
-  journal: ['the project’s share of the journal', 'See the backlog: what is stored makes room.'],
-  idempotency_keys: ['remembered Idempotency-Keys', 'Send without keys, or raise MAX_IDEMPOTENCY_KEYS.'],
-  saved: ['saved questions and boards', 'Delete some that nobody needs.'],
+  requests: ['too many requests', 'If these requests are wanted, raise RATE_LIMIT or ADDRESS_LIMIT.'],
+  wrong_keys: ['unknown keys', 'Correct the client’s key, or raise WRONG_KEY_LIMIT.'],
+  work: ['too much work for a key used in web pages', 'Do this from a server, with a secret key.'],
+  new_users: ['too many new users for a key used in web pages', 'Import users from a server, with a secret key.'],
+  live_streams: ['too many live streams', 'Close some, or raise MAX_PROJECT_LIVE_STREAMS or MAX_LIVE_STREAMS.'],
+  body_memory: ['too many large requests at a time', 'Have clients send smaller requests, or raise BODY_MEMORY.'],
+  reads: ['too many reads at a time', 'Have clients read less in parallel, and retry.'],
+  questions: ['too many questions at a time', 'Have clients ask one question after another, and retry.'],
+  journal: ['the project’s share of the journal', 'See Backlog: events that get stored free up space.'],
+  idempotency_keys: ['too many Idempotency-Keys', 'Send fewer of them, or raise MAX_IDEMPOTENCY_KEYS.'],
+  saved: ['too many saved questions and boards', 'Delete those that nobody needs.'],
   quota: ['the project’s quota', 'Raise the quota in the project’s settings, or wait until it ends.'],
 }
 
-const OF_KEY = 'If nobody knows why a key would do that, revoke it: it may have been copied out of a page.'
+const OF_KEY = 'If nobody can explain this, revoke the key: somebody may have copied it from a web page.'
 
 /** Reports clients that hit a limit recently, quotas that are nearly used, and projects with a large share of the journal. */
 export function checkLimits(history: History): Check {
@@ -50,9 +50,9 @@ export function checkLimits(history: History): Check {
       return `Project ${project} has used ${formatShare(value)} of its quota of ${quota.replaceAll('_', ' ')}${effect}.`
     }),
     ...short.map(({ labels, value }) => {
-      return `Of ${describeClient(labels)}, repeated events are known for ${formatDuration(1000 * value)} only.`
+      return `Repeated events of ${describeClient(labels)} are only recognized for ${formatDuration(1000 * value)}.`
     }),
-    ...large.map(({ labels, value }) => `${formatShare(value)} of the journal is of ${describeClient(labels)}.`),
+    ...large.map(({ labels, value }) => `${formatShare(value)} of the journal belongs to ${describeClient(labels)}.`),
   ]
   const advice = [
     ...met.map(({ labels }) => findLimit(labels)?.[1]),
@@ -65,16 +65,16 @@ export function checkLimits(history: History): Check {
   return {
     title: 'Limits',
     level: isCalm ? 'good' : 'watch',
-    verdict: isCalm ? `No limit was met ${describeRecent(history)}.` : findings.join(' '),
+    verdict: isCalm ? `No limits were reached ${describeRecent(history)}.` : findings.join(' '),
     advice: isCalm ? null : [...new Set(advice)].join(' '),
     facts: [
-      ['Refused since the start', formatNumber(sumSamples(now.samples, REFUSALS))],
+      ['Refused since it started', formatNumber(sumSamples(now.samples, REFUSALS))],
       ...met.map(({ labels, value }) => toFact(`${labels.limit}, ${describeClient(labels)}`, formatNumber(value))),
       ...findJournalShares(now.samples).map(({ labels, value }) =>
         toFact(`Journal, ${describeClient(labels)}`, formatBytes(value)),
       ),
     ],
-    about: 'Each project and kind of key has a share of what all use; whoever takes more is refused, and nobody else.',
+    about: 'Projects and kinds of keys share what the service has. Only those that exceed their share are refused.',
   }
 }
 
@@ -160,5 +160,5 @@ function describeLimit(labels: Sample['labels']): string {
 }
 
 function formatTimes(count: number): string {
-  return count === 1 ? 'once' : `${formatNumber(count)} times`
+  return count === 1 ? 'once' : formatCount(count, 'time')
 }

@@ -1,6 +1,7 @@
+import { isWholeValue } from '../../lib/fields.js'
 import { Combobox } from '../../ui/combobox.js'
 import * as styles from './live-filters.module.css'
-import { suggestEvents, suggestProperties, suggestValues } from './suggest.js'
+import { suggestEvents, suggestProperties, suggestPropertyValues, suggestValues } from './suggest.js'
 
 /** The filters of the live view, as encoded in the URL; empty fields match all. */
 export interface FilterValues {
@@ -32,7 +33,6 @@ export function FilterFields({
 }) {
   const { event, user, property, value } = filters
   const change = (part: Partial<FilterValues>) => onChange({ ...filters, ...part })
-  const field = JSON.stringify(['properties', property])
   return (
     <search class={styles.filters}>
       <Combobox
@@ -46,6 +46,7 @@ export function FilterFields({
         label="User"
         placeholder="anyone"
         value={user}
+        keepsTyped={() => true}
         onChange={(user) => change({ user })}
         suggest={(text, signal) => suggestValues('distinct_id', text, signal, event)}
       />
@@ -61,8 +62,9 @@ export function FilterFields({
           label="is"
           placeholder="anything"
           value={value}
+          keepsTyped={isWholeValue}
           onChange={(value) => change({ value })}
-          suggest={(text, signal) => suggestValues(field, text, signal, event)}
+          suggest={(text, signal) => suggestPropertyValues(property, text, signal, event)}
         />
       )}
       {!hasNoFilters(filters) && (

@@ -1,7 +1,5 @@
-import { checkStatus } from '../../api/service-status.js'
-import { formatNumber } from '../../lib/format.js'
+import { formatCount } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
-import { usePoll } from '../../lib/use-poll.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { EventDialog } from '../event/event-dialog.js'
@@ -11,15 +9,11 @@ import * as styles from './live.module.css'
 import { FilterFields, type FilterValues, hasNoFilters, parseFilters } from './live-filters.js'
 import { type Live, useLive } from './use-live.js'
 
-/** A silent stream may be due to an unavailable store. */
-const LOOK_MS = 15_000
-
 /** New events, newest first. */
 export default function LiveView({ access, route }: ViewProps) {
   const filters = parseFilters(route.query)
   const [eventId] = route.rest
   const live = useLive(filters)
-  usePoll(checkStatus, LOOK_MS)
   const show = (next: FilterValues) => navigate(linkTo(['live'], { ...next }), 'replace')
   return (
     <div>
@@ -34,7 +28,7 @@ export default function LiveView({ access, route }: ViewProps) {
       {live.state === 'failed' && live.error && <Failure error={live.error} />}
       {live.waiting > 0 && (
         <button type="button" class={styles.newEvents} onClick={live.resume}>
-          Show {live.waiting === 1 ? '1 new event' : `${formatNumber(live.waiting)} new events`}
+          Show {formatCount(live.waiting, 'new event')}
         </button>
       )}
       <Rows live={live} filters={filters} />
@@ -57,8 +51,8 @@ function Rows({ live, filters }: { live: Live; filters: FilterValues }) {
   }
   if (live.state === 'failed') return null
   if (!live.isLoaded) return <Loading what="the latest events" />
-  if (hasNoFilters(filters)) return <Empty title="No events yet">They appear here as they arrive.</Empty>
-  return <Empty title="No event matches yet">Those that do appear here as they arrive. Or remove a filter.</Empty>
+  if (hasNoFilters(filters)) return <Empty title="No events yet">Events appear here as they arrive.</Empty>
+  return <Empty title="No matching events yet">They appear here as they arrive. Or remove a filter.</Empty>
 }
 
 const STATUS = { connecting: 'Connecting…', live: 'Live', broken: 'Reconnecting…', failed: 'Stopped' }

@@ -40,7 +40,7 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
           </li>
         ))}
       </ul>
-      {hasMoreAliases && <p class={textStyles.hint}>There are more.</p>}
+      {hasMoreAliases && <p class={textStyles.hint}>Only the first 1,000 are shown.</p>}
       {hint !== '' && <p class={textStyles.hint}>{hint}</p>}
       {aliasToRemove !== null && (
         <ConfirmDialog
@@ -56,12 +56,12 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
             <b>
               <bdi>{escapeInvisible(aliasToRemove)}</bdi>
             </b>{' '}
-            will no longer be another name of{' '}
+            will become a separate user again and no longer be a name of{' '}
             <b>
               <bdi>{escapeInvisible(distinctId)}</bdi>
             </b>
-            . The events and sessions that came under it count as those of another user, with the profile that it had
-            before. Changes of the profile that were sent since then stay with this user. Nothing is deleted.
+            . It takes the events and sessions sent under that name, and the profile it had before. Later changes of the
+            profile stay with this user. Nothing is deleted.
           </p>
         </ConfirmDialog>
       )}

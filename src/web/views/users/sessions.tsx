@@ -46,8 +46,8 @@ export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openI
     <section class={cardStyles.card} aria-label="Sessions" aria-busy={isLoading}>
       <h2>Sessions</h2>
       {error && <Failure error={error} onRetry={reload} />}
-      {list.length === 0 && isLoading && <Loading what="the sessions" />}
-      {list.length === 0 && !isLoading && !error && <p class={textStyles.hint}>None.</p>}
+      {list.length === 0 && isLoading && <Loading what="sessions" />}
+      {list.length === 0 && !isLoading && !error && <p class={textStyles.hint}>No sessions.</p>}
       {list.map((session) => (
         <details key={session.session_id} class={styles.session} open={session.session_id === openId}>
           <summary>

@@ -2,7 +2,7 @@ import type { Session as StoredSession } from '../../../contract/responses.js'
 import type { ExactEvent } from '../../api/events.js'
 import type { Access } from '../../api/sign-in.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { formatClock, formatDay, formatDuration, formatNumber } from '../../lib/format.js'
+import { formatClock, formatCount, formatDay, formatDuration } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { buildTimeline, type Visit } from '../../lib/timeline.js'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -40,7 +40,7 @@ export function Timeline({ names, sessions, eventId, access }: TimelineProps) {
       ))}
       {error && <Failure error={error} onRetry={readMore} />}
       {isLoading && <Loading what="events" />}
-      {events.length === 0 && !isLoading && !error && <p class={textStyles.hint}>There are no events of this user.</p>}
+      {events.length === 0 && !isLoading && !error && <p class={textStyles.hint}>This user has no events.</p>}
       {hasMore && !isLoading && !error && (
         <button type="button" onClick={readMore}>
           Show earlier events
@@ -76,7 +76,7 @@ function VisitRows({ visit: { sessionId, events }, distinctId }: { visit: Visit<
       <p>
         <small>
           Session <bdi>{escapeInvisible(sessionId)}</bdi>
-          {events.length > 1 && `, ${formatNumber(events.length)} events in ${formatDuration(span)}`}
+          {events.length > 1 && `, ${formatCount(events.length, 'event')} in ${formatDuration(span)}`}
         </small>
       </p>
       {rows}

@@ -28,7 +28,7 @@ export function UserActions({ distinctId, access, onErased }: UserActionsProps) 
           Erase…
         </button>
       ) : (
-        <small>Sign in with a secret key to erase.</small>
+        <small>Sign in with a secret key to erase users.</small>
       )}
       {isAsking && <AskErase distinctId={distinctId} onErased={onErased} onClose={() => setAsking(false)} />}
     </div>
@@ -40,17 +40,17 @@ function AskErase({ distinctId, onErased, onClose }: Omit<UserActionsProps, 'acc
   return (
     <ConfirmDialog
       title="Erase this user?"
-      action="Erase for good"
+      action="Erase permanently"
       isBlocked={typed !== distinctId}
       onConfirm={async () => onErased(await eraseUser(distinctId))}
       onClose={onClose}
     >
       <p>
-        The profile, the other names, all sessions and all events of this user disappear from every list and every
-        answer, and then from the disk. Nobody can bring them back; export them first if you may need them.
+        This permanently deletes the user’s profile, other names, sessions and events. It cannot be undone. Export the
+        user first if you may need the data.
       </p>
       <label for="erase-id">
-        To go on, type the user’s id: <code>{escapeInvisible(distinctId)}</code>
+        To confirm, type the user’s id: <code>{escapeInvisible(distinctId)}</code>
       </label>
       <input
         id="erase-id"

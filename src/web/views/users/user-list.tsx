@@ -1,58 +1,68 @@
-import type { User } from '../../../contract/responses.js'
-import { hasEvents, readProfile, searchUsers } from '../../api/users.js'
+import { useEffect, useState } from 'preact/hooks'
+import type { Filter } from '../../../contract/filters.js'
+import { type ListedUser, listUsers } from '../../api/users.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { formatAgo, formatTime } from '../../lib/format.js'
-import { linkTo, navigate } from '../../lib/navigation.js'
+import { dropIncomplete } from '../../lib/filters.js'
+import { navigate } from '../../lib/navigation.js'
 import { readAllPages } from '../../lib/read-all-pages.js'
 import { useLoaded } from '../../lib/use-loaded.js'
-import * as cardStyles from '../../ui/card.module.css'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { Pagination } from '../../ui/pagination.js'
 import { SearchField } from '../../ui/search-field.js'
 import * as tableStyles from '../../ui/table.module.css'
-import * as textStyles from '../../ui/text.module.css'
 import { findEmail, findName } from './display-name.js'
+import { type ListQuery, linkToList, parseListQuery } from './list-query.js'
+import { readCell } from './read-cell.js'
+import { UserColumns } from './user-columns.js'
+import { UserFilter } from './user-filter.js'
 import * as styles from './user-list.module.css'
+import { UserTable } from './user-table.js'
 
 const LIMIT = 50
 const FILE_LIMIT = 1000
 
-/** Pages of users, or the results of a search. @param query of the route */
+/** Everybody with events or a profile, or those who match a search and a filter. @param query of the route */
 export function UserList({ query }: { query: URLSearchParams }) {
-  const search = query.get('search') ?? ''
-  const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
-  const { value, error, isLoading, reload } = useLoaded(JSON.stringify([search, page]), (signal) => {
-    return load(search, page, signal)
+  const shown = parseListQuery(query)
+  const { search, columns, page } = shown
+  const show = (next: Partial<ListQuery>) => navigate(linkToList({ ...shown, page: 1, ...next }), 'replace')
+  const [draft, setDraft] = useFilterDraft(shown.filter, (filter) => show({ filter }))
+  const key = JSON.stringify([search, shown.filter, page])
+  const { value, error, isLoading, reload } = useLoaded(key, (signal) => {
+    return listUsers({ search, filter: shown.filter, page, limit: LIMIT }, signal)
   })
-  const show = (search: string, page: number) => {
-    navigate(linkTo(['users'], { search, page: page > 1 ? String(page) : '' }), 'replace')
-  }
+  const users = value?.users ?? []
   return (
     <>
       <h1>Users</h1>
       <div class={tableStyles.tableBar}>
         <SearchField
           label="Search users"
-          placeholder="Search by id, name, email, alias…"
+          placeholder="Name, email, id or alias"
           value={search}
-          onChange={(text) => show(text, 1)}
+          onChange={(text) => show({ search: text })}
         />
-        {value && value.users.length > 0 && <CsvButton name="users" rows={() => buildCsv(search)} />}
+        <UserColumns
+          chosen={columns}
+          known={users.flatMap(({ properties }) => Object.keys(properties))}
+          onChange={(columns) => show({ columns, page })}
+        />
+        {users.length > 0 && <CsvButton name="users" rows={() => buildCsv(shown)} />}
+      </div>
+      <div class={styles.filter}>
+        <UserFilter value={draft} onChange={setDraft} />
       </div>
       {error && <Failure error={error} onRetry={reload} />}
-      {!value && isLoading && <Loading what="the users" />}
+      {!value && isLoading && <Loading what="users" />}
       {value && (
         <div aria-busy={isLoading}>
-          {value.isOnlyKnownByEvents && <OnlyEvents userId={search} />}
-          {value.users.length > 0 && <Table users={value.users} />}
-          {value.users.length === 0 && !value.isOnlyKnownByEvents && <Nobody search={search} page={page} />}
+          {users.length > 0 ? <UserTable users={users} columns={columns} /> : <Nobody query={shown} />}
           <Pagination
             page={page}
             hasMore={value.hasMore}
             isLoading={isLoading}
-            onChange={(next) => show(search, next)}
+            onChange={(next) => show({ page: next })}
           />
         </div>
       )}
@@ -60,103 +70,44 @@ export function UserList({ query }: { query: URLSearchParams }) {
   )
 }
 
-function Table({ users }: { users: User[] }) {
-  return (
-    <div class={`${cardStyles.card} ${tableStyles.scroll}`}>
-      <table class={styles.table}>
-        <caption class={textStyles.hidden}>Users</caption>
-        <thead>
-          <tr>
-            <th scope="col">User</th>
-            <th scope="col" class={styles.created}>
-              Created
-            </th>
-            <th scope="col">Updated</th>
-          </tr>
-        </thead>
-        <tbody>
-          {users.map((user) => (
-            <Row key={user.distinct_id} user={user} />
-          ))}
-        </tbody>
-      </table>
-    </div>
-  )
-}
-
-function Row({ user: { distinct_id, properties, created_at, updated_at } }: { user: User }) {
-  const called = [findName(properties), findEmail(properties)].filter((text) => text !== '')
-  return (
-    <tr>
-      <td>
-        <a href={linkTo(['users', distinct_id])}>
-          <bdi>{escapeInvisible(distinct_id)}</bdi>
-        </a>
-        {called.length > 0 && (
-          <small>
-            <bdi>{called.map(escapeInvisible).join(' · ')}</bdi>
-          </small>
-        )}
-      </td>
-      <td class={styles.created}>
-        <time dateTime={new Date(created_at).toISOString()} title={formatTime(created_at)}>
-          {formatAgo(created_at)}
-        </time>
-      </td>
-      <td>
-        <time dateTime={new Date(updated_at).toISOString()} title={formatTime(updated_at)}>
-          {formatAgo(updated_at)}
-        </time>
-      </td>
-    </tr>
-  )
-}
-
-function OnlyEvents({ userId }: { userId: string }) {
-  return (
-    <p class={cardStyles.card}>
-      <a href={linkTo(['users', userId])}>
-        <bdi>{escapeInvisible(userId)}</bdi>
-      </a>{' '}
-      <small>has events, but no profile.</small>
-    </p>
-  )
-}
-
-function Nobody({ search, page }: { search: string; page: number }) {
-  if (page > 1) return <Empty title="This page is empty">Go back to the previous one.</Empty>
-  if (search === '') {
-    return (
-      <Empty title="No profiles yet">
-        <p>
-          A user gets one with <code>identify</code>. Those who only sent events can be found by their exact id.
-        </p>
-      </Empty>
-    )
+/** The filter while it is edited. Only complete conditions are shown in the URL, so that a link has no others. */
+function useFilterDraft(shown: Filter | null, show: (filter: Filter | null) => void) {
+  const [draft, setDraft] = useState(shown)
+  const key = JSON.stringify(shown)
+  // Another filter came from elsewhere, such as a link.
+  useEffect(() => {
+    setDraft((before) => (JSON.stringify(dropIncomplete(before)) === key ? before : (JSON.parse(key) as Filter | null)))
+  }, [key])
+  const change = (next: Filter | null) => {
+    setDraft(next)
+    const complete = dropIncomplete(next)
+    if (JSON.stringify(complete) !== key) show(complete)
   }
-  return <Empty title="Nobody matches">Try a part of the id, of the name or of the email, or the exact id.</Empty>
+  return [draft, change] as const
 }
 
-/** All users that match a search, as CSV rows. */
-async function buildCsv(search: string): Promise<CsvRow[]> {
+function Nobody({ query: { search, filter, page } }: { query: ListQuery }) {
+  if (page > 1) return <Empty title="This page is empty">Go back to the previous one.</Empty>
+  if (search === '' && filter === null) {
+    return <Empty title="No users yet">Everyone who sends an event or gets a profile appears here.</Empty>
+  }
+  const hint = search === '' ? 'Change or remove the filter.' : 'Try part of an id, a name or an email address.'
+  return <Empty title="No users match">{hint}</Empty>
+}
+
+/** All users of the list, as CSV rows. */
+async function buildCsv({ search, filter, columns }: ListQuery): Promise<CsvRow[]> {
   const users = await readAllPages(async (page) => {
-    const { users, hasMore } = await searchUsers({ search, page, limit: FILE_LIMIT })
+    const { users, hasMore } = await listUsers({ search, filter, page, limit: FILE_LIMIT })
     return { rows: users, hasMore }
   })
-  const rows = users.map(({ distinct_id, properties, created_at, updated_at }): CsvRow => {
-    const times = [created_at, updated_at].map((instant) => new Date(instant).toISOString())
-    return [distinct_id, findName(properties), findEmail(properties), ...times]
-  })
-  return [['User', 'Name', 'Email', 'Created', 'Updated'], ...rows]
+  const head = ['User', 'Name', 'Email', ...columns, 'Last seen', 'Created', 'Updated']
+  return [head, ...users.map((user) => toCsvRow(user, columns))]
 }
 
-async function load(search: string, page: number, signal: AbortSignal) {
-  const [read, isKnown] = await Promise.all([
-    searchUsers({ search, page, limit: LIMIT }, signal),
-    search !== '' && page === 1 && hasEvents(search, signal),
-  ])
-  const isListed = read.users.some(({ distinct_id }) => distinct_id === search)
-  // An alias has the profile of its user.
-  const isOnlyKnownByEvents = isKnown && !isListed && (await readProfile(search, signal)) === null
-  return { ...read, isOnlyKnownByEvents }
+function toCsvRow(user: ListedUser, columns: string[]): CsvRow {
+  const { distinct_id, properties, created_at, updated_at, last_seen } = user
+  const times = [last_seen, created_at, updated_at].map((instant) => instant && new Date(instant).toISOString())
+  const values = columns.map((name) => readCell(user, name))
+  return [distinct_id, findName(properties), findEmail(properties), ...values, ...times]
 }

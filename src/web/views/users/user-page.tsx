@@ -110,7 +110,9 @@ function Parts({ user, onRemoved, ...open }: PartsProps) {
         <Profile user={user} />
         <Aliases
           user={user}
-          hint={names.length <= aliases.length ? `Events and sessions are shown of the first ${MAX_NAMES} names.` : ''}
+          hint={
+            names.length <= aliases.length ? `Only events and sessions of the first ${MAX_NAMES} names are shown.` : ''
+          }
           mayRemove={open.access.keyKind === 'secret'}
           onRemoved={onRemoved}
         />
@@ -136,7 +138,7 @@ function Profile({ user: { profile } }: { user: FoundUser }) {
           <PropertiesView text={profile.text} />
         </>
       ) : (
-        <p class={textStyles.hint}>No profile yet.</p>
+        <p class={textStyles.hint}>No profile yet: this user was never identified.</p>
       )}
     </section>
   )

@@ -1,7 +1,7 @@
 /** A way to send a first event. */
 export interface Snippet {
   title: string
-  /** command that installs the package */
+  /** commands that install the package */
   install?: string
   /** `YOUR_WRITE_KEY` stands for the key */
   code: string
@@ -32,12 +32,15 @@ export function buildSnippets(base: string): Snippet[] {
     },
     {
       title: 'Node',
-      install: 'npm install tallyhouse-client',
+      install: `curl -fO ${base}/packages/tallyhouse-client.tgz
+npm install ./tallyhouse-client.tgz`,
       code: `import { Tallyhouse } from 'tallyhouse-client'
 
 const tallyhouse = new Tallyhouse({ url: '${base}', secretKey: '${KEY}' })
 await tallyhouse.track({ event: 'signed up', distinct_id: 'ada', properties: { plan: 'pro' } })
+await tallyhouse.updateProfile('ada', { $set: { plan: 'pro' } })
 await tallyhouse.close()`,
+      note: 'To change a profile, use updateProfile with $set as here: identify replaces all properties.',
     },
     {
       title: 'Browser',
@@ -46,7 +49,7 @@ await tallyhouse.close()`,
   headers: { 'content-type': 'application/json', 'x-api-key': '${KEY}' },
   body: JSON.stringify({ event: 'page viewed', distinct_id: 'ada', properties: { path: location.pathname } }),
 })`,
-      note: 'From any site: a write key may be in a page. The package tallyhouse-browser adds sessions, with a public key.',
+      note: `From any site: a write key may be in a page. To record sessions as well, install ${base}/packages/tallyhouse-browser.tgz as the Node client is installed; it needs a public key.`,
     },
     {
       title: 'Segment',

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { followEvents } from '../../api/live-events.js'
 import type { Access } from '../../api/sign-in.js'
 import { BASE_URL } from '../../lib/base-url.js'
+import { linkTo } from '../../lib/navigation.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Code } from '../../ui/code.js'
 import * as liveStatusStyles from '../../ui/live-status.module.css'
@@ -32,12 +33,13 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
     return () => stop.abort()
   }, [])
   const snippets = buildSnippets(BASE_URL)
+  const mayCreate = access.keyKind === 'secret'
   const { title = '', install, code = '', page, note } = snippets[selected] ?? {}
   return (
     <div class={styles.welcome}>
       <h1>Send your first event</h1>
       <p class={liveStatusStyles.status} data-state="live" role="status">
-        Waiting for it. This page changes by itself when it arrives.
+        Waiting for your first event. This page updates automatically when it arrives.
       </p>
       <Tabs
         label="Ways to send events"
@@ -49,8 +51,8 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
         <Code key={title} text={code} label={`An event from ${title}`} />
         {page && (
           <>
-            <p class={textStyles.hint}>Or from a page:</p>
-            <Code key={`${title} page`} text={page} label={`${title} in a page`} />
+            <p class={textStyles.hint}>Or from a web page:</p>
+            <Code key={`${title} page`} text={page} label={`${title} in a web page`} />
           </>
         )}
         {note && <p class={textStyles.hint}>{note}</p>}
@@ -58,13 +60,21 @@ export default function Welcome({ access, onFirstEvent }: WelcomeProps) {
       <section class={cardStyles.card}>
         <h2>The key</h2>
         <p>
-          Put a write key in the place of <code>YOUR_WRITE_KEY</code>. It sends events and can read nothing. To make
-          one, run this where the service runs; it is shown only once:
+          Put a write key in the place of <code>YOUR_WRITE_KEY</code>. It sends events and can read nothing.{' '}
+          {mayCreate ? (
+            <>
+              Create one in <a href={linkTo(['settings'])}>Settings</a>.
+            </>
+          ) : (
+            'To make one, run this where the service runs; it is shown only once:'
+          )}
         </p>
-        <Code
-          text={`npx tallyhouse keys create --project ${access.project} --kind write`}
-          label="How to make a write key"
-        />
+        {!mayCreate && (
+          <Code
+            text={`npx tallyhouse keys create --project ${access.project} --kind write`}
+            label="How to make a write key"
+          />
+        )}
       </section>
       <section class={cardStyles.card}>
         <h2>Only looking around?</h2>

@@ -39,20 +39,20 @@ function part(title: string, ...readings: Snapshot[]) {
 
 t.test('runChecks reports a calm service as good', async (t) => {
   const checks = runChecks([reading()])
-  t.strictSame(summarize(checks), { level: 'good', verdict: 'All is well.' })
+  t.strictSame(summarize(checks), { level: 'good', verdict: 'Everything is working.' })
   for (const { title, advice } of checks) t.equal(advice, null, title)
-  t.equal(part('Backlog', reading()).verdict, 'Everything that was accepted is stored.')
+  t.equal(part('Backlog', reading()).verdict, 'All accepted events are stored.')
 })
 
 t.test('runChecks computes rates between snapshots of the same processes', async (t) => {
   const before = reading()
   const now = reading({ tallyhouse_events_accepted_total: 560 }, { at: 2_005_000 })
-  t.match(part('Intake', before, now).verdict, /^12 events per second/)
+  t.match(part('Intake', before, now).verdict, /12 per second/)
   const restarted = reading(
     { tallyhouse_events_accepted_total: 560, process_start_time_seconds: 1001 },
     { at: 2_005_000 },
   )
-  t.equal(part('Intake', before, restarted).verdict, 'Events are accepted.')
+  t.equal(part('Intake', before, restarted).verdict, 'Events are being accepted.')
 })
 
 t.test('runChecks names the project and key kind that hit a limit', async (t) => {
@@ -64,10 +64,10 @@ t.test('runChecks names the project and key kind that hit a limit', async (t) =>
   t.equal(level, 'watch')
   t.equal(
     verdict,
-    'Refused in the last 5 s: project shop with a read key 12 times (reads at once); a client without a known key once (requests with unknown keys).',
+    'Refused in the last 5\u00a0s: project shop with a read key 12\u00a0times (too many reads at a time); a client without a known key once (unknown keys).',
   )
-  t.match(advice, /Let clients read less at a time; retries help\. .*WRONG_KEY_LIMIT.* revoke it/)
-  t.strictSame(facts[0], ['Refused since the start', '16'])
+  t.match(advice, /Have clients read less in parallel, and retry\. .*WRONG_KEY_LIMIT.* revoke the key/)
+  t.strictSame(facts[0], ['Refused since it started', '16'])
   t.strictSame(facts[1], ['reads, project shop with a read key', '12'])
   t.equal(part('Limits', now, reading({ [reads]: 15, [wrong]: 1 }, { at: 2_006_000 })).level, 'good')
 
@@ -79,7 +79,7 @@ t.test('runChecks names the project and key kind that hit a limit', async (t) =>
   })
   t.equal(
     part('Limits', shortened).verdict,
-    'Of project shop with a page key, repeated events are known for 1 h only. 40% of the journal is of project shop.',
+    'Repeated events of project shop with a page key are only recognized for 1\u00a0h. 40% of the journal belongs to project shop.',
   )
 })
 
@@ -126,7 +126,7 @@ t.test('runChecks reports each problem with its level and advice', async (t) => 
       }),
       null,
       'bad',
-      /lost or damaged parts: 1 put aside/,
+      /lost or damaged parts: 1 detached/,
     ],
     [
       'Completeness',
@@ -136,53 +136,53 @@ t.test('runChecks reports each problem with its level and advice', async (t) => 
       }),
       null,
       'bad',
-      /^Events that were received are missing: 30,000 of shop\.$/,
+      /^Some events that were received are missing: 30,000 of shop\.$/,
     ],
-    ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal does not answer/],
-    ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /the journal is full/],
+    ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal is not responding/],
+    ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /because the journal was full/],
     [
       'Intake',
       reading({ [refused]: 5, [overShare]: 5 }, later),
       reading(),
       'bad',
-      /^Events are being refused, as a project has filled its share of the journal\.$/,
+      /^Events are being refused because a project had filled its share of the journal\.$/,
     ],
     [
       'Intake',
       reading({ [refused]: 5, [overShare]: 3 }, later),
       reading(),
       'bad',
-      /as the journal is full, and a project has filled its share of the journal\.$/,
+      /because the journal was full and because a project had filled its share of the journal\.$/,
     ],
     [
       'Backlog',
       reading({ tallyhouse_journal_entries: 12_000, tallyhouse_journal_oldest_seconds: 4 }),
       null,
       'good',
-      /^12,000 entries wait to be stored; the oldest for 4 s\.$/,
+      /^12,000\sentries are waiting to be stored, the oldest for 4\ss\.$/,
     ],
     [
       'Backlog',
       reading({ tallyhouse_journal_entries: 1, tallyhouse_journal_oldest_seconds: 11 }),
       null,
       'watch',
-      /for 11 s/,
+      /for 11\ss/,
     ],
     [
       'Backlog',
       reading({ tallyhouse_journal_entries: 1, tallyhouse_journal_oldest_seconds: 61 }),
       null,
       'bad',
-      /for 1 min 1 s/,
+      /for 1\smin 1\ss/,
     ],
     ['Backlog', reading({ tallyhouse_journal_bytes: 501 }), null, 'bad', /more than half full/],
-    ['Store', reading({ tallyhouse_store_up: 0 }), null, 'bad', /ClickHouse does not answer/],
+    ['Store', reading({ tallyhouse_store_up: 0 }), null, 'bad', /ClickHouse is not responding/],
     [
       'Store',
       reading({ 'tallyhouse_block_retries_total{reason="memory"}': 1 }, later),
       reading(),
       'watch',
-      /too little memory/,
+      /out of memory/,
     ],
     ['Disk', reading({ tallyhouse_data_dir_free_bytes: 15 }), null, 'watch', /^15%/],
     ['Disk', reading({ tallyhouse_data_dir_free_bytes: 5 }), null, 'bad', /^5%/],
@@ -191,23 +191,23 @@ t.test('runChecks reports each problem with its level and advice', async (t) => 
       reading({ tallyhouse_dead_letters_total: 3 }, later),
       reading(),
       'watch',
-      /^3 could not be stored in the last 5 s/,
+      /^3\srequests could not be stored in the last 5\ss/,
     ],
     [
-      'Names of users',
+      'User names',
       reading({ 'tallyhouse_placeholder_names_total{kind="event"}': 2 }, later),
       reading(),
       'watch',
-      /^In the last 5 s, 2 messages named nobody \(a placeholder such as undefined instead of a user id\)\.$/,
+      /^In the last 5\ss, 2\smessages had a placeholder, such as undefined, instead of a user id\.$/,
     ],
     [
-      'Names of users',
+      'User names',
       reading({ tallyhouse_placeholder_names_total: 3, tallyhouse_alias_conflicts_total: 1 }, later),
       reading({ tallyhouse_placeholder_names_total: 2 }),
       'watch',
-      /^In the last 5 s, 1 message named nobody .*, and 1 link was refused, as both names are known users\.$/,
+      /^In the last 5\ss, 1\smessage had a placeholder.*, and 1\slink was refused because both names are known users\.$/,
     ],
-    ['Memory and load', reading({ nodejs_eventloop_lag_max_seconds: 1.5 }), null, 'watch', /up to 1 s/],
+    ['Memory and load', reading({ nodejs_eventloop_lag_max_seconds: 1.5 }), null, 'watch', /up to 1\ss/],
   ]
   for (const [title, now, before, level, verdict] of cases) {
     const readings = before ? [before, now] : [now]
@@ -228,8 +228,8 @@ t.test('runChecks sums lanes, and takes the maximum over processes', async (t) =
     tallyhouse_store_up{shard="1"} 0
   `)
   const now = { at: 1, samples, notReady: null }
-  t.match(part('Backlog', now).verdict, /^9 entries/)
-  t.match(part('Store', now).verdict, /^Shard 1 of ClickHouse does not answer/)
+  t.match(part('Backlog', now).verdict, /^9\sentries/)
+  t.match(part('Store', now).verdict, /^Shard 1 of ClickHouse is not responding/)
 })
 
 t.test('runChecks judges recent changes only', async (t) => {
@@ -240,18 +240,19 @@ t.test('runChecks judges recent changes only', async (t) => {
   }
   const [first, last] = [reading(counts), reading(counts, { at: 2_005_000 })]
   for (const readings of [[first], [first, last]]) {
-    t.strictSame(summarize(runChecks(readings)), { level: 'good', verdict: 'All is well.' })
-    t.match(part('Intake', ...readings).facts, [[], [], ['Refused since the start', '5']])
-    t.match(part('Dead letters', ...readings).facts, [['Set aside since the start', '3']])
+    t.strictSame(summarize(runChecks(readings)), { level: 'good', verdict: 'Everything is working.' })
+    t.match(part('Intake', ...readings).facts, [[], [], ['Refused since it started', '5']])
+    t.match(part('Dead letters', ...readings).facts, [['Dead letters since it started', '3']])
   }
   const passed = [reading(), last, reading(counts, { at: 2_065_000 })]
   t.match(part('Intake', ...passed), {
     level: 'watch',
-    verdict: 'Events are accepted again. 5 were refused in the last 1 min 5 s, as the journal is full.',
+    verdict:
+      'Events are being accepted again. 5\u00a0events were refused in the last 1\u00a0min 5\u00a0s because the journal was full.',
   })
   t.match(
     part('Store', ...passed).verdict,
-    /^Storing failed 2 times in the last 1 min 5 s, as ClickHouse has too little/,
+    /^Storing failed 2\stimes in the last 1\smin 5\ss because ClickHouse ran out of memory\./,
   )
-  t.match(part('Dead letters', ...passed).verdict, /^3 could not be stored in the last 1 min 5 s/)
+  t.match(part('Dead letters', ...passed).verdict, /^3\srequests could not be stored in the last 1\smin 5\ss/)
 })

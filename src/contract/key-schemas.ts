@@ -1,0 +1,110 @@
+import { Type } from '@sinclair/typebox'
+import { MAX_KEY_LABEL } from './limits.js'
+import { Page, query } from './query-schemas.js'
+import type * as responses from './responses.js'
+import { apiKey, defineFields, messages, milliseconds, numbered, optional, withFields } from './schemas.js'
+
+/** The schemas of the calls about the keys of a project, and of its audit log. */
+
+const Kind = Type.Union([Type.Literal('secret'), Type.Literal('public'), Type.Literal('write'), Type.Literal('read')], {
+  message: 'must be secret, public, write or read',
+})
+const fields = {
+  label: optional(
+    Type.String({
+      message: 'must be a string',
+      description: `What people call the key: at most ${MAX_KEY_LABEL} characters.`,
+    }),
+  ),
+  origins: optional(
+    Type.Array(Type.String({ message: 'must be a string' }), {
+      message: 'must be an array of origins',
+      description: 'Only pages of these origins may use the key, a write or public one.',
+    }),
+  ),
+  events_only: optional(
+    Type.Boolean({
+      message: 'must be true or false',
+      description: 'Whether the key, a write key, may only send events and make session calls.',
+    }),
+  ),
+}
+
+export const CreateKeyBody = Type.Object({ apiKey, kind: Kind, ...fields }, { message: messages.object })
+export const ChangeKeyBody = Type.Object({ apiKey, ...fields }, { message: messages.object })
+export const RotateKeyBody = Type.Object(
+  {
+    apiKey,
+    grace: optional(
+      Type.String({
+        message: 'must be a duration such as 24h',
+        description:
+          'How long the old key stays valid, such as `30m`, `24h` or `7d`, or `0`; at most `365d`. Default: `24h`.',
+      }),
+    ),
+  },
+  { message: messages.object },
+)
+export const KeyParams = Type.Object({ keyId: Type.String() })
+
+const day = Type.Union([Type.String(), Type.Null()], { description: 'A day in UTC; null for never.' })
+const time = (description: string) => Type.Union([Type.Number(), Type.Null()], { description })
+const Key = Type.Object(
+  defineFields<responses.ListedKey>({
+    id: Type.String({ description: 'The first characters of the key, or the name of the setting that has it.' }),
+    kind: Kind,
+    label: Type.String(),
+    origins: Type.Array(Type.String()),
+    events_only: Type.Boolean(),
+    source: Type.Union([Type.Literal('store'), Type.Literal('environment')], {
+      description: 'Keys of the environment are changed in the settings of the service.',
+    }),
+    state: Type.Union([Type.Literal('valid'), Type.Literal('ending'), Type.Literal('revoked')], {
+      description: '`ending`: it was replaced, and works until `revoked_at`.',
+    }),
+    created_at: time('Milliseconds since 1970; null for a key of the environment.'),
+    revoked_at: time('When it stops or stopped working, in milliseconds since 1970.'),
+    last_used: day,
+    refused: Type.Integer({ description: 'How many requests it made that it may not make.' }),
+    last_refused: day,
+    current: Type.Boolean({ description: 'Whether this call was made with the key.' }),
+  }),
+)
+const Text = Type.String({ description: 'The key itself. No other call returns it.' })
+
+export const Keys = withFields({ keys: Type.Array(Key) })
+export const OneKey = withFields({ key: Key })
+export const CreatedKey = withFields(defineFields<responses.CreatedKey>({ apiKey: Text, key: Key }))
+export const RotatedKey = withFields(defineFields<responses.RotatedKey>({ apiKey: Text, key: Key, replaced: Key }))
+
+/** Entries of a page of the audit log. */
+const MAX_ENTRIES = 1000
+export const AuditQuery = query({
+  limit: { ...Page.limit, maximum: MAX_ENTRIES, message: `must be a whole number from 1 to ${MAX_ENTRIES}` },
+  page: Page.page,
+})
+
+const textOrNull = Type.Union([Type.String(), Type.Null()])
+const AuditLogEntry = Type.Object(
+  defineFields<responses.AuditLogEntry>({
+    at: milliseconds,
+    actor: Type.Object(
+      {
+        type: Type.Union([Type.Literal('key'), Type.Literal('command_line')]),
+        id: textOrNull,
+        label: textOrNull,
+      },
+      { description: 'The key that made the change, with the label that it had then.' },
+    ),
+    action: Type.String({
+      description: '`key_created`, `key_changed`, `key_rotated` or `key_revoked`; there will be others.',
+    }),
+    target: Type.Union([Type.Object({ id: Type.String(), label: Type.String() }), Type.Null()], {
+      description: 'What was changed, with the label that it had before.',
+    }),
+    changes: Type.Record(Type.String(), Type.Object({ from: Type.Unknown(), to: Type.Unknown() }), {
+      description: 'The old and the new value of each field.',
+    }),
+  }),
+)
+export const AuditLog = withFields({ entries: Type.Array(AuditLogEntry), ...numbered })

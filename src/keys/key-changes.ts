@@ -1,0 +1,185 @@
+import { ApiError } from '../contract/errors.js'
+import type { Actor, AuditAction, AuditChanges, AuditEntry } from '../model/audit-entry.js'
+import { findKeyFaults, MAX_KEYS, tidyKey } from './key-rules.js'
+import { type KeyRecord, type LabelledGrant, makeKey, type StoredKey, storedKey } from './keys.js'
+
+const DAY_MS = 86_400_000
+
+/** The stored keys, as changes need them. */
+export interface KeyStore {
+  /** the keys of a project, or of every one, revoked ones included, by project and age */
+  list(projectId?: string): Promise<KeyRecord[]>
+  /** adds keys, all or none; returns when they were created, epoch ms */
+  insert(keys: StoredKey[]): Promise<number>
+  /** sets the label and the limits of a key to those given */
+  change(key: StoredKey): Promise<void>
+  /** revokes keys after `delayMs`; a key that was revoked for an earlier time keeps that time */
+  revoke(keys: StoredKey[], delayMs: number): Promise<void>
+  audit(entries: AuditEntry[]): Promise<void>
+}
+
+/** A key with its text, which is known only now. */
+export interface NewKey extends KeyRecord {
+  text: string
+}
+
+/** The fields of a key that can be changed. */
+export type KeyFields = Pick<LabelledGrant, 'label' | 'origins' | 'eventsOnly'>
+
+/**
+ * The changes of keys, as the API, the page and the commands make them. Each is in the audit log: its entry is stored
+ * first, so that none is missing. If the store fails in between, the log has a change that was not made.
+ */
+export class KeyChanges {
+  readonly #store: KeyStore
+  readonly #actor: Actor
+  readonly #fixed: readonly StoredKey[]
+
+  /** @param fixed the keys of the environment, which cannot be changed, as far as they are known */
+  constructor(store: KeyStore, actor: Actor, fixed: readonly StoredKey[] = []) {
+    this.#store = store
+    this.#actor = actor
+    this.#fixed = fixed
+  }
+
+  /**
+   * Finds a valid key of a project by its id.
+   * @throws ApiError `not_found`; `key_conflict` if it cannot be changed here
+   */
+  async find(projectId: string, id: string): Promise<KeyRecord> {
+    if (this.#fixed.some((key) => key.projectId === projectId && key.id === id)) {
+      const message = `${id} is set in the environment of the service. Change it there, and restart the service.`
+      throw new ApiError('key_conflict', message)
+    }
+    const [key, another] = (await this.#store.list(projectId)).filter((key) => key.isValid && key.id === id)
+    if (!key) throw new ApiError('not_found', 'The project has no valid key with this id.')
+    if (another) {
+      const message = `Several keys have the id ${id}. Use tallyhouse keys, which takes the whole key.`
+      throw new ApiError('key_conflict', message)
+    }
+    return key
+  }
+
+  /** @throws ApiError `invalid_request`; `key_conflict` if the project would have too many keys */
+  async create(grants: LabelledGrant[]): Promise<NewKey[]> {
+    const keys = grants.map(createKey)
+    for (const projectId of new Set(grants.map(({ projectId }) => projectId))) {
+      const since = Date.now() - DAY_MS
+      const earlier = (await this.#store.list(projectId)).filter((key) => key.isValid || key.createdAt > since)
+      if (earlier.length + keys.filter((key) => key.projectId === projectId).length > MAX_KEYS) {
+        const message = `A project has at most ${MAX_KEYS} keys, those created in the last day included. Revoke what is no longer used, or wait.`
+        throw new ApiError('key_conflict', message)
+      }
+    }
+    await this.#audit('key_created', keys, (key) => ({
+      kind: { from: null, to: key.kind },
+      ...compareFields(null, key),
+    }))
+    const createdAt = await this.#store.insert(keys)
+    return keys.map((key) => ({ ...key, createdAt, revokedAt: null, isValid: true }))
+  }
+
+  /**
+   * Replaces keys of one project with new ones of the same kind, label and limits; keys that are alike share one. A key
+   * that is being replaced already gets no other replacement.
+   * @returns the new keys, and the old ones with the times at which they end
+   */
+  async rotate(keys: KeyRecord[], graceMs: number): Promise<{ made: NewKey[]; ended: KeyRecord[] }> {
+    const current = keys.filter(({ revokedAt }) => revokedAt === null)
+    const made = await this.create(takeDistinct(current.length > 0 ? current : keys))
+    await this.#audit('key_rotated', keys, () => ({ grace_ms: { from: null, to: graceMs } }))
+    await this.#store.revoke(keys, graceMs)
+    const hashes = new Set(keys.map(({ hash }) => hash))
+    const ended = (await this.#store.list(keys[0]?.projectId)).filter(({ hash }) => hashes.has(hash))
+    return { made, ended }
+  }
+
+  /** @returns the key as it is now @throws ApiError `invalid_request` */
+  async change(key: KeyRecord, fields: Partial<KeyFields>): Promise<KeyRecord> {
+    const changed = tidyKey({ ...key, ...fields })
+    checkFaults(changed)
+    const changes = compareFields(key, changed)
+    if (Object.keys(changes).length === 0) return key
+    await this.#audit('key_changed', [key], () => changes)
+    await this.#store.change(changed)
+    return changed
+  }
+
+  /**
+   * @param mayBeLast whether a project may be left without a secret key
+   * @throws ApiError `key_conflict` if it would be, and may not
+   */
+  async revoke(keys: KeyRecord[], { mayBeLast = false } = {}): Promise<void> {
+    if (!mayBeLast) await this.#checkLast(keys)
+    await this.#audit('key_revoked', keys, () => ({}))
+    await this.#store.revoke(keys, 0)
+  }
+
+  async #checkLast(keys: KeyRecord[]): Promise<void> {
+    const hashes = new Set(keys.map(({ hash }) => hash))
+    for (const { id, projectId } of keys.filter(({ kind }) => kind === 'secret')) {
+      const isLeft = (key: StoredKey) => key.projectId === projectId && key.kind === 'secret' && !hashes.has(key.hash)
+      const stored = (await this.#store.list(projectId)).filter(({ revokedAt }) => revokedAt === null)
+      if ([...stored, ...this.#fixed].some(isLeft)) continue
+      throw new ApiError(
+        'key_conflict',
+        `${id} is the last secret key of the project ${projectId}; without one, nobody can manage the project through the API or the page. ` +
+          'Create another secret key first, or replace this one by rotating it. The command tallyhouse keys revoke --last revokes it anyway.',
+      )
+    }
+  }
+
+  async #audit<Key extends StoredKey>(
+    action: AuditAction,
+    keys: Key[],
+    describe: (key: Key) => AuditChanges,
+  ): Promise<void> {
+    await this.#store.audit(
+      keys.map((key) => ({
+        projectId: key.projectId,
+        actor: this.#actor,
+        action,
+        target: { id: key.id, label: key.label },
+        changes: describe(key),
+      })),
+    )
+  }
+}
+
+function createKey({ projectId, kind, label, origins, eventsOnly }: LabelledGrant): StoredKey & { text: string } {
+  const text = makeKey(kind)
+  const key = storedKey(text, tidyKey({ projectId, kind, label, origins, eventsOnly }))
+  checkFaults(key)
+  return { ...key, text }
+}
+
+/** @throws ApiError `invalid_request` that names the fields at fault */
+function checkFaults(key: LabelledGrant): void {
+  const details = findKeyFaults(key).map(({ field, index, message }) => {
+    return { path: `/${field}${index === undefined ? '' : `/${index}`}`, message }
+  })
+  const [first] = details
+  if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
+}
+
+/** Removes keys that are like an earlier one. */
+function takeDistinct(keys: KeyRecord[]): KeyRecord[] {
+  const seen = new Set<string>()
+  return keys.filter(({ kind, label, origins, eventsOnly }) => {
+    const likeness = JSON.stringify([kind, label, origins, eventsOnly])
+    return !seen.has(likeness) && seen.add(likeness)
+  })
+}
+
+/** The fields that differ; of a new key, those that are set. */
+function compareFields(before: KeyFields | null, after: KeyFields): AuditChanges {
+  const fields = { label: 'label', origins: 'origins', eventsOnly: 'events_only' } as const
+  const unset: KeyFields = { label: '', origins: [], eventsOnly: false }
+  return Object.fromEntries(
+    (Object.keys(fields) as (keyof KeyFields)[]).flatMap((field) => {
+      const [from, to] = [(before ?? unset)[field], after[field]]
+      if (JSON.stringify(from) === JSON.stringify(to)) return []
+      return [[fields[field], { from: before ? from : null, to }]]
+    }),
+  )
+}

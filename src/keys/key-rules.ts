@@ -1,0 +1,62 @@
+import { MAX_KEY_LABEL } from '../contract/limits.js'
+import { isOrigin } from '../lib/is-origin.js'
+import { isBrowserKey, type LabelledGrant } from './keys.js'
+
+/** Origins of a key. */
+const MAX_ORIGINS = 50
+/** Keys of a project that are valid, or were created in the last day: every process reads them every few seconds. */
+export const MAX_KEYS = 200
+/** How long a replaced key may stay valid, ms. */
+const MAX_GRACE_MS = 365 * 86_400_000
+
+const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+/** Control characters, and those that change the direction of what follows: lists show labels in terminals, too. */
+const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
+
+export const GRACE_MESSAGE = 'must be a duration such as 30m, 24h or 7d, at most 365d, or 0'
+
+/** What is wrong with a field of a key; `index` is that of the origin at fault. */
+export interface KeyFault {
+  field: 'label' | 'origins' | 'events_only'
+  index?: number
+  /** the predicate of a sentence about the field */
+  message: string
+}
+
+/** Finds what a key of this kind cannot have. */
+export function findKeyFaults({ kind, label, origins, eventsOnly }: Omit<LabelledGrant, 'projectId'>): KeyFault[] {
+  const faults: KeyFault[] = []
+  if ([...label].length > MAX_KEY_LABEL || UNPRINTABLE.test(label)) {
+    faults.push({
+      field: 'label',
+      message: `must have at most ${MAX_KEY_LABEL} characters, without control characters`,
+    })
+  }
+  if (origins.length > 0 && !isBrowserKey(kind)) {
+    faults.push({ field: 'origins', message: 'is only for write and public keys, which are in pages' })
+  }
+  if (origins.length > MAX_ORIGINS) {
+    faults.push({ field: 'origins', message: `must have at most ${MAX_ORIGINS} origins` })
+  }
+  const index = origins.findIndex((text) => !isOrigin(text))
+  if (index >= 0) {
+    const message = 'must be an origin as browsers send it, such as https://shop.example'
+    faults.push({ field: 'origins', index, message })
+  }
+  if (eventsOnly && kind !== 'write') faults.push({ field: 'events_only', message: 'is only for write keys' })
+  return faults
+}
+
+/** Makes fields that mean the same equal: a label without spaces around it, each origin once and in order. */
+export function tidyKey<T extends Pick<LabelledGrant, 'label' | 'origins'>>(key: T): T {
+  return { ...key, label: key.label.trim(), origins: [...new Set(key.origins)].sort() }
+}
+
+/** Parses how long a replaced key stays valid. @returns ms; null if the text is no such duration */
+export function parseGrace(text: string): number | null {
+  if (text === '0') return 0
+  const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
+  if (count === undefined) return null
+  const ms = Number(count) * (UNIT_MS[unit] ?? 0)
+  return ms <= MAX_GRACE_MS ? ms : null
+}

@@ -1,0 +1,123 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Log } from '../lib/log.js'
+import { withTimeout } from '../lib/with-timeout.js'
+import type { StoredKey } from './keys.js'
+
+/** How often the use of keys is stored, ms. */
+const STORE_MS = 60_000
+/** How long the end of a process may take for it, ms. */
+const CLOSE_MS = 1_000
+
+/** The use of a key since it was last stored. */
+export interface KeyUse {
+  projectId: string
+  /** the id of the key */
+  id: string
+  /** the day, such as 2026-11-26, in UTC; null if it was not used */
+  usedOn: string | null
+  refused: number
+  refusedOn: string | null
+}
+
+/** Where the use of keys is stored. */
+export interface UsageTable {
+  add(uses: KeyUse[]): Promise<void>
+}
+
+export interface KeyUsageOptions {
+  table: UsageTable
+  log: Pick<Log, 'warn'>
+  /** aborts the wait for the next time */
+  closing: AbortSignal
+  /** default 60 000 */
+  everyMs?: number | undefined
+}
+
+/**
+ * Counts which keys are used and which are refused, in this process: in memory by valid key, and stored once a minute
+ * if there is something new. The day of a key's last use is stored once a day.
+ *
+ * Not promised: a process that is killed loses its last minute, and if the answer of the store is lost, refusals of a
+ * minute count twice.
+ */
+export class KeyUsage {
+  readonly #options: KeyUsageOptions
+  /** by hash */
+  #used = new Map<string, StoredKey>()
+  #refused = new Map<string, { key: StoredKey; count: number }>()
+  /** the hashes of the keys whose use is stored for `#day` */
+  readonly #stored = new Set<string>()
+  #day = ''
+  #isStorable = true
+
+  constructor(options: KeyUsageOptions) {
+    this.#options = options
+    void this.#repeat()
+  }
+
+  /** Notes a request that a key was admitted for. It runs for every event, so it does as little as it can. */
+  noteUse(key: StoredKey): void {
+    if (!this.#used.has(key.hash)) this.#used.set(key.hash, key)
+  }
+
+  /** Notes a request that a valid key may not make. */
+  noteRefusal(key: StoredKey): void {
+    const refused = this.#refused.get(key.hash)
+    if (refused) refused.count++
+    else this.#refused.set(key.hash, { key, count: 1 })
+  }
+
+  /** Stores what is new, if that is possible within a second. */
+  async close(): Promise<void> {
+    await withTimeout(this.#store(), CLOSE_MS).catch(() => undefined)
+  }
+
+  async #repeat(): Promise<void> {
+    const { everyMs = STORE_MS, closing } = this.#options
+    for (;;) {
+      await wait(everyMs, undefined, { signal: closing, ref: false }).catch(() => undefined)
+      if (closing.aborted) return
+      await this.#store()
+    }
+  }
+
+  async #store(): Promise<void> {
+    const { table, log } = this.#options
+    const day = new Date().toISOString().slice(0, 10)
+    if (day !== this.#day) this.#stored.clear()
+    this.#day = day
+    const [used, refused] = [this.#used, this.#refused]
+    this.#used = new Map()
+    this.#refused = new Map()
+    const fresh = [...used.values()].filter(({ hash }) => !this.#stored.has(hash))
+    const keys = new Map([...fresh, ...[...refused.values()].map(({ key }) => key)].map((key) => [key.hash, key]))
+    if (keys.size === 0) return
+    const isFresh = new Set(fresh.map(({ hash }) => hash))
+    const uses = [...keys.values()].map(({ projectId, id, hash }): KeyUse => {
+      const count = refused.get(hash)?.count ?? 0
+      return {
+        projectId,
+        id,
+        usedOn: isFresh.has(hash) ? day : null,
+        refused: count,
+        refusedOn: count > 0 ? day : null,
+      }
+    })
+    try {
+      await table.add(uses)
+      for (const { hash } of fresh) this.#stored.add(hash)
+      this.#isStorable = true
+    } catch (error) {
+      // Only the first of consecutive failures is logged.
+      if (this.#isStorable)
+        log.warn({ err: error }, 'the last use of keys could not be stored; trying again every minute')
+      this.#isStorable = false
+      for (const key of fresh) this.noteUse(key)
+      for (const { key, count } of refused.values()) {
+        this.noteRefusal(key)
+        const now = this.#refused.get(key.hash)
+        if (now) now.count += count - 1
+      }
+    }
+  }
+}

@@ -1,0 +1,26 @@
+/** Who changed something: a key, through the API or the page, or somebody with the command line. */
+export type Actor = { type: 'key'; id: string; label: string } | { type: 'command_line' }
+
+export const COMMAND_LINE: Actor = { type: 'command_line' }
+
+/** What was changed. A new kind of change needs a name here, and nothing else. */
+export type AuditAction = 'key_created' | 'key_changed' | 'key_rotated' | 'key_revoked'
+
+/** The old and the new value of each field that a change sets, by the names of the API. */
+export type AuditChanges = Record<string, { from: unknown; to: unknown }>
+
+/** An entry of the audit log of a project. */
+export interface AuditEntry {
+  projectId: string
+  actor: Actor
+  action: AuditAction
+  /** what was changed, if a project has several of the kind; a key is named as it was before the change */
+  target: { id: string; label: string } | null
+  changes: AuditChanges
+}
+
+/** An entry as it is stored. */
+export interface StoredAuditEntry extends AuditEntry {
+  /** epoch milliseconds, by the clock of the store */
+  changedAt: number
+}

@@ -1,0 +1,186 @@
+import type { FieldName, Filter } from '../contract/questions.js'
+import { groupSql } from '../model/user-names.js'
+import { ARE_LINKS } from '../store/aliases.js'
+import { newestRows } from '../store/newest-rows.js'
+import { EventRows } from './event-rows.js'
+import { Faults } from './faults.js'
+import { splitField } from './field-name.js'
+import { buildCondition } from './filter.js'
+import { FilterCheck } from './filter-check.js'
+import { decodeText, isText, repairText, unmarkToken } from './json-sql.js'
+import type { Query } from './kind.js'
+import { findPatterns } from './patterns.js'
+import type { Questions } from './run.js'
+import { type QueryContext, Statement } from './statement.js'
+import { NOBODY, selectAliasEnds } from './users-join.js'
+
+/** Which users to list, and the page of the list. */
+export interface UserList {
+  /** what a name, alias or property has to contain; empty: anything */
+  text: string
+  where: Filter | null
+  offset: number
+  limit: number
+}
+
+/** A user with events or a profile. */
+export interface ListedUser {
+  name: string
+  /** epoch ms of the latest event; `NEVER` without events */
+  last_seen: number
+}
+
+/** Instead of the time of the latest event; lower than any other. */
+export const NEVER = -1
+
+const HOUR_MS = 3_600_000
+/**
+ * A page near the top of the list needs recent events only. The latest are looked through first, then those of longer
+ * and longer times: the index on `timestamp` skips what is older.
+ */
+const WINDOWS_MS = [2 * HOUR_MS, 24 * HOUR_MS, 12 * 24 * HOUR_MS]
+
+/**
+ * The users of a page, without duplicates for aliases, those seen last first. A user of whom `text` is a name comes
+ * before all others. The caller has waited at the read barrier.
+ * @throws ApiError `invalid_request` if a pattern is invalid, `query_too_large`, `overloaded`
+ */
+export async function listUsers(
+  questions: Pick<Questions, 'read'>,
+  projectId: string,
+  { list, signal, now = Date.now() }: { list: UserList; signal: AbortSignal; now?: number },
+): Promise<ListedUser[]> {
+  const patterns = findPatterns(list.where, '/where')
+  const options = { advice: 'Search for the distinct_id, or try again later.', signal, patterns }
+  const read = async (since: number | null) => {
+    return (await questions.read(projectId, (asked) => queryUsers(asked, list, since), options)) as ListedUser[]
+  }
+  // An exact name comes first, however long ago it was seen.
+  for (const window of list.text === '' ? WINDOWS_MS : []) {
+    const found = await read(now - window)
+    if (found.length === list.limit) return found
+  }
+  return await read(null)
+}
+
+/** @param since epoch ms: only users with an event since then; null: all users */
+function queryUsers(asked: QueryContext, { text, where, offset, limit }: UserList, since: number | null): Query {
+  const statement = new Statement(asked)
+  const rows = new EventRows(statement)
+  const sought = text === '' ? null : statement.text(text)
+  const conditions = [
+    'has_data',
+    ...(where ? [buildCondition({ rows, timezone: 'UTC' }, where)] : []),
+    ...(sought ? [`(is_named OR distinct_id ${statement.global}IN (${selectNamesByText(statement, sought)}))`] : []),
+  ]
+  const users = selectUsers(statement, sought, since)
+  const columns = ['distinct_id', 'timestamp', 'has_data', 'is_exact', 'is_named']
+  const sql = `SELECT distinct_id AS name, timestamp AS last_seen FROM ${rows.ofUsers(users, columns, since === null)} AS rows
+    WHERE ${conditions.join(' AND ')}
+    ORDER BY is_exact DESC, last_seen DESC, name LIMIT ${statement.count(offset)}, ${statement.count(limit)}`
+  return { sql, parameters: statement.parameters }
+}
+
+/**
+ * Operand of FROM: the users, with the columns `distinct_id`, `timestamp` of the latest event, `has_data`, which is 0
+ * for a name that only an alias leads to, and whether one of the user's names is or contains the text.
+ */
+function selectUsers(statement: Statement, sought: string | null, since: number | null): string {
+  const { context: asked, project, global } = statement
+  const { shards, hasAliases } = asked
+  const isUser = `distinct_id != '${NOBODY}' AND NOT ${groupSql('distinct_id')}`
+  const keys = `project_id = ${project}`
+  const recent = since === null ? '' : ` AND timestamp >= ${statement.number(since)}`
+  const sources = [
+    `SELECT distinct_id, max(timestamp) AS seen, 1 AS has_row FROM ${shards.table('events')}
+      PREWHERE ${keys}${recent} WHERE ${isUser} GROUP BY distinct_id`,
+  ]
+  if (since === null) {
+    const profiles = newestRows(shards, 'profiles', { keys, columns: ['created_at'] })
+    sources.push(
+      `SELECT distinct_id, toFloat64(${NEVER}) AS seen, 1 AS has_row FROM ${profiles} WHERE ${keys} AND ${isUser}`,
+    )
+    if (hasAliases && sought) {
+      const aliases = newestRows(shards, 'aliases', { keys, columns: ['distinct_id'] })
+      sources.push(`SELECT alias AS distinct_id, toFloat64(${NEVER}) AS seen, 0 AS has_row FROM ${aliases}
+        WHERE ${keys} AND ${ARE_LINKS}`)
+    }
+  }
+  const user = hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
+  const aliases = hasAliases
+    ? `${global}ANY LEFT JOIN (${selectAliasEnds(statement)}) AS a ON a.alias = e.distinct_id`
+    : ''
+  const names = `SELECT ${user} AS person, e.distinct_id AS called, e.seen AS seen, e.has_row AS has_row
+    FROM (${sources.join(' UNION ALL ')}) AS e ${aliases}`
+  return `(SELECT person AS distinct_id, max(seen) AS timestamp, max(has_row) AS has_data,
+      ${sought ? `max(called = ${sought})` : '0'} AS is_exact, ${sought ? `max(${holds('called', sought)})` : '0'} AS is_named
+    FROM (${names}) GROUP BY person)`
+}
+
+function selectNamesByText(statement: Statement, sought: string): string {
+  const { context, project } = statement
+  const keys = `project_id = ${project}`
+  const profiles = newestRows(context.shards, 'profiles', { keys, columns: ['properties'] })
+  return `SELECT distinct_id FROM ${profiles} WHERE ${keys} AND ${hasText('properties', sought)}`
+}
+
+function holds(text: string, sought: string): string {
+  return `positionCaseInsensitiveUTF8(${text}, ${sought}) > 0`
+}
+
+/**
+ * SQL for whether a string at the top level of properties contains the text, ignoring case. Most properties are
+ * excluded without being parsed, and only those that ClickHouse's parser rejects are repaired.
+ */
+function hasText(properties: string, sought: string): string {
+  const member = unmarkToken('m.2')
+  const found = someMember(properties, `${isText('m.2')} AND ${holds(decodeText('m.2', false), sought)}`)
+  const foundRepaired = someMember(
+    repairText(properties),
+    `${isText(member)} AND ${holds(decodeText(member, true), sought)}`,
+  )
+  const may = `(${holds(properties, sought)} OR position(${properties}, '\\\\') > 0)`
+  return `(${may} AND (${found} OR (NOT isValidJSON(${properties}) AND ${foundRepaired})))`
+}
+
+/** @param condition on `m.2`, the token of a member */
+function someMember(object: string, condition: string): string {
+  return `arrayExists(m -> ${condition}, JSONExtractKeysAndValuesRaw(${object}))`
+}
+
+/**
+ * Parses a filter of users from a query parameter.
+ * @throws ApiError `invalid_request`
+ */
+export function parseUserFilter(text: string): Filter {
+  const faults = new Faults()
+  const filter = parseJson(text)
+  const check = new FilterCheck((path, message) => faults.add(path, message))
+  if (filter === undefined) faults.add('/where', 'must be a filter as JSON, such as ["is","user.plan",["pro"]]')
+  else check.check(filter, '/where')
+  faults.throwIfAny()
+  checkFields(filter as Filter, '/where', faults)
+  faults.throwIfAny()
+  return filter as Filter
+}
+
+/** Adds a fault for each field that users do not have. */
+function checkFields(filter: Filter, path: string, faults: Faults): void {
+  if (filter[0] === 'not') checkFields(filter[1], `${path}/1`, faults)
+  else if (filter[0] === 'and' || filter[0] === 'or') {
+    for (const [i, one] of filter[1].entries()) checkFields(one, `${path}/1/${i}`, faults)
+  } else {
+    const [source = ''] = splitField(filter[1] as FieldName)
+    if (source !== 'user' && source !== 'distinct_id') {
+      faults.add(`${path}/1`, 'must be distinct_id or a property of the user, such as user.plan')
+    }
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,159 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import type { Shards } from '../clickhouse/shards.js'
+import { ApiError } from '../contract/errors.js'
+import { AuditQuery, ChangeKeyBody, CreateKeyBody, KeyParams, RotateKeyBody } from '../contract/key-schemas.js'
+import { NoQuery } from '../contract/query-schemas.js'
+import type * as responses from '../contract/responses.js'
+import { KeyChanges } from '../keys/key-changes.js'
+import type { KeyRefresh } from '../keys/key-refresh.js'
+import { GRACE_MESSAGE, parseGrace } from '../keys/key-rules.js'
+import type { KeyRecord, StoredKey } from '../keys/keys.js'
+import type { StoredAuditEntry } from '../model/audit-entry.js'
+import { listKeys, openKeyStore } from '../store/api-keys.js'
+import { listAuditEntries } from '../store/audit.js'
+import { NEVER_USED, readKeyUse, type StoredKeyUse } from '../store/key-usage.js'
+import { toOffset } from '../store/page.js'
+
+export interface KeysOptions {
+  shards: Shards
+  /** the keys of the environment */
+  fixed: readonly StoredKey[]
+  refresh: Pick<KeyRefresh, 'refresh'>
+}
+
+const DEFAULT_GRACE = '24h'
+
+/** Lists and changes the keys of a project, and shows who changed what. */
+export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards, fixed, refresh }) => {
+  const store = openKeyStore(shards.first)
+  const config = { access: 'manage' as const }
+  app.addHook('onSend', async (_request, reply) => {
+    reply.header('cache-control', 'no-store')
+  })
+
+  app.get('/keys', { config, schema: { querystring: NoQuery } }, async (request) => {
+    const { projectId } = request
+    const [stored, findUse] = await Promise.all([
+      shards.on(shards.at(0), ({ clickhouse }) => listKeys(clickhouse, projectId)),
+      readUse(projectId),
+    ])
+    const ofEnvironment = fixed.filter((key) => key.projectId === projectId)
+    return {
+      status: 1,
+      error: null,
+      keys: [...ofEnvironment, ...stored].map((key) => describe(key, request, findUse(key))),
+    }
+  })
+
+  app.post('/keys', { config, schema: { body: CreateKeyBody } }, async (request) => {
+    const { projectId, body } = request
+    const { kind, label, origins, events_only } = body
+    const fields = { label: label ?? '', origins: origins ?? [], eventsOnly: events_only ?? false }
+    const [made] = await change(request, (changes) => changes.create([{ projectId, kind, ...fields }]))
+    if (!made) throw new Error('no key was made')
+    return { status: 1, error: null, apiKey: made.text, key: describe(made, request, NEVER_USED) }
+  })
+
+  app.post('/keys/:keyId/rotate', { config, schema: { params: KeyParams, body: RotateKeyBody } }, async (request) => {
+    const { projectId, params, body } = request
+    const graceMs = readGrace(body.grace ?? DEFAULT_GRACE)
+    const { made, ended } = await change(request, async (changes) => {
+      return await changes.rotate([await changes.find(projectId, params.keyId)], graceMs)
+    })
+    const [key, replaced] = [made[0], ended[0]]
+    if (!key || !replaced) throw new Error('no key was replaced')
+    const findUse = await readUse(projectId)
+    return {
+      status: 1,
+      error: null,
+      apiKey: key.text,
+      key: describe(key, request, NEVER_USED),
+      replaced: describe(replaced, request, findUse(replaced)),
+    }
+  })
+
+  app.patch('/keys/:keyId', { config, schema: { params: KeyParams, body: ChangeKeyBody } }, async (request) => {
+    const { projectId, params, body } = request
+    const { label, origins, events_only } = body
+    const changed = await change(request, async (changes) => {
+      return await changes.change(await changes.find(projectId, params.keyId), {
+        ...(label != null && { label }),
+        ...(origins != null && { origins }),
+        ...(events_only != null && { eventsOnly: events_only }),
+      })
+    })
+    const findUse = await readUse(projectId)
+    return { status: 1, error: null, key: describe(changed, request, findUse(changed)) }
+  })
+
+  app.delete('/keys/:keyId', { config, schema: { params: KeyParams, querystring: NoQuery } }, async (request) => {
+    const { projectId, params } = request
+    await change(request, async (changes) => changes.revoke([await changes.find(projectId, params.keyId)]))
+    return { status: 1, error: null }
+  })
+
+  app.get('/audit', { config, schema: { querystring: AuditQuery } }, async ({ projectId, query }) => {
+    const { limit, page } = query
+    const wanted = { projectId, limit: limit + 1, offset: toOffset(page, limit) }
+    const entries = await shards.on(shards.at(0), ({ clickhouse }) => listAuditEntries(clickhouse, wanted))
+    return {
+      status: 1,
+      error: null,
+      entries: entries.slice(0, limit).map(describeEntry),
+      page,
+      limit,
+      hasMore: entries.length > limit,
+    }
+  })
+
+  function readUse(projectId: string) {
+    return shards.on(shards.at(0), ({ clickhouse }) => readKeyUse(clickhouse, projectId))
+  }
+
+  /** Makes a change in the name of the request's key. This process knows it before the call returns. */
+  async function change<T>({ grant }: FastifyRequest, make: (changes: KeyChanges) => Promise<T>): Promise<T> {
+    if (!grant) throw new Error('a request without a key was admitted')
+    const { id, label } = grant
+    const changes = new KeyChanges(store, { type: 'key', id, label }, fixed)
+    const made = await shards.on(shards.at(0), () => make(changes))
+    await refresh.refresh()
+    return made
+  }
+}
+
+/** @throws ApiError `invalid_request` */
+function readGrace(text: string): number {
+  const graceMs = parseGrace(text)
+  if (graceMs !== null) return graceMs
+  const details = [{ path: '/grace', message: GRACE_MESSAGE }]
+  throw new ApiError('invalid_request', `/grace ${GRACE_MESSAGE}.`, { details })
+}
+
+function describe(
+  key: StoredKey & Partial<Pick<KeyRecord, 'createdAt' | 'revokedAt' | 'isValid'>>,
+  { grant }: FastifyRequest,
+  use: StoredKeyUse,
+): responses.ListedKey {
+  const { id, kind, label, origins, eventsOnly, createdAt = null, revokedAt = null, isValid = true } = key
+  return {
+    id,
+    kind,
+    label,
+    origins: [...origins],
+    events_only: eventsOnly,
+    source: createdAt === null ? 'environment' : 'store',
+    state: !isValid ? 'revoked' : revokedAt === null ? 'valid' : 'ending',
+    created_at: createdAt,
+    revoked_at: revokedAt,
+    last_used: use.lastUsed,
+    refused: use.refused,
+    last_refused: use.lastRefused,
+    current: key.hash === grant?.hash,
+  }
+}
+
+function describeEntry({ changedAt, actor, action, target, changes }: StoredAuditEntry): responses.AuditLogEntry {
+  const key = actor.type === 'key' ? actor : { id: null, label: null }
+  return { at: changedAt, actor: { type: actor.type, id: key.id, label: key.label }, action, target, changes }
+}

@@ -1,0 +1,41 @@
+import type { AuditLogPage, CreatedKey, ListedKey, RotatedKey } from '../../contract/responses.js'
+import { call } from './call.js'
+
+/** What can be said about a key when it is created. */
+export type KeyDraft = Pick<ListedKey, 'kind'> & KeyFields
+/** What of a key can be changed. */
+export type KeyFields = Pick<ListedKey, 'label' | 'origins' | 'events_only'>
+
+/** The keys of the project, by age, revoked ones included. @throws CallError */
+export async function listKeys(signal?: AbortSignal): Promise<ListedKey[]> {
+  return (await call<{ keys: ListedKey[] }>('GET', '/public/keys', undefined, signal)).keys
+}
+
+/** @returns the key with its text, which no other call returns @throws CallError */
+export async function createKey(draft: KeyDraft): Promise<CreatedKey> {
+  return await call<CreatedKey>('POST', '/public/keys', draft)
+}
+
+/** @throws CallError */
+export async function changeKey(id: string, fields: KeyFields): Promise<void> {
+  await call('PATCH', toPath(id), fields)
+}
+
+/** @param grace how long the old key stays valid, such as `24h` @throws CallError */
+export async function rotateKey(id: string, grace: string): Promise<RotatedKey> {
+  return await call<RotatedKey>('POST', `${toPath(id)}/rotate`, { grace })
+}
+
+/** @throws CallError `key_conflict` for the last secret key */
+export async function revokeKey(id: string): Promise<void> {
+  await call('DELETE', toPath(id))
+}
+
+/** A page of the audit log, newest first. @throws CallError */
+export async function readAuditLog(page: number, limit: number, signal?: AbortSignal): Promise<AuditLogPage> {
+  return await call<AuditLogPage>('GET', `/public/audit?limit=${limit}&page=${page}`, undefined, signal)
+}
+
+function toPath(id: string): string {
+  return `/public/keys/${encodeURIComponent(id)}`
+}

@@ -1,0 +1,73 @@
+import { useState } from 'preact/hooks'
+import type { AuditLogEntry } from '../../../contract/responses.js'
+import { readAuditLog } from '../../api/keys.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatDuration, formatTime } from '../../lib/format.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import * as cardStyles from '../../ui/card.module.css'
+import { Failure, Loading } from '../../ui/notice.js'
+import { Pagination } from '../../ui/pagination.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './audit-log.module.css'
+import { nameKey } from './key-text.js'
+
+const LIMIT = 20
+
+const FIELDS: Record<string, string> = { label: 'the label', origins: 'the sites', events_only: 'events only' }
+
+/** Who changed what in the project. @param changes how many changes this page has made, each of which reloads it */
+export function AuditLog({ changes }: { changes: number }) {
+  const [page, setPage] = useState(1)
+  const { value, error, isLoading, reload } = useLoaded(`${page} ${changes}`, (signal) =>
+    readAuditLog(page, LIMIT, signal),
+  )
+  return (
+    <section aria-label="Changes" aria-busy={isLoading}>
+      <h2>Changes</h2>
+      <p class={textStyles.hint}>Who changed keys, by this page, the API or the command line. Kept for a year.</p>
+      {error && <Failure error={error} onRetry={reload} />}
+      {!value && isLoading && <Loading what="the changes" />}
+      {value?.entries.length === 0 && <p class={textStyles.hint}>None yet.</p>}
+      {value && value.entries.length > 0 && (
+        <ul class={`${cardStyles.card} ${styles.entries}`}>
+          {value.entries.map((entry) => (
+            <li key={`${entry.at} ${entry.action} ${entry.target?.id}`}>
+              <bdi>{describeChange(entry)}</bdi>
+              <p class={textStyles.hint}>
+                <bdi>{nameActor(entry)}</bdi> ·{' '}
+                <time dateTime={new Date(entry.at).toISOString()}>{formatTime(entry.at)}</time>
+              </p>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Pagination page={page} hasMore={value?.hasMore ?? false} isLoading={isLoading} onChange={setPage} />
+    </section>
+  )
+}
+
+function nameActor({ actor: { id, label } }: AuditLogEntry): string {
+  return id === null ? 'Command line' : nameKey({ id, label: label ?? '' })
+}
+
+/** A change as a sentence without its subject. */
+function describeChange({ action, target, changes }: AuditLogEntry): string {
+  const name = target ? `${target.label === '' ? '' : `“${escapeInvisible(target.label)}” `}${target.id}` : ''
+  if (action === 'key_created') return `Created the ${formatValue(changes.kind?.to)} key ${name}`
+  if (action === 'key_rotated') {
+    const ms = changes.grace_ms?.to
+    return `Rotated ${name}, ${typeof ms === 'number' && ms > 0 ? `which gave it another ${formatDuration(ms)}` : 'which ended it'}`
+  }
+  if (action === 'key_revoked') return `Revoked ${name}`
+  if (action !== 'key_changed') return `${action} ${name}`
+  const fields = Object.entries(changes).map(
+    ([field, { from, to }]) => `${FIELDS[field] ?? field} from ${formatValue(from)} to ${formatValue(to)}`,
+  )
+  return `Changed ${name}: ${fields.join(', ')}`
+}
+
+function formatValue(value: unknown): string {
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(formatValue).join(', ')
+  return typeof value === 'string' && value !== '' ? escapeInvisible(value) : 'none'
+}

@@ -1,0 +1,121 @@
+import { useState } from 'preact/hooks'
+import type { ListedKey } from '../../../contract/responses.js'
+import { changeKey, createKey, type KeyDraft, revokeKey, rotateKey } from '../../api/keys.js'
+import { formatDaysAgo, formatTime } from '../../lib/format.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import { Code } from '../../ui/code.js'
+import { ConfirmDialog, Dialog } from '../../ui/dialog.js'
+import { Select } from '../../ui/select.js'
+import { KeyForm } from './key-form.js'
+import { nameKey } from './key-text.js'
+import * as styles from './keys.module.css'
+
+/** A new key, as it is shown once. */
+export interface ShownKey {
+  text: string
+  made: ListedKey
+  /** the key that it replaces */
+  replaced: ListedKey | null
+}
+
+interface DialogProps {
+  /** called once the change is made, with the key that it made */
+  onDone: (made: ShownKey | null) => void
+  onClose: () => void
+}
+
+type ItemProps = DialogProps & { item: ListedKey }
+
+const NEW: KeyDraft = { kind: 'write', label: '', origins: [], events_only: false }
+/** How long a replaced key stays valid. */
+const GRACES = [
+  ['1h', 'for another hour'],
+  ['24h', 'for another day'],
+  ['7d', 'for another week'],
+  ['30d', 'for another 30 days'],
+  ['0', 'not at all'],
+] as const
+
+/** Asks what a new key should be like, and creates it. */
+export function CreateDialog({ onDone, onClose }: DialogProps) {
+  const create = async (draft: KeyDraft) => {
+    const { apiKey: text, key } = await createKey(draft)
+    onDone({ text, made: key, replaced: null })
+  }
+  return <KeyForm title="Create a key" action="Create key" initial={NEW} isNew onSave={create} onClose={onClose} />
+}
+
+/** Changes the label and the limits of a key. */
+export function EditDialog({ item, onDone, onClose }: ItemProps) {
+  const save = async ({ kind: _kind, ...fields }: KeyDraft) => {
+    await changeKey(item.id, fields)
+    onDone(null)
+  }
+  return <KeyForm title={`Edit ${nameKey(item)}`} action="Save" initial={item} onSave={save} onClose={onClose} />
+}
+
+/** Replaces a key, after asking how long the old one stays valid. */
+export function RotateDialog({ item, onDone, onClose }: ItemProps) {
+  const [grace, setGrace] = useState<(typeof GRACES)[number][0]>('24h')
+  const rotate = async () => {
+    const { apiKey: text, key, replaced } = await rotateKey(item.id, grace)
+    onDone({ text, made: key, replaced })
+  }
+  return (
+    <ConfirmDialog title={`Rotate ${nameKey(item)}?`} action="Rotate key" onConfirm={rotate} onClose={onClose}>
+      <p>
+        This makes a new key with the same rights and label, and shows it once. Put it in the place of the old one while
+        that still works.
+      </p>
+      <Select label="The old key works" value={grace} options={GRACES} onChange={setGrace} />
+      {item.current && grace === '0' && <p class={styles.ending}>{SIGNED_IN_WITH_IT}</p>}
+    </ConfirmDialog>
+  )
+}
+
+const SIGNED_IN_WITH_IT = 'You are signed in with this key, so you will be signed out.'
+
+/** Revokes a key, after asking. */
+export function RevokeDialog({ item, onDone, onClose }: ItemProps) {
+  const { id, last_used, current } = item
+  const revoke = async () => {
+    await revokeKey(id)
+    onDone(null)
+  }
+  return (
+    <ConfirmDialog title={`Revoke ${nameKey(item)}?`} action="Revoke key" onConfirm={revoke} onClose={onClose}>
+      <p>
+        What uses <code>{id}</code> is refused within 10 seconds, and the key cannot be restored. To switch to a new key
+        without a gap, rotate it instead.
+      </p>
+      <p>{last_used === null ? 'It was never used.' : `It was last used ${formatDaysAgo(last_used)}.`}</p>
+      {current && <p class={styles.ending}>{SIGNED_IN_WITH_IT}</p>}
+    </ConfirmDialog>
+  )
+}
+
+/** Shows a new key, once. */
+export function NewKeyDialog({ text, made, replaced, onClose }: ShownKey & { onClose: () => void }) {
+  return (
+    <Dialog title={`Your new ${made.kind} key`} onClose={onClose}>
+      <p>
+        <strong>Store it now: it is shown only this once.</strong>
+      </p>
+      <div class={styles.newKey}>
+        <Code text={text} label="New key" />
+      </div>
+      {replaced?.revoked_at != null && (
+        <p>
+          {replaced.state === 'revoked'
+            ? `The old key, ${replaced.id}, works no longer.`
+            : `The old key, ${replaced.id}, works until ${formatTime(replaced.revoked_at)}.`}
+        </p>
+      )}
+      <footer>
+        <button type="button" class={buttonStyles.primary} onClick={onClose}>
+          I have stored it
+        </button>
+      </footer>
+    </Dialog>
+  )
+}

@@ -1,0 +1,42 @@
+import type { Filter } from '../../../contract/filters.js'
+import { isFilter } from '../../lib/filters.js'
+import { linkTo } from '../../lib/navigation.js'
+
+/** What the list of users shows; it is kept in the URL. */
+export interface ListQuery {
+  search: string
+  filter: Filter | null
+  /** names of properties */
+  columns: string[]
+  /** from 1 */
+  page: number
+}
+
+/** @param query of the route; what is not valid in it is ignored */
+export function parseListQuery(query: URLSearchParams): ListQuery {
+  const filter = parseJson(query.get('where'))
+  const columns = parseJson(query.get('columns'))
+  return {
+    search: query.get('search') ?? '',
+    filter: isFilter(filter) ? filter : null,
+    columns: Array.isArray(columns) ? columns.filter((name) => typeof name === 'string') : [],
+    page: Math.max(1, Math.floor(Number(query.get('page'))) || 1),
+  }
+}
+
+export function linkToList({ search, filter, columns, page }: ListQuery): string {
+  return linkTo(['users'], {
+    search,
+    where: filter ? JSON.stringify(filter) : '',
+    columns: columns.length > 0 ? JSON.stringify(columns) : '',
+    page: page > 1 ? String(page) : '',
+  })
+}
+
+function parseJson(text: string | null): unknown {
+  try {
+    return JSON.parse(text ?? 'null')
+  } catch {
+    return null
+  }
+}

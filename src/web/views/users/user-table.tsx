@@ -1,0 +1,83 @@
+import type { ListedUser } from '../../api/users.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatAgo, formatTime } from '../../lib/format.js'
+import { linkTo } from '../../lib/navigation.js'
+import * as cardStyles from '../../ui/card.module.css'
+import { Scrollable } from '../../ui/scrollable.js'
+import * as tableStyles from '../../ui/table.module.css'
+import * as textStyles from '../../ui/text.module.css'
+import { findEmail, findName } from './display-name.js'
+import { readCell } from './read-cell.js'
+import * as styles from './user-list.module.css'
+
+interface UserTableProps {
+  users: ListedUser[]
+  /** names of properties */
+  columns: string[]
+}
+
+/** Users with the properties that the reader chose. */
+export function UserTable({ users, columns }: UserTableProps) {
+  return (
+    <Scrollable label="List of users" class={`${cardStyles.card} ${tableStyles.scroll}`}>
+      <table class={styles.table}>
+        <caption class={textStyles.hidden}>Users</caption>
+        <thead>
+          <tr>
+            <th scope="col">User</th>
+            {columns.map((name) => (
+              <th key={name} scope="col">
+                <bdi>{escapeInvisible(name)}</bdi>
+              </th>
+            ))}
+            <th scope="col">Last seen</th>
+            <th scope="col" class={styles.created}>
+              Created
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {users.map((user) => (
+            <Row key={user.distinct_id} user={user} columns={columns} />
+          ))}
+        </tbody>
+      </table>
+    </Scrollable>
+  )
+}
+
+function Row({ user, columns }: { user: ListedUser; columns: string[] }) {
+  const { distinct_id, properties, created_at, last_seen } = user
+  const called = [findName(properties), findEmail(properties)].filter((text) => text !== '')
+  return (
+    <tr>
+      <td>
+        <a href={linkTo(['users', distinct_id])}>
+          <bdi>{escapeInvisible(distinct_id)}</bdi>
+        </a>
+        {called.length > 0 && (
+          <small>
+            <bdi>{called.map(escapeInvisible).join(' · ')}</bdi>
+          </small>
+        )}
+      </td>
+      {columns.map((name) => (
+        <td key={name}>
+          <bdi>{escapeInvisible(String(readCell(user, name) ?? ''))}</bdi>
+        </td>
+      ))}
+      <td>{last_seen === null ? <span class={textStyles.hint}>No events</span> : <Ago instant={last_seen} />}</td>
+      <td class={styles.created}>
+        {created_at === null ? <span class={textStyles.hint}>No profile</span> : <Ago instant={created_at} />}
+      </td>
+    </tr>
+  )
+}
+
+function Ago({ instant }: { instant: number }) {
+  return (
+    <time dateTime={new Date(instant).toISOString()} title={formatTime(instant)}>
+      {formatAgo(instant)}
+    </time>
+  )
+}

@@ -1,0 +1,326 @@
+import type { Locator, Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { until } from '../helper.js'
+import { checkAccessibility, startSite } from './page.js'
+
+const site = await startSite(t)
+
+interface Question {
+  series: { event: string; metric?: string; property?: string }[]
+  breakdown?: unknown[]
+  where?: unknown
+}
+
+t.before(async () => {
+  const now = Date.now()
+  const events = [
+    ['purchased', { price: 9.5, plan: 'pro', utm: { source: 'mail', campaign: { name: 'spring' } } }],
+    ['purchased', { price: 5, plan: 'free' }],
+    ['Repurchased', { price: 1 }],
+    ['signed up', { plan: 'free', referrer: 'x', age: '36' }],
+    ['viewed', { 'page.url': '/' }],
+    ['購入した', { price: 3 }],
+    ['تم الشراء', { price: 4 }],
+  ].map(([event, properties]) => ({ event, distinct_id: 'ada', timestamp: now - 60_000, properties }))
+  const response = await site.call('POST', '/public/track/batch', { events })
+  t.equal(response.statusCode, 200, response.body)
+  await site.call('POST', '/public/users/identify', {
+    distinct_id: 'ada',
+    properties: { city: 'Wien', address: { zip: 1 } },
+  })
+})
+
+const linkTo = (question: object) => `#/explore?${new URLSearchParams({ q: JSON.stringify(question) })}`
+const series = (event: string, more: object = {}) => ({ kind: 'series', series: [{ event, ...more }] })
+
+/** The question in the page's link. */
+function readQuestion(page: Page): Question {
+  return JSON.parse(new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('q') ?? '{"series":[]}')
+}
+
+const findField = (page: Page, name: string) => page.getByRole('combobox', { name, exact: true })
+const findOption = (page: Page, name: string | RegExp) => page.getByRole('option', { name })
+
+/** Waits until the link asks for an event. */
+async function waitForEvent(page: Page, event: string): Promise<void> {
+  await until(`a question about ${event}`, () => readQuestion(page).series[0]?.event === event)
+}
+
+/** The option that a screen reader reads. */
+async function readActive(field: Locator): Promise<string> {
+  return await field.evaluate((input) => {
+    const id = input.getAttribute('aria-activedescendant')
+    const option = id === null ? null : input.ownerDocument.getElementById(id)
+    return option?.getAttribute('aria-selected') === 'true' ? (option.textContent ?? '') : ''
+  })
+}
+
+/** A page in a browser of another language and size, signed in. */
+async function visitAs(t: Test, link: string, look: { locale: string; width: number }): Promise<Page> {
+  const page = await site.visit(t, link)
+  const context = await page
+    .context()
+    .browser()
+    ?.newContext({
+      locale: look.locale,
+      viewport: { width: look.width, height: 844 },
+      hasTouch: look.width < 500,
+      storageState: await page.context().storageState(),
+    })
+  if (!context) throw new Error('the browser is not connected')
+  t.teardown(() => context.close())
+  const other = await context.newPage()
+  await other.goto(`${site.url}/${link}`)
+  return other
+}
+
+t.test('Enter takes the best match of what was typed, however fast', async (t) => {
+  const page = await site.visit(t, linkTo(series('viewed')))
+  const field = findField(page, 'Event')
+  for (const [typed, event] of [
+    ['purch', 'purchased'],
+    ['SIGNED', 'signed up'],
+    ['signed_up', 'signed up'],
+    ['repurch', 'Repurchased'],
+    ['ｐｕｒｃｈ', 'purchased'],
+    ['購入', '購入した'],
+    ['الشراء', 'تم الشراء'],
+    [' purchased\u200b ', 'purchased'],
+  ] as const) {
+    await field.fill(typed)
+    await field.press('Enter')
+    await until(typed, async () => (await field.inputValue()) === event)
+    await waitForEvent(page, event)
+  }
+  t.equal(await page.getByRole('option').filter({ visible: true }).count(), 0)
+})
+
+t.test('leaving the field is the same as Enter', async (t) => {
+  const page = await site.visit(t, linkTo(series('viewed')))
+  await findField(page, 'Event').fill('purch')
+  await page.keyboard.press('Tab')
+  await waitForEvent(page, 'purchased')
+})
+
+t.test('a screen reader hears the marked option, and arrows move it', async (t) => {
+  const page = await site.visit(t, linkTo(series('viewed')))
+  const field = findField(page, 'Event')
+  await field.fill('purch')
+  await until('the best match', async () => (await readActive(field)).startsWith('purchased'))
+  t.equal(await field.getAttribute('aria-expanded'), 'true')
+  await field.press('ArrowDown')
+  t.match(await readActive(field), /^Repurchased/)
+  await field.press('ArrowDown')
+  t.equal(await readActive(field), 'Use “purch”')
+  await checkAccessibility(t, page, 'the list')
+  await field.press('ArrowUp')
+  await field.press('Enter')
+  await waitForEvent(page, 'Repurchased')
+  t.equal(await field.getAttribute('aria-expanded'), 'false')
+})
+
+t.test('a click selects the text of a field, and Escape restores it', async (t) => {
+  const page = await site.visit(t, linkTo(series('purchased')))
+  const field = findField(page, 'Event')
+  const readSelection = () =>
+    page.evaluate('[document.activeElement.selectionStart, document.activeElement.selectionEnd]')
+  await field.click()
+  t.strictSame(await readSelection(), [0, 9])
+  await page.keyboard.type('sig')
+  await findOption(page, /^signed up/).waitFor()
+  await page.keyboard.press('Escape')
+  t.equal(await field.inputValue(), 'purchased')
+  t.equal(await field.getAttribute('aria-expanded'), 'false')
+  await field.click()
+  t.strictSame(await readSelection(), [0, 9], 'again, while it has the focus')
+  await findOption(page, /^signed up/).click()
+  await waitForEvent(page, 'signed up')
+})
+
+t.test('Enter that ends a composition does not choose', async (t) => {
+  const page = await site.visit(t, linkTo(series('viewed')))
+  const field = findField(page, 'Event')
+  await field.click()
+  const browser = await page.context().newCDPSession(page)
+  const compose = (text: string) =>
+    browser.send('Input.imeSetComposition', { text, selectionStart: text.length, selectionEnd: text.length })
+  await compose('こうにゅう')
+  await compose('購入')
+  await findOption(page, /^購入した/).waitFor()
+  for (const type of ['rawKeyDown', 'keyUp'] as const) {
+    await browser.send('Input.dispatchKeyEvent', { type, key: 'Enter', code: 'Enter', windowsVirtualKeyCode: 229 })
+  }
+  await browser.send('Input.insertText', { text: '購入' })
+  await until('the composed text', async () => (await field.inputValue()) === '購入')
+  t.equal(await field.getAttribute('aria-expanded'), 'true')
+  t.equal(readQuestion(page).series[0]?.event, 'viewed')
+  await field.press('Enter')
+  await waitForEvent(page, '購入した')
+})
+
+t.test('a name that nothing has is asked about, and corrected with a button', async (t) => {
+  const page = await site.visit(t, linkTo(series('viewed')))
+  const field = findField(page, 'Event')
+  const warnings = page.getByRole('status', { name: 'Warnings' })
+  await field.fill('zzz')
+  await findOption(page, 'Use “zzz”').waitFor()
+  await field.press('Enter')
+  await warnings.getByText('No event is called “zzz”.').waitFor()
+  t.equal(await warnings.getByRole('button').count(), 0)
+  await field.fill('purchasd')
+  await field.press('Enter')
+  await warnings.getByText('No event is called “purchasd”. Did you mean “purchased”?').waitFor()
+  t.equal(await field.getAttribute('aria-invalid'), 'true')
+  await page.getByText('Check this name.').waitFor()
+  await checkAccessibility(t, page, 'a warning')
+  await warnings.getByRole('button', { name: 'Use “purchased”' }).click()
+  await waitForEvent(page, 'purchased')
+  await until('no warning', async () => (await warnings.count()) === 0)
+  t.equal(await field.getAttribute('aria-invalid'), 'false')
+
+  const where = [
+    'and',
+    [
+      ['is', 'properties.plan', ['Pro']],
+      ['set', 'properties.utm.sorce'],
+    ],
+  ]
+  const other = await site.visit(
+    t,
+    linkTo({ kind: 'funnel', steps: [{ event: 'purchased', where }, { event: 'viewed' }] }),
+  )
+  const others = other.getByRole('status', { name: 'Warnings' })
+  await others.getByRole('button', { name: 'Use “pro”' }).click()
+  await until('the value', () => decodeURIComponent(other.url()).includes('["is","properties.plan",["pro"]]'))
+  await others.getByRole('button', { name: 'Use “utm.source”' }).click()
+  await until('the property', () => decodeURIComponent(other.url()).includes('["set","properties.utm.source"]'))
+  await until('no warning', async () => (await others.count()) === 0)
+})
+
+t.test('names within objects are offered, and found by any part', async (t) => {
+  const page = await site.visit(t, linkTo(series('purchased')))
+  const field = findField(page, 'Breakdown')
+  for (const [typed, chosen] of [
+    ['sour', 'properties.utm.source'],
+    ['utm.s', 'properties.utm.source'],
+    ['spring', null],
+    ['campaign name', 'properties.utm.campaign.name'],
+    ['pla', 'properties.plan'],
+    ['properties.pla', 'properties.plan'],
+    ['zip', 'user.address.zip'],
+  ] as const) {
+    await field.fill(typed)
+    if (chosen === null) {
+      await findOption(page, `Use “${typed}”`).waitFor()
+      t.equal(await page.getByRole('option').filter({ visible: true }).count(), 1)
+      await field.press('Escape')
+      continue
+    }
+    await field.press('Enter')
+    await until(chosen, () => readQuestion(page).breakdown?.[0] === chosen)
+    await field.fill('')
+    await field.press('Enter')
+    await until('no breakdown', () => readQuestion(page).breakdown === undefined)
+  }
+  await field.click()
+  await findOption(page, /^properties\.utm object/).waitFor()
+  const names = await page.getByRole('option').filter({ visible: true }).locator('bdi').allInnerTexts()
+  t.strictSame(
+    names.filter((name) => name.startsWith('properties.utm')),
+    ['properties.utm', 'properties.utm.campaign', 'properties.utm.campaign.name', 'properties.utm.source'],
+  )
+})
+
+t.test('what does not fit is shown last with its type, and is not chosen', async (t) => {
+  const page = await site.visit(t, linkTo(series('purchased', { metric: 'sum' })))
+  const field = findField(page, 'Property')
+  await field.click()
+  await findOption(page, /^properties\.price number/).waitFor()
+  const rows = await page.getByRole('option').filter({ visible: true }).all()
+  const misfits = await Promise.all(rows.map(async (row) => (await row.getAttribute('aria-disabled')) === 'true'))
+  t.ok(misfits.indexOf(true) > 0)
+  t.notOk(misfits.slice(misfits.indexOf(true)).includes(false), 'those that do not fit come last')
+  await findOption(page, 'properties.plan text, not a number').waitFor()
+  await findOption(page, 'properties.referrer text, not in purchased').waitFor()
+  await findOption(page, 'properties.utm object, not a number').waitFor()
+  await findOption(page, 'properties.plan text, not a number').click({ force: true })
+  t.equal(await field.inputValue(), '')
+  await field.fill('plan')
+  await findOption(page, 'Use “plan”').waitFor()
+  await field.press('Enter')
+  t.equal(await field.inputValue(), 'plan', 'Enter takes nothing')
+  t.equal(readQuestion(page).series[0]?.property, undefined)
+  await findOption(page, 'Use “plan”').click()
+  const warnings = page.getByRole('status', { name: 'Warnings' })
+  await warnings.getByText('No event called “purchased” has a number in “plan”: its values are strings.').waitFor()
+  await field.fill('pri')
+  await field.press('Enter')
+  await until('the price', () => readQuestion(page).series[0]?.property === 'properties.price')
+})
+
+t.test('a value is completed, but not a number or an id, and not a part of a value', async (t) => {
+  const page = await site.visit(t, linkTo({ ...series('*'), where: ['is', 'properties.plan', []] }))
+  const readFilter = () => JSON.stringify(readQuestion(page).where)
+  const field = findField(page, 'Value')
+  await field.fill('PR')
+  await field.press('Enter')
+  await until('the value', () => readFilter() === '["is","properties.plan",["pro"]]')
+  for (const [filter, typed, result] of [
+    [['is', 'properties.age', []], '3', '["is","properties.age",[3]]'],
+    [['is', 'distinct_id', []], 'ad', '["is","distinct_id",["ad"]]'],
+    [['contains', 'properties.plan', []], 'pr', '["contains","properties.plan",["pr"]]'],
+  ] as const) {
+    await page.goto(`${site.url}/${linkTo({ ...series('*'), where: filter })}`)
+    await field.fill(typed)
+    await field.press('Enter')
+    await until(result, () => readFilter() === result)
+  }
+})
+
+t.test('a breakdown of nothing but unset values says so', async (t) => {
+  const page = await site.visit(
+    t,
+    linkTo({ ...series('purchased'), where: ['set', 'properties.utm'], breakdown: ['user.address'] }),
+  )
+  await findField(page, 'Breakdown').waitFor()
+  t.equal(await page.getByRole('status', { name: 'Warnings' }).count(), 0)
+  const other = await site.visit(
+    t,
+    linkTo({ ...series('purchased'), where: ['is', 'properties.plan', ['free']], breakdown: ['properties.utm'] }),
+  )
+  await other.getByRole('status', { name: 'Warnings' }).getByText('No event here has properties.utm.').waitFor()
+})
+
+t.test('a time zone is one of the list', async (t) => {
+  const page = await site.visit(t, linkTo(series('viewed')))
+  await page.getByText(', time zone and weeks').locator('..').click()
+  const field = findField(page, 'Time zone')
+  await field.fill('Nowhere')
+  await page.keyboard.press('Tab')
+  await until('the zone before', async () => (await field.inputValue()) !== 'Nowhere')
+  await field.fill('tokyo')
+  await field.press('Enter')
+  await until('the zone', async () => (await field.inputValue()) === 'Asia/Tokyo')
+})
+
+for (const locale of ['de-DE', 'ar-EG', 'ja-JP']) {
+  for (const width of [1280, 390]) {
+    t.test(`${locale}, ${width} px`, async (t) => {
+      const page = await visitAs(t, linkTo(series('viewed')), { locale, width })
+      const field = findField(page, 'Event')
+      await field.waitFor()
+      if (width < 500) await field.tap()
+      else await field.press('ControlOrMeta+a')
+      await findOption(page, /^purchased/).waitFor()
+      const box = await page.getByRole('listbox', { name: 'Event' }).boundingBox()
+      t.ok(box && box.x >= 0 && box.x + box.width <= width, 'the list is within the window')
+      await page.keyboard.insertText('purch')
+      await until('the best match', async () => (await readActive(field)).startsWith('purchased'))
+      if (width < 500) await findOption(page, /^Repurchased/).tap()
+      else await page.keyboard.press('Enter')
+      await waitForEvent(page, width < 500 ? 'Repurchased' : 'purchased')
+      const overhang = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
+      t.equal(await page.evaluate(overhang), 0)
+    })
+  }
+}

@@ -1,0 +1,144 @@
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import type { ListedKey } from '../../src/contract/responses.js'
+import { checkAccessibility, startSite } from './page.js'
+
+const WHOLE_KEY = /[psrw]k_[\w-]{43}/
+
+const findKind = (page: Page, name: string) => page.getByRole('region', { name, exact: true })
+const findDialog = (page: Page) => page.getByRole('dialog')
+
+/** The text of a new key, from the dialog that shows it once. */
+async function readNewKey(page: Page): Promise<string> {
+  const text = await findDialog(page).getByRole('region', { name: 'New key' }).textContent()
+  await findDialog(page).getByRole('button', { name: 'I have stored it' }).click()
+  await findDialog(page).waitFor({ state: 'detached' })
+  return text ?? ''
+}
+
+t.test('the keys of a project', async (t) => {
+  const site = await startSite(t)
+  const { app, visit, addKey } = site
+  const secret = await addKey('secret', 'shop')
+  const list = async (key = secret) => {
+    const response = await app.inject({ url: '/public/keys', headers: { 'x-api-key': key } })
+    return response.json().keys as ListedKey[]
+  }
+  const track = async (apiKey: string, origin = 'https://shop.example') => {
+    const payload = { apiKey, event: 'e', distinct_id: 'u' }
+    return (await app.inject({ method: 'POST', url: '/public/track', payload, headers: { origin } })).statusCode
+  }
+
+  t.test('a key is created with the keyboard, and shown once', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    await findKind(page, 'Secret keys').getByText('You are signed in with it').waitFor()
+    await page.getByRole('button', { name: 'Create key…' }).press('Enter')
+    await checkAccessibility(t, page, 'the form of a new key')
+    const dialog = findDialog(page)
+    t.equal(await page.evaluate('document.activeElement.labels[0].textContent'), 'Label')
+    await dialog.getByLabel('Label').fill('Shop website')
+    await dialog.getByLabel('Only on pages of these sites').fill('https://shop.example/cart\nhttps://b.example')
+    await dialog.getByLabel('Events only').press('Space')
+    await dialog.getByLabel('Label').press('Enter')
+    await dialog.getByText('Store it now').waitFor()
+    await checkAccessibility(t, page, 'a new key')
+    const key = await readNewKey(page)
+    t.match(key, /^wk_[\w-]{43}$/)
+    t.equal(await track(key), 200)
+    t.equal(await track(key, 'https://other.example'), 403)
+    const item = findKind(page, 'Write keys').getByRole('listitem')
+    await item.getByText('Shop website').waitFor()
+    await item.getByText('Sends events only · https://b.example, https://shop.example').waitFor()
+    t.notMatch(await page.content(), WHOLE_KEY)
+    const log = findKind(page, 'Changes').getByRole('listitem')
+    await log.getByText(/^Created the write key “Shop website” wk_/).waitFor()
+    await checkAccessibility(t, page, 'the settings')
+    await page.setViewportSize({ width: 390, height: 844 })
+    const link = await page.getByRole('link', { name: 'Settings', exact: true }).boundingBox()
+    t.ok(link && link.x + link.width <= 390, 'all views fit in the navigation of a phone')
+  })
+
+  t.test('a mistake is named, and the form keeps what was typed', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    await page.getByRole('button', { name: 'Create key…' }).click()
+    const dialog = findDialog(page)
+    await dialog.getByLabel('Only on pages of these sites').fill('shop.example')
+    await dialog.getByRole('button', { name: 'Create key' }).click()
+    await dialog.getByRole('alert').getByText('must be an origin as browsers send it').first().waitFor()
+    t.equal(await dialog.getByLabel('Only on pages of these sites').inputValue(), 'shop.example')
+    await dialog.getByLabel('Kind').selectOption('Read')
+    t.equal(await dialog.getByLabel('Only on pages of these sites').count(), 0, 'a read key is in no page')
+    await dialog.getByRole('button', { name: 'Create key' }).click()
+    t.match(await readNewKey(page), /^rk_/)
+  })
+
+  t.test('a key is renamed, rotated and revoked', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    const old = await addKey('write', 'shop')
+    await page.reload()
+    const writeKeys = findKind(page, 'Write keys')
+    const id = old.slice(0, 11)
+    await writeKeys.getByRole('button', { name: `Edit ${id}…` }).click()
+    await findDialog(page).getByLabel('Label').fill('App')
+    await findDialog(page).getByRole('button', { name: 'Save' }).click()
+    await writeKeys.getByRole('button', { name: 'Rotate App…' }).click()
+    await checkAccessibility(t, page, 'the question before a rotation')
+    await findDialog(page).getByRole('button', { name: 'Rotate key' }).click()
+    await findDialog(page).getByText(`The old key, ${id}, works until`).waitFor()
+    const fresh = await readNewKey(page)
+    for (const key of [old, fresh]) t.equal(await track(key), 200)
+    const ending = writeKeys.getByRole('listitem').filter({ hasText: id })
+    await ending.getByText(/Replaced: works for another 23 h 59 min|another 1 d/).waitFor()
+    t.equal(await ending.getByRole('button', { name: /^Rotate/ }).count(), 0, 'it is being replaced already')
+    await ending.getByRole('button', { name: 'Revoke App…' }).click()
+    await findDialog(page).getByText('refused within 10 seconds').waitFor()
+    t.equal(await track(old), 200, 'nothing is revoked before the confirmation')
+    await findDialog(page).getByRole('button', { name: 'Revoke key' }).click()
+    await ending.waitFor({ state: 'detached' })
+    t.equal(await track(old), 401)
+    await page.getByText(/^Revoked keys \(\d+\)$/).click()
+    await page.getByRole('group').getByText(id, { exact: true }).waitFor()
+    await findKind(page, 'Changes').getByText(`Revoked “App” ${id}`).waitFor()
+    await checkAccessibility(t, page, 'revoked keys')
+  })
+
+  t.test('the last secret key is not revoked, and revoking the own one signs out', async (t) => {
+    const own = await addKey('secret', 'alone')
+    const page = await visit(t, '#/settings', own)
+    const revoke = async (id: string) => {
+      await page.getByRole('button', { name: `Revoke ${id}…` }).click()
+      await findDialog(page).getByText('You are signed in with this key, so you will be signed out.').waitFor()
+      await findDialog(page).getByRole('button', { name: 'Revoke key' }).click()
+    }
+    await revoke(own.slice(0, 11))
+    await findDialog(page).getByRole('alert').getByText('is the last secret key').waitFor()
+    t.match(await list(own), [{ state: 'valid' }])
+    await findDialog(page).getByRole('button', { name: 'Cancel' }).click()
+    await addKey('secret', 'alone')
+    await revoke(own.slice(0, 11))
+    await page.getByLabel('Key of the project').waitFor()
+  })
+
+  t.test('keys of the environment say where they are changed', async (t) => {
+    const page = await visit(t, '#/settings')
+    const item = findKind(page, 'Secret keys').getByRole('listitem').filter({ hasText: 'SECRET_KEY' })
+    await item.getByText('Set in the environment of the service.').waitFor()
+    t.equal(await item.getByRole('button').count(), 0)
+  })
+
+  t.test('a read key sees a sentence instead', async (t) => {
+    const page = await visit(t, '#/settings', await addKey('read', 'shop'))
+    await page.getByRole('heading', { name: 'Settings need a secret key' }).waitFor()
+    t.equal(await page.getByRole('button', { name: 'Create key…' }).count(), 0)
+    await checkAccessibility(t, page, 'settings without rights')
+  })
+
+  t.test('labels that look like HTML are text', async (t) => {
+    const headers = { 'x-api-key': secret }
+    const label = '<img src=x onerror=alert(1)>'
+    await app.inject({ method: 'POST', url: '/public/keys', headers, payload: { kind: 'read', label } })
+    const page = await visit(t, '#/settings', secret)
+    await findKind(page, 'Read keys').getByText(label).waitFor()
+    await findKind(page, 'Changes').getByText(`“${label}”`).waitFor()
+  })
+})
