@@ -28,6 +28,7 @@ import { LIVE_LIMITS, LiveHub, type LiveLimits } from './live/hub.js'
 import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
+import { hideExpiredSessions } from './projects/kept-sessions.js'
 import { openProjects } from './projects/open.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
@@ -274,9 +275,10 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
   const { purge, admission, lanes, store, journals } = parts
   const { projects, limited: commits, ...own } = parts.projects
   const { shards } = store
-  const { buffers, profiles, sessions, aliases, links, entries, noteDeletion } = lanes
+  const { buffers, profiles, aliases, links, entries, noteDeletion } = lanes
   const keptSince = (projectId: string) => projects.kept(projectId).events
   const barrier = withAging(lanes.barrier, keptSince)
+  const sessions = hideExpiredSessions(lanes.sessions, (projectId) => projects.kept(projectId).sessions)
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
   const origins = splitList(config.CORS_ORIGIN)
   const asked = new Questions({
@@ -293,7 +295,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
     catalog.prepare(parts.closing)
   })
   const reads = new EventReads(shards, barrier, searchLimits)
-  const erasing = { shards, barrier, aliases, profiles, sessions, noteDeletion }
+  const erasing = { shards, barrier, aliases, profiles, sessions: lanes.sessions, noteDeletion }
   const erasure = new Erasure(erasing)
   const projectErasure = new ProjectErasure({ ...erasing, ids: lanes.ids })
   const deletesEvents = config.DELETE_USER_EVENTS
@@ -314,7 +316,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       admission.guard(scope, ['application/json'])
       scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth, keptSince })
       scope.register(exports, { shards, barrier })
-      scope.register(events, { shards, reads, entries, noteDeletion, maxDepth })
+      scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
       scope.register(questions, { questions: asked, catalog })
       scope.register(schema, { catalog })
       scope.register(saved, { shards, now })
@@ -322,7 +324,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(users, { ...people, shards, erasure, purge, questions: asked, deletesEvents })
       scope.register(usersBatch, { ...people, bodyLimit })
       scope.register(sessionReads, { sessions, shards, barrier })
-      scope.register(deadLetters, { shards, barrier, noteDeletion })
+      scope.register(deadLetters, { shards, barrier, noteDeletion, keptSince })
       scope.register(key)
       scope.register(keys, { shards, ...parts.keys })
       scope.register(project, { ...own, projects, shards, projectErasure, purge })

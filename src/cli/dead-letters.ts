@@ -3,6 +3,7 @@ import type { ParseArgsConfig } from 'node:util'
 import type { Shards } from '../clickhouse/shards.js'
 import { replayDeadLetter } from '../ingest/replay.js'
 import { formatPosition, isPositionText, type Position, parsePosition } from '../model/position.js'
+import { expireAllDeadLetters } from '../projects/retention.js'
 import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
@@ -59,7 +60,10 @@ export const command: Command = {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
     if (!action) throw new UsageError('Say what to do with the dead letters: list, show or replay.')
     const args = parse(name, action, rest)
-    return await withStore(io, (shards) => action.run(shards, args, io))
+    return await withStore(io, async (shards) => {
+      await expireAllDeadLetters(shards)
+      return await action.run(shards, args, io)
+    })
   },
 }
 

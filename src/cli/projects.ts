@@ -1,4 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { Connection } from '../client/connection.js'
 import { SettingsBody } from '../contract/project-schemas.js'
 import {
   changeSettings,
@@ -13,16 +14,21 @@ import {
 } from '../contract/project-settings.js'
 import type { Expired } from '../contract/responses.js'
 import { compileCheck } from '../contract/validation.js'
+import { DEFAULT_PROJECT } from '../keys/keys.js'
 import { changeProject, readProjects } from '../projects/projects.js'
 import { listKeys } from '../store/api-keys.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { ERASE_TIMEOUT_MS, eraseProject } from './erase-project.js'
+import { checkService } from './first-call.js'
 import { counted } from './progress.js'
 import { withStore } from './store.js'
+import { readTarget, TARGET_USAGE } from './target.js'
 
 const USAGE = `Usage: tallyhouse projects list [--json]
        tallyhouse projects show PROJECT [--json]
        tallyhouse projects set PROJECT [options]
+       tallyhouse projects remove PROJECT --yes PROJECT [--url URL] [--key-file FILE]
 
 list  lists the projects: those with keys, and those with settings.
 show  shows the settings of a project.
@@ -42,10 +48,14 @@ set   changes settings. What is not named stays; the value "default" sets the de
                                   events_per_month, new_event_names_per_day (never hard),
                                   stored_bytes
         --dry-run                 changes nothing, and counts what would expire
+remove  erases everything of a project and its settings, through the running service. What stays are
+      its keys, which "keys revoke" revokes, and what it has used by day. Name the project again
+      with --yes: it cannot be brought back. The secret key must be one of this project.
+${TARGET_USAGE}
 
 Services know a change within 10 s. What a shorter age removes cannot be brought back.
 
-The settings are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
+The others use the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR.`
 
 const FLAGS = {
   name: 'name',
@@ -60,23 +70,22 @@ const MAX_PROFILES = 1_000_000
 const check = compileCheck(SettingsBody, null)
 
 export const command: Command = {
-  summary: 'lists projects, and shows and changes their settings',
+  summary: 'lists projects, changes their settings, and removes them',
   usage: USAGE,
   async run([name = '', ...args], io) {
     if (name === 'list') return await list(args, io)
     if (name === 'show') return await show(args, io)
     if (name === 'set') return await set(args, io)
-    throw new UsageError('Say what to do with the projects: list, show or set.')
+    if (name === 'remove') return await remove(args, io)
+    throw new UsageError('Say what to do with the projects: list, show, set or remove.')
   },
 }
 
 async function list(args: string[], io: CommandIo): Promise<number> {
   const { values } = parseOptions({ args, options: { json: { type: 'boolean', default: false } } })
   return await withStore(io, async (shards) => {
-    const projects = await readProjects(shards)
-    const ids = new Set([...(await listKeys(shards.first)).map(({ projectId }) => projectId), ...projects.keys()])
-    for (const id of [...ids].sort()) {
-      const set = listSet(projects.get(id)?.settings ?? DEFAULT_SETTINGS)
+    for (const [id, settings] of await listProjects(shards)) {
+      const set = listSet(settings)
       io.stdout.write(values.json ? `${JSON.stringify({ id, ...set })}\n` : `${id}${describeBriefly(set)}\n`)
     }
     return 0
@@ -93,8 +102,7 @@ async function show(args: string[], io: CommandIo): Promise<number> {
   const { values, positionals } = parseOptions({ args, allowPositionals: true, options })
   const id = onlyProject(positionals)
   return await withStore(io, async (shards) => {
-    await requireProject(shards, id)
-    print(id, (await readProjects(shards)).get(id)?.settings ?? DEFAULT_SETTINGS, values.json, io)
+    print(id, await requireProject(shards, id), values.json, io)
     return 0
   })
 }
@@ -121,15 +129,30 @@ async function set(args: string[], io: CommandIo): Promise<number> {
   const change = parseChange(values)
   if (Object.keys(change).length === 0) throw new UsageError('Say what to set, for example --timezone Europe/Vienna.')
   return await withStore(io, async (shards) => {
-    await requireProject(shards, id)
+    const settings = await requireProject(shards, id)
     if (values['dry-run']) {
-      const { settings } = (await readProjects(shards)).get(id) ?? { settings: DEFAULT_SETTINGS }
       await preview(shards, id, changeSettings(settings, change), io)
       return 0
     }
     print(id, (await changeProject(shards, id, change)).settings, values.json, io)
     return 0
   })
+}
+
+async function remove(args: string[], io: CommandIo): Promise<number> {
+  const text = { type: 'string' } as const
+  const options = { yes: text, url: text, 'key-file': text }
+  const { values, positionals } = parseOptions({ args, allowPositionals: true, options })
+  const { yes, ...target } = values
+  const id = onlyProject(positionals)
+  if (yes !== id) {
+    throw new UsageError(`This erases everything of project ${id}. To confirm, add: --yes ${id}`)
+  }
+  const { url, secretKey } = await readTarget(target, io)
+  const connection = new Connection({ url, secretKey, timeoutMs: ERASE_TIMEOUT_MS })
+  await checkService(connection, url, 'read', io.signal)
+  await eraseProject(connection, id, 'were removed; its keys are still valid', io)
+  return 0
 }
 
 /** @throws UsageError for values that the service would refuse */
@@ -203,10 +226,20 @@ function onlyProject(positionals: string[]): string {
   return id
 }
 
-/** So that a typing mistake does not become a project of its own. */
-async function requireProject(shards: Shards, id: string): Promise<void> {
-  const known = (await listKeys(shards.first)).map(({ projectId }) => projectId)
-  if (known.includes(id) || id === 'default') return
+/** The projects with keys or settings, and the default one, which may have its keys in the environment; by id. */
+async function listProjects(shards: Shards): Promise<Map<string, ProjectSettings>> {
+  const projects = await readProjects(shards)
+  // A project that was erased has settings that are all defaults.
+  const isSet = (id: string) => Object.keys(listSet(projects.get(id)?.settings ?? DEFAULT_SETTINGS)).length > 0
+  const withKeys = (await listKeys(shards.first)).map(({ projectId }) => projectId)
+  const ids = new Set([DEFAULT_PROJECT, ...withKeys, ...[...projects.keys()].filter(isSet)])
+  return new Map([...ids].sort().map((id) => [id, projects.get(id)?.settings ?? DEFAULT_SETTINGS]))
+}
+
+/** So that a typing mistake does not become a project of its own. @throws Error */
+async function requireProject(shards: Shards, id: string): Promise<ProjectSettings> {
+  const settings = (await listProjects(shards)).get(id)
+  if (settings) return settings
   throw new Error(
     `There is no project ${id}. See: tallyhouse projects list. A project begins with its first key: keys create.`,
   )

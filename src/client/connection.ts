@@ -48,7 +48,7 @@ interface FetchBody {
 }
 
 export interface Call {
-  method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
+  method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** starts with `/public`; includes the query */
   path: string
   /** JSON, unless `headers` have another type; every attempt sends the same bytes */

@@ -1,3 +1,4 @@
+export type { Quota, SettingsChange } from '../contract/project-settings.js'
 export type {
   AnswerTo,
   AnyAnswer,
@@ -28,6 +29,7 @@ export type {
   EventNames,
   FieldValue,
   FieldValues,
+  ProjectUsage,
   Properties,
   PropertyName,
   PropertyNames,
@@ -35,6 +37,7 @@ export type {
   Session,
   SessionPage,
   StoredEvent,
+  UsedOnDay,
   User,
 } from '../contract/responses.js'
 export type { Warning } from '../contract/warning.js'
@@ -48,10 +51,12 @@ export type { RetryPolicy } from './retry.js'
 export {
   type FieldValuesOptions,
   type ProfileOperations,
+  type Project,
   type PropertyNamesOptions,
   type SessionFilter,
   type SessionListOptions,
   Tallyhouse,
   type TallyhouseOptions,
+  type UsageOptions,
   type UserRecord,
 } from './tallyhouse.js'

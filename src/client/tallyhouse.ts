@@ -1,7 +1,10 @@
+import type { SettingsChange } from '../contract/project-settings.js'
 import type { AnswerTo, FieldName, QuestionInput } from '../contract/questions.js'
 import type {
   EventNames,
   FieldValues,
+  ProjectAnswer,
+  ProjectUsage,
   Properties,
   PropertyNames,
   Session,
@@ -60,6 +63,16 @@ export interface SessionListOptions extends SessionFilter, CallOptions {
   limit?: number
   /** starts at 1, the default */
   page?: number
+}
+
+/** A project and its settings, defaults included. */
+export type Project = ProjectAnswer['project']
+
+export interface UsageOptions extends CallOptions {
+  /** the first day (UTC), such as `2026-11-26`; default: 30 days before the last one */
+  from?: string
+  /** the last day (UTC); default: today */
+  to?: string
 }
 
 export interface PropertyNamesOptions extends CallOptions {
@@ -182,6 +195,33 @@ export class Tallyhouse {
   /** @throws TallyhouseError `not_found` */
   async deleteEvent(eventId: string, options?: CallOptions): Promise<void> {
     await this.#connection.delete(pathTo('events', eventId), options)
+  }
+
+  /** The project of the key and its settings; a read key is enough. */
+  async project(options?: CallOptions): Promise<Project> {
+    const { value } = await this.#connection.call({ method: 'GET', path: '/public/project' }, options)
+    return value.project as Project
+  }
+
+  /**
+   * Changes settings of the project: what is absent stays, and null sets the default. A shorter `keep` removes what is
+   * older for good.
+   * @throws TallyhouseError `revision_conflict` if the change names a `revision` that is not the current one
+   */
+  async changeProject(change: SettingsChange & { revision?: number }, options?: CallOptions): Promise<Project> {
+    const body = JSON.stringify(change)
+    const { value } = await this.#connection.call({ method: 'PATCH', path: '/public/project', body }, options)
+    return value.project as Project
+  }
+
+  /** What the project has used by day, what it has stored, and its quotas; a read key is enough. */
+  async usage({ signal, ...query }: UsageOptions = {}): Promise<ProjectUsage> {
+    const { value } = await this.#connection.call(
+      { method: 'GET', path: `/public/usage?${toSearchParams(query)}` },
+      { signal },
+    )
+    const { days, stored_bytes, quotas } = value as unknown as ProjectUsage
+    return { days, stored_bytes, quotas }
   }
 
   /** @throws TallyhouseError `not_found` */

@@ -207,9 +207,26 @@ export const UserParams = Type.Object({ userId: Type.String() })
 export const AliasParams = Type.Object({ userId: Type.String(), alias: Type.String() })
 export const SessionParams = Type.Object({ sessionId: Type.String() })
 
+/** The days that ClickHouse knows. */
+const [FIRST_DAY, LAST_DAY] = ['1970-01-01', '2149-06-06']
+
+TypeRegistry.Set('Day', (_schema, value) => {
+  if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d$/.test(value) || value < FIRST_DAY || value > LAST_DAY)
+    return false
+  const ms = Date.parse(value)
+  // Some engines take 30 February for 2 March.
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(value)
+})
+
 const day = (description: string) =>
   Type.Optional(
-    Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', message: 'must be a date such as 2026-11-26', description }),
+    Type.Unsafe<string>({
+      [Kind]: 'Day',
+      type: 'string',
+      format: 'date',
+      message: `must be a date such as 2026-11-26, from ${FIRST_DAY} to ${LAST_DAY}`,
+      description,
+    }),
   )
 
 export const UsageQuery = query({

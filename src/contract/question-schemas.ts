@@ -79,7 +79,11 @@ const range = {
     'The start of the range: a date, an ISO time or milliseconds since 1970 (default: 30 days before `to`).',
   ),
   to: computed(Time, 'The end of the range, exclusive (default: the end of today).'),
-  timezone: withDefault(TimeZone, 'UTC', 'The IANA time zone of dates and days.'),
+  timezone: withDefault(
+    TimeZone,
+    'UTC',
+    'The IANA time zone of dates and days, unless the project has set another default.',
+  ),
   week_start: withDefault(choice('monday', 'sunday'), 'monday', 'The first day of a week.'),
   where: orNull(Where, 'A filter: only events that match count.'),
 }

@@ -26,6 +26,6 @@ Kinds:
 event: a name, a list of names, or "*" for all.
 Fields: event, distinct_id, timestamp, properties.<name>, user.<name> (the profile as it is now). With a dot in the name: ["properties","a.b"].
 Filters ("where", of the question or of one event): ["is", field, [values]], is_not, ["contains", field, text], not_contains, starts_with, ends_with, ["matches", field, RE2], ["gt", field, number], gte, lt, lte, ["set", field], not_set, ["and", [filters]], or, ["not", filter]. 5 is not "5".
-from, to (not included): dates, ISO times or milliseconds; default: the last 30 days. timezone (IANA, default UTC) decides where days begin.
+from, to (not included): dates, ISO times or milliseconds; default: the last 30 days. timezone (IANA; default: the project's) decides where days begin.
 breakdown: up to 2 fields; limit (default 10): how many values get a line; the rest is ["$other"].
 Ask for the longest interval and the fewest values that answer the question.`

@@ -92,6 +92,13 @@ export class Projects {
     return project
   }
 
+  /** Gives a project that was erased the settings of a new one. @throws like `changeProject` */
+  async reset(shards: Shards, projectId: string): Promise<void> {
+    const everything = Object.fromEntries(Object.keys(DEFAULT_SETTINGS).map((field) => [field, null]))
+    const { revision } = await readSettings(shards, projectId)
+    if (revision > 0) await this.change(shards, projectId, everything)
+  }
+
   async #repeat(shards: Shards): Promise<void> {
     const { everyMs = REFRESH_MS, closing, log } = this.#options
     for (;;) {

@@ -34,7 +34,10 @@ export interface QuotaWatchOptions {
 export class QuotaWatch {
   readonly #options: QuotaWatchOptions
   #statuses: QuotaStatus[] = []
-  readonly #told = new Set<string>()
+  /** by project: see `storedBytes` */
+  #stored: ReadonlyMap<string, number> = new Map()
+  /** by project and quota: the day (UTC) on which the log last said that it was reached */
+  readonly #told = new Map<string, string>()
 
   constructor(options: QuotaWatchOptions) {
     this.#options = options
@@ -47,7 +50,7 @@ export class QuotaWatch {
 
   /** The bytes that a project has on disk; undefined before the first look, and without a quota. */
   storedBytes(projectId: string): number | undefined {
-    return this.#statuses.find((one) => one.projectId === projectId && one.name === 'stored_bytes')?.used
+    return this.#stored.get(projectId)
   }
 
   async start(): Promise<void> {
@@ -59,10 +62,13 @@ export class QuotaWatch {
         statuses.push(...(await this.read(projectId).catch(() => known)))
       }
       this.#statuses = statuses
+      const stored = statuses.filter(({ name }) => name === 'stored_bytes')
+      this.#stored = new Map(stored.map(({ projectId, used }) => [projectId, used]))
+      const today = toDay(this.#now())
       for (const { projectId: project, name, limit, used, mode } of statuses) {
-        const key = `${project} ${name} ${toDay(this.#now())}`
-        if (used < limit || this.#told.has(key)) continue
-        this.#told.add(key)
+        const key = `${name} ${project}`
+        if (used < limit || this.#told.get(key) === today) continue
+        this.#told.set(key, today)
         log.warn({ project, quota: name, limit, used, mode }, 'a project has reached a quota')
       }
       await wait(everyMs, undefined, { signal: closing, ref: false }).catch(() => undefined)

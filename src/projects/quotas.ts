@@ -4,6 +4,7 @@ import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js
 import type { IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import type { Log } from '../lib/log.js'
+import { withTimeout } from '../lib/with-timeout.js'
 import type { Sender } from '../model/sender.js'
 import type { Projects } from './projects.js'
 import { endOf, toDay, type Usage } from './usage.js'
@@ -18,6 +19,8 @@ const LEAST_SHARE = 1_600
 const REFUSAL_MS = 1_000
 /** How long a request waits for what the others have accepted, ms; then it is accepted. */
 const ASK_MS = 2_000
+/** For how long events are accepted without asking, after nobody has answered, ms. */
+const UNCHECKED_MS = 5_000
 
 type EventQuota = Extract<QuotaName, 'events_per_day' | 'events_per_month'>
 const PERIODS = { events_per_day: 'day', events_per_month: 'month' } as const
@@ -38,6 +41,8 @@ interface Allowance {
   refusal: ApiError | null
   /** when the refusal was made, `performance.now()` */
   refusedAt: number
+  /** until when everything is accepted, because nobody has answered, `performance.now()` */
+  uncheckedUntil: number
 }
 
 export interface QuotasOptions {
@@ -119,13 +124,14 @@ export class Quotas implements Appends {
   async #admit(projectId: string, count: number): Promise<void> {
     const allowance = this.#getAllowance(projectId)
     this.#checkStored(projectId)
-    while (count > allowance.left) {
+    while (count > allowance.left && performance.now() >= allowance.uncheckedUntil) {
       const { refusal } = allowance
       if (refusal && count > allowance.remaining && performance.now() - allowance.refusedAt < REFUSAL_MS) throw refusal
       allowance.asking ??= this.#ask(projectId, allowance).finally(() => {
         allowance.asking = null
       })
       await allowance.asking
+      if (performance.now() < allowance.uncheckedUntil) break
       if (count > allowance.remaining && allowance.refusal) throw allowance.refusal
       // A batch may be larger than the part that one process takes. Nobody else has taken of it then.
       if (allowance.isFresh && count <= allowance.remaining) allowance.left = Math.max(allowance.left, count)
@@ -142,7 +148,8 @@ export class Quotas implements Appends {
     const day = toDay(this.#now())
     const known = this.#allowances.get(projectId)
     if (known?.revision === revision && known.day === day) return known
-    const fresh = { revision, day, left: 0, remaining: 0, isFresh: false, asking: null, refusal: null, refusedAt: 0 }
+    const none = { left: 0, remaining: 0, isFresh: false, asking: null }
+    const fresh = { revision, day, ...none, refusal: null, refusedAt: 0, uncheckedUntil: 0 }
     const allowance: Allowance = known ? Object.assign(known, fresh) : { ...fresh, pending: 0 }
     this.#allowances.set(projectId, allowance)
     return allowance
@@ -152,13 +159,25 @@ export class Quotas implements Appends {
   async #ask(projectId: string, allowance: Allowance): Promise<void> {
     const { projects, usage, log } = this.#options
     const { quotas } = projects.get(projectId).settings
-    let others: Awaited<ReturnType<Usage['others']>> | null = null
+    let others: Awaited<ReturnType<Usage['others']>>
     try {
-      await usage.write()
-      others = await usage.others(projectId, ASK_MS)
+      // The counts of all projects are written one after another, so each wait alone is no bound.
+      const ask = async () => {
+        await usage.write()
+        return await usage.others(projectId, ASK_MS)
+      }
+      others = await withTimeout(ask(), ASK_MS)
     } catch (error) {
-      log.warn({ err: error, project: projectId }, 'the quotas of a project cannot be checked; its events are accepted')
+      if (allowance.uncheckedUntil === 0) {
+        log.warn(
+          { err: error, project: projectId },
+          'the quotas of a project cannot be checked; its events are accepted',
+        )
+      }
+      allowance.uncheckedUntil = performance.now() + UNCHECKED_MS
+      return
     }
+    allowance.uncheckedUntil = 0
     const today = toDay(this.#now())
     const own = usage.own(projectId).events + allowance.pending
     const found: { name: EventQuota; limit: number; rest: number }[] = []
@@ -166,8 +185,8 @@ export class Quotas implements Appends {
       const quota = quotas[name]
       if (quota?.mode !== 'hard') continue
       let used = own
-      for (const [day, { events }] of others ?? []) if (name === 'events_per_month' || day === today) used += events
-      found.push({ name, limit: quota.limit, rest: others ? Math.max(0, quota.limit - used) : quota.limit })
+      for (const [day, { events }] of others) if (name === 'events_per_month' || day === today) used += events
+      found.push({ name, limit: quota.limit, rest: Math.max(0, quota.limit - used) })
     }
     const tightest = found.reduce((a, b) => (b.rest < a.rest ? b : a), found[0] ?? NO_QUOTA)
     allowance.remaining = tightest.rest

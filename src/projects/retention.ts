@@ -20,7 +20,7 @@ import {
 import { claimTurn } from '../store/turns.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
-import type { Projects } from './projects.js'
+import { type Projects, readProjects } from './projects.js'
 
 const HOUR_MS = 3_600_000
 /** How often to look for what has expired. Rewriting the months takes the rest of the promised day. */
@@ -44,6 +44,15 @@ export interface RetentionOptions {
   everyMs?: number | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
+}
+
+/** Removes from the dead letters of all projects what has expired, so that none of it is shown or stored. */
+export async function expireAllDeadLetters(shards: Shards): Promise<void> {
+  for (const [projectId, { settings }] of await readProjects(shards)) {
+    const { events } = settings.keep
+    if (events === null) continue
+    await expireDeadLetters(reserveErasureSlots(shards, projectId), projectId, keptSince(events, Date.now()))
+  }
 }
 
 /** What of a project has expired, by kind. */

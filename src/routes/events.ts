@@ -12,6 +12,7 @@ import { omitUndefined } from '../lib/omit-undefined.js'
 import { parseBatchId } from '../model/batch-id.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
 import { scanEdit } from '../model/scan.js'
+import type { KeptSince } from '../projects/late-events.js'
 import type { EventReads } from '../reads/event-reads.js'
 import { countEventsOfBatches, deleteEventsOfBatches } from '../store/batches.js'
 import { EventEdits } from '../store/event-edits.js'
@@ -25,12 +26,13 @@ export interface EventsOptions {
   noteDeletion: Journal['noteDeletion']
   /** levels of objects and arrays, including the properties object itself */
   maxDepth: number
+  keptSince: KeptSince
 }
 
 /** Reads, changes and deletes events. */
 export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app,
-  { shards, reads, entries, noteDeletion, maxDepth },
+  { shards, reads, entries, noteDeletion, maxDepth, keptSince },
 ) => {
   const edits = new EventEdits(shards)
 
@@ -98,6 +100,9 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
 
   async function change(projectId: string, id: string, properties: string | null): Promise<void> {
     const { eventId, home } = await whereStored(id)
+    // Edits search by id alone. An event that has expired is no longer there for them either.
+    const isKept = keptSince(projectId) === undefined || (await readEvent(shards, { projectId, eventId, home }))
+    if (!isKept) throw unknownEvent()
     const found = await edits.apply({ projectId, eventId, properties }, home)
     if (!found) throw unknownEvent()
     if (properties === null) await noteDeletion(projectId)

@@ -49,10 +49,11 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   )
 
   app.get('/usage', { schema: { querystring: UsageQuery } }, async ({ projectId, query }, reply) => {
-    const { to = toDay(Date.now()), from = toDay(Date.parse(to) - 30 * DAY_MS), format } = query
+    const { to = toDay(Date.now()), format } = query
+    const from = query.from ?? toDay(Math.max(0, Date.parse(to) - 30 * DAY_MS))
+    if (from > to) throw startsAfterEnd()
     await usage.write()
-    const end = toDay(Date.parse(to) + DAY_MS)
-    const used = await readUsage(shards, projectId, { from, to: end })
+    const used = await readUsage(shards, projectId, { from, to })
     const days = [...used].map(([day, { events, bytes, readMs }]) => ({
       day,
       events,
@@ -77,6 +78,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
     // Requiring the name prevents erasing another project by mistake.
     if (params.project !== projectId) throw notTheProject()
     const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
+    if (isComplete) await projects.reset(shards, projectId)
     return {
       status: 1,
       error: null,
@@ -91,6 +93,11 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
 
 function describe(id: string, { settings, revision, updatedAt }: Project): Static<typeof ProjectAnswer> {
   return { status: 1, error: null, project: { id, ...settings, revision, updated_at: updatedAt } }
+}
+
+function startsAfterEnd(): ApiError {
+  const message = 'must not be after to, whose default is today'
+  return new ApiError('invalid_request', `/from ${message}.`, { details: [{ path: '/from', message }] })
 }
 
 function notTheProject(): ApiError {

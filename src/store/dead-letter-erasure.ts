@@ -82,14 +82,17 @@ export async function eraseProjectFromDeadLetters(
 }
 
 /**
- * Removes from the dead letters of a project the events that are older than a time, and deletes what was received before
- * it: such a dead letter has nothing that is younger.
+ * Removes from the dead letters of a project the events that are older than a time; an event that does not say when it
+ * happened is as old as its dead letter. Messages of SDKs that could not be read are, too. Profiles and sessions stay.
  * @param before epoch ms
  * @returns the number of dead letters that were changed or deleted
  */
 export async function expireDeadLetters(shards: Shards, projectId: string, before: number): Promise<number> {
-  const received = `received_at < ${Math.trunc(before)}`
-  const own = await shards.each(({ clickhouse }) => deleteAllOfProject(clickhouse, projectId, received))
+  // All of these is old, so they need not be read one by one.
+  const old = `received_at < ${Math.trunc(before)}
+    AND (kind = 'rejected' OR kind = 'events' AND NOT arrayExists(
+      event -> JSONExtractFloat(event, 'timestamp') >= ${Math.trunc(before)}, JSONExtractArrayRaw(body, 'events')))`
+  const own = await shards.each(({ clickhouse }) => deleteAllOfProject(clickhouse, projectId, old))
   let shared = 0
   await eraseFrom(
     shards,
@@ -136,16 +139,22 @@ async function eraseFromOne(
     const [current] = await clickhouse.rows<{
       revision: string
       body: string
+      received_at: string
       revisions: string
       is_replayed: 0 | 1
     }>(
-      `SELECT revision, base64Encode(body) AS body, count() OVER () AS revisions,
+      `SELECT revision, base64Encode(body) AS body, received_at, count() OVER () AS revisions,
          (journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays) AS is_replayed
        FROM dead_letters WHERE ${IS_ENTRY} ORDER BY revision DESC LIMIT 1`,
       { position, journal },
     )
     if (!current) return users
-    const rest = withoutUsers(kind, Buffer.from(current.body, 'base64').toString(), removal)
+    const rest = withoutUsers(
+      kind,
+      Buffer.from(current.body, 'base64').toString(),
+      Number(current.received_at),
+      removal,
+    )
     if (!rest) return undefined
     if (rest.states.length > 0) await removal.onStates?.(rest.states)
     const at = { position, journal, revision: BigInt(current.revision) }
@@ -235,19 +244,19 @@ async function findNaming(clickhouse: ClickHouse, projects: string[], names: str
   )
 }
 
-/** Dead letters with events that say that they are older than a time. */
+/** Dead letters with events that are older than a time. */
 async function findDeadLettersBefore(
   clickhouse: ClickHouse,
   project: string,
   before: number,
 ): Promise<DeadLetterKey[]> {
-  const isOld = `JSONHas(event, 'timestamp') AND JSONExtractFloat(event, 'timestamp') < {before:Float64}`
+  const isOld = `ifNull(JSONExtract(event, 'timestamp', 'Nullable(Float64)'), received_at) < {before:Float64}`
   return await clickhouse.rows<DeadLetterKey>(
     `SELECT DISTINCT position, journal_id, kind FROM dead_letters
      WHERE project_id = {project:String} AND kind = 'events'
-       AND arrayExists(event -> ${isOld}, JSONExtractArrayRaw(body, 'events'))
+       AND arrayExists(event -> event != {erased:String} AND ${isOld}, JSONExtractArrayRaw(body, 'events'))
      ORDER BY position, journal_id`,
-    { project, before },
+    { project, before, erased: ERASED_EVENT },
   )
 }
 
@@ -268,7 +277,12 @@ interface Rest {
 }
 
 /** @returns undefined if the body cannot be read */
-function withoutUsers(kind: EntryKind, body: string, { projectId, who }: Removal): Rest | undefined {
+function withoutUsers(
+  kind: EntryKind,
+  body: string,
+  receivedAt: number,
+  { projectId, who }: Removal,
+): Rest | undefined {
   try {
     if (kind === 'rejected') {
       // The others only apply to dead letters of another kind.
@@ -281,7 +295,12 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: Removal
     const all = elementTexts(list).map((text) => {
       const row = JSON.parse(text) as Record<string, unknown>
       const { project_id = projectId, distinct_id } = row
-      if (typeof distinct_id !== 'string' || !isErased(who, distinct_id, row.timestamp)) return text
+      if (
+        typeof distinct_id !== 'string' ||
+        text === ERASED_EVENT ||
+        !isErased(who, distinct_id, row.timestamp ?? receivedAt)
+      )
+        return text
       if (kind !== 'events' && project_id !== projectId) return text
       users.add(distinct_id)
       if (kind !== 'events')

@@ -33,20 +33,20 @@ export async function writeUsage(shards: Shards, process: string, counts: readon
 const WRITE_LIMIT_MS = 2_000
 
 /**
- * What a project has used by day, from one day on.
- * @param range until before `to`; without the count of one process on one day, if it knows that better
+ * What a project has used by day.
+ * @param range `from` and `to` are the first and the last day; without the count of one process on one day, if it knows that better
  */
 export async function readUsage(
   shards: Shards,
   projectId: string,
-  { from, to = '2149-06-06', without = NOTHING }: { from: string; to?: string; without?: typeof NOTHING },
+  { from, to = LAST_DAY, without = NOTHING }: { from: string; to?: string; without?: typeof NOTHING },
   limitMs?: number,
 ): Promise<Map<string, Used>> {
   const rows = await shards.on(shards.at(0), ({ clickhouse }) =>
     clickhouse.rows<{ date: string; all_events: string; all_bytes: string; all_ms: string }>(
       `SELECT toString(day) AS date, sum(events) AS all_events, sum(bytes) AS all_bytes, sum(read_ms) AS all_ms
        FROM project_usage FINAL
-       WHERE project_id = {project:String} AND day >= {from:Date} AND day < {to:Date} AND NOT (process = {process:UUID} AND day = {day:Date})
+       WHERE project_id = {project:String} AND day BETWEEN {from:Date} AND {to:Date} AND NOT (process = {process:UUID} AND day = {day:Date})
        GROUP BY day ORDER BY day`,
       { project: projectId, from, to, ...without },
       {},
@@ -60,6 +60,9 @@ export async function readUsage(
     ]),
   )
 }
+
+/** The last day that ClickHouse knows. */
+const LAST_DAY = '2149-06-06'
 
 const NOTHING = { process: '00000000-0000-0000-0000-000000000000', day: '1970-01-01' }
 

@@ -179,6 +179,20 @@ for (const storage of ANY_STORAGE) {
       t.strictSame((await tallyhouse.listSessions({ distinct_id, to: new Date(5) })).sessions, [])
     })
 
+    t.test('project, changeProject and usage read and change the project', async (t) => {
+      const { revision, timezone } = await tallyhouse.project()
+      t.equal(timezone, 'UTC')
+      const changed = await tallyhouse.changeProject({ timezone: 'Asia/Tokyo', keep: { sessions: '2y' }, revision })
+      t.match(changed, { id: 'default', timezone: 'Asia/Tokyo', keep: { sessions: '2y' }, revision: revision + 1 })
+      t.strictSame(await tallyhouse.project(), changed)
+      await t.rejects(tallyhouse.changeProject({ name: 'Late', revision }), { code: 'revision_conflict' })
+      await tallyhouse.changeProject({ timezone: null, keep: null })
+      const { days, stored_bytes, quotas } = await tallyhouse.usage()
+      t.ok(days.length === 1 && (days[0]?.events ?? 0) > 0 && stored_bytes > 0)
+      t.strictSame(quotas, [])
+      t.strictSame((await tallyhouse.usage({ to: '1970-01-05' })).days, [])
+    })
+
     t.test('refusals of the service are thrown', async (t) => {
       const stranger = connect(t, url, { secretKey: 'sk_unknown' })
       await t.rejects(stranger.trackNow({ event: 'a', distinct_id: 'b' }), { code: 'unauthorized', status: 401 })

@@ -1,4 +1,8 @@
 import t from 'tap'
+import { changeSettings, DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
+import type { Appends } from '../../src/ingest/group-commit.js'
+import { BufferPool } from '../../src/lib/buffer-pool.js'
+import { Quotas } from '../../src/projects/quotas.js'
 import { LAYOUTS, settingsFor, startApp, until } from '../helper.js'
 
 const event = { event: 'e', distinct_id: 'u' }
@@ -35,7 +39,22 @@ for (const storage of LAYOUTS) {
       t.strictSame(quotas, [])
       const csv = await call('GET', '/public/usage?format=csv')
       t.match(csv.body, /^day,events,bytes,read_seconds\r\n20\d\d-\d\d-\d\d,12,\d+,[\d.]+\r\n$/)
-      t.equal((await call('GET', '/public/usage?from=yesterday')).statusCode, 400)
+      const wrong: [string, string, RegExp][] = [
+        ['from=yesterday', '/from', /must be a date such as 2026-11-26/],
+        ['from=2026-02-30', '/from', /must be a date/],
+        ['to=2026-13-01', '/to', /must be a date/],
+        ['to=0000-01-01', '/to', /must be a date/],
+        ['from=9999-12-31&to=9999-12-31', '/from', /must be a date/],
+        ['from=2026-03-02&to=2026-03-01', '/from', /must not be after to/],
+        ['from=2149-01-01', '/from', /must not be after to/],
+      ]
+      for (const [query, path, message] of wrong) {
+        const response = await call('GET', `/public/usage?${query}`)
+        t.equal(response.statusCode, 400, `${query}: ${response.body}`)
+        t.match(response.json().details?.[0], { path, message })
+      }
+      t.strictSame((await call('GET', '/public/usage?from=1970-01-01&to=1970-01-01')).json().days, [])
+      t.equal((await call('GET', '/public/usage?from=1970-01-01&to=2149-06-06')).json().days.length, 1)
     })
 
     t.test('a hard quota is exact to 1 % over all processes, and says what and until when', async (t) => {
@@ -74,5 +93,68 @@ for (const storage of LAYOUTS) {
         t.equal(statusCode, 429, `${path}: ${text}`)
       }
     })
+  })
+}
+
+/** The parts of a service around the quotas of one project, whose store never answers. */
+function stalledQuotas(limit: number) {
+  const settings = changeSettings(DEFAULT_SETTINGS, { quotas: { events_per_day: { limit, mode: 'hard' } } })
+  let asked = 0
+  const never = new Promise<never>(() => undefined)
+  const commits = { appendBatch: async () => [] } as unknown as Appends
+  const quotas = new Quotas({
+    projects: { get: () => ({ settings, revision: 1, updatedAt: 0 }) },
+    usage: {
+      own: () => ({ events: 0, bytes: 0, readMs: 0 }),
+      others: () => never,
+      write: () => {
+        asked++
+        return never
+      },
+    },
+    storedBytes: () => undefined,
+    commits,
+    buffers: new BufferPool(),
+    log: { warn: () => undefined },
+  })
+  const send = (project: string) => quotas.appendBatch({ projectId: project, keyClass: 'secret' }, Buffer.alloc(1), 1)
+  return { send, asked: () => asked }
+}
+
+t.test('while the store does not answer, events are accepted, and do not wait for each other', async (t) => {
+  const { send, asked } = stalledQuotas(1)
+  // One project after the other would wait for longer than the test may take.
+  await Promise.all(Array.from({ length: 100 }, (_, i) => send(`project ${i}`)))
+  t.equal(asked(), 100)
+  for (let i = 0; i < 50; i++) await send('project 1')
+  t.ok(asked() < 110, 'nor is it asked for each event')
+})
+
+for (const storage of LAYOUTS) {
+  t.test(`${storage}: a quota counts over a restart, and begins again with the day and the month`, async (t) => {
+    let at = Date.parse('2026-12-30T12:00:00Z')
+    const env = await settingsFor(t, storage)
+    const start = () => startApp(t, env, { now: () => at })
+    let client = await start()
+    const send = async (n: number) => {
+      const { statusCode, headers } = await client.call('POST', '/public/track/batch', { events: Array(n).fill(event) })
+      return statusCode === 429 ? Number(headers['retry-after']) : statusCode
+    }
+    const quotas = { events_per_day: { limit: 10, mode: 'hard' }, events_per_month: { limit: 15, mode: 'hard' } }
+    await client.call('PATCH', '/public/project', { quotas })
+    t.equal(await send(11), 12 * 3600, 'a batch that is larger than what is left is refused whole')
+    t.equal(await send(10), 200)
+    t.equal(await send(1), 12 * 3600)
+    await client.app.close()
+    client = await start()
+    t.equal(await send(1), 12 * 3600, 'after a restart')
+    at = Date.parse('2026-12-31T00:00:00Z')
+    t.equal(await send(6), 24 * 3600, 'over the month')
+    t.equal(await send(5), 200, 'on the next day')
+    t.equal(await send(1), 24 * 3600)
+    // What was counted in the last seconds before midnight would belong to the next day.
+    await client.call('GET', '/public/usage')
+    at = Date.parse('2027-01-01T00:00:00Z')
+    t.equal(await send(10), 200, 'in the next month')
   })
 }

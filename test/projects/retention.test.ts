@@ -1,7 +1,10 @@
 import t from 'tap'
+import { command } from '../../src/cli/dead-letters.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { openStore } from '../../src/store/open.js'
+import { run } from '../cli/lanes-store.js'
 import { type Client, LAYOUTS, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { addressOf, openStream } from '../live-stream.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 
 const DAY_MS = 86_400_000
@@ -45,6 +48,9 @@ async function check(client: Client, t: import('tap').Test) {
   }
   const now = Date.now()
   const old = { event: 'old', distinct_id: OLD, timestamp: now - 40 * DAY_MS, properties: { is: 'expired' } }
+  const first = String(
+    (await ok('POST', '/public/track', { event: 'first', distinct_id: 'bob' })).headers['x-event-id'],
+  )
   const event = String((await ok('POST', '/public/track', old)).headers['x-event-id'])
   await ok('POST', '/public/track/batch', {
     events: [
@@ -68,6 +74,10 @@ async function check(client: Client, t: import('tap').Test) {
     )
   }
   t.match(await read(client, ['/public/events?limit=1000']), /"event":"new"/)
+  const stream = await openStream(t, await addressOf(client), { lastEventId: first })
+  const [streamed] = await stream.until(1)
+  t.match(streamed?.data, /"event":"new"/, 'a live stream that resumes leaves it out')
+  stream.close()
   await ok('PATCH', '/public/project', { keep: { events: '60d' } })
   t.match(await read(client, ['/public/events?limit=1000']), /"event":"old"/, 'until it leaves the disk')
 }
@@ -198,4 +208,81 @@ t.test('nor over several shards', async (t) => {
   const nodes = await startNodes(t, 2)
   const env = await settingsFor(t, 'lanes')
   await check(await startApp(t, { ...env, CLICKHOUSE_URL: shardsUrl(nodes) }), t)
+})
+
+t.test('calls by id treat what has expired as unknown', async (t) => {
+  let ahead = 0
+  const client = await startApp(t, await settingsFor(t, 'embedded'), { now: () => Date.now() + ahead })
+  const { call, browser } = client
+  const session = { distinct_id: 'ann', session_id: 's' }
+  await browser('/public/sessions/start', { ...session, properties: { from: 'before' } })
+  const timestamp = Date.now() - 40 * DAY_MS
+  const tracked = await call('POST', '/public/track', { event: 'old', distinct_id: 'ann', timestamp })
+  const path = `/public/events/${tracked.headers['x-event-id']}`
+  t.equal((await call('PUT', path, { properties: { a: 1 } })).statusCode, 200)
+  await call('PATCH', '/public/project', { keep: { events: '30d', sessions: '30d' } })
+  for (const [method, body] of [['GET'], ['PUT', { properties: {} }], ['DELETE']] as const) {
+    t.equal((await call(method, path, body)).statusCode, 404, `${method} of an event`)
+  }
+  t.equal((await call('GET', '/public/sessions/s')).statusCode, 200)
+  ahead = 31 * DAY_MS
+  t.equal((await call('GET', '/public/sessions/s')).statusCode, 404, 'GET of a session')
+  ahead = 0
+  t.equal((await call('GET', '/public/sessions/s')).statusCode, 200)
+  ahead = 31 * DAY_MS
+  await browser('/public/sessions/start', { ...session, distinct_id: 'bob', properties: { to: 'after' } })
+  ahead = 0
+  t.match((await call('GET', '/public/sessions/s')).json().session, { distinct_id: 'bob', properties: { to: 'after' } })
+  t.notMatch((await call('GET', '/public/sessions/s')).body, /before/, 'a session with its id is a new one')
+})
+
+t.test('dead letters show and store nothing that has expired', async (t) => {
+  const env = await settingsFor(t, 'embedded')
+  const client = await startApp(t, env)
+  const { call } = client
+  const { clickhouse, shards, close } = await openStore(client.config)
+  t.teardown(close)
+  const now = Date.now()
+  const write = async (position: number, kind: 'events' | 'profiles', receivedAt: number, body: string) => {
+    const entry = { position: BigInt(position) << 16n, kind, projectId: 'default', count: 2, body: Buffer.from(body) }
+    await insertDeadLetter(clickhouse, 7, { ...entry, receivedAt }, 'ClickHouse error 27', `${position}`)
+  }
+  const events = (...list: object[]) => JSON.stringify({ events: list.map((one) => ({ distinct_id: 'x', ...one })) })
+  const days = (n: number) => now - n * DAY_MS
+  await write(
+    1,
+    'events',
+    days(1),
+    events({ event: 'expired', timestamp: days(40) }, { event: 'young', timestamp: days(20) }),
+  )
+  await write(2, 'events', days(40), events({ event: 'expired' }))
+  await write(3, 'events', days(40), events({ event: 'expired' }, { event: 'ahead of its time', timestamp: now }))
+  const profile = {
+    project_id: 'default',
+    distinct_id: 'ann',
+    version: 1,
+    properties: {},
+    created_at: 1,
+    updated_at: 1,
+  }
+  await write(4, 'profiles', days(40), JSON.stringify(profile))
+  await call('PATCH', '/public/project', { keep: { events: '30d' } })
+  const shown = await run(command, ['list', '--json'], { ...process.env, ...env })
+  t.equal(shown.printed.trim().split('\n').length, 3, 'the command removes the one of which all has expired')
+  await write(5, 'events', days(1), events({ event: 'expired', timestamp: days(40) }))
+  const { dead_letters } = (await call('GET', '/public/dead-letters')).json()
+  t.notMatch(JSON.stringify(dead_letters), /expired/)
+  const kinds = await clickhouse.rows<{ kind: string }>('SELECT kind FROM dead_letters ORDER BY position')
+  t.strictSame(
+    kinds.map(({ kind }) => kind),
+    ['events', 'events', 'profiles'],
+    'a profile is no event',
+  )
+  const ids = dead_letters.map(({ id }: { id: string }) => id)
+  t.match((await call('POST', '/public/dead-letters/replay', { ids })).json(), { replayed: 3, refused: [] })
+  const stored = await shards.first.rows<{ event: string }>('SELECT event FROM events ORDER BY event')
+  t.strictSame(
+    stored.map(({ event }) => event),
+    ['ahead of its time', 'young'],
+  )
 })

@@ -3,6 +3,7 @@ import t from 'tap'
 import { command } from '../../src/cli/projects.js'
 import { changeSettings, DEFAULT_SETTINGS, keptSince, listSet } from '../../src/contract/project-settings.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { changeProject } from '../../src/projects/projects.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
@@ -151,6 +152,23 @@ for (const storage of LAYOUTS) {
         message: /^--keep-events must be a number of/,
       })
       await t.rejects(projects('set', 'default', '--quota', 'events=1'), { message: /^--quota must be NAME/ })
+      const url = await client.app.listen({ port: 0, host: '127.0.0.1' })
+      const target = ['--url', url]
+      await t.rejects(projects('remove', 'default', ...target), { message: /To confirm, add: --yes default$/ })
+      await t.rejects(projects('remove', 'default', '--yes', 'defautl', ...target), { message: /add: --yes default/ })
+      await t.rejects(projects('remove', 'other', '--yes', 'other', ...target), { message: /the project of the key/ })
+      t.equal((await read()).keep.events, '25m', 'nothing was removed')
+      const removed = await projects('remove', 'default', '--yes', 'default', ...target)
+      t.match(removed, { code: 0, noted: /Project default: 1 event, 0 profiles, .*keys are still valid/ })
+      t.match(await read(), DEFAULT_SETTINGS)
+      t.strictSame(await client.events(), [])
+      const { clickhouse, shards, close } = await openStore(client.config)
+      t.teardown(close)
+      await changeProject(shards, 'without keys', { name: 'Old shop' })
+      await changeProject(shards, 'erased', { name: null })
+      await insertKeys(clickhouse, [storedKey(makeKey('read'), { projectId: 'default', kind: 'read' })], Date.now())
+      t.equal((await projects('list')).printed, 'default\nwithout keys  Old shop\n')
+      t.match((await projects('show', 'without keys')).printed, /^name: Old shop$/m)
       await t.rejects(projects('set', 'defautl', '--name', 'x'), { message: /There is no project defautl/ })
     })
   })

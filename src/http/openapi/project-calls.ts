@@ -103,9 +103,9 @@ export const PROJECT_CALLS: Record<string, Call> = {
   'DELETE /public/projects/:project': {
     id: 'eraseProject',
     tag: 'Users',
-    summary: 'Erase everything of the key’s project except its keys',
+    summary: 'Erase everything of the key’s project except its keys and its usage',
     description:
-      'Events, sessions, profiles, aliases, dead letters, saved questions and boards. A call works for some 20 s; while `complete` is ' +
+      'Events, sessions, profiles, aliases, dead letters, saved questions, boards and, once `complete`, the settings. A call works for some 20 s; while `complete` is ' +
       'false, repeat it. `gone_at` and `purge_error` are as for erased users.',
     access: 'manage',
     parameters: { project: 'default' },

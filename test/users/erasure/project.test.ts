@@ -79,6 +79,10 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
     const row = (project_id: string) => JSON.stringify({ project_id, distinct_id: 'ada', properties: '{}' })
 
     t.test('removes everything of the project, and nothing of another one', async (t) => {
+      for (const key of [SECRET_KEY, keptKey]) {
+        const { statusCode } = await client.call('PATCH', '/public/project', { name: 'Name' }, { 'x-api-key': key })
+        t.equal(statusCode, 200)
+      }
       await Promise.all([SECRET_KEY, keptKey].map(fill))
       await client.browser('/public/sessions/start', { distinct_id: 'user-1', session_id: 's', properties: {} })
       await letter('default', 'events', '{"events":[{"event":"e","distinct_id":"ada"}]}', 1)
@@ -97,6 +101,9 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       })
       t.strictSame(await found(SECRET_KEY), { events: 0, users: 0, questions: 0, sessions: 0 })
       t.strictSame(await found(keptKey), { events: COUNT, users: COUNT, questions: 1, sessions: 0 })
+      const name = async (key: string) => (await as(key)('GET', '/public/project')).json().project.name
+      await until('all processes to know', async () => (await name(SECRET_KEY)) === null)
+      t.equal(await name(keptKey), 'Name')
       await as(SECRET_KEY)('GET', '/public/users/user-1', undefined, 404)
       t.equal((await as(keptKey)('GET', '/public/users/visitor-1')).json().user.distinct_id, 'user-1')
       const letters = await clickhouse.rows<{ body: string }>('SELECT body FROM dead_letters ORDER BY position')

@@ -5,12 +5,15 @@ import { type Check, computeIncrease, describeRecent, type History } from './sna
 
 const REFUSALS = 'tallyhouse_limit_refusals_total'
 const WINDOW = 'tallyhouse_insert_id_window_seconds'
+const QUOTA = 'tallyhouse_quota'
 const IN_JOURNAL = 'tallyhouse_journal_project_bytes'
 
 /** insert_ids are remembered for at least this time, unless a project has too many. */
 const WINDOW_S = 7 * 24 * 3600
 /** Projects with at least this share of the journal are named. */
 const JOURNAL_SHARE = 0.25
+/** Quotas of which at least this share is used are named. */
+const QUOTA_SHARE = 0.8
 
 /** The description and advice for each limit, by the label `limit`; settings.md documents the settings. */
 export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>> = {
@@ -25,22 +28,27 @@ export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>
   journal: ['the project’s share of the journal', 'See Backlog: events that get stored free up space.'],
   idempotency_keys: ['too many Idempotency-Keys', 'Send fewer of them, or raise MAX_IDEMPOTENCY_KEYS.'],
   saved: ['too many saved questions and boards', 'Delete those that nobody needs.'],
-  quota: ['the project’s quota', 'Raise it in the project’s settings, or wait until it ends.'],
+  quota: ['the project’s quota', 'Raise the quota in the project’s settings, or wait until it ends.'],
 }
 
 const OF_KEY = 'If nobody can explain this, revoke the key: somebody may have copied it from a web page.'
 
-/** Reports clients that hit a limit recently, and projects with a large share of the journal. */
+/** Reports clients that hit a limit recently, quotas that are nearly used, and projects with a large share of the journal. */
 export function checkLimits(history: History): Check {
   const { now } = history
   const met = findRefusals(history)
   const short = findShortWindows(now.samples)
   const large = findLargeShares(now.samples)
+  const quotas = findUsedQuotas(now.samples)
   const who = met.map(
     ({ labels, value }) => `${describeClient(labels)} ${formatTimes(value)} (${describeLimit(labels)})`,
   )
   const findings = [
     ...(who.length > 0 ? [`Refused ${describeRecent(history)}: ${who.join('; ')}.`] : []),
+    ...quotas.map(({ labels: { project, quota = '', mode }, value }) => {
+      const effect = mode === 'hard' && value >= 1 ? ': more events are refused' : ''
+      return `Project ${project} has used ${formatShare(value)} of its quota of ${quota.replaceAll('_', ' ')}${effect}.`
+    }),
     ...short.map(({ labels, value }) => {
       return `Repeated events of ${describeClient(labels)} are only recognized for ${formatDuration(1000 * value)}.`
     }),
@@ -48,9 +56,10 @@ export function checkLimits(history: History): Check {
   ]
   const advice = [
     ...met.map(({ labels }) => findLimit(labels)?.[1]),
+    quotas.length > 0 && LIMITS.quota[1],
     short.length > 0 && 'Send fewer different insert_ids, or raise MAX_INSERT_IDS.',
     large.length > 0 && LIMITS.journal[1],
-    OF_KEY,
+    met.length + short.length + large.length > 0 && OF_KEY,
   ].filter((text) => typeof text === 'string')
   const isCalm = findings.length === 0
   return {
@@ -119,6 +128,21 @@ function findLargeShares(samples: readonly Sample[]): Sample[] {
     const share = limit && limit.value > 0 ? sample.value / limit.value : 0
     return share >= JOURNAL_SHARE ? [{ ...sample, value: share }] : []
   })
+}
+
+/** Quotas of which most is used, the fullest first. Each process has looked at another time, so the maximum counts. */
+function findUsedQuotas(samples: readonly Sample[]): Sample[] {
+  const limits = new Map<string, number>()
+  const most = new Map<string, Sample>()
+  const toKey = ({ project, quota }: Sample['labels']) => `${quota} ${project}`
+  for (const { name, labels, value } of samples) if (name === `${QUOTA}_limit`) limits.set(toKey(labels), value)
+  for (const { name, labels, value: used } of samples) {
+    if (name !== `${QUOTA}_used`) continue
+    const key = toKey(labels)
+    const value = used / (limits.get(key) ?? Number.POSITIVE_INFINITY)
+    if (value >= QUOTA_SHARE && value > (most.get(key)?.value ?? 0)) most.set(key, { name, labels, value })
+  }
+  return [...most.values()].sort((a, b) => b.value - a.value)
 }
 
 function describeClient({ project = '', kind = '' }: Sample['labels']): string {

@@ -83,6 +83,29 @@ t.test('runChecks names the project and key kind that hit a limit', async (t) =>
   )
 })
 
+t.test('runChecks names the quotas that are nearly or fully used', async (t) => {
+  const quota = (project: string, name: string, mode: string, used: number, process = '') => {
+    const labels = `{project="${project}",quota="${name}",mode="${mode}"${process}}`
+    return { [`tallyhouse_quota_used${labels}`]: used, [`tallyhouse_quota_limit${labels}`]: 1000 }
+  }
+  t.equal(part('Limits', reading(quota('shop', 'events_per_day', 'hard', 799))).level, 'good')
+  const { level, verdict, advice } = part(
+    'Limits',
+    reading({
+      ...quota('shop', 'events_per_month', 'hard', 870, ',process="0"'),
+      ...quota('shop', 'events_per_month', 'hard', 860, ',process="1"'),
+      ...quota('blog', 'events_per_day', 'hard', 1000),
+      ...quota('wiki', 'stored_bytes', 'soft', 1500),
+    }),
+  )
+  t.equal(level, 'watch')
+  t.equal(
+    verdict,
+    'Project wiki has used 150% of its quota of stored bytes. Project blog has used 100% of its quota of events per day: more events are refused. Project shop has used 87% of its quota of events per month.',
+  )
+  t.equal(advice, 'Raise the quota in the project’s settings, or wait until it ends.')
+})
+
 t.test('the manual documents every limit', async (t) => {
   const [, section = ''] = (await readFile('docs/operations.md', 'utf8')).split('## When a limit is met')
   const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `(\w+)` +\|/gm)].map(([, name]) => name)
