@@ -25,7 +25,8 @@ CREATE TABLE IF NOT EXISTS turns
 )
 ENGINE = ReplacingMergeTree(turn)
 ORDER BY task
-SETTINGS non_replicated_deduplication_window = 10000;
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1;
 
 -- What projects have used on a day (UTC), as each process has counted it; its row with the highest version counts. Used on
 -- the first shard only.

@@ -97,6 +97,8 @@ export interface AppOptions {
   now?: () => number
   /** the load that slows questions down; default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'>
+  /** how long an answer waits for its warnings, ms; default: a second */
+  reviewMs?: number
   /** default: `LIVE_LIMITS` */
   liveLimits?: Partial<LiveLimits>
   /** how reads share the connections to ClickHouse; default: `SLOT_LIMITS` */
@@ -270,7 +272,12 @@ function registerVendors(server: App, options: VendorOptions): void {
   for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, options)
 }
 
-function registerApi(server: App, config: Config, { searchLimits, now, load }: AppOptions, parts: Parts): void {
+function registerApi(
+  server: App,
+  config: Config,
+  { searchLimits, now, load, reviewMs }: AppOptions,
+  parts: Parts,
+): void {
   const { log } = server
   const { purge, admission, lanes, store, journals } = parts
   const { projects, limited: commits, ...own } = parts.projects
@@ -289,6 +296,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
     defaults: (projectId) => projects.get(projectId).settings,
     now,
     load,
+    reviewMs,
   })
   const catalog = new Catalog({ shards, barrier, questions: asked, log })
   server.addHook('onListen', () => {

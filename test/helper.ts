@@ -191,10 +191,10 @@ export interface StoredEvent {
   timestamp: number
 }
 
-/** The whole service in this process, called without a socket. Purges do not wait for more to purge. */
+/** The whole service in this process, called without a socket. Purges do not wait for more to purge, and answers wait for their warnings. */
 export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOptions = {}): Promise<Client> {
   const config = loadConfig(env)
-  const app = await buildApp(config, { purgePace: { pauseMs: 0, pauseFactor: 0 }, ...options })
+  const app = await buildApp(config, { purgePace: { pauseMs: 0, pauseFactor: 0 }, reviewMs: WAIT_LIMIT_MS, ...options })
   t.teardown(() => app.close())
   const call: Client['call'] = (method, url, body, headers = {}) =>
     app.inject({

@@ -44,6 +44,8 @@ export interface QuestionsOptions {
   defaults?: ((projectId: string) => QuestionDefaults) | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
+  /** how long an answer waits for its warnings, ms; default: a second */
+  reviewMs?: number | undefined
   /** default: the load of this thread */
   load?: Pick<ThreadLoad, 'isShort'> | undefined
 }
@@ -161,7 +163,7 @@ export class Questions {
       return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
     })
     const { results, ...beside } = answer
-    const ofNames = await withTimeout(reviewed, GRACE_FOR_REVIEW_MS).catch(() => [])
+    const ofNames = await withTimeout(reviewed, this.#options.reviewMs ?? GRACE_FOR_REVIEW_MS).catch(() => [])
     const unset = warnOfUnsetBreakdowns(question, results).filter(({ path }) =>
       ofNames.every((one) => one.path !== path),
     )

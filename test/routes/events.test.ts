@@ -236,7 +236,7 @@ for (const storage of STORAGES) {
     t.test('a call with an unknown parameter deletes nothing', async (t) => {
       const id = await track(user())
       const deletions = Object.keys(CALLS).filter((name) => name.startsWith('DELETE /public/'))
-      t.equal(deletions.length, 7)
+      t.equal(deletions.length, 8)
       for (const deletion of deletions) {
         const url = deletion
           .slice('DELETE '.length)
