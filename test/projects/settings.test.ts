@@ -96,6 +96,38 @@ for (const storage of LAYOUTS) {
       t.equal((await call('PATCH', '/public/project', { name: 'In time', revision: revision + 6 })).statusCode, 200)
     })
 
+    t.test('each change is in the audit log, by which key or by the command', async (t) => {
+      const entries = async () => (await call('GET', '/public/audit?limit=100')).json().entries
+      await call('PATCH', '/public/project', { name: 'Before', keep: { profiles: null }, quotas: null })
+      const earlier = (await entries()).length
+      const quota = { limit: 7, mode: 'soft' }
+      const change = { name: 'After', keep: { profiles: '2y' }, quotas: { stored_bytes: quota } }
+      await call('PATCH', '/public/project', { ...change, dry_run: true })
+      t.equal((await call('PATCH', '/public/project', { name: 'x', revision: 0 })).statusCode, 409)
+      t.equal((await entries()).length, earlier, 'a dry run and a refused change are not')
+      await call('PATCH', '/public/project', change)
+      await call('PATCH', '/public/project', change)
+      t.equal((await entries()).length, earlier + 1, 'what changes nothing is not')
+      await run(command, ['set', 'default', '--name', 'default', '--keep-profiles', 'default'], {
+        ...process.env,
+        ...env,
+      })
+      const [byCommand, byKey] = await entries()
+      t.match(byKey, { actor: { type: 'key', id: 'SECRET_KEY' }, action: 'project_changed', target: null })
+      t.strictSame(byKey.changes, {
+        name: { from: 'Before', to: 'After' },
+        'keep.profiles': { from: null, to: '2y' },
+        'quotas.stored_bytes': { from: null, to: quota },
+      })
+      t.match(byCommand, { actor: { type: 'command_line' }, action: 'project_changed' })
+      t.strictSame(byCommand.changes, {
+        name: { from: 'After', to: null },
+        'keep.profiles': { from: '2y', to: null },
+      })
+      await until('the service to know', async () => (await read()).name === null)
+      await call('PATCH', '/public/project', { quotas: null })
+    })
+
     t.test('questions that name no time zone or week start have those of the project', async (t) => {
       await call('PATCH', '/public/project', { timezone: 'Asia/Tokyo', week_start: 'sunday' })
       const series = {
