@@ -15,6 +15,7 @@ import {
 import type { Expired } from '../contract/responses.js'
 import { compileCheck } from '../contract/validation.js'
 import { DEFAULT_PROJECT } from '../keys/keys.js'
+import { COMMAND_LINE } from '../model/audit-entry.js'
 import { changeProject, readProjects } from '../projects/projects.js'
 import { listKeys } from '../store/api-keys.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
@@ -134,7 +135,7 @@ async function set(args: string[], io: CommandIo): Promise<number> {
       await preview(shards, id, changeSettings(settings, change), io)
       return 0
     }
-    print(id, (await changeProject(shards, id, change)).settings, values.json, io)
+    print(id, (await changeProject(shards, id, change, { by: COMMAND_LINE })).settings, values.json, io)
     return 0
   })
 }

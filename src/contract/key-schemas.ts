@@ -97,7 +97,8 @@ const AuditLogEntry = Type.Object(
       { description: 'The key that made the change, with the label that it had then.' },
     ),
     action: Type.String({
-      description: '`key_created`, `key_changed`, `key_rotated` or `key_revoked`; there will be others.',
+      description:
+        '`key_created`, `key_changed`, `key_rotated`, `key_revoked` or `project_changed`; there will be others.',
     }),
     target: Type.Union([Type.Object({ id: Type.String(), label: Type.String() }), Type.Null()], {
       description: 'What was changed, with the label that it had before.',

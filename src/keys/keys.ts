@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { KeyClass } from '../contract/key-class.js'
+import type { Actor } from '../model/audit-entry.js'
 
 export const KEY_KINDS = ['public', 'secret', 'write', 'read'] as const
 export type KeyKind = (typeof KEY_KINDS)[number]
@@ -52,6 +53,12 @@ export interface StoredKey extends LabelledGrant {
   id: string
   /** SHA-256 of the key, hexadecimal */
   hash: string
+}
+
+/** Who makes the change of a request. @param grant the request's key */
+export function toActor(grant: StoredKey | null): Actor {
+  if (!grant) throw new Error('a request without a key was admitted')
+  return { type: 'key', id: grant.id, label: grant.label }
 }
 
 /** A stored key with its history. */

@@ -10,6 +10,8 @@ import {
   type SettingsChange,
 } from '../contract/project-settings.js'
 import type { Log } from '../lib/log.js'
+import type { Actor, AuditChanges } from '../model/audit-entry.js'
+import { insertAuditEntries } from '../store/audit.js'
 import { readAllSettings, readSettings, replaceSettings, type StoredSettings } from '../store/project-settings.js'
 import type { KeptTimes } from '../store/retention.js'
 
@@ -86,17 +88,22 @@ export class Projects {
   }
 
   /** Like `changeProject`; this process uses the new settings immediately. @throws like it */
-  async change(shards: Shards, projectId: string, change: SettingsChange, expected?: number): Promise<Project> {
-    const project = await changeProject(shards, projectId, change, { expected, now: this.#options.now })
+  async change(
+    shards: Shards,
+    projectId: string,
+    change: SettingsChange,
+    { by, expected }: Pick<ChangeOptions, 'by' | 'expected'>,
+  ): Promise<Project> {
+    const project = await changeProject(shards, projectId, change, { by, expected, now: this.#options.now })
     this.#byId = new Map([...this.#byId, [projectId, project]])
     return project
   }
 
   /** Gives a project that was erased the settings of a new one. @throws like `changeProject` */
-  async reset(shards: Shards, projectId: string): Promise<void> {
+  async reset(shards: Shards, projectId: string, by: Actor): Promise<void> {
     const everything = Object.fromEntries(Object.keys(DEFAULT_SETTINGS).map((field) => [field, null]))
     const { revision } = await readSettings(shards, projectId)
-    if (revision > 0) await this.change(shards, projectId, everything)
+    if (revision > 0) await this.change(shards, projectId, everything, { by })
   }
 
   async #repeat(shards: Shards): Promise<void> {
@@ -135,22 +142,39 @@ export async function readProjects(shards: Shards): Promise<Map<string, Project>
   return new Map((await readAllSettings(shards)).map((one) => [one.projectId, toProject(one)]))
 }
 
+export interface ChangeOptions {
+  by: Actor
+  /** the revision that is changed; absent: any */
+  expected?: number | undefined
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
 /**
- * Changes settings of a project.
- * @param options `expected`: the revision that is changed; absent: any
+ * Changes settings of a project. The entry in the audit log is stored first, so that none is missing. If the store fails
+ * in between, or another change of the same settings is faster, the log has a change that was not made.
  * @throws ApiError `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is unknown then
  */
 export async function changeProject(
   shards: Shards,
   projectId: string,
   change: SettingsChange,
-  { expected, now = Date.now }: { expected?: number | undefined; now?: (() => number) | undefined } = {},
+  { by, expected, now = Date.now }: ChangeOptions,
 ): Promise<Project> {
   const updatedAt = now()
+  let audited = ''
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const before = await readSettings(shards, projectId)
     if (expected !== undefined && expected !== before.revision) break
-    const settings = changeSettings(toProject(before).settings, change)
+    const { settings: earlier } = toProject(before)
+    const settings = changeSettings(earlier, change)
+    const changes = compareSettings(earlier, settings)
+    // A repeated attempt makes the same change, unless another one was about the same settings.
+    if (Object.keys(changes).length > 0 && JSON.stringify(changes) !== audited) {
+      const entry = { projectId, actor: by, action: 'project_changed' as const, target: null, changes }
+      await shards.on(shards.at(0), ({ clickhouse }) => insertAuditEntries(clickhouse, [entry]))
+      audited = JSON.stringify(changes)
+    }
     const text = JSON.stringify(listSet(settings))
     const revision = await replaceSettings(shards, { projectId, text, revision: before.revision, updatedAt })
     if (revision !== null) return { settings, revision, updatedAt }
@@ -158,6 +182,22 @@ export async function changeProject(
   throw new ApiError(
     'revision_conflict',
     'The settings were changed in the meantime. Read them again, and repeat the change.',
+  )
+}
+
+/** The settings that differ, each quota and each age by itself, such as `keep.events`. */
+function compareSettings(before: ProjectSettings, after: ProjectSettings): AuditChanges {
+  const list = ({ keep, quotas, ...settings }: ProjectSettings) => ({
+    ...settings,
+    ...Object.fromEntries(Object.entries(keep).map(([name, age]) => [`keep.${name}`, age])),
+    ...Object.fromEntries(Object.entries(quotas).map(([name, quota]) => [`quotas.${name}`, quota])),
+  })
+  const earlier: Record<string, unknown> = list(before)
+  return Object.fromEntries(
+    Object.entries(list(after)).flatMap(([field, to]) => {
+      const from = earlier[field]
+      return JSON.stringify(from) === JSON.stringify(to) ? [] : [[field, { from, to }]]
+    }),
   )
 }
 

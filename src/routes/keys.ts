@@ -8,7 +8,7 @@ import type * as responses from '../contract/responses.js'
 import { KeyChanges } from '../keys/key-changes.js'
 import type { KeyRefresh } from '../keys/key-refresh.js'
 import { GRACE_MESSAGE, parseGrace } from '../keys/key-rules.js'
-import type { KeyRecord, StoredKey } from '../keys/keys.js'
+import { type KeyRecord, type StoredKey, toActor } from '../keys/keys.js'
 import type { StoredAuditEntry } from '../model/audit-entry.js'
 import { listKeys, openKeyStore } from '../store/api-keys.js'
 import { listAuditEntries } from '../store/audit.js'
@@ -113,9 +113,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
 
   /** Makes a change in the name of the request's key. This process knows it before the call returns. */
   async function change<T>({ grant }: FastifyRequest, make: (changes: KeyChanges) => Promise<T>): Promise<T> {
-    if (!grant) throw new Error('a request without a key was admitted')
-    const { id, label } = grant
-    const changes = new KeyChanges(store, { type: 'key', id, label }, fixed)
+    const changes = new KeyChanges(store, toActor(grant), fixed)
     const made = await shards.on(shards.at(0), () => make(changes))
     await refresh.refresh()
     return made

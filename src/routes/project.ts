@@ -6,6 +6,7 @@ import { ProjectAnswer, ProjectParams, SettingsBody } from '../contract/project-
 import { changeSettings } from '../contract/project-settings.js'
 import { NoQuery, UsageQuery } from '../contract/query-schemas.js'
 import type * as responses from '../contract/responses.js'
+import { toActor } from '../keys/keys.js'
 import type { Project, Projects } from '../projects/projects.js'
 import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { Retention } from '../projects/retention.js'
@@ -39,8 +40,13 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app.patch(
     '/project',
     { schema: { querystring: NoQuery, body: SettingsBody, response: { 200: ProjectAnswer } } },
-    async ({ projectId, body: { apiKey: _, revision, dry_run: isDryRun, ...change } }) => {
-      if (!isDryRun) return describe(projectId, await projects.change(shards, projectId, change, revision ?? undefined))
+    async (request) => {
+      const { projectId, body } = request
+      const { apiKey: _, revision, dry_run: isDryRun, ...change } = body
+      if (!isDryRun) {
+        const options = { by: toActor(request.grant), expected: revision ?? undefined }
+        return describe(projectId, await projects.change(shards, projectId, change, options))
+      }
       const project = projects.get(projectId)
       const settings = changeSettings(project.settings, change)
       const expired = await retention.preview(projectId, settings.keep)
@@ -74,11 +80,11 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   })
 
   const schema = { params: ProjectParams, querystring: NoQuery }
-  app.delete('/projects/:project', { schema }, async ({ projectId, params }) => {
+  app.delete('/projects/:project', { schema }, async ({ projectId, params, grant }) => {
     // Requiring the name prevents erasing another project by mistake.
     if (params.project !== projectId) throw notTheProject()
     const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
-    if (isComplete) await projects.reset(shards, projectId)
+    if (isComplete) await projects.reset(shards, projectId, toActor(grant))
     return {
       status: 1,
       error: null,

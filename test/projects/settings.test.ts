@@ -3,6 +3,7 @@ import t from 'tap'
 import { command } from '../../src/cli/projects.js'
 import { changeSettings, DEFAULT_SETTINGS, keptSince, listSet } from '../../src/contract/project-settings.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { COMMAND_LINE } from '../../src/model/audit-entry.js'
 import { changeProject } from '../../src/projects/projects.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
@@ -97,6 +98,38 @@ for (const storage of LAYOUTS) {
       t.equal((await call('PATCH', '/public/project', { name: 'In time', revision: revision + 6 })).statusCode, 200)
     })
 
+    t.test('each change is in the audit log, by which key or by the command', async (t) => {
+      const entries = async () => (await call('GET', '/public/audit?limit=100')).json().entries
+      await call('PATCH', '/public/project', { name: 'Before', keep: { profiles: null }, quotas: null })
+      const earlier = (await entries()).length
+      const quota = { limit: 7, mode: 'soft' }
+      const change = { name: 'After', keep: { profiles: '2y' }, quotas: { stored_bytes: quota } }
+      await call('PATCH', '/public/project', { ...change, dry_run: true })
+      t.equal((await call('PATCH', '/public/project', { name: 'x', revision: 0 })).statusCode, 409)
+      t.equal((await entries()).length, earlier, 'a dry run and a refused change are not')
+      await call('PATCH', '/public/project', change)
+      await call('PATCH', '/public/project', change)
+      t.equal((await entries()).length, earlier + 1, 'what changes nothing is not')
+      await run(command, ['set', 'default', '--name', 'default', '--keep-profiles', 'default'], {
+        ...process.env,
+        ...env,
+      })
+      const [byCommand, byKey] = await entries()
+      t.match(byKey, { actor: { type: 'key', id: 'SECRET_KEY' }, action: 'project_changed', target: null })
+      t.strictSame(byKey.changes, {
+        name: { from: 'Before', to: 'After' },
+        'keep.profiles': { from: null, to: '2y' },
+        'quotas.stored_bytes': { from: null, to: quota },
+      })
+      t.match(byCommand, { actor: { type: 'command_line' }, action: 'project_changed' })
+      t.strictSame(byCommand.changes, {
+        name: { from: 'After', to: null },
+        'keep.profiles': { from: '2y', to: null },
+      })
+      await until('the service to know', async () => (await read()).name === null)
+      await call('PATCH', '/public/project', { quotas: null })
+    })
+
     t.test('questions that name no time zone or week start have those of the project', async (t) => {
       await call('PATCH', '/public/project', { timezone: 'Asia/Tokyo', week_start: 'sunday' })
       const series = {
@@ -164,8 +197,8 @@ for (const storage of LAYOUTS) {
       t.strictSame(await client.events(), [])
       const { clickhouse, shards, close } = await openStore(client.config)
       t.teardown(close)
-      await changeProject(shards, 'without keys', { name: 'Old shop' })
-      await changeProject(shards, 'erased', { name: null })
+      await changeProject(shards, 'without keys', { name: 'Old shop' }, { by: COMMAND_LINE })
+      await changeProject(shards, 'erased', { name: null }, { by: COMMAND_LINE })
       await insertKeys(clickhouse, [storedKey(makeKey('read'), { projectId: 'default', kind: 'read' })], Date.now())
       t.equal((await projects('list')).printed, 'default\nwithout keys  Old shop\n')
       t.match((await projects('show', 'without keys')).printed, /^name: Old shop$/m)
