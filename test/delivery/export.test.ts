@@ -295,9 +295,10 @@ t.test('who does not read keeps nobody else from reading', async (t) => {
   await fill(clickhouse, 10_000, `concat('{"x":"', repeat('x', if(number < 5000, 100, 4000)), '"}')`)
   for (const query of ['limit=5000', 'limit=10000&format=ndjson', 'limit=10000']) {
     const sockets = await stalledReaders(t, url, SECRET_KEY, query, 64)
+    // A project that reads a lot has half of them while others send requests.
     await until('as many queries as the project may have', async () => {
       const rows = await clickhouse.rows(`SELECT 1 FROM system.processes WHERE query LIKE '%FROM events%'`)
-      return query === 'limit=5000' || rows.length >= SLOT_LIMITS.perProject
+      return query === 'limit=5000' || rows.length >= SLOT_LIMITS.perProject / 2
     })
     const answers = await Promise.all([
       ...Array.from({ length: 10 }, () => get('limit=10', 'sk_other_project')),
