@@ -62,7 +62,7 @@ const VARIABLE: Record<KeyKind, string> = {
 }
 /** Names appear in URLs and lists, so only plain characters are allowed. */
 const PROJECT = /^[A-Za-z0-9][\w.-]{0,63}$/
-/** The options of what a key may have, by its name in the API. */
+/** The options for the fields of a key, by their names in the API. */
 const OPTIONS: Record<KeyFault['field'], string> = {
   label: '--label',
   origins: '--origin',

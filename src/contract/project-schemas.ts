@@ -67,6 +67,11 @@ const QuotaSchema = Type.Object(
   },
   { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"} or {"limit": …, "mode": "hard"}' },
 )
+/** Names are counted after the events are stored, so they cannot refuse any. */
+const NamesQuota = Type.Object(
+  { ...QuotaSchema.properties, mode: Type.Literal('soft', { message: 'must be soft: it refuses no events' }) },
+  { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"}' },
+)
 const QUOTA_MEANS: Record<QuotaName, string> = {
   events_per_day: 'Events accepted on a day (UTC).',
   events_per_month: 'Events accepted in a calendar month (UTC).',
@@ -104,10 +109,12 @@ const SETTINGS = {
   ),
   quotas: setting(
     partial(
-      Object.fromEntries(QUOTAS.map((name) => [name, setting(QuotaSchema, QUOTA_MEANS[name])])) as Record<
-        QuotaName,
-        ReturnType<typeof setting<typeof QuotaSchema>>
-      >,
+      Object.fromEntries(
+        QUOTAS.map((name) => [
+          name,
+          setting(name === 'new_event_names_per_day' ? NamesQuota : QuotaSchema, QUOTA_MEANS[name]),
+        ]),
+      ) as Record<QuotaName, ReturnType<typeof setting<typeof QuotaSchema | typeof NamesQuota>>>,
     ),
     'Limits: a soft one warns, a hard one also refuses events; default: none.',
   ),

@@ -1,6 +1,6 @@
-import { ApiError } from '../contract/errors.js'
+import { ApiError, type ErrorDetail } from '../contract/errors.js'
 import { MAX_DETAILS } from '../contract/validation.js'
-import { readJson } from '../json/value.js'
+import { type JsonValue, readJson } from '../json/value.js'
 import { ScannedBody } from '../model/scanned-body.js'
 
 /** From when on a project's events are kept, epoch ms; undefined: all are. */
@@ -11,50 +11,50 @@ export function tooOldReason(since: number): string {
   return `is older than the project keeps events: the earliest is ${new Date(since).toISOString()}`
 }
 
+interface Timed {
+  timestamp?: number | null
+}
+
 /**
- * Refuses a request with events that have expired already: they would be stored and never be seen. Costs a reading of
- * the body, but only in projects whose events expire.
+ * Refuses an event that has expired already: it would be stored and never be seen. Costs a reading of the body, but only
+ * in projects whose events expire.
  * @param since see `KeptSince`
- * @param raw the body of one event, or `{"events":[…]}`
+ * @param raw the body
  * @param body parsed or scanned
- * @throws ApiError `too_old` that names the events
+ * @throws ApiError `too_old`
  */
-export function refuseExpired(
+export function refuseExpiredEvent(since: number | undefined, raw: Buffer, body: ScannedBody | Timed): void {
+  if (since === undefined) return
+  const time = body instanceof ScannedBody ? readTime(readJson(raw)) : body.timestamp
+  refuseOlder(since, [time ?? null], () => '/timestamp')
+}
+
+/** Like `refuseExpiredEvent`, for `{"events":[…]}`. @throws ApiError `too_old` that names the events */
+export function refuseExpiredEvents(
   since: number | undefined,
   raw: Buffer,
-  body: ScannedBody | { timestamp?: number | null } | { events: readonly { timestamp?: number | null }[] },
+  body: ScannedBody | { events: readonly Timed[] },
 ): void {
   if (since === undefined) return
-  const isBatch = body instanceof ScannedBody ? isBatchText(raw) : 'events' in body
   const times =
-    body instanceof ScannedBody ? readTimes(raw) : 'events' in body ? body.events.map(getTime) : [getTime(body)]
+    body instanceof ScannedBody
+      ? (readJson(raw)?.member('events')?.elements() ?? []).map(readTime)
+      : body.events.map(({ timestamp }) => timestamp ?? null)
+  refuseOlder(since, times, (i) => `/events/${i}/timestamp`)
+}
+
+function readTime(event: JsonValue | null): number | null {
+  return (event?.member('timestamp')?.value as number | null | undefined) ?? null
+}
+
+function refuseOlder(since: number, times: readonly (number | null)[], toPath: (i: number) => string): void {
   const message = tooOldReason(since)
-  const details = []
+  const details: ErrorDetail[] = []
   for (const [i, time] of times.entries()) {
-    if (time === null || time >= since || details.length === MAX_DETAILS) continue
-    details.push({ path: isBatch ? `/events/${i}/timestamp` : '/timestamp', message })
+    if (time !== null && time < since && details.length < MAX_DETAILS) details.push({ path: toPath(i), message })
   }
   const [first] = details
   if (!first) return
-  throw new ApiError(
-    'too_old',
-    `${first.path.slice(1)} ${message}. Keep events for longer in the project’s settings, or leave it out.`,
-    {
-      details,
-    },
-  )
-}
-
-function getTime({ timestamp }: { timestamp?: number | null }): number | null {
-  return timestamp ?? null
-}
-
-function isBatchText(raw: Buffer): boolean {
-  return readJson(raw)?.member('events') !== undefined
-}
-
-function readTimes(raw: Buffer): (number | null)[] {
-  const body = readJson(raw)
-  const events = body?.member('events')?.elements() ?? (body ? [body] : [])
-  return events.map((event) => (event.member('timestamp')?.value as number | null | undefined) ?? null)
+  const advice = 'Keep events for longer in the project’s settings, or leave it out.'
+  throw new ApiError('too_old', `${first.path.slice(1)} ${message}. ${advice}`, { details })
 }

@@ -25,7 +25,7 @@ import { readInsertIds } from '../model/identified-events.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
-import { type KeptSince, refuseExpired } from '../projects/late-events.js'
+import { type KeptSince, refuseExpiredEvent, refuseExpiredEvents } from '../projects/late-events.js'
 
 /**
  * In bytes. A smaller event is cheaper outside the pool: it is copied into an entry while it is
@@ -84,7 +84,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app.post('/track', one, async (request, reply) => {
     const { key, rawBody, body } = request
     const sender = getSender(request)
-    refuseExpired(keptSince(sender.projectId), rawBody, body)
+    refuseExpiredEvent(keptSince(sender.projectId), rawBody, body)
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
@@ -110,7 +110,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { key, rawBody } = request
     const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
     if (storedBefore !== undefined) requireSecretKey(request)
-    refuseExpired(keptSince(request.projectId), rawBody, body)
+    refuseExpiredEvents(keptSince(request.projectId), rawBody, body)
     const idempotencyKey = parseIdempotencyKey(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
     const found = readInsertIds(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)

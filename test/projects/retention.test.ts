@@ -100,6 +100,14 @@ t.test('events that have expired are refused by name, at every door', async (t) 
   refused(await call('POST', '/public/track', event(31)), '/timestamp')
   // The scanner does not know fractions, so these are parsed.
   refused(await call('POST', '/public/track', { ...event(31), timestamp: event(31).timestamp + 0.5 }), '/timestamp')
+  // A field of this name means nothing in a single event.
+  for (const other of [[], 5, [event(1)]]) {
+    refused(await call('POST', '/public/track', { ...event(31), events: other }), '/timestamp')
+    refused(
+      await call('POST', '/public/track', { ...event(31), timestamp: event(31).timestamp + 0.5, events: other }),
+      '/timestamp',
+    )
+  }
   const events = [event(29), event(31), { event: 'e', distinct_id: 'u' }, event(400)]
   refused(await call('POST', '/public/track/batch', { events }), '/events/1/timestamp', '/events/3/timestamp')
   const lines = events.map((one) => `${JSON.stringify(one)}\n`).join('')

@@ -70,6 +70,11 @@ for (const storage of LAYOUTS) {
         [{ keep: { event: '30d' } }, '/keep/event', /events, sessions, profiles/],
         [{ quotas: { events_per_day: { limit: 0, mode: 'hard' } } }, '/quotas/events_per_day/limit', /above 0/],
         [{ quotas: { events_per_day: 5 } }, '/quotas/events_per_day', /limit/],
+        [
+          { quotas: { new_event_names_per_day: { limit: 5, mode: 'hard' } } },
+          '/quotas/new_event_names_per_day/mode',
+          /must be soft/,
+        ],
         [{ currency: 'euro' }, '/currency', /ISO 4217/],
         [{ name: '' }, '/name', /1 to 100/],
         [{ time_zone: 'UTC' }, '/time_zone', /timezone/],
