@@ -1,3 +1,4 @@
+import { BACKGROUND } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Appends, CommitMetrics } from '../ingest/group-commit.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -33,7 +34,9 @@ export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptio
   let usage: Usage | undefined
   const reads = {
     hide: (projectId: string) => hideExpired(projects.kept(projectId)),
-    onRead: (projectId: string, ms: number) => usage?.countRead(projectId, ms),
+    onRead: (projectId: string, ms: number) => {
+      if (projectId !== BACKGROUND) usage?.countRead(projectId, ms)
+    },
   }
   /** @returns `limited` as the way into the journals, and `start`, which may be called again */
   const open = ({ all, ...parts }: ProjectsParts) => {

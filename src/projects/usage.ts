@@ -54,6 +54,8 @@ export class Usage {
   /** by project: what this process has counted on its last day */
   readonly #today = new Map<string, UsageCount>()
   readonly #changed = new Set<string>()
+  /** counts of days that ended before they were stored */
+  #late: UsageCount[] = []
   #writing: Promise<void> = Promise.resolve()
   #isFailing = false
 
@@ -92,7 +94,8 @@ export class Usage {
     for (const project of projects) this.#note(project)
     const ids = [...this.#changed]
     this.#changed.clear()
-    const counts = ids.flatMap((id) => this.#today.get(id) ?? [])
+    const late = this.#late.splice(0)
+    const counts = [...late, ...ids.flatMap((id) => this.#today.get(id) ?? [])]
     // One after the other, so that an older count never follows a newer one.
     const written = this.#writing.then(() => writeUsage(shards, this.#process, counts))
     this.#writing = written.catch(() => undefined)
@@ -101,6 +104,7 @@ export class Usage {
       this.#isFailing = false
     } catch (error) {
       for (const id of ids) this.#changed.add(id)
+      this.#late.unshift(...late)
       if (!this.#isFailing) log.warn({ err: error }, 'the usage of the projects could not be stored; retrying')
       this.#isFailing = true
       throw error
@@ -130,6 +134,7 @@ export class Usage {
     this.#noted.set(projectId, now)
     const day = this.#day()
     const last = this.#today.get(projectId)
+    if (last && last.day !== day && this.#changed.has(projectId)) this.#late.push(last)
     const base = last?.day === day ? last : { events: 0, bytes: 0, readMs: 0, version: 0 }
     this.#today.set(projectId, {
       projectId,
