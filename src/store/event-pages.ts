@@ -63,10 +63,11 @@ export const eventJson = (properties: string) => `concat(
     ',"distinct_id":', toJSONString(distinct_id),
     ',"properties":', ${properties},
     ',"timestamp":', toString(timestamp),
-    if(insert_id = '', '', concat(',"insert_id":', toJSONString(insert_id))), '}')`
+    if(insert_id = '', '', concat(',"insert_id":', toJSONString(insert_id))),
+    if(session_id = '', '', concat(',"session_id":', toJSONString(session_id))), '}')`
 
 /** Columns of CSV and Parquet: the fields of the JSON object, in the same order. */
-const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id'
+const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id, session_id'
 
 /**
  * Bytes of rows that are compressed together, about 250 000 ordinary events. For 900 incompressible events of 1 MB,
@@ -86,7 +87,7 @@ export const ROWS: Record<RowFormat, { columns: string; format: string; settings
 export async function readEventPage(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<Readable> {
   const { from, parameters } = selectOrdered(
     shards,
-    'event_id, event, distinct_id, properties, timestamp, insert_id',
+    'event_id, event, distinct_id, properties, timestamp, insert_id, session_id',
     page,
   )
   const query = buildPageQuery({ json: eventJson('properties'), nextId: 'toString(event_id)', from })
