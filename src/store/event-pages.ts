@@ -15,6 +15,7 @@ export interface EventFilter {
   from?: number
   /** event time in epoch milliseconds, exclusive */
   to?: number
+  sessionId?: string
 }
 
 /** Names of events and of users. */
@@ -271,8 +272,8 @@ function rowSettings(page: EventFilter & { offset?: number }): ClickHouseSetting
 }
 
 /** Whether the filter may exclude events, which makes ClickHouse read more than it returns. */
-export function isFiltered({ event, distinctId, from, to }: EventFilter): boolean {
-  return [event, distinctId, from, to].some((value) => value !== undefined)
+export function isFiltered({ event, distinctId, from, to, sessionId }: EventFilter): boolean {
+  return [event, distinctId, from, to, sessionId].some((value) => value !== undefined)
 }
 
 function checkId(id: string): string {
@@ -328,6 +329,7 @@ function selectMatching(shards: Shards, columns: string, page: Matching): Select
     const { events, distinctIds } = page.anyOf
     conditions.push(`(event IN ${literalArray(events)} OR distinct_id IN ${literalArray(distinctIds)})`)
   }
+  where('session_id = {sessionId:String}', 'sessionId', page.sessionId)
   where('timestamp >= {from:Float64}', 'from', page.from)
   where('timestamp < {to:Float64}', 'to', page.to)
   return { from: `SELECT ${columns} FROM ${shards.table('events')} WHERE ${conditions.join(' AND ')}`, parameters }

@@ -155,7 +155,13 @@ t.test('scanBatch accepts real events', async (t) => {
 })
 
 t.test('invalid, duplicate and escaped fields are unknown', async (t) => {
-  const twice = ['"event":"e"', '"distinct_id":"u"', '"timestamp":1,"timestamp":1', '"properties":{},"properties":{}', '"session_id":"s","session_id":"s"']
+  const twice = [
+    '"event":"e"',
+    '"distinct_id":"u"',
+    '"timestamp":1,"timestamp":1',
+    '"properties":{},"properties":{}',
+    '"session_id":"s","session_id":"s"',
+  ]
   const rows = [
     ...['', ' ', '{}', '[]', 'null', '1', '"e"', '{', '}', '{"', '{,}', '\ufeff{}', `\ufeff${one()}`],
     ...['{"event":"e"}', '{"distinct_id":"u"}', '{"event":"e","timestamp":1}'],

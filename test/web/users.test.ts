@@ -7,7 +7,12 @@ import { checkAccessibility, download, type Site, startSite } from './page.js'
 const DAY = 86_400_000
 const NOW = Date.now()
 
-async function track({ call }: Site, event: string, distinctId: string, { at = NOW, session_id, properties = '{}' }: { at?: number; session_id?: string; properties?: string } = {}) {
+async function track(
+  { call }: Site,
+  event: string,
+  distinctId: string,
+  { at = NOW, session_id, properties = '{}' }: { at?: number; session_id?: string; properties?: string } = {},
+) {
   const head = JSON.stringify({ event, distinct_id: distinctId, timestamp: at, session_id }).slice(0, -1)
   const { statusCode, body } = await call('POST', '/public/track', `${head},"properties":${properties}}`)
   if (statusCode !== 200) throw new Error(body)
