@@ -251,9 +251,6 @@ class Scan {
             at = this.#text(at)
           }
           break
-        case SESSION_ID:
-          at = raw[at] === NULL ? this.#skip(at) : this.#text(at)
-          break
         case TIMESTAMP:
           at = this.#timestamp(at)
           break
@@ -263,6 +260,9 @@ class Scan {
           break
         case API_KEY:
           at = this.#key(at)
+          break
+        case SESSION_ID:
+          at = raw[at] === NULL ? this.#skip(at) : this.#text(at)
           break
         default:
           this.#seen |= OTHER
