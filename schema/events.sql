@@ -11,6 +11,8 @@ CREATE TABLE IF NOT EXISTS events
     properties  String CODEC(ZSTD(1)),
     -- the client's own id of the event, by which a repetition is recognized; empty if it has none
     insert_id   String CODEC(ZSTD(1)),
+    -- the session that the event belongs to; empty if it has none
+    session_id  String CODEC(ZSTD(1)),
     time        DateTime64(3, 'UTC') ALIAS fromUnixTimestamp64Milli(toInt64(timestamp), 'UTC'),
 
     INDEX by_timestamp timestamp TYPE minmax GRANULARITY 1,

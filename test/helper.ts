@@ -189,6 +189,8 @@ export interface StoredEvent {
   distinct_id: string
   properties: Record<string, unknown>
   timestamp: number
+  insert_id?: string
+  session_id?: string
 }
 
 /** The whole service in this process, called without a socket. Purges do not wait for more to purge, and answers wait for their warnings. */

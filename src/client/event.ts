@@ -30,6 +30,8 @@ export interface TrackEvent {
    * days
    */
   insert_id?: string | null | undefined
+  /** the session that the event belongs to, 1 to 255 characters */
+  session_id?: string | null | undefined
 }
 
 /**
@@ -39,7 +41,7 @@ export interface TrackEvent {
  * batch
  */
 export function formatEvent(
-  { event, distinct_id, properties, timestamp, insert_id }: TrackEvent,
+  { event, distinct_id, properties, timestamp, insert_id, session_id }: TrackEvent,
   now: number,
 ): JsonText {
   const time = timestamp instanceof Date ? timestamp.getTime() : (timestamp ?? now)
@@ -47,22 +49,24 @@ export function formatEvent(
   checkName('distinct_id', distinct_id)
   if (!isTimestamp(time)) throw invalid('timestamp', describeTimestampFault(time))
   if (insert_id != null) checkName('insert_id', insert_id)
-  const id = insert_id == null ? undefined : insert_id
+  if (session_id != null) checkName('session_id', session_id)
+  const ids = { insert_id: insert_id ?? undefined, session_id: session_id ?? undefined }
   const rest = properties == null ? '' : `,"properties":${formatObject('properties', properties)}`
-  return `${JSON.stringify({ event, distinct_id, timestamp: time, insert_id: id }).slice(0, -1)}${rest}}`
+  return `${JSON.stringify({ event, distinct_id, timestamp: time, ...ids }).slice(0, -1)}${rest}}`
 }
 
 /** Parses what `formatEvent` returned; the properties keep their exact text. */
 export function parseEvent(text: JsonText): TrackEvent {
-  const { event, distinct_id, timestamp, insert_id } = JSON.parse(text) as {
+  const { event, distinct_id, timestamp, insert_id, session_id } = JSON.parse(text) as {
     event: string
     distinct_id: string
     timestamp: number
     insert_id?: string
+    session_id?: string
   }
   const properties = memberText(text, 'properties')
-  const id = insert_id !== undefined && { insert_id }
-  return { event, distinct_id, timestamp, ...id, ...(properties !== undefined && { properties }) }
+  const ids = { ...(insert_id !== undefined && { insert_id }), ...(session_id !== undefined && { session_id }) }
+  return { event, distinct_id, timestamp, ...ids, ...(properties !== undefined && { properties }) }
 }
 
 /**

@@ -15,6 +15,7 @@ export interface EventFilter {
 }
 
 export interface ExportOptions extends EventFilter, CallOptions {
+  session_id?: string
   /** `asc`, the default: in the order in which the service accepted them; `desc`: newest first */
   order?: 'asc' | 'desc'
   /** events per request, which are held in memory: 1 to 10 000; default 1000 */

@@ -11,6 +11,7 @@ export interface EventParts {
   /** the exact text of a valid JSON value */
   properties: string | undefined
   insert_id?: unknown
+  session_id?: unknown
 }
 
 /** The service would refuse this event; the message says why. */
@@ -39,13 +40,11 @@ const check = compileCheck(TrackBody, null)
 const TIMESTAMP = /^(?:0|[1-9](?:\d{0,7}|\d{10,12}))$/
 
 /** @throws EventFault if the service would refuse the event */
-function checkAll({ event, distinct_id, timestamp, properties = '{}', insert_id }: EventParts): void {
+function checkAll({ timestamp, properties = '{}', ...names }: EventParts): void {
   // Valid JSON that begins with a brace is an object, so its members need not be parsed.
   const value = {
-    event,
-    distinct_id,
+    ...names,
     timestamp: timestamp && JSON.parse(timestamp),
-    insert_id,
     properties: properties.startsWith('{') ? {} : properties,
   }
   const error = check(value)
@@ -59,18 +58,21 @@ function checkAll({ event, distinct_id, timestamp, properties = '{}', insert_id 
  * Writes an event as JSON, for a batch. The properties are copied byte for byte.
  * @throws EventFault if the service would refuse the event, in the service's words
  */
-export function formatEvent({ event, distinct_id, timestamp, properties = '{}', insert_id }: EventParts): string {
+export function formatEvent(parts: EventParts): string {
+  const { event, distinct_id, timestamp, properties = '{}', insert_id, session_id } = parts
   const isUsual =
     isName(event) &&
     isName(distinct_id) &&
     properties.startsWith('{') &&
     (insert_id == null || isName(insert_id)) &&
+    (session_id == null || isName(session_id)) &&
     (timestamp === undefined || TIMESTAMP.test(timestamp))
-  if (!isUsual) checkAll({ event, distinct_id, timestamp, properties, insert_id })
+  if (!isUsual) checkAll(parts)
   const names = `{"event":${quoted(event as string)},"distinct_id":${quoted(distinct_id as string)}`
   const time = timestamp === undefined ? '' : `,"timestamp":${timestamp}`
   const id = insert_id == null ? '' : `,"insert_id":${quoted(insert_id as string)}`
-  return `${names}${time}${id},"properties":${properties}}`
+  const session = session_id == null ? '' : `,"session_id":${quoted(session_id as string)}`
+  return `${names}${time}${id}${session},"properties":${properties}}`
 }
 
 /** Characters that need no escaping in JSON; most names have no others. */

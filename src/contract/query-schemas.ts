@@ -44,6 +44,12 @@ const eventFilter = {
   to: time('Only events whose `timestamp` is before this: milliseconds since 1970.'),
 }
 
+/** Live streams do not have `session_id`. */
+const storedEventFilter = {
+  ...eventFilter,
+  session_id: Type.Optional({ ...Name, description: 'Only events of this session.' }),
+}
+
 /** For a batch of events. Unknown parameters are ignored, like unknown fields of a body. */
 export const BatchQuery = Type.Object({
   stored_before: time(
@@ -72,7 +78,7 @@ export const EventsQuery = query({
       description: 'The `next` of an earlier response: resumes after it, in constant time. Use it instead of `page`.',
     }),
   ),
-  ...eventFilter,
+  ...storedEventFilter,
   order: Type.Optional(
     Type.Union([Type.Literal('asc'), Type.Literal('desc')], {
       message: 'must be asc or desc',
@@ -108,7 +114,7 @@ export const ExportQuery = query({
       description: 'The `x-next-cursor` of an earlier export. This one starts where that one ended.',
     }),
   ),
-  ...eventFilter,
+  ...storedEventFilter,
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,

@@ -20,6 +20,8 @@ export interface StoredEvent<P = Properties> {
   timestamp: number
   /** the id that the client gave it; absent if it gave none */
   insert_id?: string
+  /** the session that the client named; absent if it named none */
+  session_id?: string
 }
 
 export interface User<P = Properties> {

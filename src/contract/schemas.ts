@@ -53,6 +53,7 @@ const InsertId = Type.Unsafe<string>({
   description:
     'Identifies the event: of a user’s events with the same `insert_id`, only the first within 7 days is stored.',
 })
+const SessionId = Type.Unsafe<string>({ ...Name, description: 'The session that the event belongs to.' })
 const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
 const Timestamp = Type.Unsafe<number>({
   [Kind]: 'Timestamp',
@@ -78,6 +79,7 @@ const Event = Type.Object(
     properties: optional(Properties),
     timestamp: optional(Timestamp),
     insert_id: optional(InsertId),
+    session_id: optional(SessionId),
   },
   { message: messages.object },
 )
@@ -300,6 +302,7 @@ const StoredEvent = Type.Object(
     properties: anyProperties('Exactly the text that was sent.'),
     timestamp: milliseconds,
     insert_id: Type.Optional(Type.String({ description: 'The id that was sent; absent if there was none.' })),
+    session_id: Type.Optional(Type.String({ description: 'The session that was sent; absent if there was none.' })),
   }),
 )
 const User = Type.Object(

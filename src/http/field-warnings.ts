@@ -51,6 +51,7 @@ const EVENT = known(BatchBody.properties.events.items, {
     ...PROPERTIES,
     ...synonyms('event', 'name', 'type', 'eventname', 'eventtype', 'action'),
     ...synonyms('timestamp', 'time', 'ts', 'date', 'datetime', 'at', 'createdat', 'occurredat', 'sentat', 'eventtime'),
+    ...synonyms('session_id', 'session', 'sessionid', 'sid', 'visitid'),
     ...synonyms('insert_id', 'messageid', 'eventid', 'uuid', 'dedupid', 'idempotencykey'),
   },
 })

@@ -35,7 +35,8 @@ const EVENTS = 16
 const API_KEY = 32
 const OTHER = 64
 const INSERT_ID = 128
-const OF_EVENT = EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES | INSERT_ID
+const SESSION_ID = 256
+const OF_EVENT = EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES | INSERT_ID | SESSION_ID
 const OF_EDIT = PROPERTIES | API_KEY
 
 /** The known names by length, which distinguishes nearly all of them. */
@@ -47,6 +48,7 @@ const NAMES_OF_LENGTH = byLength([
   ['events', EVENTS],
   ['apiKey', API_KEY],
   ['insert_id', INSERT_ID],
+  ['session_id', SESSION_ID],
 ])
 const NO_NAMES: FieldBit[] = []
 
@@ -258,6 +260,9 @@ class Scan {
           break
         case API_KEY:
           at = this.#key(at)
+          break
+        case SESSION_ID:
+          at = raw[at] === NULL ? this.#skip(at) : this.#text(at)
           break
         default:
           this.#seen |= OTHER

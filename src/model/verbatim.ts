@@ -7,6 +7,7 @@ export interface ParsedEvent {
   distinct_id: string
   timestamp?: number | null
   insert_id?: string | null
+  session_id?: string | null
   /**
    * a string only in an event that was rewritten before: the exact JSON of its properties, which no client can send as
    * one
@@ -108,9 +109,10 @@ function rewriteBatch(raw: Buffer, events: readonly ParsedEvent[]): string {
 
 function rewriteEvent(
   text: JsonValue | null | undefined,
-  { event, distinct_id, timestamp, insert_id, properties }: ParsedEvent,
+  { event, distinct_id, timestamp, insert_id, session_id, properties }: ParsedEvent,
 ): string {
-  const known = { event, distinct_id, timestamp: timestamp ?? null, ...(insert_id && { insert_id }) }
+  const ids = { ...(insert_id && { insert_id }), ...(session_id && { session_id }) }
+  const known = { event, distinct_id, timestamp: timestamp ?? null, ...ids }
   const exact = typeof properties === 'string' ? properties : properties ? text?.member('properties')?.text : '{}'
   return `${JSON.stringify(known).slice(0, -1)},"properties":${JSON.stringify(exact)}}`
 }

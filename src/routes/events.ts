@@ -38,8 +38,9 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
 
   app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal } = request
-    const { limit, page, cursor, order, event, distinct_id: distinctId, from, to } = query
-    const asked = { projectId, filter: omitUndefined({ event, distinctId, from, to }), limit, page, cursor, order }
+    const { limit, page, cursor, order, event, distinct_id: distinctId, from, to, session_id: sessionId } = query
+    const filter = omitUndefined({ event, distinctId, from, to, sessionId })
+    const asked = { projectId, filter, limit, page, cursor, order }
     const format = query.format ?? acceptedFormat(headers.accept)
     if (format === 'json') {
       const page = await reads.json(asked, signal)

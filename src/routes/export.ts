@@ -20,10 +20,11 @@ export interface ExportOptions {
 export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { shards, barrier }) => {
   app.get('/export', { schema: { querystring: ExportQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal, method } = request
-    const { event, distinct_id: distinctId, from, to, limit } = query
+    const { event, distinct_id: distinctId, from, to, session_id: sessionId, limit } = query
     const startAt = query.cursor === undefined ? undefined : readCursor(query.cursor, 'asc').id
     const { stored, pending } = await barrier.waitForProject(projectId)
-    const events = { projectId, ...omitUndefined({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
+    const filter = omitUndefined({ event, distinctId, from, to, sessionId })
+    const events = { projectId, ...filter, ...omitUndefined({ startAt }), upTo: lastIdAt(stored) }
     // Later events sort after this id, so the cursor is known before the first row is sent.
     const before = limit === undefined ? null : await findRunEnd(shards, events, limit, { signal })
     const next = laterId(before ?? firstIdAfter(stored), startAt)

@@ -15,6 +15,7 @@ export interface EventFilter {
   from?: number
   /** event time in epoch milliseconds, exclusive */
   to?: number
+  sessionId?: string
 }
 
 /** Names of events and of users. */
@@ -63,10 +64,11 @@ export const eventJson = (properties: string) => `concat(
     ',"distinct_id":', toJSONString(distinct_id),
     ',"properties":', ${properties},
     ',"timestamp":', toString(timestamp),
-    if(insert_id = '', '', concat(',"insert_id":', toJSONString(insert_id))), '}')`
+    if(insert_id = '', '', concat(',"insert_id":', toJSONString(insert_id))),
+    if(session_id = '', '', concat(',"session_id":', toJSONString(session_id))), '}')`
 
 /** Columns of CSV and Parquet: the fields of the JSON object, in the same order. */
-const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id'
+const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id, session_id'
 
 /**
  * Bytes of rows that are compressed together, about 250 000 ordinary events. For 900 incompressible events of 1 MB,
@@ -86,7 +88,7 @@ export const ROWS: Record<RowFormat, { columns: string; format: string; settings
 export async function readEventPage(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<Readable> {
   const { from, parameters } = selectOrdered(
     shards,
-    'event_id, event, distinct_id, properties, timestamp, insert_id',
+    'event_id, event, distinct_id, properties, timestamp, insert_id, session_id',
     page,
   )
   const query = buildPageQuery({ json: eventJson('properties'), nextId: 'toString(event_id)', from })
@@ -270,8 +272,8 @@ function rowSettings(page: EventFilter & { offset?: number }): ClickHouseSetting
 }
 
 /** Whether the filter may exclude events, which makes ClickHouse read more than it returns. */
-export function isFiltered({ event, distinctId, from, to }: EventFilter): boolean {
-  return [event, distinctId, from, to].some((value) => value !== undefined)
+export function isFiltered({ event, distinctId, from, to, sessionId }: EventFilter): boolean {
+  return [event, distinctId, from, to, sessionId].some((value) => value !== undefined)
 }
 
 function checkId(id: string): string {
@@ -327,6 +329,7 @@ function selectMatching(shards: Shards, columns: string, page: Matching): Select
     const { events, distinctIds } = page.anyOf
     conditions.push(`(event IN ${literalArray(events)} OR distinct_id IN ${literalArray(distinctIds)})`)
   }
+  where('session_id = {sessionId:String}', 'sessionId', page.sessionId)
   where('timestamp >= {from:Float64}', 'from', page.from)
   where('timestamp < {to:Float64}', 'to', page.to)
   return { from: `SELECT ${columns} FROM ${shards.table('events')} WHERE ${conditions.join(' AND ')}`, parameters }

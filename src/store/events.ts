@@ -15,7 +15,7 @@ const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE
  * to skip has a flag for each event up to the last skipped one: ClickHouse would copy a list of indexes to every event.
  */
 const buildInsert = (hasSkipped: boolean) => `
-INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
+INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id, session_id)
 SELECT
     project_id,
     reinterpret(bitOr(bitShiftLeft(toUInt128(id_low + bitShiftLeft(toUInt64(i - 1), 32)), 64), toUInt128(id_high)), 'UUID'),
@@ -24,11 +24,13 @@ SELECT
     ifNull(e.timestamp, received_at),
     received_at,
     if(e.properties = '', '{}', e.properties),
-    e.insert_id
+    e.insert_id,
+    e.session_id
 FROM input('
     project_id String, id_high UInt64, id_low UInt64, received_at Int64,${hasSkipped ? ' skipped Array(UInt8),' : ''}
     body Tuple(events Array(Tuple(
-        event String, distinct_id String, timestamp Nullable(Float64), properties String, insert_id String)))')
+        event String, distinct_id String, timestamp Nullable(Float64), properties String, insert_id String,
+        session_id String)))')
 ARRAY JOIN body.events AS e, arrayEnumerate(body.events) AS i${hasSkipped ? SKIPPED : ''}
 FORMAT JSONEachRow`
 

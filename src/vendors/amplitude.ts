@@ -6,6 +6,7 @@ import {
   decodeEach,
   makeAlias,
   makeInsertId,
+  readSessionId,
   type SdkMessage,
   type SdkRequest,
   withoutRepeatedAliases,
@@ -105,7 +106,8 @@ function decode(row: JsonRow, origin: Origin, type = row.value('event_type')): D
   if (!isIdentify) {
     const own = row.readObject('event_properties')
     const properties = withRest(row, own, '$amplitude', ['event_type', 'event_properties'])
-    const parts = { event: type, distinct_id: distinctId, timestamp: String(time), properties }
+    const session_id = findSessionId(row)
+    const parts = { event: type, distinct_id: distinctId, timestamp: String(time), properties, session_id }
     messages.push({ type: 'event', parts, insertId })
   }
   const change = readChange(row, 'user_properties', origin)
@@ -121,6 +123,14 @@ function decode(row: JsonRow, origin: Origin, type = row.value('event_type')): D
 function findInsertId(row: JsonRow): string | undefined {
   const id = row.readNonEmpty('insert_id') ?? row.readNonEmpty('$insert_id') ?? row.readNonEmpty('uuid')
   return id === undefined ? undefined : makeInsertId(id)
+}
+
+/** Amplitude's id of an event outside of any session. */
+const NO_SESSION = -1
+
+function findSessionId(row: JsonRow): string | undefined {
+  const id = readSessionId(row, 'session_id')
+  return Number(id) === NO_SESSION ? undefined : id
 }
 
 function timeIn(row: JsonRow, { request }: Origin): string | undefined {

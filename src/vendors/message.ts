@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { EventParts } from '../contract/event-text.js'
+import { isName } from '../contract/limits.js'
 import { withoutMembers } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS } from '../model/user-names.js'
@@ -133,6 +134,15 @@ export function makeInsertId(...parts: string[]): string {
   const isUnique = parts.slice(1).every((part) => !part.includes(':'))
   const id = isUnique ? parts.join(':') : JSON.stringify(parts)
   return isUnique && id.length <= MAX_ID ? id : createHash('sha256').update(id).digest('hex')
+}
+
+/**
+ * Reads a session id: a string, or a number as the input spells it. One that cannot be stored counts as missing, because
+ * the event matters more than its session.
+ */
+export function readSessionId(row: JsonRow | undefined, name: string): string | undefined {
+  const id = row?.readNonEmpty(name)
+  return isName(id) ? id : undefined
 }
 
 /** Length of an escape such as `\\u0000`. */

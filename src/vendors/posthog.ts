@@ -7,6 +7,7 @@ import {
   decodeEach,
   makeAlias,
   makeInsertId,
+  readSessionId,
   type SdkMessage,
   type SdkRequest,
   withoutKey,
@@ -87,9 +88,10 @@ function decode(row: JsonRow, origin: Origin): Decoded[] {
   const time = readTimestamp(timeIn(row, origin), origin, 'none')
   const own = request ? withoutKeys(inner, inner.value('token'), request) : inner.text
   const properties = withRest(row, own, '$posthog', PLACED)
-  const messages: Decoded[] = [
-    { type: 'event', parts: { event, distinct_id: distinctId, timestamp: String(time), properties }, insertId },
-  ]
+  // PostHog's newer SDK for Node moves it out of the properties.
+  const session_id = readSessionId(inner, '$session_id') ?? readSessionId(row, 'session_id')
+  const parts = { event, distinct_id: distinctId, timestamp: String(time), properties, session_id }
+  const messages: Decoded[] = [{ type: 'event', parts, insertId }]
   const operations = readOperations(row, inner, origin)
   const isIdentify = event === '$identify'
   const isChange = operations.length > 0 || isIdentify

@@ -1,6 +1,14 @@
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
-import { type Decoded, decodeEach, makeAlias, makeInsertId, type SdkMessage, type SdkRequest } from './message.js'
+import {
+  type Decoded,
+  decodeEach,
+  makeAlias,
+  makeInsertId,
+  readSessionId,
+  type SdkMessage,
+  type SdkRequest,
+} from './message.js'
 import { JsonRow, NoEvent, RowFault, toSetOperations, withRest } from './row.js'
 import { toMilliseconds } from './time.js'
 import { type Origin, readTimestamp, type Vendor } from './vendor.js'
@@ -76,7 +84,9 @@ function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
   const properties = withRest(row, row.readObject('properties'), '$segment', used)
   const messages: Decoded[] = []
   if (time !== undefined) {
-    messages.push({ type: 'event', parts: { event, distinct_id, timestamp: String(time), properties }, insertId })
+    const session_id = findSessionId(row)
+    const parts = { event, distinct_id, timestamp: String(time), properties, session_id }
+    messages.push({ type: 'event', parts, insertId })
   }
   if (type === 'identify' && distinct_id !== ANONYMOUS) {
     const operations = toSetOperations(row.readObject('traits') ?? row.readNestedRow('context')?.readObject('traits'))
@@ -109,6 +119,19 @@ function readTime(row: JsonRow, origin: Origin, type: unknown): number | undefin
 function readSentAt(row: JsonRow): number | null {
   const value = row.value('sentAt')
   return typeof value === 'string' ? toMilliseconds(value, 'iso') : null
+}
+
+/**
+ * Finds the session that RudderStack's SDKs put into the context; Segment's have none. An event whose context cannot be
+ * read has no session.
+ */
+function findSessionId(row: JsonRow): string | undefined {
+  try {
+    return readSessionId(row.readNestedRow('context'), 'sessionId')
+  } catch (error) {
+    if (error instanceof RowFault) return undefined
+    throw error
+  }
 }
 
 function readLibrary(row: JsonRow): string {

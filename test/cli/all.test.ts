@@ -71,19 +71,22 @@ t.test('import --all accepts a folder with fewer columns, and refuses one with m
 })
 
 for (const storage of ['embedded', 'lanes'] as const) {
-  t.test(`insert_ids are known after a move: ${storage}`, async (t) => {
+  t.test(`events keep their ids and sessions in a move, and insert_ids are known: ${storage}`, async (t) => {
     const [data, folder] = [await dataFolder(t), await temporaryFolder(t)]
     const sent = Array.from({ length: 50 }, (_, i) => {
-      return { event: 'paid', distinct_id: `user/\u2028${i}`, insert_id: `order "${i}"`, properties: { i } }
+      const ids = { insert_id: `order "${i}"`, ...(i % 3 > 0 && { session_id: `visit "${i % 3}"\n` }) }
+      return { event: 'paid', distinct_id: `user/\u2028${i}`, ...ids, properties: { i } }
     })
     const from = await startApp(t, { DATA_DIR: data, LOG_LEVEL: 'silent', SECRET_KEY })
     t.equal((await from.call('POST', '/public/track/batch', { events: sent })).statusCode, 200)
-    t.equal((await from.call('GET', '/public/events?limit=1')).json().pending, 0)
+    const before = (await from.call('GET', '/public/events?limit=100')).json()
+    t.match(before, { events: { length: sent.length }, pending: 0 })
     await from.app.close()
     const target = { ...(await settingsFor(t, storage)), LOG_LEVEL: 'silent', SECRET_KEY }
     t.match(await all('export', folder, { DATA_DIR: data }), { code: 0 })
     t.match(await all('import', folder, target), { code: 0 })
     const to = await startApp(t, target)
+    t.strictSame((await to.call('GET', '/public/events?limit=100')).json().events, before.events)
     const more = { ...sent[0], insert_id: 'another order' }
     t.equal((await to.call('POST', '/public/track/batch', { events: [...sent, more] })).statusCode, 200)
     const { events } = (await to.call('GET', '/public/events?limit=100')).json()

@@ -18,6 +18,7 @@ type Parsed = Pick<TrackEvent, 'event' | 'distinct_id'> & {
   properties?: object | null
   timestamp?: number | null
   insert_id?: string | null
+  session_id?: string | null
 }
 export type Checked = [
   Fits<Parsed, Static<typeof TrackBody>>,
@@ -34,6 +35,7 @@ t.test('client and service accept and refuse the same events', async (t) => {
       properties: fc.oneof(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue()),
       timestamp: fc.oneof(fc.nat(), fc.double(), fc.constant(null), fc.jsonValue()),
       insert_id: fc.oneof(name, fc.constant(null)),
+      session_id: fc.oneof(name, fc.constant(null)),
     },
     { requiredKeys: ['event', 'distinct_id'] },
   )
@@ -68,9 +70,9 @@ t.test("formatEvent uses the event's time, or that of the call", async (t) => {
 
 t.test('formatEvent keeps properties that are JSON text', async (t) => {
   const properties = '{ "n" : 12345678901234567890, "x":1.0,"e":1e400 ,"s":"\\u0061"}'
-  const text = formatEvent({ event: 'a', distinct_id: 'b', properties }, NOW)
+  const text = formatEvent({ event: 'a', distinct_id: 'b', properties, session_id: 's' }, NOW)
   t.equal(memberText(text, 'properties'), properties)
-  t.strictSame(parseEvent(text), { event: 'a', distinct_id: 'b', timestamp: NOW, properties })
+  t.strictSame(parseEvent(text), { event: 'a', distinct_id: 'b', timestamp: NOW, properties, session_id: 's' })
   t.equal(formatEvent(parseEvent(text), 1), text, 'one that was dropped can be tracked again')
 })
 

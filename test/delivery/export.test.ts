@@ -325,12 +325,14 @@ t.test('a filter that finds little in the time answers what it has found, and go
     `CREATE TABLE events
      (
        project_id String, event_id UUID, distinct_id String, timestamp Float64, properties String,
-       insert_id String, event String ALIAS if(sleepEachRow(0.001) = 0 AND timestamp IN (${rare}), 'rare', 'e')
+       insert_id String, session_id String,
+       event String ALIAS if(sleepEachRow(0.001) = 0 AND timestamp IN (${rare}), 'rare', 'e')
      )
      ENGINE = MergeTree ORDER BY (project_id, toUInt128(event_id)) SETTINGS index_granularity = 20`,
   )
   await clickhouse.command(
-    'INSERT INTO events SELECT project_id, event_id, distinct_id, timestamp, properties, insert_id FROM stored_events',
+    `INSERT INTO events
+     SELECT project_id, event_id, distinct_id, timestamp, properties, insert_id, session_id FROM stored_events`,
   )
   const ids = await clickhouse.rows<{ id: string }>(
     `SELECT toString(event_id) AS id FROM events WHERE timestamp IN (${rare}) ORDER BY timestamp`,

@@ -23,7 +23,10 @@ const path = (given: string) => fc.constant(given)
 const ended = (start: string) => text.map((id) => start + encodeURIComponent(id.toWellFormed()))
 const nameText = fc.tuple(name, style).map(([given, how]) => spell(given, how))
 const eventText = fc
-  .record({ event: nameText, distinct_id: nameText, properties: objectText, timestamp: numberText })
+  .record(
+    { event: nameText, distinct_id: nameText, session_id: nameText, properties: objectText, timestamp: numberText },
+    { requiredKeys: ['event', 'distinct_id', 'properties', 'timestamp'] },
+  )
   .map((members) => objectOf(Object.entries(members)))
 const operations = fc
   .uniqueArray(
@@ -56,7 +59,13 @@ const CALLS: Call[] = [
     method: 'POST',
     path: path('/public/track'),
     key: SECRET_KEY,
-    body: { event: nameText, distinct_id: nameText, properties: objectText, timestamp: numberText },
+    body: {
+      event: nameText,
+      distinct_id: nameText,
+      session_id: nameText,
+      properties: objectText,
+      timestamp: numberText,
+    },
   },
   {
     method: 'POST',
@@ -68,7 +77,19 @@ const CALLS: Call[] = [
   },
   {
     method: 'GET',
-    path: listed('/public/events', 'limit', 'page', 'cursor', 'event', 'distinct_id', 'from', 'to', 'order', 'format'),
+    path: listed(
+      '/public/events',
+      'limit',
+      'page',
+      'cursor',
+      'event',
+      'distinct_id',
+      'session_id',
+      'from',
+      'to',
+      'order',
+      'format',
+    ),
     key: SECRET_KEY,
     body: null,
   },

@@ -20,7 +20,7 @@ interface Found {
 
 type Kind = 'event' | 'batch'
 const KINDS: Kind[] = ['event', 'batch']
-const EVENT_FIELDS = ['event', 'distinct_id', 'timestamp', 'properties']
+const EVENT_FIELDS = ['event', 'distinct_id', 'timestamp', 'properties', 'insert_id', 'session_id']
 const checks = { event: TypeCompiler.Compile(TrackBody), batch: TypeCompiler.Compile(BatchBody) }
 
 function scanned(kind: Kind, body: string | Buffer): Found | null {
@@ -107,6 +107,10 @@ t.test('scanEvent and scanBatch accept ordinary bodies', async (t) => {
     ['{ "event" : "e" ,\n"distinct_id"\t:\r"u" , "timestamp" : 5 , "properties" : { "a" : [ 1 , [ ] , { } ] } }'],
     [one('"properties":null,"timestamp":null')],
     [one('"properties":{}')],
+    [one('"insert_id":null,"session_id":null')],
+    [one('"session_id":"s","properties":{"session_id":5},"insert_id":"i"')],
+    [one(`"session_id":"${'é'.repeat(127)}x"`)],
+    [one('"session":1,"sessionid":2,"Session_id":3,"session_ids":4'), undefined, true],
     ...['0', '5', '631151999', '4102444801', '1700000000000', '9999999999999'].map((time): [string] => [
       one(`"timestamp":${time}`),
     ]),
@@ -151,14 +155,20 @@ t.test('scanBatch accepts real events', async (t) => {
 })
 
 t.test('invalid, duplicate and escaped fields are unknown', async (t) => {
-  const twice = ['"event":"e"', '"distinct_id":"u"', '"timestamp":1,"timestamp":1', '"properties":{},"properties":{}']
+  const twice = [
+    '"event":"e"',
+    '"distinct_id":"u"',
+    '"timestamp":1,"timestamp":1',
+    '"properties":{},"properties":{}',
+    '"session_id":"s","session_id":"s"',
+  ]
   const rows = [
     ...['', ' ', '{}', '[]', 'null', '1', '"e"', '{', '}', '{"', '{,}', '\ufeff{}', `\ufeff${one()}`],
     ...['{"event":"e"}', '{"distinct_id":"u"}', '{"event":"e","timestamp":1}'],
     ...[`[${one()}]`, `${one()}x`, `${one()},`, `${one()}}`, `${one()}${one()}`, `${one()}\0`, `${one()}\u00a0`],
     ...[`{${one().slice(1, -1)},}`, `{,${one().slice(1)}`, one('5'), one('"x"'), one('"x":'), one('x:1'), one('"x" 1')],
     ...twice.map((fields) => one(fields)),
-    ...['"\\u0065vent":"e"', '"time\\u0073tamp":1', '"propertie\\u0073":{}'].map(one),
+    ...['"\\u0065vent":"e"', '"time\\u0073tamp":1', '"propertie\\u0073":{}', '"session\\u005fid":"s"'].map(one),
     ...['{"\\u0065vent":"e","distinct_id":"u"}', '{"event":"e","distinct\\u005Fid":"u"}'],
     ...['5', 'null', '""', '{}', '["e"]', 'true'].map((event) => `{"event":${event},"distinct_id":"u"}`),
     ...['5', 'null', '""', '{}', '["e"]', 'true'].map((id) => `{"event":"e","distinct_id":${id}}`),
@@ -185,6 +195,10 @@ t.test('invalid, duplicate and escaped fields are unknown', async (t) => {
       '5x',
     ].map((time) => one(`"timestamp":${time}`)),
     ...['5', '"{}"', '[]', 'true', 'nul', '{', '{"a"}', '{"a":1,}'].map((value) => one(`"properties":${value}`)),
+    ...['5', '-1', 'true', '""', '{}', '["s"]', 'nul', '"\\ud83d"', `"${'x'.repeat(256)}"`].flatMap((id) => [
+      one(`"session_id":${id}`),
+      one(`"insert_id":${id}`),
+    ]),
   ]
   const unknown = rows.flatMap((body): Row[] => [
     ['event', body, null],
@@ -375,6 +389,8 @@ const fields = fc.record(
     distinct_id: name,
     timestamp: fc.option(fc.nat({ max: 9_999_999_999_999 }).filter((time) => !isLikeSeconds(time))),
     properties: fc.option(properties),
+    insert_id: fc.option(name),
+    session_id: fc.option(name),
   },
   { requiredKeys: ['event', 'distinct_id'] },
 )

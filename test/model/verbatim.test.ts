@@ -18,15 +18,24 @@ interface Kept {
   event: string
   distinct_id: string
   timestamp?: number | null
+  insert_id?: string | null
+  session_id?: string | null
   properties?: unknown
   apiKey?: unknown
 }
 
 /** An event as the store sees it: properties as their exact text, which a rewritten body holds in a string. */
-function seen(text: string): { event: string; distinct_id: string; timestamp: number | null; properties: string } {
-  const { event, distinct_id, timestamp, properties } = JSON.parse(text) as Kept
+function seen(text: string) {
+  const { event, distinct_id, timestamp, insert_id, session_id, properties } = JSON.parse(text) as Kept
   const exact = typeof properties === 'string' ? properties : (memberText(text, 'properties') ?? 'null')
-  return { event, distinct_id, timestamp: timestamp ?? null, properties: exact === 'null' ? '{}' : exact }
+  return {
+    event,
+    distinct_id,
+    timestamp: timestamp ?? null,
+    ...(insert_id && { insert_id }),
+    ...(session_id && { session_id }),
+    properties: exact === 'null' ? '{}' : exact,
+  }
 }
 
 function seenInBatch(body: Buffer) {
@@ -178,7 +187,7 @@ t.test('rewriteEntry keeps only fields of the contract, each once, with the last
   const body = `{"events":[
     {"event":"a","distinct_id":"u","event":"b","properties":{"x":1},"properties":{"x" : 2.0},"timestamp":1,"timestamp":null,"y":[{}]},
     {"distinct_id":"u\\ud83d\\ude00","event":"\\n\\"","properties":null},
-    {"distinct_id":"u","event":"e","properties":{"a":"\\ud800"},"timestamp":1e3}
+    {"session_id":"s","insert_id":"i","distinct_id":"u","event":"e","properties":{"a":"\\ud800"},"timestamp":1e3}
   ] , "apiKey" : "***"}`
   const text = rewriteEntry(Buffer.from(body)).toString()
   t.equal(
@@ -186,7 +195,7 @@ t.test('rewriteEntry keeps only fields of the contract, each once, with the last
     '{"events":[' +
       '{"event":"b","distinct_id":"u","timestamp":null,"properties":"{\\"x\\" : 2.0}"},' +
       '{"event":"\\n\\"","distinct_id":"u😀","timestamp":null,"properties":"{}"},' +
-      '{"event":"e","distinct_id":"u","timestamp":1000,"properties":"{\\"a\\":\\"\\\\ud800\\"}"}]}',
+      '{"event":"e","distinct_id":"u","timestamp":1000,"insert_id":"i","session_id":"s","properties":"{\\"a\\":\\"\\\\ud800\\"}"}]}',
   )
   t.equal(rewriteEntry(Buffer.from('{"events":[]}')).toString(), '{"events":[]}')
 })
@@ -233,6 +242,8 @@ const eventWith = (...extra: fc.Arbitrary<string>[]) =>
       field('distinct_id', text),
       fc.option(field('timestamp', timestamp), { nil: '' }),
       fc.option(field('properties', fc.oneof(object, object, fc.constant('null'))), { nil: '' }),
+      fc.option(field('insert_id', fc.oneof(text, fc.constant('null'))), { nil: '' }),
+      fc.option(field('session_id', fc.oneof(text, fc.constant('null'))), { nil: '' }),
       fc.option(field('other', value), { nil: '' }),
       ...extra,
     )

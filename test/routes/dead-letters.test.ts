@@ -106,7 +106,10 @@ t.test('one shard', async (t) => {
   })
 
   t.test('stores replayed ones under their original ids, and removes them from the waiting ones', async (t) => {
-    const good = await leave(clickhouse, eventsOf({ event: 'good', properties: { x: 1 } }, { event: 'good' }))
+    const good = await leave(
+      clickhouse,
+      eventsOf({ event: 'good', properties: { x: 1 }, session_id: 's' }, { event: 'good' }),
+    )
     const bad = await leave(clickhouse, '{"events":')
     const foreign = await leave(clickhouse, eventsOf({ event: 'good' }), { projectId: 'other' })
     const unknown = '1-0'
@@ -122,6 +125,10 @@ t.test('one shard', async (t) => {
     t.strictSame(
       stored.map(({ eventId }: { eventId: string }) => eventId),
       ids,
+    )
+    t.strictSame(
+      stored.map(({ session_id }: { session_id?: string }) => session_id),
+      ['s', undefined],
     )
     const letters = (await page()).dead_letters
     const at = (id: string) => letters.find((letter: { id: string }) => letter.id === id)?.replayed_at

@@ -10,7 +10,10 @@ for (const storage of STORAGES) {
 
     t.test('PUT replaces the properties with the exact text', async (t) => {
       const distinct_id = user()
-      await trackBatch(distinct_id, EXACT.length + 1, (n) => ({ properties: { old: n } }))
+      await trackBatch(distinct_id, EXACT.length + 1, (n) => ({
+        properties: { old: n },
+        ...(n % 2 === 0 && { session_id: `visit ${n}` }),
+      }))
       const before = await stored(distinct_id)
       for (const [n, text] of EXACT.entries()) {
         const response = await putText(before[n]?.eventId ?? '', text)

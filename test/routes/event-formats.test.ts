@@ -14,21 +14,25 @@ interface Row {
   distinct_id: string
   properties: string
   timestamp: number
+  insert_id?: string
+  session_id?: string
 }
 
-interface Sent {
-  event: string
-  properties?: string
-  timestamp?: number
-}
+type Sent = Pick<Row, 'event' | 'insert_id' | 'session_id'> & Partial<Pick<Row, 'properties' | 'timestamp'>>
 
-const NAMES = ['eventId', 'event', 'distinct_id', 'properties', 'timestamp', 'insert_id']
+const NAMES = ['eventId', 'event', 'distinct_id', 'properties', 'timestamp', 'insert_id', 'session_id']
+const HEADER = `${NAMES.map((name) => `"${name}"`).join()}\r\n`
 const ROW_FORMATS = ['ndjson', 'csv', 'parquet'] as const
 
 const engine = await startClickHouse(t)
 const reader = new ClickHouse({ url: engine.url })
 t.teardown(() => reader.close())
 await reader.commandWithoutDatabase('CREATE DATABASE IF NOT EXISTS analytics')
+
+/** Columns have an empty text for an id that an event does not have. */
+function withIds(row: Row, insert_id = '', session_id = ''): Row {
+  return { ...row, ...(insert_id !== '' && { insert_id }), ...(session_id !== '' && { session_id }) }
+}
 
 function jsonRow(text: string): Row {
   return { ...JSON.parse(text), properties: memberText(text, 'properties') }
@@ -47,20 +51,20 @@ function ndjsonRows({ body }: LightMyRequestResponse): Row[] {
 function csvRows({ body }: LightMyRequestResponse): Row[] {
   const [names, ...rows] = parse(body, { record_delimiter: '\r\n', relax_column_count: false }) as string[][]
   if (names?.join() !== NAMES.join()) throw new Error(`the header is ${names}`)
-  return rows.map(([eventId = '', event = '', distinct_id = '', properties = '', timestamp = '']) => {
-    return { eventId, event, distinct_id, properties, timestamp: Number(timestamp) }
+  return rows.map(([eventId = '', event = '', distinct_id = '', properties = '', timestamp = '', ...ids]) => {
+    return withIds({ eventId, event, distinct_id, properties, timestamp: Number(timestamp) }, ...ids)
   })
 }
 
 /** ClickHouse reads the file by the types that it says its columns have. */
 async function parquetRows({ rawPayload }: LightMyRequestResponse): Promise<Row[]> {
   const table = randomName('parquet').replace('-', '_')
-  const columns =
-    'eventId String, event String, distinct_id String, properties String, timestamp Float64, insert_id String'
+  const columns = NAMES.map((name) => `${name} ${name === 'timestamp' ? 'Float64' : 'String'}`)
   await reader.command(`CREATE TABLE ${table} (${columns}) ENGINE = Memory`)
   const body = Readable.from([rawPayload], { objectMode: false })
   await reader.insert(`INSERT INTO ${table} FORMAT Parquet`, body, {}, AbortSignal.timeout(60_000))
-  return await reader.rows<Row>(`SELECT * EXCEPT insert_id FROM ${table}`)
+  const rows = await reader.rows<Row>(`SELECT * FROM ${table}`)
+  return rows.map(({ insert_id, session_id, ...row }) => withIds(row, insert_id, session_id))
 }
 
 const READ = { json: jsonRows, ndjson: ndjsonRows, csv: csvRows, parquet: parquetRows }
@@ -86,6 +90,9 @@ const NASTY: Sent[] = [
   { event: 'NULL', properties: '{"u":"😀\u2028\u2029\u0085\u007f\ufeff"}' },
   { event: ' 😀 ', properties: `{"long":"${'x'.repeat(100_000)}"}` },
   { event: '\u0000', properties: '{}' },
+  { event: 'both', insert_id: 'i,"\n\u0000', session_id: "=s'\t😀\u2028\\N" },
+  { event: 'id', insert_id: 'NULL' },
+  { event: 'session', session_id: '-1', properties: '{"session_id":5,"$session_id":"x"}' },
 ]
 
 /** A JSON object as a text with any white space between its tokens. */
@@ -115,8 +122,8 @@ t.test('rows are returned as they were sent', async (t) => {
     const query = new URLSearchParams({ distinct_id: user }).toString()
     const rows = jsonRows(await get(query))
     t.strictSame(
-      rows.map(({ event, properties }) => ({ event, properties })),
-      NASTY.map(({ event, properties }) => ({ event, properties })),
+      rows.map(({ eventId: _, distinct_id: __, timestamp: ___, ...row }) => row),
+      NASTY.map(({ timestamp: _, properties = '{}', ...sent }) => ({ ...sent, properties })),
     )
     t.strictSame(ndjsonRows(await get(`${query}&format=ndjson`)), onOneLine(rows))
     t.strictSame(csvRows(await get(`${query}&format=csv`)), rows)
@@ -151,9 +158,17 @@ t.test('rows are returned as they were sent', async (t) => {
       `{"eventId":"${row?.eventId}","event":"a \\"b\\"","distinct_id":"bytes","properties":{"p": "q"},"timestamp":1000.5}\n`,
     )
     const csv = await get('distinct_id=bytes&format=csv')
+    t.equal(csv.body, `${HEADER}"${row?.eventId}","a ""b""","bytes","{""p"":\n""q""}",1000.5,"",""\r\n`)
+    await send(client, 'ids', [{ event: 'a', timestamp: 1, insert_id: 'i "1"', session_id: 's "1"' }])
+    const [named] = jsonRows(await get('distinct_id=ids'))
+    const start = `{"eventId":"${named?.eventId}","event":"a","distinct_id":"ids","properties":{},"timestamp":1`
     t.equal(
-      csv.body,
-      `"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n"${row?.eventId}","a ""b""","bytes","{""p"":\n""q""}",1000.5,""\r\n`,
+      (await get('distinct_id=ids&format=ndjson')).body,
+      `${start},"insert_id":"i \\"1\\"","session_id":"s \\"1\\""}\n`,
+    )
+    t.equal(
+      (await get('distinct_id=ids&format=csv')).body,
+      `${HEADER}"${named?.eventId}","a","ids","{}",1,"i ""1""","s ""1"""\r\n`,
     )
   })
 
@@ -190,10 +205,7 @@ t.test('rows are returned as they were sent', async (t) => {
   t.test('no rows', async (t) => {
     for (const query of ['distinct_id=nobody', 'page=1000&limit=10000', 'distinct_id=nobody&from=5&to=5']) {
       t.equal((await get(`${query}&format=ndjson`)).body, '')
-      t.equal(
-        (await get(`${query}&format=csv`)).body,
-        '"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n',
-      )
+      t.equal((await get(`${query}&format=csv`)).body, HEADER)
       const parquet = await get(`${query}&format=parquet`)
       t.equal(parquet.rawPayload.toString('latin1', 0, 4), 'PAR1')
       t.equal(parquet.rawPayload.toString('latin1', parquet.rawPayload.length - 4), 'PAR1')
@@ -257,6 +269,7 @@ t.test('rows are returned as they were sent', async (t) => {
       distinct_id: who[n % 2] ?? '',
       // In the opposite order of their acceptance; two of them at the same time.
       timestamp: 1000 - Math.floor(n / 2),
+      ...(n % 4 > 0 && { session_id: `visit ${n % 4}` }),
       properties: { n },
     }))
     await call('POST', '/public/track/batch', { events: sent.slice(0, 30) })
@@ -266,7 +279,10 @@ t.test('rows are returned as they were sent', async (t) => {
     t.equal(rows.length, 60)
     const mine = new Set(rows.map(({ eventId }) => eventId))
 
-    const filters: { event?: string; distinct_id?: string; from?: number; to?: number }[] = [
+    const filters: { event?: string; distinct_id?: string; session_id?: string; from?: number; to?: number }[] = [
+      { session_id: 'visit 1' },
+      { session_id: 'visit 2', event: 'buy', from: 980, to: 995 },
+      { session_id: 'visit' },
       { from: 980, to: 990, distinct_id: who[0] ?? '' },
       { from: 971, to: 1001, event: 'view', distinct_id: who[1] ?? '' },
       { from: 985, event: 'click' },
@@ -280,7 +296,8 @@ t.test('rows are returned as they were sent', async (t) => {
     const check = async (format: (typeof ROW_FORMATS)[number] | 'json') => {
       for (const filter of filters) {
         const wanted = rows.filter(
-          ({ event, distinct_id, timestamp }) =>
+          ({ event, distinct_id, session_id, timestamp }) =>
+            (filter.session_id === undefined || session_id === filter.session_id) &&
             (filter.event === undefined || event === filter.event) &&
             (filter.distinct_id === undefined || distinct_id === filter.distinct_id) &&
             (filter.from === undefined || timestamp >= filter.from) &&

@@ -74,7 +74,7 @@ for (const storage of ['embedded', 'servers'] as const) {
         event(),
         event({ name: 'x', type: 'track', time: 1, ts: 2 }),
         event(),
-        event({ props: {}, attributes: {}, userId: 'u', user_id: 'u', insertId: 'i', messageId: 'm' }),
+        event({ props: {}, attributes: {}, userId: 'u', user_id: 'u', insertId: 'i', messageId: 'm', sessionId: 's' }),
       ]
       const expected = [
         meant('/events/1/name', 'event'),
@@ -87,6 +87,7 @@ for (const storage of ['embedded', 'servers'] as const) {
         meant('/events/3/user_id', 'distinct_id'),
         meant('/events/3/insertId', 'insert_id'),
         meant('/events/3/messageId', 'insert_id'),
+        meant('/events/3/sessionId', 'session_id'),
       ]
       const answered = await answer('/track/batch', { events })
       t.strictSame(answered, { status: 1, error: null, accepted: 4, warnings: expected })

@@ -28,13 +28,21 @@ const eventOf = (names: fc.Arbitrary<string>, times: fc.Arbitrary<string>, objec
     .tuple(
       anySpace,
       fc.record(
-        { event: names, distinct_id: names, timestamp: times, insert_id: names, other: fc.json({ maxDepth: 1 }) },
+        {
+          event: names,
+          distinct_id: names,
+          timestamp: times,
+          insert_id: names,
+          session_id: names,
+          other: fc.json({ maxDepth: 1 }),
+        },
         { requiredKeys: times === goodTime ? ['event', 'distinct_id', 'timestamp'] : ['event', 'distinct_id'] },
       ),
       objects,
     )
-    .map(([space, { insert_id, ...fields }, object]) => {
-      const all = Object.entries({ ...fields, ...(insert_id && { insert_id }), properties: object })
+    .map(([space, { insert_id, session_id, ...fields }, object]) => {
+      const ids = { ...(insert_id && { insert_id }), ...(session_id && { session_id }) }
+      const all = Object.entries({ ...fields, ...ids, properties: object })
       return `${space}{${all.map(([field, text]) => `${space}"${field}":${space}${text}`).join(',')}}${space}`
     })
 const goodEvent = eventOf(goodName, goodTime, goodProperties)
@@ -81,7 +89,7 @@ for (const storage of LAYOUTS) {
 
     t.test('accepts the output of the export', async (t) => {
       const user = randomName('user')
-      await send(event(user, ',"timestamp":5,"properties":{"a":"\\\\"}'))
+      await send(event(user, ',"timestamp":5,"properties":{"a":"\\\\"},"session_id":"s \\"1\\""'))
       const { body } = await call('GET', `/public/export?distinct_id=${user}`)
       t.match(body, /^\{"eventId"/)
       t.equal((await send(body)).json().accepted, 1)

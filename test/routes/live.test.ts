@@ -81,7 +81,7 @@ for (const storage of LAYOUTS) {
       const texts = [
         '{"event":"a","distinct_id":"ada","properties":{ "b" : 1.0, "a":1e400, "n":12345678901234567890,"u":"\\u00e9é"}}',
         '{"event":"lines","distinct_id":"ada","properties":{\r\n\t"x": 1,\n\n "y":\r2\n}}',
-        '{"event":"data: é\\n😀\\r","distinct_id":"\\u0000:","timestamp":5,"insert_id":"i\\n1"}',
+        '{"event":"data: é\\n😀\\r","distinct_id":"\\u0000:","timestamp":5,"insert_id":"i\\n1","session_id":"s\\r\\n2"}',
         '{"event":"c","distinct_id":"ada"}',
       ]
       for (const text of texts) await track(client, text)

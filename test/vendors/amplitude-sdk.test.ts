@@ -23,6 +23,7 @@ function changed(user_properties: object, event_type = '$identify'): string[][] 
 
 t.test('amplitudeMessages decodes all captured events', async (t) => {
   const operators = new Set<string>()
+  const sessions = new Set<string | undefined>()
   let count = 0
   for (const name of ['amplitude-node', 'amplitude-browser', 'minimum']) {
     for (const { method, call, sdk, unwrapped } of readCapture(name)) {
@@ -50,11 +51,15 @@ t.test('amplitudeMessages decodes all captured events', async (t) => {
         t.strictSame(own, properties, what)
         t.strictSame($amplitude, rest, what)
         t.equal(event.parts.distinct_id, one.user_id ?? one.device_id, what)
+        const { session_id = -1 } = one
+        t.equal(event.parts.session_id, session_id === -1 ? undefined : String(session_id), what)
+        sessions.add(String(session_id))
       }
     }
   }
   t.ok(count > 300, `${count} events`)
   t.ok([...operators].length >= 10, `${[...operators]}`)
+  t.ok(sessions.size > 2 && sessions.has('-1'), `${[...sessions]}`)
 })
 
 t.test('amplitudeMessages keeps an event byte for byte', async (t) => {

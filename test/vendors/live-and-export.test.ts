@@ -49,7 +49,7 @@ function essence(vendor: VendorName, messages: readonly SdkMessage[]): unknown[]
 const SAME: Record<VendorName, [what: string, live: object, exported: object][]> = {
   segment: [
     ...[
-      { type: 'track', event: 'bought', userId: 'ada', properties: { price: 9.9 } },
+      { type: 'track', event: 'bought', userId: 'ada', properties: { price: 9.9 }, context: { sessionId: 17 } },
       { type: 'track', event: 'seen', anonymousId: 'anon' },
       { type: 'track', event: 'seen' },
       { type: 'page', name: 'Home', userId: 'ada' },
@@ -66,7 +66,7 @@ const SAME: Record<VendorName, [what: string, live: object, exported: object][]>
   ],
   posthog: [
     ...[
-      { event: 'bought', distinct_id: 'ada', properties: { price: 9.9 } },
+      { event: 'bought', distinct_id: 'ada', properties: { price: 9.9, $session_id: 's' } },
       { event: '$identify', distinct_id: 'ada', properties: { $anon_distinct_id: 'anon', $set: { plan: 'pro' } } },
       { event: '$create_alias', distinct_id: 'ada', properties: { alias: 'a@b.c' } },
       { event: '$merge_dangerously', distinct_id: 'ada', properties: { alias: 'a@b.c' } },
@@ -102,7 +102,7 @@ const SAME: Record<VendorName, [what: string, live: object, exported: object][]>
   ],
   amplitude: [
     ...[
-      { event_type: 'bought', user_id: 'ada', device_id: 'd', event_properties: { price: 9.9 } },
+      { event_type: 'bought', user_id: 'ada', device_id: 'd', session_id: 17, event_properties: { price: 9.9 } },
       { event_type: 'seen', device_id: 'd', user_properties: { plan: 'pro' } },
       { event_type: '$identify', user_id: 'ada', device_id: 'd', user_properties: { $set: { plan: 'pro' } } },
       { event_type: '$groupidentify', groups: { company: 'acme' }, group_properties: { $set: { seats: 5 } } },
@@ -128,6 +128,62 @@ t.test('a message decodes to the same result live and from an export', async (t)
       t.strictSame(found, essence(vendor, live(vendor, sent)), `${vendor} ${what}`)
     }
   }
+})
+
+t.test('a message has the session that its vendor names, and its properties stay as they are', async (t) => {
+  /** A message whose session is this JSON text, and the text of its properties. */
+  type Message = (session: string) => readonly [message: string, properties: string]
+  const messages: Record<Exclude<VendorName, 'mixpanel'> | 'posthog-node', Message> = {
+    segment: (session) => {
+      const own = `"type":"track","userId":"u","timestamp":"${ISO}","context":{"sessionId":${session}}`
+      return [`{"event":"e",${own}}`, `{"$segment":{${own}}}`]
+    },
+    posthog: (session) => {
+      const own = `"$session_id":${session}`
+      const row = `"timestamp":"${ISO}"`
+      return [`{"event":"e","distinct_id":"u",${row},"properties":{${own}}}`, `{${own},"$posthog":{${row}}}`]
+    },
+    'posthog-node': (session) => {
+      const row = `"timestamp":"${ISO}","session_id":${session}`
+      return [`{"event":"e","distinct_id":"u",${row},"properties":{}}`, `{"$posthog":{${row}}}`]
+    },
+    amplitude: (session) => {
+      const own = `"user_id":"u","time":${AT},"session_id":${session}`
+      return [`{"event_type":"e",${own}}`, `{"$amplitude":{${own}}}`]
+    },
+  }
+  const sessions: [text: string, session: string | undefined][] = [
+    ['"s"', 's'],
+    ['"\\u0073 é"', 's é'],
+    ['1700000000123', '1700000000123'],
+    ['12345678901234567890', '12345678901234567890'],
+    ['0', '0'],
+    ['"0190a1b2-0000-7000-8000-000000000001"', '0190a1b2-0000-7000-8000-000000000001'],
+    [`"${'x'.repeat(255)}"`, 'x'.repeat(255)],
+    ...['null', '""', 'true', '[]', '{"a":1}', `"${'x'.repeat(256)}"`, '"\\ud800"'].map((text): [string, undefined] => [
+      text,
+      undefined,
+    ]),
+  ]
+  for (const [name, write] of Object.entries(messages)) {
+    const vendor = (name === 'posthog-node' ? 'posthog' : name) as VendorName
+    const none = vendor === 'amplitude' ? ['-1', '"-1"', '-1.0'] : []
+    for (const [text, session] of [...sessions, ...none.map((text): [string, undefined] => [text, undefined])]) {
+      const [message, properties] = write(text)
+      const envelope = JSON.stringify(ENVELOPES[vendor]([{ at: 'here' }])).replace('{"at":"here"}', message)
+      const row = VENDORS[vendor].messages(readRow(Buffer.from(message)))
+      for (const found of [LIVE[vendor](json(envelope), request()), row]) {
+        const [event, ...others] = eventsOf(found)
+        t.strictSame([found.filter(({ type }) => type === 'fault'), others], [[], []], message)
+        t.equal(event?.parts.session_id, session, message)
+        t.equal(event?.parts.properties, properties, message)
+      }
+    }
+  }
+  const [foreign] = eventsOf(exported('segment', { type: 'track', event: 'e', timestamp: ISO, context: 'x' }))
+  t.equal(foreign?.parts.event, 'e', 'an event whose context cannot be read is still stored')
+  const table = { type: 'track', event: 'e', timestamp: ISO, context: '{"sessionId":5}' }
+  t.equal(eventsOf(exported('segment', table, true))[0]?.parts.session_id, '5', 'in a cell of a table')
 })
 
 t.test('a visitor who logs in and buys is one user, live and exported', async (t) => {

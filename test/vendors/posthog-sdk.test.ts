@@ -58,14 +58,14 @@ t.test('posthogMessages decodes all captured events', (t) => {
 })
 
 t.test('posthogMessages keeps an event byte for byte, without the key', (t) => {
-  const before = '{ "price":9.90,"esc":"\\u00e9\\/","big":1e400'
+  const before = '{ "price":9.90,"esc":"\\u00e9\\/","big":1e400,"$session_id":"s"'
   const text = `[{"event":"bought","uuid":"u-1","properties": ${before}, "token":"${KEY}" ,"distinct_id":"ada"},"offset":5}]`
   const properties = `${before}, "distinct_id":"ada","$posthog":{"uuid":"u-1","offset":5}}`
   const want = {
     type: 'event',
     insertId: 'u-1',
     index: 0,
-    parts: { event: 'bought', distinct_id: 'ada', timestamp: String(NOW - 5), properties },
+    parts: { event: 'bought', distinct_id: 'ada', timestamp: String(NOW - 5), properties, session_id: 's' },
   }
   const escaped = text.replace(KEY, '\\u0077k_key')
   for (const each of [text, text.slice(1, -1), `{"batch":${text}}`, escaped]) {

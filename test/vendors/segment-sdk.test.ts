@@ -27,6 +27,7 @@ const iso = (ms: number) => new Date(ms).toISOString()
 
 t.test('segmentMessages decodes all captured messages', async (t) => {
   const types = new Set<string>()
+  const sessions = new Set<string>()
   for (const name of ['segment-node', 'segment-browser', 'rudder-node', 'rudder-browser', 'minimum']) {
     for (const { sdk, method, path, unwrapped, headers } of readCapture(name)) {
       if (method !== 'POST' || !/segment|rudder/.test(sdk)) continue
@@ -52,16 +53,20 @@ t.test('segmentMessages decodes all captured messages', async (t) => {
         t.equal(stored.distinct_id, userId || anonymousId)
         t.equal($segment.type, all[i]?.type)
         t.notOk('writeKey' in $segment || text.includes(key), 'no key')
+        const sessionId = $segment.context?.sessionId
+        t.equal(stored.session_id, sessionId === undefined ? undefined : String(sessionId))
+        if (sessionId !== undefined) sessions.add(sdk)
         types.add($segment.type)
       }
     }
   }
   t.strictSame([...types].sort(), ['alias', 'group', 'identify', 'page', 'screen', 'track'])
+  t.ok(sessions.size > 0 && [...sessions].every((sdk) => sdk.includes('rudder')), `${[...sessions]}`)
 })
 
 t.test('segmentMessages keeps an event byte for byte, without the key', (t) => {
   const properties = '{ "price":9.90,"price":1e400, "esc":"\\u00e9\\/" ,"big":123456789012345678901234567890 }'
-  const text = `{"batch":[{"writeKey":"${KEY}","type":"track","event":"bought","userId":"ada","properties": ${properties}, "context":{ "x": 1.0 },"messageId":"m-1"}],"writeKey":"${KEY}"}`
+  const text = `{"batch":[{"writeKey":"${KEY}","type":"track","event":"bought","userId":"ada","properties": ${properties}, "context":{ "x": 1.0, "sessionId":7 },"messageId":"m-1"}],"writeKey":"${KEY}"}`
   const [message, ...others] = segmentMessages(json(text), request())
   t.strictSame(others, [])
   t.strictSame(message, {
@@ -72,7 +77,8 @@ t.test('segmentMessages keeps an event byte for byte, without the key', (t) => {
       event: 'bought',
       distinct_id: 'ada',
       timestamp: String(NOW),
-      properties: `${properties.slice(0, -1)},"$segment":{"type":"track","userId":"ada","context":{ "x": 1.0 },"messageId":"m-1"}}`,
+      properties: `${properties.slice(0, -1)},"$segment":{"type":"track","userId":"ada","context":{ "x": 1.0, "sessionId":7 },"messageId":"m-1"}}`,
+      session_id: '7',
     },
   })
   t.end()

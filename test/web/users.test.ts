@@ -7,8 +7,13 @@ import { checkAccessibility, download, type Site, startSite } from './page.js'
 const DAY = 86_400_000
 const NOW = Date.now()
 
-async function track({ call }: Site, event: string, distinctId: string, { at = NOW, properties = '{}' } = {}) {
-  const head = JSON.stringify({ event, distinct_id: distinctId, timestamp: at }).slice(0, -1)
+async function track(
+  { call }: Site,
+  event: string,
+  distinctId: string,
+  { at = NOW, session_id, properties = '{}' }: { at?: number; session_id?: string; properties?: string } = {},
+) {
+  const head = JSON.stringify({ event, distinct_id: distinctId, timestamp: at, session_id }).slice(0, -1)
   const { statusCode, body } = await call('POST', '/public/track', `${head},"properties":${properties}}`)
   if (statusCode !== 200) throw new Error(body)
 }
@@ -40,7 +45,7 @@ t.test('the users view', async (t) => {
   }
   await track(site, 'as device', 'device-7', { at: NOW - 2 * DAY })
   await track(site, 'yesterday', 'ada', { at: NOW - DAY })
-  await track(site, 'today', 'ada', { at: NOW, properties: '{"session_id":"visit-2","n":1.0}' })
+  await track(site, 'today', 'ada', { at: NOW, session_id: 'visit-2', properties: '{"n":1.0}' })
   await track(site, 'anonymous', 'nobody-3', { at: NOW - 1 })
 
   t.test('lists and searches users', async (t) => {

@@ -27,6 +27,7 @@ ${READ_TARGET_USAGE}
   --rows-per-file N  maximum number of events in a Parquet file (default: 1 000 000)
   --event NAME       only events with this name
   --distinct-id ID   only events of this user
+  --session-id ID    only events of this session
   --from TIME        only events at or after this time, in milliseconds since 1970 or ISO 8601 (UTC
                      if it has no zone)
   --to TIME          only events before this time
@@ -52,6 +53,7 @@ export const command: Command = {
       return await runAll(exportAll, args, io)
     }
     const values = parseEventOptions(args, {
+      'session-id': { type: 'string' },
       format: { type: 'string', default: 'ndjson' },
       output: { type: 'string' },
       'rows-per-file': { type: 'string' },
@@ -78,6 +80,7 @@ export const command: Command = {
       filter: {
         event: values.event,
         distinct_id: values['distinct-id'],
+        session_id: values['session-id'],
         from: readTime('--from', values.from),
         to: readTime('--to', values.to),
       },

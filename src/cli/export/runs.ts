@@ -14,6 +14,7 @@ const SILENCE_MS = 120_000
 export interface Filter {
   event?: string | undefined
   distinct_id?: string | undefined
+  session_id?: string | undefined
   /** event time in milliseconds, inclusive */
   from?: string | undefined
   /** exclusive */

@@ -1,7 +1,7 @@
 import { counted, number } from '../progress.js'
 import type { CellTypeName } from './cell-types.js'
 import type { Inspected } from './inspect.js'
-import { OWN_NAMES } from './native-rows.js'
+import { FIXED_NAMES, OWN_NAMES } from './native-rows.js'
 import type { InputOptions } from './options.js'
 import { TIME_NAMES } from './row-times.js'
 
@@ -44,7 +44,7 @@ export function describeDryRun(name: string, inspected: Inspected, options: Inpu
   const { names } = options
   const has = columns ? ` with ${counted(columns.length, 'column')}: ${columns.join(', ')}` : ''
   const lines = [`${name} is ${FORMAT_NAMES[format]}${has}.`, ...describeInput(inspected, options)]
-  const own: string[] = [...Object.values(names), 'insert_id']
+  const own: string[] = [...Object.values(names), ...FIXED_NAMES]
   const isGiven = (column: string) => own.includes(column) || Object.values(OWN_NAMES).includes(column)
   const ignored = columns?.includes(names.properties) ? columns.filter((column) => !isGiven(column)) : []
   if (ignored.length > 0) {

@@ -4,12 +4,9 @@ import { type JsonRow, NoEvent, RowFault, readRow, unquoted } from '../../vendor
 import type { TimeFormat } from '../../vendors/time.js'
 import { VENDORS } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'
-import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './native-rows.js'
+import { FIXED_NAMES, type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './native-rows.js'
 import { timeText } from './row-times.js'
 import { type VendorOutcome, VendorRows } from './vendor-rows.js'
-
-/** Field with the same name in every input. */
-const INSERT_ID = 'insert_id'
 
 /**
  * The result for a row: `verbatim` if it is sent unchanged, otherwise its event and its changes of profiles, or why
@@ -72,12 +69,13 @@ export class EventSource {
       event: this.#event(row),
       distinct_id: this.#name(row, names.distinct_id, OWN_NAMES.distinct_id),
       timestamp: written === undefined ? undefined : timeText(written, format, zone, row.isTable),
-      insert_id: row.readName(INSERT_ID),
+      insert_id: row.readName('insert_id'),
+      session_id: row.readName('session_id'),
       properties: row.has(names.properties)
         ? row.isTable
           ? unquoted(properties)
           : properties
-        : row.without([names.event, names.distinct_id, names.timestamp, INSERT_ID]),
+        : row.without([names.event, names.distinct_id, names.timestamp, ...FIXED_NAMES]),
     }
   }
 

@@ -9,7 +9,7 @@ import { findFormat, type InputFormat } from './formats.js'
 import { encodingFault, quote, textFault } from './head-text.js'
 import type { Head, Input } from './input.js'
 import type { Row, RowReader } from './lines.js'
-import { FirstTime, OWN_NAMES } from './native-rows.js'
+import { FIXED_NAMES, FirstTime, OWN_NAMES } from './native-rows.js'
 import type { InputOptions } from './options.js'
 import { readerFromStart } from './readers.js'
 import { guessTimeFormat, type WrittenTime } from './row-times.js'
@@ -145,7 +145,7 @@ function guess({ times, cells }: Sample, columns: string[] | null, options: Inpu
   const time = options.time ?? guessTimeFormat(times)
   const isMapped = names.timestamp !== OWN_NAMES.timestamp
   const needsTime = times.length > 0 && (columns !== null || isMapped)
-  const own = [names.event, names.distinct_id, names.timestamp, 'insert_id']
+  const own = [names.event, names.distinct_id, names.timestamp, ...FIXED_NAMES]
   const types = columns?.includes(names.properties)
     ? []
     : (columns ?? [])

@@ -19,6 +19,9 @@ export const OWN_NAMES: FieldNames = {
   properties: 'properties',
 }
 
+/** Fields that have the same name in every input. */
+export const FIXED_NAMES: readonly string[] = ['insert_id', 'session_id']
+
 export interface SourceOptions {
   names: FieldNames
   /** how times are written; undefined if the user did not say */

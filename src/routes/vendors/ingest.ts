@@ -108,10 +108,10 @@ interface Sorted {
 
 function addEvent(message: SdkEvent, { texts, identities, faults, since }: Sorted): void {
   const { parts, insertId } = message
-  const { event, distinct_id, timestamp, properties } = parts
+  const { distinct_id, timestamp } = parts
   const insert_id = isName(insertId) ? insertId : null
   try {
-    const text = formatEvent({ event, distinct_id, timestamp, properties, insert_id })
+    const text = formatEvent({ ...parts, insert_id })
     if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
       throw new EventFault(`timestamp ${tooOldReason(since)}`, 'timestamp')
     }

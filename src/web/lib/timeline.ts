@@ -4,7 +4,7 @@ import type { Session } from '../../contract/responses.js'
 export interface Placed {
   eventId: string
   timestamp: number
-  properties: Record<string, unknown>
+  session_id?: string
 }
 
 /** Consecutive events of one session, or of none. */
@@ -20,9 +20,6 @@ export interface Day<E> {
   visits: Visit<E>[]
 }
 
-/** The property names that Tallyhouse's client, PostHog and Amplitude's exports use. */
-const SESSION_PROPERTIES = ['session_id', '$session_id', 'sessionId']
-
 /**
  * Groups events by day and session, the latest first. An event without a session id belongs to the session of its
  * time.
@@ -36,21 +33,12 @@ export function buildTimeline<E extends Placed>(events: readonly E[], sessions: 
     if (date !== today) days.push({ at: event.timestamp, visits: [] })
     today = date
     const visits = days.at(-1)?.visits ?? []
-    const sessionId = readSessionId(event) ?? findSessionAt(event.timestamp, sessions)
+    const sessionId = event.session_id ?? findSessionAt(event.timestamp, sessions)
     const last = visits.at(-1)
     if (last && last.sessionId === sessionId) last.events.push(event)
     else visits.push({ sessionId, events: [event] })
   }
   return days
-}
-
-/** The session id of an event; null if it has none. */
-export function readSessionId({ properties }: Pick<Placed, 'properties'>): string | null {
-  for (const name of SESSION_PROPERTIES) {
-    const id = Object.hasOwn(properties, name) ? properties[name] : undefined
-    if (typeof id === 'string' && id !== '') return id
-  }
-  return null
 }
 
 function findSessionAt(instant: number, sessions: readonly Session[]): string | null {

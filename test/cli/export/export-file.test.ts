@@ -67,7 +67,9 @@ t.test('export writes what was imported', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const folder = await temporaryFolder(t)
   const to = (...args: string[]) => ['export', '--url', service.url, ...args]
-  const copies = Array.from({ length: 4 }, (_, copy) => `, "copy":${copy}.0 }`)
+  const copies = Array.from({ length: 4 }, (_, copy) => {
+    return `, "copy":${copy}.0${copy === 0 ? '' : `, "session_id":"visit \\"${copy}\\""`} }`
+  })
   const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
   const imported = await runCommand(['import', '--url', service.url, '--parallel', '1'], lines.join('\n'))
   t.equal(imported.code, 0, imported.stderr)
@@ -168,6 +170,13 @@ t.test('export writes what was imported', async (t) => {
     t.equal(back.code, 0, back.stderr)
     const { stdout } = await runCommand(['export', '--url', second.url])
     t.strictSame(linesOf(stdout).map(essence), wanted.map(essence))
+  })
+
+  t.test('--session-id writes the events of one session', async (t) => {
+    const { code, stdout, stderr } = await runCommand(to('--session-id', 'visit "2"'))
+    t.equal(code, 0, stderr)
+    const wanted = lines.filter((line) => line.includes('"copy":2.0'))
+    t.ok(linesOf(stdout).map(essence).join('\n') === wanted.map(essence).join('\n'))
   })
 
   t.test('Parquet, as numbered files that are one table', async (t) => {

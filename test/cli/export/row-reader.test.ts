@@ -9,7 +9,7 @@ import { cursorAfter, parseCursor } from '../../../src/model/cursor.js'
 import { answer, type Fault, faultyServer } from '../../client/faulty-server.js'
 import { SECRET_KEY } from '../../helper.js'
 
-const NAMES = '"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n'
+const NAMES = '"eventId","event","distinct_id","properties","timestamp","insert_id","session_id"\r\n'
 const END = cursorAfter(id(999))
 
 function id(number: number): string {
@@ -19,7 +19,7 @@ function id(number: number): string {
 /** A row of an event with this name, as the service writes it. */
 function row(format: RowFormat, number: number, name: string): string {
   if (format === 'ndjson') return `${JSON.stringify({ eventId: id(number), event: name })}\n`
-  return `"${id(number)}","${name.replaceAll('"', '""')}","u","{""a"":1}",5,"${name.replaceAll('"', '""')}"\r\n`
+  return `"${id(number)}","${name.replaceAll('"', '""')}","u","{""a"":1}",5,"${name.replaceAll('"', '""')}",""\r\n`
 }
 
 const headers = (pending = 0) => ({

@@ -167,32 +167,32 @@ t.test('JSON: fields by --map; without a field for them, the other fields are th
   ])
 })
 
-t.test('an insert_id stays the id of its event, whatever the format and the names of the other fields', async (t) => {
-  const id = (name: unknown) =>
-    `{"event":"a","distinct_id":"u","insert_id":${JSON.stringify(name)},"properties":{"x":1}}`
-  t.strictSame((await read(`${id('one')}\n`)).events, [id('one')], 'byte for byte')
-  t.strictSame((await read('event,distinct_id,insert_id,plan\na,u,007,pro\na,u,,free\n')).events, [
-    '{"event":"a","distinct_id":"u","insert_id":"007","properties":{"plan":"pro"}}',
-    '{"event":"a","distinct_id":"u","properties":{"plan":"free"}}',
-  ])
-  const names = { event: 'name', distinct_id: 'user', timestamp: 'ts', properties: 'data' }
-  const mapped = await read(
-    '{"name":"a","user":"u","insert_id":12.0,"plan":1}\n{"name":"a","user":"u","insert_id":null}\n',
-    {
-      names,
-    },
-  )
-  t.strictSame(mapped.events, [
-    '{"event":"a","distinct_id":"u","insert_id":"12.0","properties":{"plan":1}}',
-    '{"event":"a","distinct_id":"u","properties":{}}',
-  ])
-  const { rejects } = await read(`${id('x'.repeat(256))}\n${id('')}\n${id(true)}\n`)
-  t.strictSame(
-    rejects.map(([line]) => line),
-    [1, 2, 3],
-  )
-  for (const [, reason] of rejects) t.match(reason, /^insert_id must be a string of 1 to 255/)
-})
+for (const field of ['insert_id', 'session_id']) {
+  t.test(`${field} belongs to the event, whatever the format and the names of the other fields`, async (t) => {
+    const id = (name: unknown) =>
+      `{"event":"a","distinct_id":"u","${field}":${JSON.stringify(name)},"properties":{"x":1}}`
+    t.strictSame((await read(`${id('one')}\n`)).events, [id('one')], 'byte for byte')
+    t.strictSame((await read(`event,distinct_id,${field},plan\na,u,007,pro\na,u,,free\n`)).events, [
+      `{"event":"a","distinct_id":"u","${field}":"007","properties":{"plan":"pro"}}`,
+      '{"event":"a","distinct_id":"u","properties":{"plan":"free"}}',
+    ])
+    const names = { event: 'name', distinct_id: 'user', timestamp: 'ts', properties: 'data' }
+    const mapped = await read(
+      `{"name":"a","user":"u","${field}":12.0,"plan":1}\n{"name":"a","user":"u","${field}":null}\n`,
+      { names },
+    )
+    t.strictSame(mapped.events, [
+      `{"event":"a","distinct_id":"u","${field}":"12.0","properties":{"plan":1}}`,
+      '{"event":"a","distinct_id":"u","properties":{}}',
+    ])
+    const { rejects } = await read(`${id('x'.repeat(256))}\n${id('')}\n${id(true)}\n`)
+    t.strictSame(
+      rejects.map(([line]) => line),
+      [1, 2, 3],
+    )
+    for (const [, reason] of rejects) t.match(reason, new RegExp(`^${field} must be a string of 1 to 255`))
+  })
+}
 
 t.test('the format of times is never guessed', async (t) => {
   const row = (time: string) => `{"event":"a","distinct_id":"u","timestamp":${time},"properties":{}}`

@@ -28,6 +28,7 @@ t.test("Amplitude's calls", async (t) => {
   await t.test('one message with an event, a profile and an alias', async (t) => {
     const both = event('ada', {
       device_id: 'phone',
+      session_id: 1_700_000_000_123,
       user_properties: { $add: { visits: 2 } },
       event_properties: { price: 9.9 },
     })
@@ -45,6 +46,7 @@ t.test("Amplitude's calls", async (t) => {
     const [stored, ...others] = await events('&distinct_id=ada')
     t.strictSame(others, [], '$identify is no event')
     t.match(stored?.properties, { price: 9.9, $amplitude: { user_id: 'ada', device_id: 'phone' } })
+    t.equal(stored?.session_id, '1700000000123')
     t.strictSame(await user('phone'), { plan: 'pro', visits: 2, l: ['x', 'y'] })
     t.strictSame(await user('$group:company:acme'), { a: 1 })
     await send([event('ada', { event_type: '$identify', user_properties: { $prepend: { l: ['v', 'w'] } } })])

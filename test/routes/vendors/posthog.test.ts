@@ -19,12 +19,13 @@ t.test("PostHog's calls", async (t) => {
   const token = keys.write
 
   await t.test('every path, with and without a trailing slash: an envelope, an array and an event', async (t) => {
-    const properties = { token, distinct_id: 'paths', unicode: 'é漢😀' }
+    const properties = { token, distinct_id: 'paths', $session_id: 's-1', unicode: 'é漢😀' }
+    const own = event({ distinct_id: 'paths', properties: { $session_id: 's-1' } })
     const bodies = [
-      { api_key, batch: [event({ distinct_id: 'paths' })], sent_at: new Date().toISOString() },
+      { api_key, batch: [own], sent_at: new Date().toISOString() },
       [{ event: 'e', properties, offset: 5 }],
       { event: 'e', properties },
-      { api_key, ...event({ distinct_id: 'paths' }) },
+      { api_key, ...own },
     ]
     for (const path of BATCHES.flatMap((path) => [path, `${path}/`])) {
       for (const body of bodies) {
@@ -44,6 +45,7 @@ t.test("PostHog's calls", async (t) => {
     const stored = await events('&distinct_id=paths')
     t.equal(stored.length, 12 * 4 * 3 + 1)
     t.notMatch(JSON.stringify(stored), token, 'no key is stored')
+    t.ok(stored.every(({ session_id }) => session_id === 's-1'))
   })
 
   await t.test('the newer call of posthog-node names each event', async (t) => {

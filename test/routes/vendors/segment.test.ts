@@ -74,7 +74,11 @@ t.test("Segment's calls", async (t) => {
   })
 
   await t.test('any content type and wrapping', async (t) => {
-    const body = JSON.stringify({ batch: [track({ userId: 'types', properties: { unicode: 'é漢😀', price: 9.9 } })] })
+    const body = JSON.stringify({
+      batch: [
+        track({ userId: 'types', properties: { unicode: 'é漢😀', price: 9.9 }, context: { sessionId: 1_700_000_000 } }),
+      ],
+    })
     const types = [
       'text/plain;charset=UTF-8',
       'application/x-www-form-urlencoded',
@@ -97,7 +101,10 @@ t.test("Segment's calls", async (t) => {
     t.equal((await post('/segment/v1/batch', gzipSync(body), rudder)).statusCode, 200, 'as rudder-sdk-node sends it')
     const stored = await events('&distinct_id=types')
     t.equal(stored.length, types.length + 3)
-    for (const event of stored) t.strictSame(own(event), { unicode: 'é漢😀', price: 9.9 })
+    for (const event of stored) {
+      t.strictSame(own(event), { unicode: 'é漢😀', price: 9.9 })
+      t.equal(event.session_id, '1700000000')
+    }
   })
 
   await t.test('keys in every place, and their kinds', async (t) => {

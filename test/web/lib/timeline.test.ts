@@ -5,7 +5,7 @@ import { buildTimeline } from '../../../src/web/lib/timeline.js'
 const MINUTE = 60_000
 const NOON = new Date(2026, 5, 1, 12).getTime()
 
-const event = (id: string, timestamp: number, properties = {}) => ({ eventId: id, timestamp, properties })
+const event = (id: string, timestamp: number, more = {}) => ({ eventId: id, timestamp, ...more })
 const session = (id: string, started_at: number, ended_at: number | null, updated_at = started_at): Session => {
   return {
     session_id: id,

@@ -3,13 +3,11 @@ import { readSession } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
-import { readSessionId } from '../../lib/timeline.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as factsStyles from '../../ui/facts.module.css'
 
 /** The fields of an event other than its properties. */
 export function EventFacts({ event }: { event: ExactEvent }) {
-  const sessionId = readSessionId(event)
   return (
     <dl class={factsStyles.facts}>
       <dt>Time</dt>
@@ -23,11 +21,11 @@ export function EventFacts({ event }: { event: ExactEvent }) {
           <bdi>{escapeInvisible(event.distinct_id)}</bdi>
         </a>
       </dd>
-      {sessionId !== null && (
+      {event.session_id !== undefined && (
         <>
           <dt>Session</dt>
           <dd>
-            <SessionFact id={sessionId} />
+            <SessionFact id={event.session_id} />
           </dd>
         </>
       )}
