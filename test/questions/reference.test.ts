@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { answerOf } from './reference/answer.js'
-import { factsOf, type StoredEvent } from './reference/data.js'
+import { type StoredEvent, worldOf } from './reference/data.js'
 import { jsonText, parseJson } from './reference/json.js'
 import type { FunnelQuestion, Question } from './reference/question.js'
 import { bucketsOf, localText, timeOf } from './reference/time.js'
@@ -21,8 +21,8 @@ function events(text: string): StoredEvent[] {
 }
 
 function answer(question: Question, stored: StoredEvent[], aliases: [string, string][] = []) {
-  const facts = factsOf({ events: stored, aliases: new Map(aliases), profiles: new Map() })
-  return answerOf(question, facts, NOW)
+  const world = worldOf({ events: stored, aliases: new Map(aliases), profiles: new Map() })
+  return answerOf(question, world, NOW)
 }
 
 /** The minutes from the entry to each step that was done. */
