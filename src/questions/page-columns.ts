@@ -75,7 +75,7 @@ export class PageColumns {
   #selectTexts(): string[][] {
     const leaves = this.#leaves()
     const first = (raw: string, name: string) =>
-      [...leaves].map(([place, found]) => `${chooseFirst(found, raw)} AS ${name}_${place}`)
+      [...leaves].map(([place, found]) => `${chooseFirst(found.map(({ sql }) => `${raw}${sql}`))} AS ${name}_${place}`)
     const hasNone = [...leaves.keys()].map((place) => `first_${place} = ''`).join(' AND ')
     const isRefused = `${hasNone} AND properties != '{}' AND NOT isValidJSON(properties)`
     if (!this.#statement.context.repairsTexts) {
@@ -102,45 +102,49 @@ export class PageColumns {
     })
   }
 
-  /** The hosts of the page and of where the visitor came from. */
+  /** The hosts of the page and of where the visitor came from, and the path. */
   #selectHosts(): string[] {
     const places = this.#places().filter((place) => place === 'url' || place === 'referrer')
     const hosts = places.map((place) => `${computeHost(`text_${place}`)} AS host_${place}`)
-    return this.#names.has('path') ? [...hosts, `${computePath(`if(text_url = '', text_path, text_url)`)} AS bare_path`] : hosts
+    const path = computePath(`if(text_url = '', text_path, text_url)`)
+    return this.#names.has('path') ? [...hosts, `${path} AS bare_path`] : hosts
   }
 
   /** The host that the visitor came from, unless it is the page's own. */
   #selectReferrer(): string[] {
     if (!this.#places().includes('referrer')) return []
     const [own, other] = ['host_url', 'host_referrer'].map(withoutWww)
-    return [`if(${other} = ${own}, '', ${other}) AS referrer`]
+    return [`${toDictionary(`if(${other} = ${own}, '', ${other})`)} AS referrer`]
   }
 
   /**
    * The site of the referrer, and the one that decides on the channel, that of the source if there is one: the kind and
-   * the name, separated by a tab, or empty if it is not known.
+   * the name, separated by a tab, or a text without a tab if it is not known.
    */
   #selectSites(): string[][] {
-    const wanted = [...(this.#names.has('source') ? ['referrer'] : []), ...(this.#names.has('channel') ? ['origin'] : [])]
-    const all = (column: (host: string) => string) => wanted.map(column)
-    const { hosts, sites } = SITES
-    const find = `transform(one, ${this.#statement.texts(hosts)}, ${this.#statement.texts(sites)}, '')`
-    const country = (host: string) =>
-      String.raw`replaceRegexpOne(${host}, '\\.(?:(?:com|org|net|co|it|edu)\\.)?[a-z]{2}$', '.{}')`
-    const parents = (host: string) =>
-      `arrayMap(i -> concat('*.', arrayStringConcat(arraySlice(labels_${host}, i), '.')), [1, 2, 3, 4])`
+    const hasChannel = this.#names.has('channel')
+    const source = this.#find(`replaceAll(small_source, '\t', ' ')`, SITES.names)
+    const origin = toDictionary(`if(small_source = '', referrer, ${withoutWww(source)})`)
     return [
-      this.#names.has('channel') ? ['lower(text_source) AS small_source', 'lower(text_medium) AS small_medium'] : [],
-      this.#names.has('channel') ? [`if(small_source = '', referrer, ${withoutWww('small_source')}) AS origin`] : [],
-      all((host) => `splitByChar('.', ${host}) AS labels_${host}`),
-      all((host) => {
-        const name = host === 'origin' ? `concat('=', small_source), ` : ''
-        return `if(${host} = '', [], arrayConcat([${name}${host}, ${country(host)}], ${parents(host)})) AS keys_${host}`
-      }),
-      all((host) => `arrayMap(one -> ${find}, keys_${host}) AS sites_${host}`),
-      all((host) => `arrayFirst(site -> site != '', sites_${host}) AS site_${host}`),
-      this.#names.has('channel') ? [`substringIndex(site_origin, '\t', 1) AS site_kind`] : [],
+      hasChannel ? [`${toDictionary('lower(text_source)')} AS small_source`, 'lower(text_medium) AS small_medium'] : [],
+      this.#names.has('source') ? [`extract(${this.#findSite('referrer')}, '\t(.*)$') AS site_name`] : [],
+      hasChannel ? [`${origin} AS origin`] : [],
+      hasChannel ? [`extract(${this.#findSite('origin')}, '^(.*)\t') AS site_kind`] : [],
     ]
+  }
+
+  /** Each step leaves what an earlier one has found, which has a tab, as it is. So all run on the dictionary only. */
+  #findSite(host: string): string {
+    const ofCountry = `'^(${SITES.before})[.](?:(?:com|org|net|co|it|edu)[.])?[a-z]{2}$', '${FIRST}.{}'`
+    const inCountry = `'^[a-z]{2}[.](${SITES.after})$', '{}.${FIRST}'`
+    const domain = `'^[^\t]*?([^.\t]+[.](?:(?:com|org|net|co|it|edu)[.][a-z]{2}|[^.\t]+))$', '${FIRST}'`
+    const country = `replaceRegexpOne(replaceRegexpOne(${this.#find(host, SITES.hosts)}, ${ofCountry}), ${inCountry})`
+    return this.#find(`replaceRegexpOne(${this.#find(country, SITES.hosts)}, ${domain})`, SITES.domains)
+  }
+
+  /** The value of a key, or else the key. */
+  #find(key: string, { keys, values }: { keys: string[]; values: string[] }): string {
+    return `transform(${key}, ${this.#statement.texts(keys)}, ${this.#statement.texts(values)})`
   }
 
   /** Columns with the tokens of the fields. */
@@ -213,8 +217,7 @@ export class PageColumns {
   #compute(name: PageName): string {
     if (name === 'channel') return this.#computeChannel()
     if (name === 'path') return `multiIf(text_url = '' AND text_path = '', '', bare_path = '', '/', bare_path)`
-    const site = `substring(site_referrer, position(site_referrer, '\t') + 1)`
-    return `multiIf(text_source != '', text_source, site_referrer != '', ${site}, referrer)`
+    return `multiIf(text_source != '', text_source, site_name != '', site_name, referrer)`
   }
 
   #computeChannel(): string {
@@ -253,6 +256,8 @@ const IS_TEXT = `startsWith(token, '"') AND token != '""' AND NOT startsWith(tok
 const SOCIAL = ['social', 'social-network', 'social-media', 'sm', 'social network', 'social media']
 const EMAIL = ['email', 'e-mail', 'e_mail', 'e mail', 'newsletter']
 
+/** The first group of a regular expression, in a replacement. */
+const FIRST = String.raw`\\1`
 const ORIGIN = '(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//'
 
 function toDictionary(text: string): string {
@@ -260,7 +265,7 @@ function toDictionary(text: string): string {
 }
 
 function computeHost(url: string): string {
-  const authority = `extract(${toDictionary(url)}, '^${ORIGIN}([^/?#]*)')`
+  const authority = `extract(${toDictionary(url)}, '^${ORIGIN}([^/?#\t]*)')`
   return `lower(replaceRegexpOne(replaceRegexpOne(${authority}, '(?s)^.*@', ''), ':[0-9]*$', ''))`
 }
 
@@ -272,8 +277,10 @@ function withoutWww(host: string): string {
   return String.raw`replaceRegexpOne(${host}, '^www\\.', '')`
 }
 
-function chooseFirst(found: readonly Found[], raw: string): string {
-  return `arrayFirst(value -> value != '', [${found.map(({ sql }) => `${raw}${sql}`).join(', ')}])`
+/** The first text that is not empty. */
+function chooseFirst(texts: readonly string[]): string {
+  const [only] = texts
+  return texts.length === 1 && only ? only : `multiIf(${texts.map((text) => `${text} != '', ${text}`).join(', ')}, '')`
 }
 
 /** The type of ClickHouse that has a text for each leaf. */

@@ -1,6 +1,6 @@
 /**
- * The sites that visitors come from, by kind: a name, and the hosts without `www.`. `*.` stands for the host and all
- * below it, `.{}` for the domain of any country.
+ * The sites that visitors come from, by kind: a name, and the hosts without `www.`. `*.` stands for a domain and all
+ * below it, `{}` for a country: two letters, at the end also with a part such as `co.` before it.
  *
  * From Matomo's lists of search engines, social networks and AI assistants
  * (https://github.com/matomo-org/searchengine-and-social-list, revision 3b3a82d of 2026-07-15, CC0 1.0); the sites for
@@ -8,35 +8,35 @@
  */
 export const REFERRERS = {
   email: `
-Gmail: *.mail.google.com *.com.google.android.gm
-Yahoo! Mail: *.mail.yahoo.com *.mail.yahoo.co.jp
-Outlook: *.outlook.live.com *.outlook.office.com *.outlook.office365.com *.mail.live.com
-Proton Mail: *.mail.proton.me
-iCloud Mail: *.mail.icloud.com
-Fastmail: *.app.fastmail.com
-Yandex Mail: *.mail.yandex.ru *.mail.yandex.com
-Mail.ru: *.e.mail.ru
-AOL Mail: *.mail.aol.com
+Gmail: mail.google.com com.google.android.gm
+Yahoo! Mail: mail.yahoo.com mail.yahoo.co.jp
+Outlook: outlook.live.com outlook.office.com outlook.office365.com mail.live.com
+Proton Mail: mail.proton.me
+iCloud Mail: mail.icloud.com
+Fastmail: app.fastmail.com
+Yandex Mail: mail.yandex.ru mail.yandex.com
+Mail.ru: e.mail.ru
+AOL Mail: mail.aol.com
 `,
   ai: `
-Baidu AI: *.yiyan.baidu.com *.ai.baidu.com
+Baidu AI: yiyan.baidu.com ai.baidu.com
 Chat+: *.chatplus.com *.chat-gpt.org
-ChatGPT: *.chatgpt.com *.chat.openai.com *.labs.openai.com
+ChatGPT: *.chatgpt.com chat.openai.com labs.openai.com
 Claude: *.claude.ai
-Copilot: *.copilot.microsoft.com
+Copilot: copilot.microsoft.com
 ChatGLM: *.chatglm.cn
-Deepseek: *.chat.deepseek.com
+Deepseek: chat.deepseek.com
 Duck.ai: *.duck.ai
-Gemini: *.gemini.google.com *.bard.google.com
+Gemini: gemini.google.com bard.google.com
 Grok: *.grok.com
 iAsk: *.iask.ai
-Jasper: *.app.jasper.ai
-Le Chat: *.chat.mistral.ai
+Jasper: app.jasper.ai
+Le Chat: chat.mistral.ai
 Meta AI: *.meta.ai
-NotebookLM: *.notebooklm.google.com
+NotebookLM: notebooklm.google.com
 Perplexity: *.perplexity.ai
-Qwen: *.chat.qwen.ai
-Writesonic: *.app.writesonic.com
+Qwen: chat.qwen.ai
+Writesonic: app.writesonic.com
 You: *.you.com
 `,
   video: `
@@ -55,7 +55,7 @@ BlackPlanet: *.blackplanet.com
 Bluesky: *.bsky.app *.skyfeed.app
 Buzznet: *.buzznet.com
 Classmates.com: *.classmates.com
-Cyworld: *.global.cyworld.com
+Cyworld: global.cyworld.com
 Discord: *.discord.com *.discord.gg *.discordapp.com
 Douyin: *.douyin.com
 Gaia Online: *.gaiaonline.com
@@ -63,7 +63,7 @@ Geni.com: *.geni.com
 GitHub: *.github.com
 Douban: *.douban.com
 Dribbble: *.dribbble.com
-Facebook: *.facebook.com *.fb.me *.m.facebook.com *.l.facebook.com *.com.facebook.katana
+Facebook: *.facebook.com *.fb.me m.facebook.com l.facebook.com com.facebook.katana
 Fetlife: *.fetlife.com
 Flickr: *.flickr.com
 Flixster: *.flixster.com
@@ -73,30 +73,30 @@ Friends Reunited: *.friendsreunited.com
 Friendster: *.friendster.com
 gree: *.gree.jp
 Haboo: *.habbo.com
-Hacker News: *.news.ycombinator.com
+Hacker News: news.ycombinator.com
 hi5: *.hi5.com
 Huya: *.huya.com
 Hyves: *.hyves.nl
 identi.ca: *.identi.ca
-Instagram: *.instagram.com *.l.instagram.com
+Instagram: *.instagram.com l.instagram.com
 lang-8: *.lang-8.com
 Last.fm: *.last.fm *.lastfm.ru *.lastfm.de *.lastfm.es *.lastfm.fr *.lastfm.it *.lastfm.jp *.lastfm.pl *.lastfm.com.br
   *.lastfm.se *.lastfm.com.tr
-LinkedIn: *.linkedin.com *.lnkd.in *.linkedin.android *.com.linkedin.android
+LinkedIn: *.linkedin.com *.lnkd.in *.linkedin.android com.linkedin.android
 LiveJournal: *.livejournal.ru *.livejournal.com
 Mastodon: *.mastodon.social *.mastodon.cloud *.mastodon.technology *.mastodon.xyz *.mastodon.at *.mastodon.art
-  *.mamot.fr *.pawoo.net *.mstdn.io *.mstdn.jp *.friends.nico *.ro-mastodon.puyo.jp *.quey.org *.botsin.space
-  *.social.tchncs.de *.knzk.me *.mastodont.cat *.bitcoinhackers.org *.fosstodon.org *.chaos.social *.cybre.space
+  *.mamot.fr *.pawoo.net *.mstdn.io *.mstdn.jp *.friends.nico ro-mastodon.puyo.jp *.quey.org *.botsin.space
+  social.tchncs.de *.knzk.me *.mastodont.cat *.bitcoinhackers.org *.fosstodon.org *.chaos.social *.cybre.space
   *.vis.social *.typo.social *.front-end.social *.hachyderm.io *.mastodon.online *.newsie.social *.mstdn.social
-  *.indieweb.social *.sfba.social *.mas.to *.mstdn.party *.c.im *.mastodonapp.uk *.universeodon.com
-  *.social.vivaldi.net *.ohai.social *.toot.community *.masto.ai *.mastodon.scot *.mastodon.world *.mastodon.nz
-  *.graphics.social *.org.joinmastodon.android *.mastodon.eus *.mastodon.jalgi.eus *.tkm.eus
+  *.indieweb.social *.sfba.social *.mas.to *.mstdn.party *.c.im *.mastodonapp.uk *.universeodon.com social.vivaldi.net
+  *.ohai.social *.toot.community *.masto.ai *.mastodon.scot *.mastodon.world *.mastodon.nz *.graphics.social
+  org.joinmastodon.android *.mastodon.eus mastodon.jalgi.eus *.tkm.eus
 MeinVZ: *.meinvz.net
 MissEvan: *.missevan.com
 Mixi: *.mixi.jp
 MoiKrug.ru: *.moikrug.ru
 Multiply: *.multiply.com
-my.mail.ru: *.my.mail.ru
+my.mail.ru: my.mail.ru
 MyHeritage: *.myheritage.com
 MyLife: *.mylife.ru
 Myspace: *.myspace.com
@@ -105,30 +105,30 @@ Nasza-klasa.pl: *.nk.pl
 Netlog: *.netlog.com
 Odnoklassniki: *.odnoklassniki.ru
 Orkut: *.orkut.com
-Ozone: *.qzone.qq.com
+Ozone: qzone.qq.com
 Peepeth: *.peepeth.com
 Pinterest: *.pinterest.com *.pinterest.ca *.pinterest.ch *.pinterest.co.uk *.pinterest.com.au *.pinterest.de
   *.pinterest.dk *.pinterest.es *.pinterest.fr *.pinterest.ie *.pinterest.info *.pinterest.jp *.pinterest.nz
-  *.pinterest.pt *.pinterest.se *.at.pinterest.com *.ch.pinterest.com *.cl.pinterest.com *.co.pinterest.com
-  *.dk.pinterest.com *.es.pinterest.com *.hu.pinterest.com *.id.pinterest.com *.ie.pinterest.com *.in.pinterest.com
-  *.it.pinterest.com *.kr.pinterest.com *.mx.pinterest.com *.nl.pinterest.com *.nz.pinterest.com *.ph.pinterest.com
-  *.pt.pinterest.com *.ru.pinterest.com *.se.pinterest.com
-Pixelfed: *.pixelfed.social *.pixelfed.de *.pxlmo.com *.metapixl.com *.pix.toot.wales *.pixelfed.uno *.pixey.org
+  *.pinterest.pt *.pinterest.se at.pinterest.com ch.pinterest.com cl.pinterest.com co.pinterest.com dk.pinterest.com
+  es.pinterest.com hu.pinterest.com id.pinterest.com ie.pinterest.com in.pinterest.com it.pinterest.com
+  kr.pinterest.com mx.pinterest.com nl.pinterest.com nz.pinterest.com ph.pinterest.com pt.pinterest.com
+  ru.pinterest.com se.pinterest.com
+Pixelfed: *.pixelfed.social *.pixelfed.de *.pxlmo.com *.metapixl.com pix.toot.wales *.pixelfed.uno *.pixey.org
 Plaxo: *.plaxo.com
 Renren: *.renren.com
 Skyrock: *.skyrock.com
-Snapchat: *.snapchat.com *.com.snapchat.android
+Snapchat: *.snapchat.com com.snapchat.android
 Sonico.com: *.sonico.com
 SoundCloud: *.soundcloud.com *.gate.sc
 StackOverflow: *.stackoverflow.com
 StudiVZ: *.studivz.net
-Tagged: *.login.tagged.com
+Tagged: login.tagged.com
 Taringa!: *.taringa.net
-Telegram: *.web.telegram.org *.org.telegram.messenger
-Threads: *.threads.net *.l.threads.net *.threads.com *.l.threads.com
+Telegram: web.telegram.org org.telegram.messenger
+Threads: *.threads.net l.threads.net *.threads.com l.threads.com
 TikTok: *.tiktok.com
 Tuenti: *.tuenti.com
-tumblr: *.tumblr.com *.t.umblr.com
+tumblr: *.tumblr.com t.umblr.com
 Twitcast: *.twitcasting.tv
 Twitter: *.twitter.com *.t.co *.x.com
 Sourceforge: *.sourceforge.net
@@ -138,14 +138,14 @@ V2EX: *.v2ex.com
 Viadeo: *.viadeo.com
 vkrugudruzei.ru: *.vkrugudruzei.ru
 WAYN: *.wayn.com
-WeChat: *.wechat.com *.mp.weixin.qq.com *.open.weixin.qq.com *.channels.weixin.qq.com
+WeChat: *.wechat.com mp.weixin.qq.com open.weixin.qq.com channels.weixin.qq.com
 Weibo: *.weibo.com *.t.cn
 WeeWorld: *.weeworld.com
-Windows Live Spaces: *.login.live.com
-Workplace: *.workplace.com *.l.workplace.com *.lm.workplace.com
+Windows Live Spaces: login.live.com
+Workplace: *.workplace.com l.workplace.com lm.workplace.com
 Xanga: *.xanga.com
 XING: *.xing.com
-Reddit: *.reddit.com *.np.reddit.com *.pay.reddit.com *.com.reddit.frontpage
+Reddit: *.reddit.com np.reddit.com pay.reddit.com com.reddit.frontpage
 `,
   search: `
 1.cz: 1.cz
@@ -165,7 +165,7 @@ Allesklar: allesklar.de allesklar.at allesklar.ch
 AllTheInternet: alltheinternet.com
 AllTheWeb: alltheweb.com
 AlohaFind: alohafind.com
-AltaVista: altavista.com search.altavista.com listings.altavista.com altavista.de altavista.fr *.altavista.com
+AltaVista: altavista.com search.altavista.com listings.altavista.com altavista.de altavista.fr {}.altavista.com
   be-nl.altavista.com be-fr.altavista.com
 AOL: search.aol.com search.aol.it aolsearch.aol.com aolrecherche.aol.fr aolrecherches.aol.fr aolimages.aol.fr
   aim.search.aol.com recherche.aol.fr find.web.aol.com recherche.aol.ca aolsearch.aol.co.uk search.aol.co.uk
@@ -177,10 +177,10 @@ Aport: sm.aport.ru
 Arama: arama.com
 Arcor: arcor.de
 Arianna: arianna.libero.it arianna.com
-Ask: ask.com web.ask.com int.ask.com mws.ask.com images.ask.com images.{}.ask.com ask.reference.com askkids.com
-  iwon.ask.com ask.co.uk *.ask.com qbyrd.com *.qbyrd.com search-results.com www1.search-results.com
-  int.search-results.com *.search-results.com search.ask.com *.search.ask.com avira-int.ask.com searchqu.com
-  search.tb.ask.com nortonsafe.search.ask.com avira.search.ask.com int.search.tb.ask.com
+Ask: ask.com web.ask.com int.ask.com mws.ask.com images.ask.com ask.reference.com askkids.com iwon.ask.com ask.co.uk
+  {}.ask.com qbyrd.com {}.qbyrd.com search-results.com www1.search-results.com int.search-results.com
+  {}.search-results.com search.ask.com {}.search.ask.com avira-int.ask.com searchqu.com search.tb.ask.com
+  nortonsafe.search.ask.com avira.search.ask.com int.search.tb.ask.com
 Avira SafeSearch: search.avira.com search.avira.net safesearch.avira.com
 Atlas: searchatlas.centrum.cz
 auone: search.auone.jp sp-search.auone.jp sp-web.search.auone.jp
@@ -190,7 +190,7 @@ Babylon: search.babylon.com searchassist.babylon.com
 Baidu: baidu.com www1.baidu.com m.baidu.com baidu.co.th zhidao.baidu.com tieba.baidu.com news.baidu.com
 Biglobe: cgi.search.biglobe.ne.jp
 Biglobe Images: images.search.biglobe.ne.jp
-Bing: bing.com *.bing.com global.bing.com msnbc.msn.com dizionario.it.msn.com enciclopedia.it.msn.com cc.bingj.com
+Bing: bing.com {}.bing.com global.bing.com msnbc.msn.com dizionario.it.msn.com enciclopedia.it.msn.com cc.bingj.com
 blekko: blekko.com
 Blogdigger: blogdigger.com
 Blogpulse: blogpulse.com
@@ -200,7 +200,6 @@ Canoe.ca: web.canoe.ca
 Centrum: search.centrum.cz morfeo.centrum.cz
 Charter: charter.net
 Claro Search: claro-search.com
-ChatGPT:
 Clix: pesquisa.clix.pt
 Cốc Cốc: coccoc.com
 Comcast: search.comcast.net
@@ -232,7 +231,6 @@ Everyclick: everyclick.com
 Exalead: exalead.fr exalead.com
 Excite: search.excite.it search.excite.fr search.excite.de search.excite.co.uk search.excite.es search.excite.nl
   msxml.excite.com excite.co.jp
-Facebook:
 Fast Browser Search: fastbrowsersearch.com
 Findhurtig: findhurtig.dk
 Fireball: fireball.de fireball.com
@@ -240,7 +238,7 @@ Firstsfind: firstsfind.com
 Fixsuche: fixsuche.de
 Flix.de: flix.de
 Fooooo: search.fooooo.com
-Forestle: forestle.org *.forestle.org forestle.mobi
+Forestle: forestle.org {}.forestle.org forestle.mobi
 Francite: recherche.francite.com
 Free: search.free.fr search1-2.free.fr search1-1.free.fr
 FreeCause: search.freecause.com
@@ -264,7 +262,7 @@ Google: google.com google.{} encrypted.google.com www2.google.com ipv6.google.co
   search3.incredimail.com search4.incredimail.com search.sweetim.com fastweb.it search.juno.com search.zum.com
   find.tdc.dk it.luna.tv searchresults.verizon.com search.walla.co.il search.alot.com suche.gmx.net search.gmx.com
   search.incredibar.com delta-search.com www1.delta-search.com search.1und1.de suche.1und1.de search.zonealarm.com
-  start.lenovo.com wow.com *.wow.com search.leonardo.it optuszoo.com.au search.dolphin-browser.jp netlavis.azione.jp
+  start.lenovo.com wow.com {}.wow.com search.leonardo.it optuszoo.com.au search.dolphin-browser.jp netlavis.azione.jp
   search.nan.so cgi2.nintendo.co.jp search.smt.docomo.ne.jp image.search.smt.docomo.ne.jp gfsoso.com
   searches.safehomepage.com searches.f-secure.com search.f-secure.com webcache.googleusercontent.com
   monumentbrowser.com search.bt.com startab.me search.abv.bg search.xfinity.com kadaza.com
@@ -355,7 +353,6 @@ Orange: busca.orange.es lemoteur.ke.voila.fr lemoteur.orange.fr
 Paperball: paperball.de
 PeopleCheck: extern.peoplecheck.de
 PeoplePC: search.peoplepc.com
-Perplexity:
 Picsearch: picsearch.com
 Plazoo: plazoo.com
 PlusNetwork: plusnetwork.com
@@ -380,7 +377,7 @@ SearchCanvas: searchcanvas.com
 SearchLock: searchlock.com results.searchlock.com
 Searchy: searchy.co.uk
 SeeSaa: search.seesaa.jp
-Setooz: bg.setooz.com da.setooz.com el.setooz.com fa.setooz.com ur.setooz.com *.setooz.com
+Setooz: bg.setooz.com da.setooz.com el.setooz.com fa.setooz.com ur.setooz.com {}.setooz.com
 Seznam: search.seznam.cz
 Seznam Videa: videa.seznam.cz
 Sharelook: sharelook.fr
@@ -449,9 +446,9 @@ Witch: witch.de
 Woopie: woopie.jp
 www värav: search.www.ee
 X-Recherche: x-recherche.com
-Yahoo!: search.yahoo.com malaysia.search.yahoo.com *.search.yahoo.com cade.yahoo.com espanol.search.yahoo.com
+Yahoo!: search.yahoo.com malaysia.search.yahoo.com {}.search.yahoo.com cade.yahoo.com espanol.search.yahoo.com
   qc.search.yahoo.com one.cn.yahoo.com r.search.yahoo.com cercato.it search.offerbox.com benefind.de ys.mirostart.com
-Yahoo! Images: images.search.yahoo.com *.images.yahoo.com cade.images.yahoo.com espanol.images.yahoo.com
+Yahoo! Images: images.search.yahoo.com {}.images.yahoo.com cade.images.yahoo.com espanol.images.yahoo.com
   qc.images.yahoo.com
 Yahoo! Japan: search.yahoo.co.jp jp.hao123.com home.kingsoft.jp jwsearch.jword.jp
 Yahoo! Japan Images: image.search.yahoo.co.jp
@@ -465,9 +462,8 @@ Yellowmap: yellowmap.de
 Yep: yep.com
 Yippy: search.yippy.com
 Yongzin: yongzin.com
-You:
 YouGoo: yougoo.fr
-ZapMeta: zapmeta.com zapmeta.{} *.zapmeta.com zapmetasearch.{}
+ZapMeta: zapmeta.com zapmeta.{} {}.zapmeta.com zapmetasearch.{}
 Zhongsou: p.zhongsou.com
 Zoek: www3.zoek.nl
 Zoeken: zoeken.nl

@@ -51,7 +51,7 @@ function placed(place: PagePlace, { properties }: Fact): string | null {
 
 /** The host of a URL in lower case, without user and port; null if it has none. */
 function hostOf(url: string | null): string | null {
-  const [, authority = ''] = /^(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?\/\/([^/?#]*)/.exec(url ?? '') ?? []
+  const [, authority = ''] = /^(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?\/\/([^/?#\t]*)/.exec(url ?? '') ?? []
   const host = authority.replace(/^.*@/s, '').replace(/:[0-9]*$/, '')
   return host === '' ? null : host.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
 }
@@ -71,7 +71,7 @@ interface Site {
   name: string
 }
 
-/** A site by its host: the host itself, with any country's domain, or one that it is below. */
+/** A site by its host: the host itself, that of any country, or the domain that it is below. */
 function known(host: string): Site | null {
   const all = Object.entries(REFERRERS).flatMap(([kind, text]) =>
     text
@@ -84,14 +84,10 @@ function known(host: string): Site | null {
       }),
   )
   const find = (wanted: string) => all.find(({ hosts }) => hosts.includes(wanted))
-  const labels = host.split('.')
-  const country = host.replace(/\.(?:(?:com|org|net|co|it|edu)\.)?[a-z]{2}$/, '.{}')
-  const parents = labels.map((_, index) => `*.${labels.slice(index).join('.')}`).slice(0, 4)
-  for (const wanted of [host, country, ...parents]) {
-    const site = find(wanted)
-    if (site) return site
-  }
-  return null
+  const ofCountry = host.replace(/\.(?:(?:com|org|net|co|it|edu)\.)?[a-z]{2}$/, '.{}')
+  const inCountry = host.replace(/^[a-z]{2}\./, '{}.')
+  const [domain = host] = /[^.]+\.(?:(?:com|org|net|co|it|edu)\.[a-z]{2}|[^.]+)$/.exec(host) ?? []
+  return find(host) ?? find(ofCountry) ?? find(inCountry) ?? find(`*.${domain}`) ?? null
 }
 
 /** What a `utm_source` is: the name or the host of a site. */
