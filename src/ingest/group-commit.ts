@@ -370,7 +370,11 @@ export class GroupCommit {
   }
 
   #resolve(group: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
-    for (const { sender, bytes } of group.events.flat()) this.#budget.give(sender, bytes)
+    for (const events of group.events) {
+      // All events of an entry have the same sender.
+      const [first] = events
+      if (first) this.#budget.give(first.sender, sumBytes(events))
+    }
     for (const { write, bytes } of group.writes) this.#budget.give(write, bytes)
     if ('error' in written) {
       this.#refusedAt = performance.now()
@@ -453,6 +457,12 @@ export class GroupCommit {
   }
 }
 
+function sumBytes(waiting: readonly { bytes: number }[]): number {
+  let sum = 0
+  for (const { bytes } of waiting) sum += bytes
+  return sum
+}
+
 function countEvents(write: Write): number {
   return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
 }
@@ -497,16 +507,16 @@ function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
 /** Resolves or rejects each event of an entry. @param journalId of the journal that wrote the entry */
 function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, journalId: number): void {
   const { known, refused } = outcome && 'known' in outcome ? outcome : {}
-  const skipped = new Map(known?.map((index, i) => [index, refused?.[i] ?? null]))
-  for (const [index, { resolve, reject }] of events.entries()) {
-    const refusal = skipped.get(index)
+  const skipped = known && new Map(known.map((index, i) => [index, refused?.[i] ?? null]))
+  events.forEach(({ resolve, reject }, index) => {
+    const refusal = skipped?.get(index)
     try {
       if (refusal) resolve(toAppended(refusal, journalId))
       else resolve(refusal === null ? null : { position: requirePosition(outcome), index, journalId })
     } catch (error) {
       reject(error)
     }
-  }
+  })
 }
 
 /**
