@@ -225,8 +225,9 @@ export class Authentication {
   /** Notes a key that is known before the body is read. @throws ApiError `rate_limited` */
   #recognize(request: FastifyRequest, reply: FastifyReply, grant: StoredKey, key: string): void {
     this.#identify(request, reply, grant)
-    request.keyRefusal = this.#checkGrant(request, grant)
-    if (!request.keyRefusal) this.#admitBy(request, grant, key)
+    const refusal = this.#checkGrant(request, grant)
+    if (refusal) request.keyRefusal = refusal
+    else this.#admitBy(request, grant, key)
   }
 
   /** @throws ApiError `rate_limited` */

@@ -52,7 +52,6 @@ const JSON_FORM: BodyForm = { frame: null, findKey: (raw) => findBodyKey(raw), p
 /** Parses bodies of these types as JSON. */
 export function acceptJson(app: FastifyInstance, contentTypes: string[], intake: Intake, keys: Authentication): void {
   app.decorateRequest('rawResponse')
-  app.decorateRequest('account', null)
   acceptBodies(app, contentTypes, intake, keys, JSON_FORM)
 }
 
