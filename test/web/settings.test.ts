@@ -1,7 +1,8 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import type { ListedKey } from '../../src/contract/responses.js'
-import { checkAccessibility, startSite } from './page.js'
+import { until } from '../helper.js'
+import { checkAccessibility, download, startSite } from './page.js'
 
 const WHOLE_KEY = /[psrw]k_[\w-]{43}/
 
@@ -140,5 +141,119 @@ t.test('the keys of a project', async (t) => {
     const page = await visit(t, '#/settings', secret)
     await findKind(page, 'Read keys').getByText(label).waitFor()
     await findKind(page, 'Changes').getByText(`“${label}”`).waitFor()
+  })
+})
+
+t.test('the settings of a project', async (t) => {
+  const site = await startSite(t)
+  const { app, visit, addKey } = site
+  const secret = await addKey('secret', 'shop')
+  const headers = { 'x-api-key': secret }
+  const read = async () => (await app.inject({ url: '/public/project', headers })).json().project
+  const change = (payload: object) => app.inject({ method: 'PATCH', url: '/public/project', headers, payload })
+  const track = (event: string, timestamp: number) =>
+    app.inject({ method: 'POST', url: '/public/track', headers, payload: { event, distinct_id: 'u', timestamp } })
+
+  t.test('how it is shown is changed with the keyboard, and only that is sent', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Project')
+    const save = form.getByRole('button', { name: 'Save' })
+    await form.getByLabel('Display name').fill('Our shop')
+    await form.getByLabel('Time zone').fill('vienna')
+    await form.getByRole('option', { name: 'Europe/Vienna' }).waitFor()
+    await form.getByLabel('Time zone').press('Enter')
+    await form.getByLabel('Weeks begin on').selectOption('Sunday')
+    await form.getByLabel('First view').selectOption('Explore')
+    await form.getByLabel('Currency').fill('eur')
+    await form.getByLabel('Number format').selectOption('1.234,5')
+    await checkAccessibility(t, page, 'changed settings')
+    const [request] = await Promise.all([
+      page.waitForRequest((request) => request.method() === 'PATCH'),
+      form.getByLabel('Display name').press('Enter'),
+    ])
+    const set = {
+      name: 'Our shop',
+      timezone: 'Europe/Vienna',
+      week_start: 'sunday',
+      first_view: 'explore',
+      currency: 'EUR',
+      number_format: '1.234,5',
+    }
+    t.strictSame(request.postDataJSON(), { ...set, revision: 0 })
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.ok(await save.isDisabled(), 'there is nothing to save any more')
+    t.match(await read(), { ...set, revision: 1 })
+    await findKind(page, 'Changes').getByText('the time zone from UTC to Europe/Vienna').waitFor()
+    await form.getByLabel('Currency').fill('E')
+    await save.click()
+    await form.getByRole('alert').getByText('must be an ISO 4217 code').first().waitFor()
+    await form.getByLabel('Currency').fill('')
+    await save.click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.match(await read(), { currency: null, revision: 2 })
+  })
+
+  t.test('a change of somebody else is shown, and nothing is lost', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Project')
+    await form.getByLabel('Display name').fill('Mine')
+    await change({ currency: 'USD' })
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Someone else changed the settings').waitFor()
+    await until('the new settings', async () => (await form.getByLabel('Currency').inputValue()) === 'USD')
+    t.equal(await form.getByLabel('Display name').inputValue(), 'Mine')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.match(await read(), { name: 'Mine', currency: 'USD' })
+  })
+
+  t.test('before data is removed, a dialog says how much', async (t) => {
+    const day = 86_400_000
+    await track('old', Date.now() - 100 * day)
+    await track('new', Date.now())
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'How long data is kept')
+    const events = form.getByRole('group', { name: 'Events' })
+    await events.getByLabel('Kept').selectOption('A number of days')
+    await events.getByLabel('Number of days').fill('60')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await findDialog(page)
+      .getByText(/^1.event, from .+ would be removed/)
+      .waitFor()
+    await checkAccessibility(t, page, 'the question before data is removed')
+    t.equal((await read()).keep.events, null, 'nothing is changed before the confirmation')
+    await findDialog(page).getByRole('button', { name: 'Cancel' }).click()
+    await form.getByRole('button', { name: 'Save' }).click()
+    await findDialog(page).getByRole('button', { name: 'Save and remove' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.equal((await read()).keep.events, '60d')
+    await findKind(page, 'Changes')
+      .getByText(/how long events are kept from forever to 60.days/)
+      .waitFor()
+    await events.getByLabel('Kept').selectOption('Forever')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.equal((await read()).keep.events, null, 'a longer time needs no question')
+  })
+
+  t.test('quotas are set, and what is used of them is shown', async (t) => {
+    await track('new', Date.now())
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Quotas and usage')
+    const perDay = form.getByRole('group', { name: 'Events per day' })
+    await perDay.getByLabel('Limit').selectOption('Hard limit')
+    await perDay.getByLabel('At most').fill('5000')
+    const names = form.getByRole('group', { name: 'New event names per day' })
+    t.equal(await names.getByRole('option', { name: 'Hard limit' }).count(), 0)
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.strictSame((await read()).quotas.events_per_day, { limit: 5000, mode: 'hard' })
+    const usage = findKind(page, 'Usage')
+    await usage.getByText(/^Events per day: \d+ of 5,000 \(.+\), hard limit$/).waitFor()
+    await findKind(page, 'Changes').getByText('the quota of events per day from none to 5,000 (hard)').waitFor()
+    await checkAccessibility(t, page, 'quotas and usage')
+    const today = new Date().toISOString().slice(0, 8)
+    await usage.getByRole('rowheader', { name: today }).first().waitFor()
+    t.match(await download(page, 'Download CSV'), /^\uFEFF?day,events,bytes,read_seconds\r\n\d{4}-\d\d-\d\d,\d+,/)
   })
 })

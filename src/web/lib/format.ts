@@ -68,6 +68,11 @@ export function formatDay(instant: number): string {
   return DAY.format(instant)
 }
 
+/** Formats a date, such as `Jan 3, 2024`. @param instant epoch ms */
+export function formatDate(instant: number): string {
+  return DATE.format(instant)
+}
+
 /** Formats an instant for small spaces: today without the date, and in other years without the time. */
 export function formatMoment(instant: number, now = Date.now()): string {
   const [day, today] = [new Date(instant), new Date(now)]

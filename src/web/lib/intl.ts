@@ -25,7 +25,11 @@ export function getBrowserTimeZone(): string {
   return new Intl.DateTimeFormat(LANGUAGE).resolvedOptions().timeZone
 }
 
-/** The names of all time zones. */
-export function listTimeZones(): string[] {
-  return Intl.supportedValuesOf('timeZone')
+/** The time zones whose names contain a text, in the form that a combobox takes. */
+export function suggestTimeZones(text: string): { value: string }[] {
+  const query = text.toLowerCase().replaceAll(' ', '_')
+  return ['UTC', ...Intl.supportedValuesOf('timeZone')]
+    .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(query))
+    .slice(0, 60)
+    .map((value) => ({ value }))
 }

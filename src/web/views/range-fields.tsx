@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { findFirstEvent } from '../api/answers.js'
 import { formatPeriod } from '../lib/answer-labels.js'
-import { listTimeZones } from '../lib/intl.js'
+import { suggestTimeZones } from '../lib/intl.js'
 import {
   addDays,
   findDays,
@@ -178,12 +178,4 @@ function DateField({ label, value, onChange }: DateFieldProps) {
       </span>
     </div>
   )
-}
-
-function suggestTimeZones(text: string): { value: string }[] {
-  const query = text.toLowerCase().replaceAll(' ', '_')
-  return ['UTC', ...listTimeZones()]
-    .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(query))
-    .slice(0, 60)
-    .map((value) => ({ value }))
 }
