@@ -310,7 +310,7 @@ function registerApi(
 
   server.register(docs)
   server.register(packages)
-  server.register(signIn, { admission })
+  server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
   registerVendors(server, { admission, bodyLimit, maxDepth, keptSince, scriptsIn, buffers, commits, ...people })

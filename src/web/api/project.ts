@@ -1,5 +1,6 @@
 import type { SettingsChange } from '../../contract/project-settings.js'
 import type { ProjectAnswer, ProjectUsage } from '../../contract/responses.js'
+import { setProjectSettings } from '../lib/project-settings.js'
 import { call } from './call.js'
 
 export type Project = ProjectAnswer['project']
@@ -9,7 +10,7 @@ const PATH = '/public/project'
 
 /** The settings of the project, and their revision. @throws CallError */
 export async function readProject(signal?: AbortSignal): Promise<Project> {
-  return (await call<ProjectAnswer>('GET', PATH, undefined, signal)).project
+  return keepSettings(await call<ProjectAnswer>('GET', PATH, undefined, signal))
 }
 
 /**
@@ -17,7 +18,12 @@ export async function readProject(signal?: AbortSignal): Promise<Project> {
  * @throws CallError `revision_conflict` if somebody else has changed the settings in the meantime
  */
 export async function changeProject(change: SettingsChange, revision: number): Promise<Project> {
-  return (await call<ProjectAnswer>('PATCH', PATH, { ...change, revision })).project
+  return keepSettings(await call<ProjectAnswer>('PATCH', PATH, { ...change, revision }))
+}
+
+function keepSettings({ project }: ProjectAnswer): Project {
+  setProjectSettings(project)
+  return project
 }
 
 /** What would expire after a change. @throws CallError */

@@ -5,6 +5,7 @@ import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { BoardControls } from '../../lib/board-controls.js'
 import { guardRoute } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
+import { omitProjectDefaults } from '../../lib/question.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { ConflictDialog, isConflict } from '../../ui/conflict.js'
@@ -46,7 +47,8 @@ export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSav
     setBusy(true)
     setError(null)
     try {
-      await saveBoard(board.id, { ...draft, name: draft.name.trim() }, revision)
+      const display = omitProjectDefaults(draft.display)
+      await saveBoard(board.id, { ...draft, name: draft.name.trim(), display }, revision)
       guardRoute(null)
       onSaved()
     } catch (failure) {

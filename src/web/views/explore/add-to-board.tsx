@@ -4,7 +4,7 @@ import { addCard, listBoards, saveBoard } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import { linkTo } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
-import { type Display, parseDisplay, parseDraft } from '../../lib/question.js'
+import { type Display, omitProjectDefaults, parseDisplay, parseDraft } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
@@ -105,7 +105,8 @@ function readRange(question: object, { range }: Display): object | null {
   const draft = parseDraft(question)
   if (!draft) return null
   const { from, to, timezone, week_start } = draft
-  return { timezone, week_start, ...(from !== undefined && to !== undefined ? { from, to } : range && { range }) }
+  const dates = from !== undefined && to !== undefined ? { from, to } : range && { range }
+  return { ...omitProjectDefaults({ timezone, week_start }), ...dates }
 }
 
 /** Builds the card. If the saved question is unchanged, the card refers to it and follows its changes. */

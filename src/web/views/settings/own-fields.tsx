@@ -4,11 +4,11 @@ import {
   FIRST_VIEWS,
   NUMBER_FORMATS,
   type ProjectSettings,
-  WEEK_STARTS,
 } from '../../../contract/project-settings.js'
 import { suggestTimeZones } from '../../lib/intl.js'
 import { Combobox } from '../../ui/combobox.js'
 import { Select } from '../../ui/select.js'
+import { WEEKS } from '../range-fields.js'
 import { type OwnSetting, SETTING_NAMES } from './setting-text.js'
 import * as styles from './settings-form.module.css'
 
@@ -43,7 +43,7 @@ export function OwnFields({ id, settings, onChange }: OwnFieldsProps) {
       <Select
         label={SETTING_NAMES.week_start}
         value={week_start}
-        options={WEEK_STARTS.map((day) => [day, capitalize(day)] as const)}
+        options={WEEKS}
         onChange={(day) => onChange({ week_start: day })}
       />
       <Select
