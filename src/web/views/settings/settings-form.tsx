@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
+import { useAction } from '../../lib/use-action.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Failure } from '../../ui/notice.js'
@@ -19,14 +19,10 @@ interface SettingsFormProps {
 
 /** A section of settings, with a button that saves what has changed. */
 export function SettingsForm({ title, hint, status, changed, onSave, children }: SettingsFormProps) {
-  const [error, setError] = useState<Error | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const submit = async (event: SubmitEvent) => {
+  const { error, isBusy, run } = useAction()
+  const submit = (event: SubmitEvent) => {
     event.preventDefault()
-    setError(null)
-    setBusy(true)
-    await onSave().catch(setError)
-    setBusy(false)
+    void run(onSave)
   }
   return (
     <section aria-label={title}>
