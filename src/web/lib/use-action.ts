@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 
 /** The state of what a form or a button does. */
-export interface Action {
+interface Action {
   /** why the last one failed */
   error: Error | null
   isBusy: boolean
