@@ -251,11 +251,11 @@ export class Sessions {
 
   /** Operand of FROM: by key, the instants at which another session begins. */
   #selectCuts(): string {
-    const { definition, timezone } = this.scope
+    const { definition } = this.scope
     const gap = definition === 'id' ? DAY_MS : (parseDuration(definition.gap) ?? 0)
+    // Without the columns of fields.
     const least = new Sessions(this.#statement, this.scope)
     const far = this.#statement.number(gap)
-    void timezone
     return `(SELECT key, starts FROM (
         SELECT key, arraySort(groupArray(at)) AS ats, arrayFilter((at, since) -> since > ${far}, ats, arrayDifference(ats)) AS starts
         FROM ${least.#selectMoments()} GROUP BY key
