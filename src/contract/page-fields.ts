@@ -15,7 +15,11 @@ export const PAGE_VIEWS: readonly string[] = [
 
 /** The properties in which a page field may be; the first one that has a text counts. */
 export const PAGE_FIELDS = {
-  url: list('url $current_url current_url', 'page.url', ['[Amplitude] Page URL', '[Amplitude] Page Location', '__path']),
+  url: list('url $current_url current_url', 'page.url', [
+    '[Amplitude] Page URL',
+    '[Amplitude] Page Location',
+    '__path',
+  ]),
   path: list('path $pathname current_url_path $screen_name', 'page.path', ['[Amplitude] Page Path']),
   title: list('title current_page_title', 'page.title', ['[Amplitude] Page Title', '__title']),
   referrer: list('referrer $referrer', 'page.referrer', ['__referrer']),

@@ -82,7 +82,10 @@ export class FilterCheck {
   #checkComparison(filter: unknown[], path: string): void {
     const [operator, field, operand] = filter as [string, unknown, unknown]
     if (!Object.hasOwn(OPERATORS, operator)) {
-      this.#fault(`${path}/0`, `must be one of ${[...Object.keys(OPERATORS), 'and', 'or', 'not', 'session_has'].join(', ')}`)
+      this.#fault(
+        `${path}/0`,
+        `must be one of ${[...Object.keys(OPERATORS), 'and', 'or', 'not', 'session_has'].join(', ')}`,
+      )
       return
     }
     const kind = OPERATORS[operator as Operator]

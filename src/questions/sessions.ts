@@ -1,3 +1,4 @@
+import { SESSION } from '../contract/question-schemas.js'
 import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
 import { newestRows } from '../store/newest-rows.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
@@ -100,6 +101,8 @@ export class Sessions {
   has({ event, where }: SessionEvents): string {
     return this.#column(`has ${JSON.stringify([event, where ?? null])}`, () => {
       const context = { rows: this.#events, timezone: this.scope.timezone }
+      // The name alone would mean sessions, which are no events of a session.
+      if (event === SESSION) return 'toUInt8(0)'
       const tests = event === '*' ? ['1'] : [`event IN ${this.#statement.texts([event].flat())}`]
       if (where) tests.push(buildCondition(context, where))
       const name = this.#moment(`is_had${this.#moments.length}`, `toUInt8(${tests.join(' AND ')})`, 'toUInt8(0)')
@@ -131,7 +134,9 @@ export class Sessions {
     // First, because they ask for columns of events.
     const moments = this.#selectMoments()
     const columns = [...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`)
-    const order = this.#isById ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))` : 'toUInt128(0)'
+    const order = this.#isById
+      ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))`
+      : 'toUInt128(0)'
     const all = [`${order} AS session_order`, ...columns]
     const placed = `(SELECT *, ${PLACE} AS place FROM ${moments})`
     if (this.#isById && !this.#statement.context.repairsTexts) {
@@ -272,7 +277,17 @@ export class Sessions {
 /** The order of moments, as one number: by time, then by id. The bits of times are in their order, as none is negative. */
 const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(at + 0)), 128), toUInt256(id))'
 
-const TEXT_COLUMNS = ['browser', 'browser_version', 'os', 'os_version', 'device', 'country', 'region', 'city', 'language']
+const TEXT_COLUMNS = [
+  'browser',
+  'browser_version',
+  'os',
+  'os_version',
+  'device',
+  'country',
+  'region',
+  'city',
+  'language',
+]
 const CONTEXT_COLUMNS = [...TEXT_COLUMNS, 'bot']
 const CALL_HAS_CONTEXT = `toUInt8(bot = 1 OR ${TEXT_COLUMNS.map((name) => `${name} != ''`).join(' OR ')})`
 

@@ -199,9 +199,12 @@ function common(plan: Plan, maxMs: number) {
     )
 }
 
-const breakdown = maybe(fc.oneof(fc.array(anyField, { minLength: 1, maxLength: 1 }), fc.array(anyField, { maxLength: 2 })), {
-  absent: 2,
-})
+const breakdown = maybe(
+  fc.oneof(fc.array(anyField, { minLength: 1, maxLength: 1 }), fc.array(anyField, { maxLength: 2 })),
+  {
+    absent: 2,
+  },
+)
 
 /** Most often as few as may be: ClickHouse takes longest to make a plan, which grows with the question. */
 function few<T>(one: fc.Arbitrary<T>, least: number, most: number): fc.Arbitrary<T[]> {

@@ -53,15 +53,17 @@ export function withSessions(
   const events = facts.map((fact) => ({ ...fact, session: own.get(fact) ?? null }))
   return [...events, ...sessions.map(asEvent)].sort(
     (a, b) =>
-      a.timestamp - b.timestamp ||
-      Number(b.isSession) - Number(a.isSession) ||
-      compareTexts(orderOf(a), orderOf(b)),
+      a.timestamp - b.timestamp || Number(b.isSession) - Number(a.isSession) || compareTexts(orderOf(a), orderOf(b)),
   )
 }
 
 /** Of sessions that begin together, the order is settled, but has no meaning. */
 function orderOf({ isSession, eventId, session }: Fact): string {
-  return isSession ? createHash('md5').update(session?.id ?? '').digest('hex') : eventId
+  return isSession
+    ? createHash('md5')
+        .update(session?.id ?? '')
+        .digest('hex')
+    : eventId
 }
 
 function asEvent(session: Session): Fact {
