@@ -1,0 +1,48 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+
+interface PopoverProps {
+  summary: ComponentChildren
+  class: string | undefined
+  onToggle?: (isOpen: boolean) => void
+  children: ComponentChildren
+}
+
+/** Fields that a button opens over the page. Escape and a click elsewhere close them. */
+export function Popover({ summary, class: className, onToggle, children }: PopoverProps) {
+  const element = useRef<HTMLDetailsElement>(null)
+  const [isOpen, setOpen] = useState(false)
+  useEffect(() => {
+    const { current } = element
+    if (!isOpen || !current) return
+    const closeFor = ({ target }: Event) => {
+      if (target instanceof Node && !current.contains(target)) current.open = false
+    }
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (event.key !== 'Escape') return
+      current.open = false
+      current.querySelector('summary')?.focus()
+      // Otherwise, Escape would also close a dialog around the fields.
+      event.preventDefault()
+    }
+    addEventListener('pointerdown', closeFor, true)
+    current.addEventListener('keydown', onKeyDown)
+    return () => {
+      removeEventListener('pointerdown', closeFor, true)
+      current.removeEventListener('keydown', onKeyDown)
+    }
+  }, [isOpen])
+  return (
+    <details
+      ref={element}
+      class={className}
+      onToggle={({ currentTarget: { open } }) => {
+        setOpen(open)
+        onToggle?.(open)
+      }}
+    >
+      <summary>{summary}</summary>
+      {children}
+    </details>
+  )
+}
