@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 
 interface PopoverProps {
   summary: ComponentChildren
@@ -11,15 +11,14 @@ interface PopoverProps {
 /** Fields that a button opens over the page. Escape and a click elsewhere close them. */
 export function Popover({ summary, class: className, onToggle, children }: PopoverProps) {
   const element = useRef<HTMLDetailsElement>(null)
-  const [isOpen, setOpen] = useState(false)
   useEffect(() => {
     const { current } = element
-    if (!isOpen || !current) return
+    if (!current) return
     const closeFor = ({ target }: Event) => {
       if (target instanceof Node && !current.contains(target)) current.open = false
     }
     const onKeyDown = (event: KeyboardEvent) => {
-      if (event.key !== 'Escape') return
+      if (event.key !== 'Escape' || !current.open) return
       current.open = false
       current.querySelector('summary')?.focus()
       // Otherwise, Escape would also close a dialog around the fields.
@@ -31,16 +30,9 @@ export function Popover({ summary, class: className, onToggle, children }: Popov
       removeEventListener('pointerdown', closeFor, true)
       current.removeEventListener('keydown', onKeyDown)
     }
-  }, [isOpen])
+  }, [])
   return (
-    <details
-      ref={element}
-      class={className}
-      onToggle={({ currentTarget: { open } }) => {
-        setOpen(open)
-        onToggle?.(open)
-      }}
-    >
+    <details ref={element} class={className} onToggle={({ currentTarget: { open } }) => onToggle?.(open)}>
       <summary>{summary}</summary>
       {children}
     </details>

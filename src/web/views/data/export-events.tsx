@@ -46,7 +46,7 @@ export function ExportEvents({ event, onClose }: ExportEventsProps) {
         <Select label="Format" value={format} options={FORMATS} onChange={setFormat} />
       </div>
       <footer>
-        <a class={buttonStyles.button} href={url} download={`${event}.${format}`}>
+        <a class={buttonStyles.button} href={url} download>
           Download
         </a>
       </footer>
