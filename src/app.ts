@@ -124,7 +124,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   try {
     const parts = await open(config, options, log, http, opened)
     registerOperation(server, config, parts)
-    if (config.ROLE !== 'writer') registerApi(server, config, options, parts)
+    if (config.ROLE !== 'writer') registerApi(server, config, options, { ...parts, ignored: http.ignored })
     await server.ready()
     return server
   } catch (error) {
@@ -140,7 +140,7 @@ async function open(
   config: Config,
   { onKeys, onClickHouse, onFatal = () => undefined, shareMetrics = (own) => own, ...options }: AppOptions,
   log: FastifyBaseLogger,
-  { server, requests, limitCounts, closing }: OpenServer,
+  { server, requests, limitCounts, ignored, closing }: OpenServer,
   opened: CloseStack,
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
@@ -209,6 +209,7 @@ async function open(
   const counted = {
     requests,
     limitCounts,
+    ignored,
     admission,
     lanes: all,
     links,
@@ -276,7 +277,7 @@ function registerApi(
   server: App,
   config: Config,
   { searchLimits, now, load, reviewMs }: AppOptions,
-  parts: Parts,
+  { ignored, ...parts }: Parts & Pick<OpenServer, 'ignored'>,
 ): void {
   const { log } = server
   const { purge, admission, lanes, store, journals } = parts
@@ -287,6 +288,7 @@ function registerApi(
   const barrier = withAging(lanes.barrier, keptSince)
   const sessions = hideExpiredSessions(lanes.sessions, (projectId) => projects.kept(projectId).sessions)
   const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxDepth } = config
+  const tracked = { shards, barrier, bodyLimit, maxDepth, keptSince }
   const origins = splitList(config.CORS_ORIGIN)
   const asked = new Questions({
     shards,
@@ -322,12 +324,12 @@ function registerApi(
     async (scope) => {
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
-      scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth, keptSince })
+      scope.register(track, { ...tracked, ignored, admission, buffers, commits, journals })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
       scope.register(questions, { questions: asked, catalog })
       scope.register(schema, { catalog })
-      scope.register(saved, { shards, now })
+      scope.register(saved, { shards, questions: asked, catalog, now })
       scope.register(live, { live: parts.live, admission })
       scope.register(users, { ...people, shards, erasure, purge, questions: asked, deletesEvents })
       scope.register(usersBatch, { ...people, bodyLimit })

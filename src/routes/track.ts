@@ -11,6 +11,7 @@ import { getSender } from '../http/admission/authenticate.js'
 import { hasMoreElements } from '../http/admission/body-key.js'
 import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
+import type { IgnoredFields } from '../http/ignored-fields.js'
 import { orScanned } from '../http/validator.js'
 import { appendNew } from '../ingest/append-new.js'
 import type { Appended, Appends } from '../ingest/group-commit.js'
@@ -45,6 +46,7 @@ export interface TrackOptions extends KnownEventsParts {
   /** levels of objects and arrays, including the properties object itself */
   maxDepth: number
   keptSince: KeptSince
+  ignored: Pick<IgnoredFields, 'note'>
 }
 
 /** Which events are stored is visible to secret keys only. */
@@ -59,7 +61,7 @@ function requireSecretKey({ keyKind }: FastifyRequest): void {
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
-  { journals, buffers, commits, admission, bodyLimit, maxDepth, keptSince, shards, barrier },
+  { journals, buffers, commits, admission, bodyLimit, maxDepth, keptSince, ignored, shards, barrier },
 ) => {
   const known = new KnownEvents({ shards, barrier })
   const formatters = new Map<number, (appended: Appended) => string>()
@@ -85,6 +87,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { key, rawBody, body } = request
     const sender = getSender(request)
     refuseExpiredEvent(keptSince(sender.projectId), rawBody, body)
+    if (!(body instanceof ScannedBody) || body.hasOthers) ignored.note(request)
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
