@@ -125,7 +125,7 @@ async function find(shards: Shards, positions: Position[]): Promise<DeadLetter[]
   for (const at of positions) {
     const found = await readDeadLetters(shards, { limit: PAGE, at: [at] })
     if (found.length === 0)
-      throw new Error(`There is no waiting dead letter ${formatPosition(at)}. See: dead-letters list.`)
+      throw new Error(`No dead letter ${formatPosition(at)} is waiting. See: tallyhouse dead-letters list`)
     letters.push(...found)
   }
   return letters

@@ -46,7 +46,7 @@ export function findFieldFault(value: unknown): string | undefined {
     if (isPlain) return undefined
     return names.includes('') ? FIELD_MESSAGE : `${FIELD_MESSAGE}, such as ${formatPath('properties', names)}`
   }
-  if (rest.length === 0) return `must say which of them: ${source}.<name>`
+  if (rest.length === 0) return `must name a property: ${source}.<name>`
   const isTooLong = rest.length > MAX_PATH || rest.some((name) => name.length > MAX_NAME_LENGTH)
   return isTooLong ? `must have at most ${MAX_PATH} names of at most ${MAX_NAME_LENGTH} characters` : undefined
 }

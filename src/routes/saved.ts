@@ -148,7 +148,7 @@ function checkCards(cards: Card[], now: number): void {
   const ids = new Set<string>()
   for (const [i, { id, question }] of cards.entries()) {
     const path = `/cards/${i}`
-    if (ids.has(id)) faults.add(`${path}/id`, 'must be the id of one card only')
+    if (ids.has(id)) faults.add(`${path}/id`, 'must differ from the ids of the other cards')
     ids.add(id)
     const savedId = readSavedId(question)
     if (savedId === undefined) checkQuestion(question, `${path}/question`, faults, now)

@@ -173,7 +173,7 @@ async function parse(args: string[], io: CommandIo) {
   }
   const time = readTime('--until', values.until)
   const until = time === undefined ? undefined : Number(time)
-  if (until !== undefined && until <= 366 * DAY_MS) throw new UsageError('--until must be at least a year after 1970.')
+  if (until !== undefined && until <= 366 * DAY_MS) throw new UsageError('--until must be in 1971 or later.')
   return {
     events: integer('events', 1, MAX_EVENTS),
     seed: integer('seed', 0, 2 ** 32 - 1),

@@ -58,7 +58,7 @@ export interface UsersQuery {
   limit: number
 }
 
-/** Everybody with events or a profile who matches, those seen last first. @throws CallError */
+/** Everybody with events or a profile who matches, most recently seen first. @throws CallError */
 export async function listUsers(
   { search = '', filter = null, page = 1, limit }: UsersQuery,
   signal?: AbortSignal,

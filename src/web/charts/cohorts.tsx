@@ -50,7 +50,7 @@ export function Cohorts({ answer: { results, averages, query }, onDrillDown }: C
       </table>
       {more}
       <p class={textStyles.hint}>{describeFirst(query)}</p>
-      {hasOpen && <p class={textStyles.hint}>* is not over yet, may still grow, and is no part of the averages.</p>}
+      {hasOpen && <p class={textStyles.hint}>* is not over yet, may still grow, and is left out of the averages.</p>}
     </Scrollable>
   )
 }

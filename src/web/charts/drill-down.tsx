@@ -76,7 +76,7 @@ function UsersDialog({ drillDown, title, page, onTurn, onClose }: UsersDialogPro
         <>
           <p role="status">
             {value.count === 1 ? '1 user' : `${formatNumber(value.count)} users`}
-            {value.count === 0 && ': the events behind this number are of nobody who is known.'}
+            {value.count === 0 && ': these events belong to no known user.'}
           </p>
           <ul class={styles.users} aria-label="Users" aria-busy={isLoading}>
             {value.users.map((user) => (
