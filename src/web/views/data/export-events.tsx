@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { RowFormat } from '../../../contract/formats.js'
 import { toExportUrl } from '../../api/events.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { getBrowserTimeZone } from '../../lib/intl.js'
+import { getProjectSettings } from '../../lib/project-settings.js'
 import { findInstant, type RangeChoice, resolveRange } from '../../lib/range.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
@@ -25,11 +25,8 @@ interface ExportEventsProps {
 /** Downloads the events of a name, one row each, with all their properties. */
 export function ExportEvents({ event, onClose }: ExportEventsProps) {
   const [format, setFormat] = useState<RowFormat>('csv')
-  const [choice, setChoice] = useState<RangeChoice>({
-    range: '30d',
-    timezone: getBrowserTimeZone(),
-    week_start: 'monday',
-  })
+  const { timezone, week_start } = getProjectSettings()
+  const [choice, setChoice] = useState<RangeChoice>({ range: '30d', timezone, week_start })
   const moment = useMoment(choice)
   const { from, to } = resolveRange(choice, moment)
   const url = toExportUrl({
