@@ -38,7 +38,7 @@ export class IgnoredFields {
     noted.unlogged++
     const now = this.#now()
     if (now < noted.silentUntil) return
-    request.log.warn(
+    request.server.log.warn(
       { project, events: noted.unlogged, fields: warnings.map(({ message }) => message) },
       'events have fields that are ignored',
     )

@@ -212,7 +212,7 @@ t.test('IgnoredFields logs once a minute for each project, and uses bounded memo
   const note = (projectId: string) => {
     const log = { warn: (line: (typeof logged)[number]) => logged.push(line) }
     const body = { event: 'e', distinct_id: 'ada', traits: {} }
-    ignored.note({ body, projectId, log, key: undefined } as never)
+    ignored.note({ body, projectId, server: { log }, key: undefined } as never)
   }
   for (let i = 0; i < 3; i++) note('a')
   note('b')
