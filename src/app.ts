@@ -5,6 +5,8 @@ import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
+import { Contexts } from './context/contexts.js'
+import { GeoDatabase } from './context/geo-database.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
 import { openAdmission } from './http/admission/admission.js'
@@ -30,6 +32,7 @@ import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
 import { hideExpiredSessions } from './projects/kept-sessions.js'
 import { openProjects } from './projects/open.js'
+import type { Projects } from './projects/projects.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
 import { withAging } from './reads/aging-barrier.js'
@@ -167,6 +170,7 @@ async function open(
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
+  const contexts = await openContexts(config, projects.projects, log, opened)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
   let keysFound: KeysFound | undefined
   const start = async () => {
@@ -220,7 +224,7 @@ async function open(
   }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  return { store, projects, lanes, journals, parts, ledger, purge, admission, live, closing, keys, metrics: { read } }
+  return { store, projects, contexts, lanes, journals, parts, ledger, purge, admission, live, closing, keys, metrics: { read } }
 }
 
 interface KeysOptions {
@@ -238,6 +242,17 @@ function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }
   const refresh = new KeyRefresh({ ring, table: openKeyTable(clickhouse), log, closing, everyMs })
   const usage = new KeyUsage({ table: openUsageTable(clickhouse), log, closing, everyMs: usageMs })
   return { fixed, keys: ring, refresh, usage }
+}
+
+/** @throws Error if GEO_DATABASE cannot be read */
+async function openContexts(config: Config, projects: Projects, log: FastifyBaseLogger, opened: CloseStack) {
+  const { CONTEXT, GEO_DATABASE, TRUST_PROXY } = config
+  return new Contexts({
+    mode: (projectId) => projects.get(projectId).settings.context ?? CONTEXT,
+    countryHeaders: splitList(config.COUNTRY_HEADERS.toLowerCase()),
+    proxies: TRUST_PROXY === undefined ? [] : splitList(TRUST_PROXY),
+    geo: GEO_DATABASE === undefined ? null : opened.add(await GeoDatabase.open(GEO_DATABASE, { log })),
+  })
 }
 
 function toLiveLimits({ MAX_LIVE_STREAMS: listeners, MAX_PROJECT_LIVE_STREAMS: perProject }: Config) {
@@ -313,7 +328,8 @@ function registerApi(
   server.register(signIn, { admission })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
-  registerVendors(server, { admission, bodyLimit, maxDepth, keptSince, scriptsIn, buffers, commits, ...people })
+  const intake = { admission, contexts: parts.contexts, buffers, commits, bodyLimit, maxDepth, keptSince }
+  registerVendors(server, { ...intake, scriptsIn, ...people })
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
     scope.register(mcp, { questions: asked, catalog, reads, profiles, aliases })
@@ -322,7 +338,7 @@ function registerApi(
     async (scope) => {
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
-      scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth, keptSince })
+      scope.register(track, { ...intake, journals, shards, barrier })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
       scope.register(questions, { questions: asked, catalog })
@@ -345,7 +361,7 @@ function registerApi(
       allowOrigins(browser, origins)
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
-      browser.register(sessionCalls, { sessions, aliases })
+      browser.register(sessionCalls, { sessions, aliases, contexts: parts.contexts })
     },
     { prefix: '/public/sessions' },
   )

@@ -113,7 +113,7 @@ const ROWS = {
     return PROFILES.row('default', user, { properties: new Map(), createdAt: 1, updatedAt: 1 })
   },
   sessions: (user: string) => {
-    const times = { duration: null, startedAt: 1, updatedAt: 1, endedAt: null }
+    const times = { duration: null, startedAt: 1, updatedAt: 1, endedAt: null, context: {} }
     return SESSIONS.row('default', `of ${user}`, {
       distinctId: user,
       state: 'active',

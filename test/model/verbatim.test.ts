@@ -51,18 +51,18 @@ const HEADER_KEY = 'sk_in_header'
 /** What is kept of a body that is parsed only where the scan does not know it. */
 function kept(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
-  return verbatimEvent(raw, scanEvent(raw) ?? parse(body), key).toString()
+  return verbatimEvent(raw, scanEvent(raw) ?? parse(body), key, 'own').toString()
 }
 
 function keptOfBatch(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
-  return verbatimBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key).toString()
+  return verbatimBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key, 'own').toString()
 }
 
 /** What is kept of a body that is parsed, whether the scan would know it or not. */
-const keptParsed = (body: string, key = HEADER_KEY) => verbatimEvent(Buffer.from(body), parse(body), key).toString()
+const keptParsed = (body: string, key = HEADER_KEY) => verbatimEvent(Buffer.from(body), parse(body), key, 'own').toString()
 const keptParsedBatch = (body: string, key = HEADER_KEY) =>
-  verbatimBatch(Buffer.from(body), parseBatch(body), key).toString()
+  verbatimBatch(Buffer.from(body), parseBatch(body), key, 'own').toString()
 
 t.test('verbatimEvent overwrites a key in the body in place', async (t) => {
   const body = (key: string) =>
@@ -73,9 +73,9 @@ t.test('verbatimEvent overwrites a key in the body in place', async (t) => {
   t.equal(keptOfBatch(batch(KEY), KEY), batch('*'.repeat(KEY.length)))
 
   const raw = Buffer.from(body(KEY))
-  t.equal(verbatimEvent(raw, scanEvent(raw) ?? parse(body(KEY)), KEY), raw, 'the very same bytes, not a copy')
+  t.equal(verbatimEvent(raw, scanEvent(raw) ?? parse(body(KEY)), KEY, 'own'), raw, 'the very same bytes, not a copy')
   const rawBatch = Buffer.from(batch(KEY))
-  t.equal(verbatimBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY), rawBatch)
+  t.equal(verbatimBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY, 'own'), rawBatch)
 })
 
 t.test('verbatimEvent leaves a body without a key unchanged', async (t) => {
@@ -95,7 +95,7 @@ t.test('a body that had to be parsed is rewritten', async (t) => {
     '{"event":"e","distinct_id":"u","timestamp":null,"properties":"{}"}',
   )
   const raw = Buffer.from(body)
-  verbatimEvent(raw, parse(body), KEY)
+  verbatimEvent(raw, parse(body), KEY, 'own')
   t.equal(raw.toString(), body, 'its bytes are left alone')
 })
 
