@@ -29,27 +29,32 @@ const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobi
 const APP = /^(?!Mozilla\/).*(?:android|\bios\b|iphone|ipad|okhttp|cfnetwork|dalvik|\bdart\b|flutter|react-native)/i
 const PLATFORMS: Record<string, string> = { 'Chromium OS': 'Chrome OS' }
 
+const BROWSER = /^(?:Mozilla|Opera)\//
+
 /**
  * Whether it is the agent of a person: a browser, or an app. The libraries of servers send what others do.
  * @param name User-Agent
  */
 export function isPersonal(name: string): boolean {
-  return name.startsWith('Mozilla/') || APP.test(name)
+  return BROWSER.test(name) || APP.test(name)
 }
 
 /** Takes some 60 µs, so callers remember the result. */
 export function readAgent({ name, brands, mobile, platform, platformVersion }: Agent): AgentContext {
+  if (name === '') return {}
   const list = [...brands.matchAll(BRAND)].map(([, brand = '', version = '']) => ({ brand, version }))
   const { browser, os, platform: hardware } = parse(name, list.length > 0 ? { brands: list } : undefined)
   const hinted = platformName(platform)
   const system = IPAD_AS_MAC.test(name) ? 'iOS' : hinted || (os.name ?? '')
   const isSame = system === os.name
+  // Of a library, the parser would take any name for that of a browser.
+  const { name: title = '', version = '' } = BROWSER.test(name) ? browser : {}
   return {
-    ...text('browser', (browser.name ?? '').replace(/ for Android$/, '')),
-    ...text('browser_version', shorten(browser.version)),
+    ...text('browser', title.replace(/ for Android$/, '')),
+    ...text('browser_version', shorten(version)),
     ...text('os', system),
     ...text('os_version', systemVersion(system, unquote(platformVersion), isSame ? os : {})),
-    ...(name !== '' && { device: findDevice(name, { system, mobile, type: hardware.type ?? '' }) }),
+    device: findDevice(name, { system, mobile, type: hardware.type ?? '' }),
     ...(isbot(name) && !APP.test(name) && { bot: true }),
   }
 }
