@@ -127,7 +127,10 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   try {
     const parts = await open(config, options, log, http, opened)
     registerOperation(server, config, parts)
-    if (config.ROLE !== 'writer') registerApi(server, config, options, parts)
+    if (config.ROLE !== 'writer') {
+      const contexts = await openContexts(config, parts.projects.projects, log, opened)
+      registerApi(server, config, options, { ...parts, contexts })
+    }
     await server.ready()
     return server
   } catch (error) {
@@ -170,7 +173,6 @@ async function open(
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
-  const contexts = await openContexts(config, projects.projects, log, opened)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
   let keysFound: KeysFound | undefined
   const start = async () => {
@@ -224,7 +226,7 @@ async function open(
   }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
-  return { store, projects, contexts, lanes, journals, parts, ledger, purge, admission, live, closing, keys, metrics: { read } }
+  return { store, projects, lanes, journals, parts, ledger, purge, admission, live, closing, keys, metrics: { read } }
 }
 
 interface KeysOptions {
@@ -291,7 +293,7 @@ function registerApi(
   server: App,
   config: Config,
   { searchLimits, now, load, reviewMs }: AppOptions,
-  parts: Parts,
+  parts: Parts & { contexts: Contexts },
 ): void {
   const { log } = server
   const { purge, admission, lanes, store, journals } = parts

@@ -131,7 +131,8 @@ export class Contexts {
   }
 }
 
-const CONTROL = /[\0-\x1f\x7f]/g
+/** Control characters, which no header can have. */
+const CONTROL = /\p{Cc}/gu
 
 function readHeader(headers: IncomingHttpHeaders, name: string): string {
   const value = headers[name]

@@ -37,7 +37,11 @@ export class GeoDatabase {
 
   /** @throws Error if the file cannot be read */
   static async open(path: string, options: GeoDatabaseOptions): Promise<GeoDatabase> {
-    return new GeoDatabase(path, await openReader(path), options)
+    try {
+      return new GeoDatabase(path, await openReader(path), options)
+    } catch (error) {
+      throw new Error(`GEO_DATABASE cannot be read: ${path} is no valid .mmdb file.`, { cause: error })
+    }
   }
 
   private constructor(path: string, reader: Reader<Response>, { log, everyMs = WATCH_MS }: GeoDatabaseOptions) {

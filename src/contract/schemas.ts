@@ -82,7 +82,9 @@ const contextFields = {
   region: contextText('The part of the country, such as `Vienna`.'),
   city: contextText('The city.'),
   language: contextText('The first language of the browser, such as `de-AT`.'),
-  bot: optional(Type.Boolean({ message: 'must be true or false', description: 'Whether a program sent it by itself.' })),
+  bot: optional(
+    Type.Boolean({ message: 'must be true or false', description: 'Whether a program sent it by itself.' }),
+  ),
 }
 const GivenContext = Type.Object(contextFields, {
   title: 'Context',

@@ -57,7 +57,11 @@ const EVENT = known(BatchBody.properties.events.items, {
 })
 /** With a key of a page, which may not say what the context of its events is. */
 const { context: _, ...OF_PAGE } = BatchBody.properties.events.items.properties
-const PAGE_EVENT: Known = { ...EVENT, names: new Set(Object.keys(OF_PAGE)), nearest: createNearestFinder(Object.keys(OF_PAGE)) }
+const PAGE_EVENT: Known = {
+  ...EVENT,
+  names: new Set(Object.keys(OF_PAGE)),
+  nearest: createNearestFinder(Object.keys(OF_PAGE)),
+}
 const BATCH = known(BatchBody, { advice: 'A batch only has events. Put fields into each event.', synonyms: KEY })
 const IDENTIFY = known(IdentifyBody, {
   advice: 'Put your own data into properties.',

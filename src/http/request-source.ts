@@ -10,5 +10,10 @@ export function readSource(request: FastifyRequest): {
   timezone: unknown
 } {
   const { timezone } = request.query as { timezone?: unknown }
-  return { headers: request.headers, address: clientAddress(request), peer: request.socket.remoteAddress ?? '', timezone }
+  return {
+    headers: request.headers,
+    address: clientAddress(request),
+    peer: request.socket.remoteAddress ?? '',
+    timezone,
+  }
 }

@@ -69,7 +69,8 @@ const COMMA = Buffer.from(',')
 function withContext(raw: Buffer, { count, offsets }: ScannedBody, { head }: RequestContext): Buffer {
   const spans = offsets ?? findSpan(raw)
   let length = CONTEXTS_HEAD.length + count * head.length + BATCH_TAIL.length - COMMA.length
-  for (let i = 0; i < count; i++) length += (spans[i * OFFSETS_PER_EVENT + 1] ?? 0) - (spans[i * OFFSETS_PER_EVENT] ?? 0)
+  for (let i = 0; i < count; i++)
+    length += (spans[i * OFFSETS_PER_EVENT + 1] ?? 0) - (spans[i * OFFSETS_PER_EVENT] ?? 0)
   const entry = Buffer.allocUnsafe(length)
   let at = CONTEXTS_HEAD.copy(entry)
   for (let i = 0; i < count; i++) {

@@ -1,12 +1,12 @@
 import type { FastifyPluginAsyncTypebox, TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Contexts } from '../context/contexts.js'
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH } from '../contract/limits.js'
 import { BatchQuery, PageQuery } from '../contract/query-schemas.js'
 import { Accepted, BatchBody, Done, EventContext, EventContexts, TrackBody } from '../contract/schemas.js'
 import { type Check, compileCheck, tooManyEvents } from '../contract/validation.js'
-import type { Contexts } from '../context/contexts.js'
 import type { Admission } from '../http/admission/admission.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { hasMoreElements } from '../http/admission/body-key.js'
@@ -62,6 +62,18 @@ function requireSecretKey({ keyKind }: FastifyRequest): void {
 const checkContext = compileCheck(EventContext, null)
 const checkContexts = compileCheck(EventContexts, null)
 
+/**
+ * Which contexts the events of a request are stored with: those in its body, with a secret key.
+ * @param check of its body; that of a scanned one is valid
+ * @throws ApiError `invalid_request`
+ */
+function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Check): Kept {
+  if (request.keyKind !== 'secret') return contexts.find(request.projectId, readSource(request))
+  const error = request.body instanceof ScannedBody ? null : check(request.body)
+  if (error) throw error
+  return 'own'
+}
+
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
@@ -82,17 +94,6 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     if (stored !== rawBody) buffers.release(rawBody)
   }
 
-  /**
-   * Which contexts the events of a request are stored with: those in its body, with a secret key.
-   * @throws ApiError `invalid_request` if they are not valid; those of a scanned body are
-   */
-  const chooseContexts = (request: FastifyRequest, check: Check): Kept => {
-    if (request.keyKind !== 'secret') return contexts.find(request.projectId, readSource(request))
-    const error = request.body instanceof ScannedBody ? null : check(request.body)
-    if (error) throw error
-    return 'own'
-  }
-
   const scanOne = (raw: Buffer) => scanEvent(raw, maxDepth)
   const one = {
     config: { access: 'send' as const, scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
@@ -101,7 +102,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app.post('/track', one, async (request, reply) => {
     const { key, rawBody, body } = request
     const sender = getSender(request)
-    const kept = chooseContexts(request, checkContext)
+    const kept = chooseContexts(contexts, request, checkContext)
     refuseExpiredEvent(keptSince(sender.projectId), rawBody, body)
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
@@ -128,7 +129,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { key, rawBody } = request
     const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
     if (storedBefore !== undefined) requireSecretKey(request)
-    const kept = chooseContexts(request, checkContexts)
+    const kept = chooseContexts(contexts, request, checkContexts)
     refuseExpiredEvents(keptSince(request.projectId), rawBody, body)
     const idempotencyKey = parseIdempotencyKey(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length

@@ -5,7 +5,10 @@ export const CONTEXT_COLUMNS: readonly string[] = [...CONTEXT_TEXTS, 'bot']
 
 /** The columns with their types, as rows of JSON are read. */
 export const CONTEXT_TYPES = {
-  ...(Object.fromEntries(CONTEXT_TEXTS.map((field) => [field, 'String'])) as Record<(typeof CONTEXT_TEXTS)[number], string>),
+  ...(Object.fromEntries(CONTEXT_TEXTS.map((field) => [field, 'String'])) as Record<
+    (typeof CONTEXT_TEXTS)[number],
+    string
+  >),
   bot: 'UInt8',
 }
 

@@ -11,8 +11,14 @@ const AGENTS: [name: string, seen: string][] = [
   [`${WINDOWS} ${CHROME} Safari/537.36`, 'Chrome 131 | Windows 10 | desktop'],
   [`${WINDOWS} ${CHROME} Safari/537.36 Edg/131.0.2903.51`, 'Microsoft Edge 131 | Windows 10 | desktop'],
   [`${WINDOWS} ${CHROME} Safari/537.36 OPR/116.0.0.0`, 'Opera 116 | Windows 10 | desktop'],
-  ['Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:132.0) Gecko/20100101 Firefox/132.0', 'Firefox 132 | Windows 10 | desktop'],
-  ['Mozilla/5.0 (Windows NT 6.1; WOW64; Trident/7.0; rv:11.0) like Gecko', 'Internet Explorer 11 | Windows 7 | desktop'],
+  [
+    'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:132.0) Gecko/20100101 Firefox/132.0',
+    'Firefox 132 | Windows 10 | desktop',
+  ],
+  [
+    'Mozilla/5.0 (Windows NT 6.1; WOW64; Trident/7.0; rv:11.0) like Gecko',
+    'Internet Explorer 11 | Windows 7 | desktop',
+  ],
   [`${MAC} ${CHROME} Safari/537.36`, 'Chrome 131 | macOS 10.15 | desktop'],
   [`${MAC} ${WEBKIT} Version/17.5 Safari/605.1.15`, 'Safari 17.5 | macOS 10.15 | desktop'],
   ['Mozilla/5.0 (X11; Ubuntu; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0', 'Firefox 132 | Linux | desktop'],
@@ -67,7 +73,10 @@ const AGENTS: [name: string, seen: string][] = [
     'Chrome 90 | Linux | tv',
   ],
   [`Mozilla/5.0 (PlayStation; PlayStation 5/2.26) ${WEBKIT} Version/13.0 Safari/605.1.15`, 'Safari 13 | | console'],
-  ['Mozilla/5.0 (PlayStation 4 3.11) AppleWebKit/537.73 (KHTML, like Gecko)', 'PlayStation 4 | PlayStation 4 3.11 | console'],
+  [
+    'Mozilla/5.0 (PlayStation 4 3.11) AppleWebKit/537.73 (KHTML, like Gecko)',
+    'PlayStation 4 | PlayStation 4 3.11 | console',
+  ],
   [
     'Mozilla/5.0 (Nintendo Switch; WifiWebAuthApplet) AppleWebKit/601.6 (KHTML, like Gecko) NF/4.0.0.5.10 NintendoBrowser/5.1.0.13343',
     'Safari | | console',
@@ -81,7 +90,10 @@ const AGENTS: [name: string, seen: string][] = [
     `Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) ${CHROME} Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)`,
     'Googlebot 2.1 | Android 6 | other bot',
   ],
-  ['Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.1; +https://openai.com/gptbot)', 'GPTBot 1.1 | | other bot'],
+  [
+    'Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.1; +https://openai.com/gptbot)',
+    'GPTBot 1.1 | | other bot',
+  ],
   [
     'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/131.0.0.0 Safari/537.36',
     'Chrome 131 | Linux | desktop bot',
@@ -116,7 +128,11 @@ t.test('client hints are more exact than the User-Agent', async (t) => {
     [{ platform: '"Windows"', platformVersion: '"10.0.0"' }, 'Chrome 131 | Windows 10 | desktop'],
     [{ brands: '"Brave";v="131", "Chromium";v="131", "Not_A Brand";v="24"' }, 'Brave 131 | Windows 10 | desktop'],
     [
-      { brands: '"Google Chrome";v="131", "Chromium";v="131", "Not_A Brand";v="24"', mobile: '?0', platform: '"Windows"' },
+      {
+        brands: '"Google Chrome";v="131", "Chromium";v="131", "Not_A Brand";v="24"',
+        mobile: '?0',
+        platform: '"Windows"',
+      },
       'Chrome 131 | Windows 10 | desktop',
     ],
     [
@@ -132,15 +148,22 @@ t.test('client hints are more exact than the User-Agent', async (t) => {
       { name: `Mozilla/5.0 (X11; Linux x86_64) ${CHROME} Safari/537.36`, mobile: '?0', platform: '"Android"' },
       'Chrome 131 | Android | tablet',
     ],
-    [{ name: `${MAC} ${CHROME} Safari/537.36`, platform: '"macOS"', platformVersion: '"15.1.0"' }, 'Chrome 131 | macOS 15.1 | desktop'],
+    [
+      { name: `${MAC} ${CHROME} Safari/537.36`, platform: '"macOS"', platformVersion: '"15.1.0"' },
+      'Chrome 131 | macOS 15.1 | desktop',
+    ],
     [{ name: `${MAC} ${WEBKIT} CriOS/131.0 Safari/605.1.15`, mobile: '?0' }, 'Chrome 131 | iOS | tablet'],
-    [{ brands: 'nonsense"";;;', mobile: 'x', platform: '"', platformVersion: '"x"' }, 'Chrome 131 | Windows 10 | desktop'],
+    [
+      { brands: 'nonsense"";;;', mobile: 'x', platform: '"', platformVersion: '"x"' },
+      'Chrome 131 | Windows 10 | desktop',
+    ],
   ]
   for (const [hints, seen] of rows) t.equal(describe({ name: chrome, ...plain, ...hints }), seen, JSON.stringify(hints))
 })
 
 t.test('only browsers and apps speak for a person', async (t) => {
-  for (const name of [`${WINDOWS} x`, 'okhttp/4.12.0', 'posthog-ios/3.1', 'Dart/3.2 (dart:io)']) t.ok(isPersonal(name), name)
+  for (const name of [`${WINDOWS} x`, 'okhttp/4.12.0', 'posthog-ios/3.1', 'Dart/3.2 (dart:io)'])
+    t.ok(isPersonal(name), name)
   for (const name of ['', 'node', 'axios/1.7', 'posthog-node/5.7.0', 'python-requests/2.31', 'Go-http-client/2.0']) {
     t.notOk(isPersonal(name), name)
   }

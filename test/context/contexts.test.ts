@@ -8,7 +8,8 @@ import type { MessageSource } from '../../src/model/request-context.js'
 import { silent, temporaryFolder, until } from '../helper.js'
 import { makeMmdb } from './mmdb.js'
 
-const CHROME = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36'
+const CHROME =
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36'
 const DEVICE = { browser: 'Chrome', browser_version: '131', os: 'Windows', os_version: '10', device: 'desktop' }
 
 const options: ContextsOptions = {
@@ -54,10 +55,19 @@ t.test('the country is the best that is known', async (t) => {
 })
 
 t.test('every zone that a browser may report has the country of its people', async (t) => {
-  const rows = { 'Europe/Amsterdam': 'NL', 'Asia/Calcutta': 'IN', 'America/New_York': 'US', 'Europe/Kiev': 'UA', 'Asia/Saigon': 'VN' }
+  const rows = {
+    'Europe/Amsterdam': 'NL',
+    'Asia/Calcutta': 'IN',
+    'America/New_York': 'US',
+    'Europe/Kiev': 'UA',
+    'Asia/Saigon': 'VN',
+  }
   for (const [zone, country] of Object.entries(rows)) t.equal(findCountryOfZone(zone), country, zone)
   const missing = Intl.supportedValuesOf('timeZone').filter((zone) => !findCountryOfZone(zone))
-  t.strictSame(missing.filter((zone) => zone.includes('/') && !zone.startsWith('Etc/')), [])
+  t.strictSame(
+    missing.filter((zone) => zone.includes('/') && !zone.startsWith('Etc/')),
+    [],
+  )
 })
 
 t.test('a project keeps as much as it says', async (t) => {
@@ -73,12 +83,12 @@ t.test('the language is the first one that the browser asks for', async (t) => {
   const contexts = new Contexts(options)
   const rows = {
     'de-AT,de;q=0.9,en;q=0.8': 'de-AT',
-    'en': 'en',
+    en: 'en',
     'EN-gb;q=1': 'en-GB',
     'zh-hant-TW': 'zh-Hant-TW',
     '*': undefined,
     '': undefined,
-    'English': undefined,
+    English: undefined,
     'de"><script>': undefined,
   }
   for (const [header, language] of Object.entries(rows)) {
@@ -122,15 +132,27 @@ t.test('a context is found once, and written in a fixed order', async (t) => {
 
 t.test('a database is read again when it changes, and the last good one stays', async (t) => {
   const file = join(await temporaryFolder(t), 'places.mmdb')
-  const austria = { country: { iso_code: 'AT' }, subdivisions: [{ names: { en: 'Vienna' } }], city: { names: { en: 'Vienna' } } }
-  await writeFile(file, makeMmdb({ '192.0.2.1': austria, '192.0.2.2': { country_code: 'de', region: 'Bavaria', city: 'Hof' } }))
+  const austria = {
+    country: { iso_code: 'AT' },
+    subdivisions: [{ names: { en: 'Vienna' } }],
+    city: { names: { en: 'Vienna' } },
+  }
+  await writeFile(
+    file,
+    makeMmdb({ '192.0.2.1': austria, '192.0.2.2': { country_code: 'de', region: 'Bavaria', city: 'Hof' } }),
+  )
   const warned: string[] = []
   const log = { ...silent, warn: (_: object, message: string) => void warned.push(message) }
   const geo = await GeoDatabase.open(file, { log: log as never, everyMs: 20 })
   t.teardown(() => geo.close())
   t.strictSame(geo.find('192.0.2.1'), { country: 'AT', region: 'Vienna', city: 'Vienna' })
-  t.strictSame(geo.find('::ffff:192.0.2.2'), { country: 'DE', region: 'Bavaria', city: 'Hof' }, 'texts, as IPinfo has them')
-  for (const address of ['192.0.2.3', '', 'nowhere', '::1', 'fe80::1%eth0']) t.strictSame(geo.find(address), {}, address)
+  t.strictSame(
+    geo.find('::ffff:192.0.2.2'),
+    { country: 'DE', region: 'Bavaria', city: 'Hof' },
+    'texts, as IPinfo has them',
+  )
+  for (const address of ['192.0.2.3', '', 'nowhere', '::1', 'fe80::1%eth0'])
+    t.strictSame(geo.find(address), {}, address)
 
   await writeFile(`${file}.new`, makeMmdb({ '192.0.2.1': { registered_country: { iso_code: 'CH' } } }))
   await rename(`${file}.new`, file)

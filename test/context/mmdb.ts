@@ -46,7 +46,14 @@ export function makeMmdb(places: Record<string, Value>): Buffer {
     build_epoch: 1_700_000_000,
     description: {},
   })
-  return Buffer.concat([tree, Buffer.alloc(16), ...data, Buffer.from('abcdef', 'hex'), Buffer.from('MaxMind.com'), metadata])
+  return Buffer.concat([
+    tree,
+    Buffer.alloc(16),
+    ...data,
+    Buffer.from('abcdef', 'hex'),
+    Buffer.from('MaxMind.com'),
+    metadata,
+  ])
 }
 
 function encode(value: Value): Buffer {

@@ -60,7 +60,8 @@ function keptOfBatch(body: string, key = HEADER_KEY): string {
 }
 
 /** What is kept of a body that is parsed, whether the scan would know it or not. */
-const keptParsed = (body: string, key = HEADER_KEY) => verbatimEvent(Buffer.from(body), parse(body), key, 'own').toString()
+const keptParsed = (body: string, key = HEADER_KEY) =>
+  verbatimEvent(Buffer.from(body), parse(body), key, 'own').toString()
 const keptParsedBatch = (body: string, key = HEADER_KEY) =>
   verbatimBatch(Buffer.from(body), parseBatch(body), key, 'own').toString()
 

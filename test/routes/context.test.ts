@@ -9,7 +9,8 @@ import { freshAddress } from '../browser-keys.js'
 import { LAYOUTS, PUBLIC_KEY, randomName, type StoredEvent, settingsFor, startApp } from '../helper.js'
 import { eventCalls, isRefused } from './event-calls.js'
 
-const CHROME = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36'
+const CHROME =
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36'
 const SENDER = { 'user-agent': CHROME, 'accept-language': 'de-AT,de;q=0.9' }
 const CONTEXT = {
   browser: 'Chrome',
@@ -44,7 +45,10 @@ const context = fc
 for (const storage of LAYOUTS) {
   t.test(storage, async (t) => {
     const lines: string[] = []
-    const log = pino({ level: 'trace' }, new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }))
+    const log = pino(
+      { level: 'trace' },
+      new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }),
+    )
     const env = await settingsFor(t, storage)
     const client = await startApp(t, env, { log })
     const { app, call, events } = client
@@ -84,7 +88,8 @@ for (const storage of LAYOUTS) {
             `/public/track/batch?${ZONE}`,
             `{"events":[${event(name, ',"insert_id":"a"')},${event(name, ',"insert_id":"b"')}]}`,
           ),
-        'batch, parsed': (name) => page(`/public/track/batch?${ZONE}`, `{"events":[${event(name, ',"timestamp":1.5')}]}`),
+        'batch, parsed': (name) =>
+          page(`/public/track/batch?${ZONE}`, `{"events":[${event(name, ',"timestamp":1.5')}]}`),
         lines: (name) => page(`/public/import?${ZONE}`, `${event(name)}\n${event(name)}`, NDJSON),
       }
       for (const [door, send] of Object.entries(doors)) {
@@ -124,7 +129,12 @@ for (const storage of LAYOUTS) {
       await send('/public/track', { ...one, event: 'one' })
       await send('/public/track', { ...one, event: 'null', context: { browser: null, bot: false } })
       await send('/public/track', { ...one, event: 'missing', context: null })
-      await send('/public/track/batch', { events: [{ ...one, event: 'first' }, { event: 'second', distinct_id: name }] })
+      await send('/public/track/batch', {
+        events: [
+          { ...one, event: 'first' },
+          { event: 'second', distinct_id: name },
+        ],
+      })
       await send('/public/track/batch', { events: [{ ...one, event: 'parsed', timestamp: 1.5 }] })
       await send('/public/import', `${JSON.stringify({ ...one, event: 'line' })}\n`, NDJSON)
       const own = { browser: 'Own', bot: true }
@@ -217,16 +227,42 @@ for (const storage of LAYOUTS) {
         ['/segment/v1/track', { userId: name, event: 'segment', context: { timezone } }, CONTEXT],
         [
           '/segment/v1/track',
-          { userId: name, event: 'segment own', context: { userAgent: agent, ip: '192.0.2.1', timezone, locale: 'fr-FR' } },
-          { browser: 'Firefox', browser_version: '132', os: 'Linux', device: 'desktop', country: 'AT', language: 'fr-FR' },
+          {
+            userId: name,
+            event: 'segment own',
+            context: { userAgent: agent, ip: '192.0.2.1', timezone, locale: 'fr-FR' },
+          },
+          {
+            browser: 'Firefox',
+            browser_version: '132',
+            os: 'Linux',
+            device: 'desktop',
+            country: 'AT',
+            language: 'fr-FR',
+          },
         ],
         [
           '/posthog/e',
           { event: 'posthog', distinct_id: name, properties: { $raw_user_agent: agent, $ip: 0, $timezone: timezone } },
-          { browser: 'Firefox', browser_version: '132', os: 'Linux', device: 'desktop', country: 'AT', language: 'de-AT' },
+          {
+            browser: 'Firefox',
+            browser_version: '132',
+            os: 'Linux',
+            device: 'desktop',
+            country: 'AT',
+            language: 'de-AT',
+          },
         ],
-        ['/mixpanel/track', { event: 'mixpanel', properties: { distinct_id: name, ip: false, $timezone: timezone } }, CONTEXT],
-        ['/amplitude/2/httpapi', { events: [{ user_id: name, event_type: 'amplitude', ip: '$remote' }] }, { ...CONTEXT, country: undefined }],
+        [
+          '/mixpanel/track',
+          { event: 'mixpanel', properties: { distinct_id: name, ip: false, $timezone: timezone } },
+          CONTEXT,
+        ],
+        [
+          '/amplitude/2/httpapi',
+          { events: [{ user_id: name, event_type: 'amplitude', ip: '$remote' }] },
+          { ...CONTEXT, country: undefined },
+        ],
       ]
       for (const [url, body] of rows) {
         const response = await page(url, body)
