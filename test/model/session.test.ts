@@ -39,6 +39,7 @@ t.test('startSession creates a session, merges into it, and refuses a completed 
     startedAt: 5000,
     updatedAt: 5000,
     endedAt: null,
+    context: {},
   })
   t.same(calls.start(active, 'ann'), merged)
   t.throws(() => calls.start(completed, 'ann'), { code: 'session_ended' })
@@ -79,6 +80,14 @@ t.test('properties merge, known names keep their place', async (t) => {
   t.same([...session.properties], [...p('{"a":null,"b":2.0,"c":1e400,"__proto__":1}')])
   t.same(updateSession(active, 'ann', null, { now: 5000 }).properties, active.properties)
   t.same(startSession(null, 'ann', null, { now: 5000 }).properties, new Map())
+})
+
+t.test('a session has the context of the first call that has one', async (t) => {
+  const first = startSession(null, 'ann', null, { now: 1 })
+  const second = updateSession(first, 'ann', null, { now: 2, context: { os: 'Linux' } })
+  const third = updateSession(second, 'ann', null, { now: 3, context: { os: 'Windows' } })
+  t.strictSame([first.context, second.context, third.context], [{}, { os: 'Linux' }, { os: 'Linux' }])
+  t.strictSame(parseSession(formatSession(third)), third)
 })
 
 t.test('a session has the greatest duration that the client sent', async (t) => {
