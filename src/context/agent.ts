@@ -16,7 +16,7 @@ export interface Agent {
   platformVersion: string
 }
 
-type AgentContext = Pick<Context, 'browser' | 'browser_version' | 'os' | 'os_version' | 'device' | 'bot'>
+export type AgentContext = Pick<Context, 'browser' | 'browser_version' | 'os' | 'os_version' | 'device' | 'bot'>
 
 const BRAND = /"((?:[^"\\]|\\.)*)"\s*;\s*v="([^"]*)"/g
 const CONSOLE = /\b(?:PlayStation|Xbox|Nintendo)\b/

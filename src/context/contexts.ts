@@ -3,7 +3,7 @@ import { BlockList, isIP } from 'node:net'
 import type { ContextMode } from '../contract/context.js'
 import { RecentValues } from '../lib/recent-values.js'
 import { type MessageSource, type RequestContext, toRequestContext } from '../model/request-context.js'
-import { isPersonal, readAgent } from './agent.js'
+import { type AgentContext, isPersonal, readAgent } from './agent.js'
 import { findCountryOfZone, readCountryCode } from './country.js'
 import type { GeoDatabase, Place } from './geo-database.js'
 
@@ -28,25 +28,38 @@ export interface ContextsOptions {
   geo: Pick<GeoDatabase, 'find'> | null
 }
 
-/** Different senders of whom the context is remembered. */
-const MAX_REMEMBERED = 5_000
+/** Contexts that are remembered, each of about a kilobyte; then all are forgotten. */
+const MAX_CONTEXTS = 20_000
+/** What the headers of a browser say is remembered for longer, because it takes longer to read. */
+const MAX_AGENTS = 2_000
 /** Characters of a header that are looked at. */
 const MAX_HEADER = 512
 /** BCP 47, as far as browsers use it. */
 const LANGUAGE = /^\s*([a-z]{2,3}(?:-[a-z\d]{2,8}){0,3})\s*(?:[,;]|$)/i
 const NO_PLACE: Place = {}
 
+/** What a context depends on, apart from the User-Agent; the headers as they came. */
+interface Parts {
+  headers: IncomingHttpHeaders
+  language: string
+  place: Place
+}
+
 /**
- * Finds the contexts of requests. No address is kept: a context is remembered by what is stored of it and by the
+ * Finds the contexts of requests. Most take two look-ups, the first by the User-Agent. No address is kept: a context is remembered by what is stored of it and by the
  * browser's own headers.
  */
 export class Contexts {
   readonly #options: ContextsOptions
   readonly #proxies = new BlockList()
-  readonly #known = new RecentValues<{ context: RequestContext | null }>(MAX_REMEMBERED)
+  readonly #countryHeaders: readonly string[]
+  readonly #agents = new RecentValues<AgentContext>(MAX_AGENTS)
+  readonly #known = new Map<string, Map<string, { context: RequestContext | null }>>()
+  #count = 0
 
   constructor(options: ContextsOptions) {
     this.#options = options
+    this.#countryHeaders = options.proxies.length > 0 ? options.countryHeaders : []
     for (const proxy of options.proxies) {
       const [address = '', prefix] = proxy.split('/')
       const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
@@ -60,8 +73,9 @@ export class Contexts {
     const mode = this.#options.mode(projectId)
     if (mode === 'off') return null
     const { headers } = source
-    return this.#recall(headers['user-agent'] ?? '', headers, {
-      language: readLanguage(headers['accept-language']),
+    return this.#recall(headers['user-agent'] ?? '', {
+      headers,
+      language: headers['accept-language'] ?? '',
       place: mode === 'full' ? this.#place(source) : NO_PLACE,
     })
   }
@@ -72,56 +86,70 @@ export class Contexts {
     if (mode === 'off') return null
     const own = source.headers['user-agent'] ?? ''
     // The library of a server says nothing about the person for whom it sends.
-    const request = isPersonal(own) ? source : { ...source, headers: {}, address: '' }
+    const { peer, timezone } = source
+    const request = isPersonal(own) ? source : { headers: {}, address: '', peer, timezone }
     const { userAgent = request.headers['user-agent'], address } = said
     const from = {
-      ...request,
-      ...(address !== undefined && { address: address ?? '', headers: {} }),
-      timezone: said.timezone ?? request.timezone,
+      peer,
+      address: address === undefined ? request.address : (address ?? ''),
+      headers: address === undefined ? request.headers : {},
+      timezone: said.timezone ?? timezone,
     }
-    const headers = said.userAgent === undefined ? request.headers : {}
-    return this.#recall((userAgent ?? '').replace(CONTROL, ' '), headers, {
-      language: readLanguage(said.language) || readLanguage(request.headers['accept-language']),
+    return this.#recall((userAgent ?? '').replace(CONTROL, ' '), {
+      headers: said.userAgent === undefined ? request.headers : {},
+      language: readLanguage(said.language) || (request.headers['accept-language'] ?? ''),
       place: mode === 'full' ? this.#place(from) : NO_PLACE,
     })
   }
 
-  #recall(
-    userAgent: string,
-    headers: IncomingHttpHeaders,
-    { language, place }: { language: string; place: Place },
-  ): RequestContext | null {
-    const name = userAgent.slice(0, MAX_HEADER)
-    const brands = readHeader(headers, 'sec-ch-ua')
-    const mobile = readHeader(headers, 'sec-ch-ua-mobile')
-    const platform = readHeader(headers, 'sec-ch-ua-platform')
-    const platformVersion = readHeader(headers, 'sec-ch-ua-platform-version')
+  #recall(userAgent: string, parts: Parts): RequestContext | null {
+    const { headers, language, place } = parts
     const { country = '', region = '', city = '' } = place
-    // No header has a line break, so different senders have different keys.
-    const key = `${name}\n${brands}\n${mobile}\n${platform}\n${platformVersion}\n${language}\n${country}\n${region}\n${city}`
-    const known = this.#known.get(key)
-    if (known) return known.context
-    const agent = readAgent({ name, brands, mobile, platform, platformVersion })
-    const context = toRequestContext({ ...agent, ...place, language })
-    this.#known.set(key, { context })
+    const hints = `${readHeader(headers, 'sec-ch-ua')}\n${readHeader(headers, 'sec-ch-ua-mobile')}\n${readHeader(headers, 'sec-ch-ua-platform')}\n${readHeader(headers, 'sec-ch-ua-platform-version')}`
+    // No part has a line break, so different senders have different keys.
+    const key = `${cut(language)}\n${hints}\n${country}\n${region}\n${city}`
+    const name = cut(userAgent)
+    const known = this.#known.get(name)?.get(key)
+    return known ? known.context : this.#make({ name, key, hints }, parts)
+  }
+
+  /** Finds a context, and remembers it. */
+  #make(
+    { name, key, hints }: { name: string; key: string; hints: string },
+    { language, place }: Parts,
+  ): RequestContext | null {
+    const agentKey = `${name}\n${hints}`
+    const [brands = '', mobile = '', platform = '', platformVersion = ''] = hints.split('\n')
+    const agent = this.#agents.get(agentKey) ?? readAgent({ name, brands, mobile, platform, platformVersion })
+    this.#agents.set(agentKey, agent)
+    const context = toRequestContext({ ...agent, ...place, language: readLanguage(language) })
+    if (this.#count === MAX_CONTEXTS) {
+      this.#known.clear()
+      this.#count = 0
+    }
+    this.#count++
+    const ofAgent = this.#known.get(name)
+    if (ofAgent) ofAgent.set(key, { context })
+    else this.#known.set(name, new Map([[key, { context }]]))
     return context
   }
 
   /** The best that is known: of the database, else of a proxy, else of the time zone. */
-  #place({ headers, address, peer, timezone }: RequestSource): Place {
-    const { geo, countryHeaders } = this.#options
-    const place = geo?.find(address) ?? NO_PLACE
+  #place(source: RequestSource): Place {
+    const { geo } = this.#options
+    // An address that is not needed is not even read.
+    const place = geo ? geo.find(source.address) : NO_PLACE
     if (place.country) return place
     const country =
-      (countryHeaders.length > 0 && this.#readCountry(headers, peer)) ||
-      (typeof timezone === 'string' ? findCountryOfZone(timezone) : undefined)
+      (this.#countryHeaders.length > 0 && this.#readCountry(source)) ||
+      (typeof source.timezone === 'string' ? findCountryOfZone(source.timezone) : undefined)
     return country ? { country } : NO_PLACE
   }
 
-  #readCountry(headers: IncomingHttpHeaders, peer: string): string | undefined {
-    for (const name of this.#options.countryHeaders) {
-      const code = readCountryCode(headers[name])
-      if (code) return this.#isProxy(peer) ? code : undefined
+  #readCountry(source: RequestSource): string | undefined {
+    for (const name of this.#countryHeaders) {
+      const code = readCountryCode(source.headers[name])
+      if (code) return this.#isProxy(source.peer) ? code : undefined
     }
     return undefined
   }
@@ -136,7 +164,11 @@ const CONTROL = /\p{Cc}/gu
 
 function readHeader(headers: IncomingHttpHeaders, name: string): string {
   const value = headers[name]
-  return typeof value === 'string' ? value.slice(0, MAX_HEADER) : ''
+  return typeof value === 'string' ? cut(value) : ''
+}
+
+function cut(text: string): string {
+  return text.length > MAX_HEADER ? text.slice(0, MAX_HEADER) : text
 }
 
 /** The first language of Accept-Language, or of a locale such as `de_AT`; empty if there is none. */

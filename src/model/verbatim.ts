@@ -40,7 +40,10 @@ export function verbatimEvent(
 ): Buffer {
   if (isVerbatim(raw, body, key) && !body.hasContexts) {
     if (contexts === 'own' || contexts === null) return raw
-    return Buffer.concat([contexts.head, raw.subarray(space(raw, 0) + 1)])
+    const rest = space(raw, 0) + 1
+    const event = Buffer.allocUnsafe(contexts.head.length + raw.length - rest)
+    raw.copy(event, contexts.head.copy(event), rest)
+    return event
   }
   const parsed = body instanceof ScannedBody ? JSON.parse(raw.toString()) : body
   return Buffer.from(rewriteEvent(readJson(raw), parsed, contexts))

@@ -6,7 +6,7 @@ import { ApiError } from '../contract/errors.js'
 import { NoQuery, PageQuery, SessionParams, SessionsQuery } from '../contract/query-schemas.js'
 import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
-import { readSource } from '../http/request-source.js'
+import { RequestSource } from '../http/request-source.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { readJson } from '../json/value.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
@@ -44,7 +44,7 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
       },
       async (request) => {
         const { rawBody, projectId } = request
-        const context = contexts.find(projectId, readSource(request))?.value ?? {}
+        const context = contexts.find(projectId, new RequestSource(request))?.value ?? {}
         const { session_id, distinct_id, properties, duration } = request.body
         const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
         const merged = properties ? propertiesIn(rawBody) : null

@@ -12,7 +12,7 @@ import { getSender } from '../http/admission/authenticate.js'
 import { hasMoreElements } from '../http/admission/body-key.js'
 import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
-import { readSource } from '../http/request-source.js'
+import { RequestSource } from '../http/request-source.js'
 import { orScanned } from '../http/validator.js'
 import { appendNew } from '../ingest/append-new.js'
 import type { Appended, Appends } from '../ingest/group-commit.js'
@@ -68,7 +68,7 @@ const checkContexts = compileCheck(EventContexts, null)
  * @throws ApiError `invalid_request`
  */
 function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Check): Kept {
-  if (request.keyKind !== 'secret') return contexts.find(request.projectId, readSource(request))
+  if (request.keyKind !== 'secret') return contexts.find(request.projectId, new RequestSource(request))
   const error = request.body instanceof ScannedBody ? null : check(request.body)
   if (error) throw error
   return 'own'

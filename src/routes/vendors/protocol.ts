@@ -8,7 +8,7 @@ import type { Admission } from '../../http/admission/admission.js'
 import { getSender } from '../../http/admission/authenticate.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error-handler.js'
-import { readSource } from '../../http/request-source.js'
+import { RequestSource } from '../../http/request-source.js'
 import { unknownCall } from '../../http/unknown-call.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import type { KeptSince } from '../../projects/late-events.js'
@@ -178,7 +178,7 @@ function plan(
   // Fields stored in addition to an event's properties are nested one level deeper than they were sent.
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
   const { projectId } = request
-  const source = readSource(request)
+  const source = new RequestSource(request)
   return planMessages(getSender(request), messages, keptSince(projectId), (said) => {
     return contexts.findOfMessage(projectId, source, said)?.json
   })
