@@ -50,21 +50,29 @@ const storedEventFilter = {
   session_id: Type.Optional({ ...Name, description: 'Only events of this session.' }),
 }
 
-/** For calls of pages. Unknown parameters are ignored, like unknown fields of a body. */
-export const PageQuery = Type.Object({
-  timezone: Type.Optional(
-    Type.String({
-      message: 'must be an IANA time zone, such as Europe/Vienna, or be absent',
-      description:
-        'The time zone of the browser, such as `Europe/Vienna`, from which the country of the context follows unless ' +
-        'something better is known. Counts only with a write or public key.',
-    }),
-  ),
-})
+const visitor = Type.Optional(
+  Type.Literal('daily', {
+    message: 'must be daily, or absent',
+    description:
+      'With `daily`, send no `distinct_id`: the service makes one that is the same all day (UTC) for the same address ' +
+      'and User-Agent, and of which nobody can tell later whose it was. Write and public keys only.',
+  }),
+)
 
+const timezone = Type.Optional(
+  Type.String({
+    message: 'must be an IANA time zone, such as Europe/Vienna, or be absent',
+    description:
+      'The time zone of the browser, such as `Europe/Vienna`, from which the country of the context follows unless ' +
+      'something better is known. Counts only with a write or public key.',
+  }),
+)
+
+/** For an event, and for the calls of a session. Unknown parameters are ignored, like unknown fields of a body. */
+export const SendQuery = Type.Object({ visitor, timezone })
 /** For a batch of events. */
 export const BatchQuery = Type.Object({
-  ...PageQuery.properties,
+  ...SendQuery.properties,
   stored_before: time(
     'Skips events if an event of the same user with the same `insert_id` was stored before this time (milliseconds since ' +
       '1970), however long ago. Secret keys only. `skipped` counts them.',

@@ -38,20 +38,23 @@ export class ScannedBody {
    * it has none). Null for a single event without an insert_id.
    */
   readonly offsets: Uint32Array | null
+  /** whether a distinct_id may begin with the prefix of daily visitors; if so, it has to be parsed to know */
+  readonly mayNameVisitor: boolean
   readonly #keyStart: number
 
   constructor(
     count: number,
     apiKey: string | undefined,
     keyStart: number,
-    { hasOthers, hasIds, hasContexts }: Pick<ScannedBody, 'hasOthers' | 'hasIds' | 'hasContexts'>,
+    marks: Pick<ScannedBody, 'hasOthers' | 'hasIds' | 'hasContexts' | 'mayNameVisitor'>,
     offsets: Uint32Array | null,
   ) {
     this.count = count
     this.apiKey = apiKey
-    this.hasOthers = hasOthers
-    this.hasIds = hasIds
-    this.hasContexts = hasContexts
+    this.hasOthers = marks.hasOthers
+    this.hasIds = marks.hasIds
+    this.hasContexts = marks.hasContexts
+    this.mayNameVisitor = marks.mayNameVisitor
     this.offsets = offsets
     this.#keyStart = keyStart
   }

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Contexts } from '../context/contexts.js'
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH } from '../contract/limits.js'
-import { BatchQuery, PageQuery } from '../contract/query-schemas.js'
+import { BatchQuery, SendQuery } from '../contract/query-schemas.js'
 import { Accepted, BatchBody, Done, EventContext, EventContexts, TrackBody } from '../contract/schemas.js'
 import { type Check, compileCheck, tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission/admission.js'
@@ -97,7 +97,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const scanOne = (raw: Buffer) => scanEvent(raw, maxDepth)
   const one = {
     config: { access: 'send' as const, scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
-    schema: { body: orScanned(TrackBody), querystring: PageQuery, response: { 200: Done } },
+    schema: { body: orScanned(TrackBody), querystring: SendQuery, response: { 200: Done } },
   }
   app.post('/track', one, async (request, reply) => {
     const { key, rawBody, body } = request

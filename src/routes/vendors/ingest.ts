@@ -8,7 +8,7 @@ import { toRejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
 import type { MessageSource } from '../../model/request-context.js'
 import type { Sender } from '../../model/sender.js'
-import { isPlaceholder } from '../../model/user-names.js'
+import { DAILY_VISITOR_REASON, isDailyVisitor, isPlaceholder } from '../../model/user-names.js'
 import { formatEntry, type ParsedEvent } from '../../model/verbatim.js'
 import { tooOldReason } from '../../projects/late-events.js'
 import type { Toll } from '../../states/toll.js'
@@ -122,6 +122,7 @@ function addEvent(message: SdkEvent, { texts, identities, faults, since, findCon
   const insert_id = isName(insertId) ? insertId : null
   try {
     const text = formatEvent({ ...parts, insert_id, context: findContext(source) })
+    if (isDailyVisitor(distinct_id as string)) throw new EventFault(DAILY_VISITOR_REASON, 'distinct_id')
     if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
       throw new EventFault(`timestamp ${tooOldReason(since)}`, 'timestamp')
     }
