@@ -1,4 +1,3 @@
-import { type Context, trimContext } from '../contract/context.js'
 import { describeNameFault, describeTimestampFault, isName, isTimestamp } from '../contract/limits.js'
 import { memberText } from '../json/texts.js'
 import { TallyhouseError } from './errors.js'
@@ -33,8 +32,6 @@ export interface TrackEvent {
   insert_id?: string | null | undefined
   /** the session that the event belongs to, 1 to 255 characters */
   session_id?: string | null | undefined
-  /** what is known about the sender, for example from an export; counts only with a secret key */
-  context?: Context | null | undefined
 }
 
 /**
@@ -44,7 +41,7 @@ export interface TrackEvent {
  * batch
  */
 export function formatEvent(
-  { event, distinct_id, properties, timestamp, insert_id, session_id, context }: TrackEvent,
+  { event, distinct_id, properties, timestamp, insert_id, session_id }: TrackEvent,
   now: number,
 ): JsonText {
   const time = timestamp instanceof Date ? timestamp.getTime() : (timestamp ?? now)
@@ -55,24 +52,21 @@ export function formatEvent(
   if (session_id != null) checkName('session_id', session_id)
   const ids = { insert_id: insert_id ?? undefined, session_id: session_id ?? undefined }
   const rest = properties == null ? '' : `,"properties":${formatObject('properties', properties)}`
-  const own = context == null ? {} : { context: trimContext(context) }
-  return `${JSON.stringify({ event, distinct_id, timestamp: time, ...ids, ...own }).slice(0, -1)}${rest}}`
+  return `${JSON.stringify({ event, distinct_id, timestamp: time, ...ids }).slice(0, -1)}${rest}}`
 }
 
 /** Parses what `formatEvent` returned; the properties keep their exact text. */
 export function parseEvent(text: JsonText): TrackEvent {
-  const { event, distinct_id, timestamp, insert_id, session_id, context } = JSON.parse(text) as {
+  const { event, distinct_id, timestamp, insert_id, session_id } = JSON.parse(text) as {
     event: string
     distinct_id: string
     timestamp: number
     insert_id?: string
     session_id?: string
-    context?: Context
   }
   const properties = memberText(text, 'properties')
   const ids = { ...(insert_id !== undefined && { insert_id }), ...(session_id !== undefined && { session_id }) }
-  const own = context !== undefined && { context }
-  return { event, distinct_id, timestamp, ...ids, ...own, ...(properties !== undefined && { properties }) }
+  return { event, distinct_id, timestamp, ...ids, ...(properties !== undefined && { properties }) }
 }
 
 /**
