@@ -40,6 +40,7 @@ const context = fc
     },
     { requiredKeys: [] },
   )
+  .map((fields) => ({ ...fields }))
   .filter((fields) => Object.keys(fields).length > 0)
 
 for (const storage of LAYOUTS) {
