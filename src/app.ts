@@ -329,7 +329,7 @@ function registerApi(
 
   server.register(docs)
   server.register(packages)
-  server.register(signIn, { admission })
+  server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
   const intake = { admission, contexts: parts.contexts, buffers, commits, bodyLimit, maxDepth, keptSince }
