@@ -147,7 +147,7 @@ async function open(
   config: Config,
   { onKeys, onClickHouse, onFatal = () => undefined, shareMetrics = (own) => own, ...options }: AppOptions,
   log: FastifyBaseLogger,
-  { server, requests, limitCounts, ignored, closing }: OpenServer,
+  { server, closing, ...counts }: OpenServer,
   opened: CloseStack,
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
@@ -214,9 +214,7 @@ async function open(
   const role = config.ROLE
   const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
   const counted = {
-    requests,
-    limitCounts,
-    ignored,
+    ...counts,
     admission,
     lanes: all,
     links,
