@@ -76,21 +76,26 @@ function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Chec
   return 'own'
 }
 
+/** Formats event ids, with a formatter of its own for each journal of the service. */
+function createIdFormatter(journals: TrackOptions['journals']): (appended: Appended) => string {
+  const formatters = new Map<number, (appended: Appended) => string>()
+  /** Created on demand, because the number of a lane that was down at the start becomes known later. */
+  const create = ({ journalId }: Appended) => {
+    if (!journals.some(({ id }) => id === journalId)) return formatEventId
+    const formatter = eventIdFormatter(journalId)
+    formatters.set(journalId, formatter)
+    return formatter
+  }
+  return (appended) => (formatters.get(appended.journalId) ?? create(appended))(appended)
+}
+
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
   { journals, buffers, commits, contexts, admission, bodyLimit, maxDepth, keptSince, ignored, shards, barrier },
 ) => {
   const known = new KnownEvents({ shards, barrier })
-  const formatters = new Map<number, (appended: Appended) => string>()
-  const formatId = (appended: Appended) => (formatters.get(appended.journalId) ?? createFormatter(appended))(appended)
-  /** Created on demand, because the number of a lane that was down at the start becomes known later. */
-  const createFormatter = ({ journalId }: Appended) => {
-    if (!journals.some(({ id }) => id === journalId)) return formatEventId
-    const formatter = eventIdFormatter(journalId)
-    formatters.set(journalId, formatter)
-    return formatter
-  }
+  const formatId = createIdFormatter(journals)
   /** A body that was rewritten is no longer needed; one that is stored verbatim belongs to the group commit. */
   const releaseUnless = (stored: Buffer, rawBody: Buffer) => {
     if (stored !== rawBody) buffers.release(rawBody)
