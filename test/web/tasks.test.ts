@@ -203,19 +203,18 @@ t.test('what selects say fits into them', async (t) => {
   }
 })
 
+/** Runs in the page. An arrow takes 18 px of a select. */
+const LIST_TRUNCATED = `[...document.querySelectorAll('main select')].flatMap((select) => {
+  const style = getComputedStyle(select)
+  const context = document.createElement('canvas').getContext('2d')
+  context.font = style.font
+  const room = select.clientWidth - Number.parseFloat(style.paddingLeft) - 18
+  return [...select.options].map(({ text }) => text).filter((text) => context.measureText(text).width > room)
+})`
+
 /** The options of selects that are wider than the select. */
 async function findTruncated(page: Page): Promise<string[]> {
-  return await page.locator('main select').evaluateAll((selects) => {
-    const ARROW_PX = 18
-    const context = document.createElement('canvas').getContext('2d')
-    return (selects as HTMLSelectElement[]).flatMap((select) => {
-      const style = getComputedStyle(select)
-      if (!context) return []
-      context.font = style.font
-      const room = select.clientWidth - Number.parseFloat(style.paddingLeft) - ARROW_PX
-      return [...select.options].map(({ text }) => text).filter((text) => context.measureText(text).width > room)
-    })
-  })
+  return await page.evaluate<string[]>(LIST_TRUNCATED)
 }
 
 t.test('paths say what their numbers are, and when nothing follows', async (t) => {
