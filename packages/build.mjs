@@ -41,7 +41,9 @@ for (const name of ['client', 'browser']) {
     mkdirSync(folder, { recursive: true })
     compile(join(ROOT, 'src', name, 'tsconfig.json'), { ...options, outDir: folder })
     writeFileSync(join(folder, 'package.json'), `{"type":"${type}"}\n`)
-    if (name === 'browser') for (const file of scriptsIn(join(folder, name))) minify(file, kind)
+    if (name !== 'browser') continue
+    for (const type of ['js', 'd.ts']) rmSync(join(folder, `browser/script.${type}`))
+    for (const file of scriptsIn(join(folder, name))) minify(file, kind)
   }
   copyFileSync(join(ROOT, 'LICENSE'), join(target, 'LICENSE'))
   pack(target)

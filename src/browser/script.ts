@@ -15,5 +15,5 @@ if (!(early && 'sessionId' in early)) {
   const options: TallyhouseOptions = Object.fromEntries(attributes)
   const tallyhouse = new Tallyhouse({ ...options, url: new URL(dataset.url ?? '.', src).href })
   page.tallyhouse = tallyhouse
-  for (const [name, args] of early?.q ?? []) (tallyhouse[name] as (...args: unknown[]) => void)(...args)
+  for (const [name, args] of early?.q ?? []) (tallyhouse[name] as (...args: unknown[]) => void)?.(...args)
 }
