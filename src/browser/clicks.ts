@@ -1,4 +1,4 @@
-const DOWNLOADS = /\.(?:7z|avi|csv|dmg|docx?|exe|gz|iso|mov|mp[34]|msi|pdf|pkg|pptx?|rar|txt|wav|xlsx?|zip)$/i
+const DOWNLOADS = /\.(?:7z|csv|dmg|docx?|exe|gz|iso|mp[34]|msi|pdf|pkg|pptx?|rar|txt|xlsx?|zip)$/i
 
 type Track = (event: string, properties: object) => void
 

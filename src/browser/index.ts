@@ -137,6 +137,7 @@ export class Tallyhouse {
     addEventListener('pagehide', () => this.#hide())
     addEventListener('pageshow', ({ persisted }) => {
       if (!persisted) return
+      this.#outbox.forgetRequests()
       this.#viewed = ''
       this.#show()
     })
@@ -204,21 +205,18 @@ export class Tallyhouse {
 
   #record(event: string, properties?: object): void {
     const names = this.#options.visitor ? {} : { distinct_id: this.distinctId, session_id: this.sessionId }
-    this.#outbox.add('event', { event, ...names, insert_id: newId(), properties })
+    this.#outbox.add('event', { event, ...names, insert_id: newId(), properties }, !this.#isShown)
   }
 
   /** The visit, seen just now if the page is in sight. */
-  #findVisit(): Visit | undefined {
+  #findVisit(): Visit | null {
     const now = Date.now()
-    const [id = '', startedAt, seenAt, ...name] = this.#memory.read('visit')?.split(' ') ?? []
-    let visit: Visit | undefined
-    if (Math.abs(now - Number(seenAt)) < AWAY_MS) {
-      visit = { id, distinctId: name.join(' '), startedAt: Number(startedAt), seenAt: Number(seenAt) }
-    }
+    let visit: Visit | null = JSON.parse(this.#memory.read('visit') ?? 'null')
+    if (visit && Math.abs(now - visit.seenAt) > AWAY_MS) visit = null
     if (!this.#isShown) return visit
     visit ??= { id: newId(), distinctId: this.distinctId, startedAt: now, seenAt: now }
     visit.seenAt = now
-    this.#memory.write('visit', `${visit.id} ${visit.startedAt} ${now} ${visit.distinctId}`)
+    this.#memory.write('visit', JSON.stringify(visit))
     return visit
   }
 

@@ -47,5 +47,5 @@ function findStorage(): Storage | undefined {
 
 export function newId(): string {
   // randomUUID exists only on secure pages.
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (number) => number.toString(36)).join('')
 }

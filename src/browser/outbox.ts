@@ -37,7 +37,8 @@ export class Outbox {
     this.#options = options
   }
 
-  add(kind: 'event' | 'user', body: object): void {
+  /** @param isLeaving as for `send` */
+  add(kind: 'event' | 'user', body: object, isLeaving = false): void {
     const { key, memory } = this.#options
     this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
     const name = `${key} ${kind} ${this.#lastAt} ${newId()}`
@@ -46,7 +47,7 @@ export class Outbox {
     this.#own.add(name)
     memory.write(name, JSON.stringify(body))
     // Entries that are added in the same turn share a request.
-    queueMicrotask(() => this.send())
+    queueMicrotask(() => this.send(isLeaving))
   }
 
   /**
@@ -67,7 +68,15 @@ export class Outbox {
       // Aliases come last, each in a request of its own.
       return index === 0 || (room > 0 && !isAlias(name))
     })
-    if (names.length > 0 && (await this.#deliver(names))) await this.send()
+    if (names.length === 0) return
+    const isDone = this.#deliver(names)
+    // A page that ends cannot wait.
+    if (isLeaving || (await isDone)) await this.send(isLeaving)
+  }
+
+  /** Sends again what was in flight when the page went into the back/forward cache: its answer may never come. */
+  forgetRequests(): void {
+    this.#inFlight.clear()
   }
 
   /** @returns whether the service has decided about all of them */
@@ -80,13 +89,13 @@ export class Outbox {
       : this.call('track/batch', `{"events":[${texts}]}`))
     for (const name of names) this.#inFlight.delete(name)
     if (status < 200 || status > 499 || RETRIED.includes(status)) return false
-    if (status > 399 && names.length > 1) {
-      // One of them is at fault.
-      for (const name of names) if (!(await this.#deliver([name]))) return false
-      return true
+    if (status < 400) for (const name of names) memory.remove(name)
+    // One of them is at fault.
+    else if (names.length > 1) for (const name of names) await this.#deliver([name])
+    else {
+      console.error('Tallyhouse:', text)
+      memory.remove(names[0] ?? '')
     }
-    if (status > 399) console.error('Tallyhouse:', text)
-    for (const name of names) memory.remove(name)
     return true
   }
 
