@@ -100,7 +100,7 @@ export class Tallyhouse {
     })
   }
 
-  /** Ends the visit and forgets who the visitor is, for example after signing out. */
+  /** Forgets who the visitor is, for example after signing out. What follows is another visitor's, in another visit. */
   reset(): void {
     this.#run(() => this.#forget())
   }
@@ -168,16 +168,16 @@ export class Tallyhouse {
   #beat(isLeaving = false): void {
     if (!this.#viewPage()) return
     void this.#outbox.send(isLeaving)
-    void this.#callSession('start')
+    void this.#sendHeartbeat()
   }
 
-  async #callSession(name: 'start' | 'end'): Promise<void> {
+  async #sendHeartbeat(): Promise<void> {
     const visit = this.#findVisit()
     if (!visit || this.#options.visitor) return
     const { id, distinctId, startedAt, seenAt } = visit
     const body = { distinct_id: distinctId, session_id: id, duration: (seenAt - startedAt) / 1000 }
-    const { status } = await this.#outbox.call(`sessions/${name}`, JSON.stringify(body))
-    // It was ended elsewhere.
+    const { status } = await this.#outbox.call('sessions/start', JSON.stringify(body))
+    // Somebody has ended the session.
     if (status === 409 && this.#findVisit()?.id === id) this.#memory.remove('visit')
   }
 
@@ -227,7 +227,7 @@ export class Tallyhouse {
   }
 
   #forget(): void {
-    void this.#callSession('end')
+    void this.#sendHeartbeat()
     for (const name of ['visit', 'visitor', 'user']) this.#memory.remove(name)
   }
 }
