@@ -11,12 +11,12 @@ export interface ClickOptions {
 
 /** Watches clicks and submitted forms for elements with `data-event` and, if the options say so, for links. */
 export function watchClicks(track: Track, { outbound, downloads }: ClickOptions): void {
-  const watch = ({ type, target, button }: Event & { button?: number }) => {
-    if (!(target instanceof Element) || (button ?? 0) > 1) return
+  const watch = ({ type, target, button = 0 }: Event & { button?: number }) => {
+    if (!(target instanceof Element) || button > 1) return
     const isSubmit = type === 'submit'
     const element = target.closest('[data-event]')
     if (element && (element.tagName === 'FORM') === isSubmit) {
-      track(element.getAttribute('data-event') ?? '', readProperties(element))
+      track(element.getAttribute('data-event') as string, readProperties(element))
     }
     const link = target.closest('a')
     if (isSubmit || !link?.href || !/^http/.test(link.protocol)) return

@@ -71,14 +71,14 @@ export class Tallyhouse {
     this.#show()
   }
 
-  /** The visitor's name: the one passed to `identify`, or else a random one. */
-  get distinctId(): string {
-    return this.#memory.read('user') ?? this.#findVisitor()
+  /** The visitor's name: the one passed to `identify`, or else a random one. Absent if events have none. */
+  get distinctId(): string | undefined {
+    return this.#findNames().distinct_id
   }
 
   /** The id of the visit, if there is one. */
   get sessionId(): string | undefined {
-    return this.#findVisit()?.id
+    return this.#findNames().session_id
   }
 
   /** Records an event. */
@@ -92,11 +92,13 @@ export class Tallyhouse {
    */
   identify(id: string): void {
     this.#run(() => {
+      // Pages also pass numbers.
+      const user = `${id}`
       const known = this.#memory.read('user')
-      if (!id || known === `${id}` || this.#options.visitor) return
+      if (!id || known === user || this.#options.visitor) return
       if (known) this.#forget()
-      this.#outbox.add('user', { distinct_id: `${id}`, alias: this.#findVisitor() })
-      this.#memory.write('user', id)
+      this.#outbox.add('user', { distinct_id: user, alias: this.#findVisitor() })
+      this.#memory.write('user', user)
     })
   }
 
@@ -204,8 +206,18 @@ export class Tallyhouse {
   }
 
   #record(event: string, properties?: object): void {
-    const names = this.#options.visitor ? {} : { distinct_id: this.distinctId, session_id: this.sessionId }
-    this.#outbox.add('event', { event, ...names, insert_id: newId(), properties }, !this.#isShown)
+    const body = { event, ...this.#findNames(), insert_id: newId(), properties }
+    this.#outbox.add('event', body, !this.#isShown)
+  }
+
+  /** The names of the visitor and the visit, as events have them. */
+  #findNames(): { distinct_id?: string; session_id?: string | undefined } {
+    if (this.#options.visitor || !this.#isAllowed()) return {}
+    return { distinct_id: this.#findName(), session_id: this.#findVisit()?.id }
+  }
+
+  #findName(): string {
+    return this.#memory.read('user') ?? this.#findVisitor()
   }
 
   /** The visit, seen just now if the page is in sight. */
@@ -214,7 +226,7 @@ export class Tallyhouse {
     let visit: Visit | null = JSON.parse(this.#memory.read('visit') ?? 'null')
     if (visit && Math.abs(now - visit.seenAt) > AWAY_MS) visit = null
     if (!this.#isShown) return visit
-    visit ??= { id: newId(), distinctId: this.distinctId, startedAt: now, seenAt: now }
+    visit ??= { id: newId(), distinctId: this.#findName(), startedAt: now, seenAt: now }
     visit.seenAt = now
     this.#memory.write('visit', JSON.stringify(visit))
     return visit

@@ -42,8 +42,8 @@ export class Outbox {
     const { key, memory } = this.#options
     this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
     const name = `${key} ${kind} ${this.#lastAt} ${newId()}`
-    const [oldest = '', ...others] = memory.list(key)
-    if (others.length >= MAX_KEPT) memory.remove(oldest)
+    const kept = memory.list(key)
+    if (kept.length >= MAX_KEPT) memory.remove(kept[0] as string)
     this.#own.add(name)
     memory.write(name, JSON.stringify(body))
     // Entries that are added in the same turn share a request.
@@ -94,7 +94,7 @@ export class Outbox {
     else if (names.length > 1) for (const name of names) await this.#deliver([name])
     else {
       console.error('Tallyhouse:', text)
-      memory.remove(names[0] ?? '')
+      memory.remove(names[0] as string)
     }
     return true
   }

@@ -394,6 +394,7 @@ t.test('the script in a browser', async (t) => {
     const { page, calls } = await openPage(t, browser, `${site.origin}/asked`)
     await waitForScript(page)
     await run(page, "tallyhouse.track('before'), tallyhouse.identify('carol')")
+    t.strictSame(await run(page, '[tallyhouse.distinctId ?? null, tallyhouse.sessionId ?? null]'), [null, null])
     t.strictSame(await keptBy(page), [])
     t.strictSame(calls, [])
     await run(page, 'tallyhouse.optIn()')
