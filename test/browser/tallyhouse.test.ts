@@ -234,6 +234,7 @@ t.test('the script in a browser', async (t) => {
       } else if (location.pathname === '/first') {
         await fetch('/wait')
         tallyhouse.track('leaving')
+        await fetch('/stored')
         location.href = '/next'
       }
     })`
@@ -243,7 +244,11 @@ t.test('the script in a browser', async (t) => {
       head: '<script src="/drive.js"></script>',
       body: `<script type="speculationrules">${JSON.stringify(rules)}</script>`,
       policy: { 'connect-src': "'self'", 'script-src': "'inline-speculation-rules'" },
-      files: { '/drive.js': { type: 'text/javascript', text: drive }, '/wait': { text: '', after: isPrerendered } },
+      files: {
+        '/drive.js': { type: 'text/javascript', text: drive },
+        '/wait': { text: '', after: isPrerendered },
+        '/stored': { text: '', after: () => site.waitForEvents(2) },
+      },
     })
     await openAlone(t, `${site.origin}/first`)
     const { names, events } = await site.waitFor('/first', 'leaving', '/next', 'prepared')
