@@ -12,6 +12,8 @@ export interface EventParts {
   properties: string | undefined
   insert_id?: unknown
   session_id?: unknown
+  /** the JSON of a valid context; undefined if the event has none */
+  context?: string | undefined
 }
 
 /** The service would refuse this event; the message says why. */
@@ -40,7 +42,7 @@ const check = compileCheck(TrackBody, null)
 const TIMESTAMP = /^(?:0|[1-9](?:\d{0,7}|\d{10,12}))$/
 
 /** @throws EventFault if the service would refuse the event */
-function checkAll({ timestamp, properties = '{}', ...names }: EventParts): void {
+function checkAll({ timestamp, properties = '{}', context: _, ...names }: EventParts): void {
   // Valid JSON that begins with a brace is an object, so its members need not be parsed.
   const value = {
     ...names,
@@ -59,7 +61,7 @@ function checkAll({ timestamp, properties = '{}', ...names }: EventParts): void 
  * @throws EventFault if the service would refuse the event, in the service's words
  */
 export function formatEvent(parts: EventParts): string {
-  const { event, distinct_id, timestamp, properties = '{}', insert_id, session_id } = parts
+  const { event, distinct_id, timestamp, properties = '{}', insert_id, session_id, context } = parts
   const isUsual =
     isName(event) &&
     isName(distinct_id) &&
@@ -68,7 +70,9 @@ export function formatEvent(parts: EventParts): string {
     (session_id == null || isName(session_id)) &&
     (timestamp === undefined || TIMESTAMP.test(timestamp))
   if (!isUsual) checkAll(parts)
-  const names = `{"event":${quoted(event as string)},"distinct_id":${quoted(distinct_id as string)}`
+  // The context comes first, which shows that there is one.
+  const first = context === undefined ? '' : `"context":${context},`
+  const names = `{${first}"event":${quoted(event as string)},"distinct_id":${quoted(distinct_id as string)}`
   const time = timestamp === undefined ? '' : `,"timestamp":${timestamp}`
   const id = insert_id == null ? '' : `,"insert_id":${quoted(insert_id as string)}`
   const session = session_id == null ? '' : `,"session_id":${quoted(session_id as string)}`

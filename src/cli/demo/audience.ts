@@ -80,13 +80,13 @@ interface Machine {
   browserVersions: readonly string[]
 }
 
-const CHROME = ['146.0.0.0', '145.0.0.0', '144.0.0.0', '138.0.0.0', '109.0.0.0']
-const SAFARI = ['26.1', '26.0', '18.6', '17.6', '16.6']
-const IOS = ['26.1', '26.0', '18.7', '17.7', '16.7']
-const MACOS = ['15.6', '14.7', '10.15.7']
+const CHROME = ['146', '145', '144', '138', '109']
+const SAFARI = ['26.1', '26', '18.6', '17.6', '16.6']
+const IOS = ['26.1', '26', '18.7', '17.7', '16.7']
+const MACOS = ['10.15']
 const ANDROID = ['16', '15', '14', '13', '11']
-const SAMSUNG = ['29.0', '28.0', '27.0']
-const FIREFOX = ['147.0', '146.0', '140.0', '128.0']
+const SAMSUNG = ['29', '28', '27']
+const FIREFOX = ['147', '146', '140', '128']
 
 const MACHINES = weighted<Machine>([
   [27, { device: 'mobile', os: 'iOS', osVersions: IOS, browser: 'Safari', browserVersions: SAFARI }],
@@ -95,7 +95,7 @@ const MACHINES = weighted<Machine>([
   [4, { device: 'mobile', os: 'Android', osVersions: ANDROID, browser: 'Samsung Internet', browserVersions: SAMSUNG }],
   [1, { device: 'mobile', os: 'Android', osVersions: ANDROID, browser: 'Firefox', browserVersions: FIREFOX }],
   [15, { device: 'desktop', os: 'Windows', osVersions: ['10', '11'], browser: 'Chrome', browserVersions: CHROME }],
-  [6, { device: 'desktop', os: 'Windows', osVersions: ['10'], browser: 'Edge', browserVersions: CHROME }],
+  [6, { device: 'desktop', os: 'Windows', osVersions: ['10'], browser: 'Microsoft Edge', browserVersions: CHROME }],
   [2, { device: 'desktop', os: 'Windows', osVersions: ['10'], browser: 'Firefox', browserVersions: FIREFOX }],
   [6, { device: 'desktop', os: 'macOS', osVersions: MACOS, browser: 'Safari', browserVersions: SAFARI }],
   [4, { device: 'desktop', os: 'macOS', osVersions: MACOS, browser: 'Chrome', browserVersions: CHROME }],
@@ -106,8 +106,8 @@ const MACHINES = weighted<Machine>([
 
 const BOTS = weighted<Context>([
   [5, { browser: 'Googlebot', device: 'other', country: 'US', region: 'California', city: 'Mountain View', bot: true }],
-  [3, { browser: 'bingbot', device: 'other', country: 'US', region: 'Virginia', city: 'Boydton', bot: true }],
-  [3, { browser: 'AhrefsBot', device: 'other', country: 'SG', bot: true }],
+  [3, { browser: 'BingCrawler', device: 'other', country: 'US', region: 'Virginia', city: 'Boydton', bot: true }],
+  [3, { browser: 'AmazonBot', device: 'other', country: 'US', bot: true }],
   [2, { browser: 'GPTBot', device: 'other', country: 'US', region: 'Iowa', city: 'Des Moines', bot: true }],
 ])
 

@@ -73,10 +73,13 @@ interface Visit {
 }
 
 /** What somebody came for. */
-type Aim = 'look' | 'sign up' | 'activate' | 'buy' | 'abandon'
+type Aim = 'look' | 'sign up' | 'start' | 'activate' | 'buy' | 'abandon'
+
+/** Stages to which aims lead. */
+const NEXT_STAGES: { [aim in Aim]?: Stage } = { 'sign up': 'customer', start: 'active', activate: 'active' }
 
 /** Events at the end of a visit that its aim takes. */
-const AIM_EVENTS: Record<Aim, number> = { look: 0, 'sign up': 2, activate: 2, buy: 8, abandon: 6 }
+const AIM_EVENTS: Record<Aim, number> = { look: 0, 'sign up': 3, start: 4, activate: 2, buy: 8, abandon: 6 }
 
 /**
  * Generates a year of a shop, by the starts of visits: exactly `events` events of people who visit, sign up, activate,
@@ -111,7 +114,7 @@ function planVisits(events: number, until: number, random: Random): Visit[] {
     for (let day = first(random.next()), index = 0; day < days; index++) {
       const visit = planVisit({ person, index, stage }, start + day * DAY_MS, random)
       if (!plan(visit)) break
-      stage = visit.aim === 'sign up' ? 'customer' : visit.aim === 'activate' ? 'active' : stage
+      stage = NEXT_STAGES[visit.aim] ?? stage
       if (HAS_CONTEXT && random.chance(BOTS)) plan(planBot(start + day * DAY_MS, random))
       if (!random.chance(0.5 + 0.49 * loyalty)) break
       day += 1 + Math.floor(-Math.log(1 - random.next()) * (2 + index * 0.4))
@@ -157,9 +160,9 @@ function planVisit(
 
 function findAim(stage: Stage, random: Random): Aim {
   const share = random.next()
-  if (stage === 'visitor') return share < 0.1 ? 'sign up' : 'look'
-  if (stage === 'customer') return share < 0.45 ? 'activate' : 'look'
-  return share < 0.27 ? 'buy' : share < 0.4 ? 'abandon' : 'look'
+  if (stage === 'visitor') return share < 0.07 ? 'sign up' : share < 0.12 ? 'start' : 'look'
+  if (stage === 'customer') return share < 0.5 ? 'activate' : 'look'
+  return share < 0.3 ? 'buy' : share < 0.45 ? 'abandon' : 'look'
 }
 
 /** Draws how long a visit is, in ms. Even the longest has no pause of half an hour, which would end its session. */
@@ -192,7 +195,8 @@ function planBot(day: number, random: Random): Visit {
  * @param makeId makes the insert_id of the next event
  */
 function* happen(visit: Visit, shop: number, makeId: () => string): Generator<Sent, void, undefined> {
-  const { person, index, isCustomer, aim, source, events } = visit
+  const { person, index, aim, source, events } = visit
+  let { isCustomer } = visit
   const random = new Random(visit.seed)
   const times = drawTimes(visit, random)
   const session_id = `${shop}-${person.id}-${index}`
@@ -227,8 +231,12 @@ function* happen(visit: Visit, shop: number, makeId: () => string): Generator<Se
     if (person.client.context.bot) yield open(findPage(random.early(source.links)))
     else yield* take(browse(random), rest)
   }
-  for (const step of finish(aim, person, random)) yield* take(step, events)
-  if (aim === 'sign up') yield signUp(person, times.at(-1) ?? visit.at)
+  for (const step of finish(aim, person, random)) {
+    yield* take(step, events)
+    if (step.page !== SIGN_UP) continue
+    isCustomer = true
+    yield signUp(person, times[sent - 1] ?? visit.at)
+  }
 }
 
 /** Draws the times of a visit's events, which get the same share of its length on average. */
@@ -246,13 +254,17 @@ function drawTimes({ at, length, events }: Visit, random: Random): number[] {
 
 /** Makes the steps at the end of a visit, which lead to its aim. */
 function finish(aim: Aim, { plan }: Person, random: Random): Step[] {
+  const signedUp = { page: SIGN_UP, events: [{ name: 'signed up', properties: { plan, trial: plan !== 'free' } }] }
+  const activated = { page: ACCOUNT, events: [{ name: 'activated', properties: { steps_done: 3 + random.below(3) } }] }
   switch (aim) {
     case 'look':
       return []
     case 'sign up':
-      return [{ page: SIGN_UP, events: [{ name: 'signed up', properties: { plan, trial: plan !== 'free' } }] }]
+      return [signedUp, { page: ACCOUNT, events: [] }]
+    case 'start':
+      return [signedUp, activated]
     case 'activate':
-      return [{ page: ACCOUNT, events: [{ name: 'activated', properties: { steps_done: 3 + random.below(3) } }] }]
+      return [activated]
     case 'buy':
     case 'abandon': {
       const started = { name: 'checkout started', properties: { express: random.chance(0.3) } }
