@@ -4,7 +4,7 @@ import { type Random, weighted } from './random.js'
 export const HAS_CONTEXT = false
 
 /** What the service would find out about a browser and its address. */
-export interface Context {
+interface Context {
   browser?: string
   browser_version?: string
   os?: string

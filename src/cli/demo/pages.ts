@@ -14,7 +14,7 @@ export interface Step {
 }
 
 /** An event that the shop itself records. */
-export interface OwnEvent {
+interface OwnEvent {
   name: string
   properties: object
 }
