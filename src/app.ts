@@ -66,6 +66,7 @@ import { openKeyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
 import { openUsageTable } from './store/key-usage.js'
 import { prepareAvailable } from './store/prepare-shards.js'
+import { acceptDailyVisitors } from './users/daily-visitors.js'
 import { Erasure } from './users/erasure/erasure.js'
 import { ProjectErasure } from './users/erasure/project-erasure.js'
 import { Purge, type PurgePace } from './users/erasure/purge.js'
@@ -280,7 +281,7 @@ function registerApi(
 ): void {
   const { log } = server
   const { purge, admission, lanes, store, journals } = parts
-  const { projects, limited: commits, ...own } = parts.projects
+  const { projects, limited: commits, visitors, ...own } = parts.projects
   const { shards } = store
   const { buffers, profiles, aliases, links, entries, noteDeletion } = lanes
   const keptSince = (projectId: string) => projects.kept(projectId).events
@@ -322,6 +323,7 @@ function registerApi(
     async (scope) => {
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
+      acceptDailyVisitors(scope, visitors)
       scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth, keptSince })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
@@ -345,6 +347,7 @@ function registerApi(
       allowOrigins(browser, origins)
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
+      acceptDailyVisitors(browser, visitors)
       browser.register(sessionCalls, { sessions, aliases })
     },
     { prefix: '/public/sessions' },
