@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { ANONYMOUS } from '../model/user-names.js'
 import { type Decoded, makeAlias, makeInsertId } from './message.js'
-import { JsonRow, type JsonRow as Row, RowFault } from './row.js'
+import { JsonRow, RowFault } from './row.js'
 import { readTimestamp, type Vendor } from './vendor.js'
 import { findUtm, makeWebEvent, PAGE_VIEW, readField, type WebContext, type WebPage } from './web.js'
 
@@ -50,7 +50,7 @@ const PLACED_PARAMETERS = ['page_location', 'page_title', 'page_referrer', 'ga_s
 const INTEGER = /^(?:0|-?[1-9]\d*)$/
 
 /** Reads the parameters of an event, as JSON texts by their keys. Of several values, Google sets one. */
-function readParameters(row: Row): Map<string, string> {
+function readParameters(row: JsonRow): Map<string, string> {
   const parameters = new Map<string, string>()
   for (const element of row.readElements('event_params') ?? []) {
     const parameter = new JsonRow(element)
@@ -78,7 +78,7 @@ const UTM = { source: 'source', medium: 'medium', campaign: 'campaign_name', ter
 /** What Google writes for visits without a campaign. */
 const NO_CAMPAIGN = /^\(.*\)$|^organic$|^referral$/
 
-function readPage(row: Row, parameters: ReadonlyMap<string, string>): WebPage {
+function readPage(row: JsonRow, parameters: ReadonlyMap<string, string>): WebPage {
   const [url, title, referrer] = ['page_location', 'page_title', 'page_referrer'].map((key) =>
     readText(parameters, key),
   )
@@ -98,7 +98,7 @@ function readPage(row: Row, parameters: ReadonlyMap<string, string>): WebPage {
  * Makes an id from everything that tells two events of a user apart: Google gives them none, and events that were sent
  * together have the same time.
  */
-function findInsertId(row: Row, parameters: ReadonlyMap<string, string>): string {
+function findInsertId(row: JsonRow, parameters: ReadonlyMap<string, string>): string {
   const fields = IDENTITY.map((name) => String(row.readName(name) ?? ''))
   const values = [...parameters].sort(([a], [b]) => (a < b ? -1 : 1))
   const digest = createHash('sha256').update(JSON.stringify([fields, values, row.readText('items') ?? '']))
@@ -110,7 +110,7 @@ const IDENTITY = [
   ...['batch_page_id', 'batch_ordering_id', 'batch_event_index'],
 ]
 
-function readContext(row: Row): WebContext {
+function readContext(row: JsonRow): WebContext {
   const [device, geo] = [row.readNestedRow('device'), row.readNestedRow('geo')]
   const web = device?.readNestedRow('web_info')
   return {

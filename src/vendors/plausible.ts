@@ -1,7 +1,7 @@
 import { makeInsertId } from './message.js'
 import { type JsonRow, NoEvent, RowFault } from './row.js'
 import { readTimestamp, type Vendor } from './vendor.js'
-import { makeWebEvent, PAGE_VIEW, readField } from './web.js'
+import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS } from './web.js'
 
 /**
  * Plausible. Its export is an archive of daily totals, from which nobody can make events. Those who run it themselves
@@ -28,7 +28,7 @@ export const plausible: Vendor = {
         page: {
           url,
           referrer: toAddress(read('referrer')),
-          utm: Object.fromEntries(UTM.map((name) => [name, read(`utm_${name}`)])),
+          utm: readUtm(row) ?? {},
         },
         properties: readOwn(row),
         context: {
@@ -49,11 +49,7 @@ export const plausible: Vendor = {
 const TOTALS =
   'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start to count here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 FORMAT JSONEachRow".'
 
-const UTM = ['source', 'medium', 'campaign', 'term', 'content'] as const
-const PLACED = [
-  ...['name', 'timestamp', 'user_id', 'session_id', 'hostname', 'pathname', 'referrer'],
-  ...UTM.map((name) => `utm_${name}`),
-]
+const PLACED = [...['name', 'timestamp', 'user_id', 'session_id', 'hostname', 'pathname', 'referrer'], ...UTM_FIELDS]
 
 /** The properties of a custom event, which are two lists. */
 const OWN = ['meta.key', 'meta.value'] as const

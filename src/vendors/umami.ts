@@ -1,7 +1,7 @@
 import { makeInsertId } from './message.js'
 import { FieldFault, type JsonRow, NoEvent, RowFault } from './row.js'
 import { readTimestamp, type Vendor } from './vendor.js'
-import { makeWebEvent, PAGE_VIEW, readField } from './web.js'
+import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS } from './web.js'
 
 /**
  * Umami's table `website_event`, as its export or a database writes it as CSV, or its rows as JSON. In Umami a session is
@@ -22,9 +22,8 @@ export const umami: Vendor = {
       url: joinUrl(host, read('url_path'), query),
       title: read('page_title'),
       referrer: joinUrl(read('referrer_domain'), read('referrer_path'), read('referrer_query')),
+      utm: readUtm(row),
     }
-    const utm = Object.fromEntries(UTM.map((name) => [name, read(`utm_${name}`)]))
-    const isNamed = Object.values(utm).some((value) => value !== undefined)
     const event = readEvent(row)
     return [
       makeWebEvent({
@@ -33,7 +32,7 @@ export const umami: Vendor = {
         time,
         insertId: findInsertId(row, [visitor, String(time), String(event), page.url ?? '']),
         sessionId: read('visit_id'),
-        page: isNamed ? { ...page, utm } : page,
+        page,
         context: {
           browser: read('browser'),
           os: read('os'),
@@ -49,12 +48,11 @@ export const umami: Vendor = {
   },
 }
 
-const UTM = ['source', 'medium', 'campaign', 'term', 'content'] as const
 /** Fields that are stored elsewhere, as they are or as parts of an address. */
 const PLACED = [
   ...['event_id', 'session_id', 'visit_id', 'distinct_id', 'created_at', 'event_type', 'event_name'],
   ...['hostname', 'url_path', 'url_query', 'page_title', 'referrer_domain', 'referrer_path', 'referrer_query'],
-  ...UTM.map((name) => `utm_${name}`),
+  ...UTM_FIELDS,
 ]
 
 /** Names of the types of events, as in Umami's `EVENT_TYPE`. Custom events have their own. */

@@ -23,7 +23,7 @@ export interface WebPage {
   title?: string | undefined
   referrer?: string | undefined
   /** `source`, `medium`, `campaign`, `term` and `content`; default: the parameters of the url */
-  utm?: Utm
+  utm?: Utm | undefined
 }
 
 type Utm = Partial<Record<(typeof UTM)[number], string | undefined>>
@@ -73,6 +73,15 @@ export function findUtm(url = ''): Utm {
   const parameters = new URLSearchParams(query)
   return Object.fromEntries(UTM.map((name) => [name, parameters.get(`utm_${name}`) ?? undefined]))
 }
+
+/** Reads the columns that have the parameters of a campaign, such as `utm_source`; undefined if they are all empty. */
+export function readUtm(row: JsonRow): Utm | undefined {
+  const utm: Utm = Object.fromEntries(UTM.map((name) => [name, readField(row, `utm_${name}`)]))
+  return Object.values(utm).every((value) => value === undefined) ? undefined : utm
+}
+
+/** Names of the columns and properties that have the parameters of a campaign. */
+export const UTM_FIELDS: readonly string[] = UTM.map((name) => `utm_${name}`)
 
 /** Returns the content of a field; undefined if it is missing or empty, or a database's word for that. */
 export function readField(row: JsonRow | undefined, name: string): string | undefined {
