@@ -136,7 +136,7 @@ for (const storage of LAYOUTS) {
       t.teardown(() => store.close())
       const closing = new AbortController()
       t.teardown(() => closing.abort())
-      const request = { projectId: 'p', headers: { 'user-agent': 'A' }, ip: '203.0.113.7', socket: {} } as never
+      const visit = { projectId: 'p', address: '203.0.113.7', userAgent: 'A' }
       const start = async (days: number) => {
         const at = now + days * DAY_MS
         const visitors = new DailyVisitors({
@@ -146,7 +146,7 @@ for (const storage of LAYOUTS) {
           now: () => at,
         })
         await visitors.start()
-        return visitors.name(request)
+        return visitors.name(visit)
       }
       const all = await Promise.all([start(0), start(0), start(0)])
       t.equal(new Set(all).size, 1)
