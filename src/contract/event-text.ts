@@ -1,5 +1,6 @@
+import { type GivenContext, trimContext } from './context.js'
 import { isName } from './limits.js'
-import { TrackBody } from './schemas.js'
+import { EventContext, TrackBody } from './schemas.js'
 import { compileCheck } from './validation.js'
 
 /** The fields of an event before validation, named like the columns of an import. */
@@ -77,6 +78,21 @@ export function formatEvent(parts: EventParts): string {
   const id = insert_id == null ? '' : `,"insert_id":${quoted(insert_id as string)}`
   const session = session_id == null ? '' : `,"session_id":${quoted(session_id as string)}`
   return `${names}${time}${id}${session},"properties":${properties}}`
+}
+
+const checkContext = compileCheck(EventContext, null)
+
+/**
+ * Writes the context of an event as `EventParts` has it.
+ * @param context a value of JSON
+ * @throws EventFault if the service would refuse it
+ */
+export function formatContext(context: unknown): string | undefined {
+  if (context === undefined || context === null) return undefined
+  const error = checkContext({ context })
+  if (error) throw new EventFault(error.message.replace(/^\//, ''), 'context')
+  const json = JSON.stringify(trimContext(context as GivenContext))
+  return json === '{}' ? undefined : json
 }
 
 /** Characters that need no escaping in JSON; most names have no others. */
