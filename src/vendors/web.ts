@@ -1,3 +1,4 @@
+import type { Context } from '../contract/context.js'
 import { isName } from '../contract/limits.js'
 import type { SdkEvent } from './message.js'
 import { type JsonRow, objectText } from './row.js'
@@ -137,7 +138,7 @@ const SYSTEMS: Record<string, string> = {
   macintosh: 'macOS',
   web: '',
 }
-const DEVICES: Record<string, string> = {
+const DEVICES: Record<string, NonNullable<Context['device']>> = {
   'feature phone': 'mobile',
   'smart tv': 'tv',
   console: 'console',
@@ -161,7 +162,7 @@ function toContext(context: WebContext): string | undefined {
   const { os, osVersion, ...given } = dropUnknown(context)
   const [, windows] = WINDOWS.exec(os ?? '') ?? []
   const system = windows === undefined ? os : 'Windows'
-  const fields = {
+  const fields: { [Field in keyof Context]: Context[Field] | undefined } = {
     browser: rename(BROWSERS, given.browser),
     browser_version: given.browser === undefined ? undefined : shorten(given.browserVersion),
     os: rename(SYSTEMS, system),

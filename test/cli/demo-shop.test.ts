@@ -1,11 +1,13 @@
 import t from 'tap'
 import { type Sent, shopYear } from '../../src/cli/demo/shop.js'
+import type { Context } from '../../src/contract/context.js'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const MIDNIGHT = Date.UTC(2026, 3, 24)
 
 interface Event {
+  context: Context
   event: string
   distinct_id: string
   timestamp: number
@@ -38,9 +40,26 @@ t.test('visits look like those of a real shop', async (t) => {
   const events = eventsIn(shopYear({ events: 60_000, seed: 1, until: MIDNIGHT }))
   const bySession = new Map<string, Event[]>()
   for (const event of events) bySession.set(event.session_id, [...(bySession.get(event.session_id) ?? []), event])
-  const visits = [...bySession.values()]
+  const all = [...bySession.values()]
+  const isBot = ([first]: Event[]) => first?.context.bot === true
+  const visits = all.filter((visit) => !isBot(visit))
   const isBounce = (visit: Event[]) => visit.length === 1
   const share = (part: readonly unknown[], all: readonly unknown[]) => part.length / all.length
+  const bots = share(all.filter(isBot), all)
+  t.ok(bots > 0.01 && bots < 0.03, `${bots} are bots`)
+  const contextsWith = (field: keyof Context, value: string) =>
+    share(
+      visits.filter(([first]) => first?.context[field] === value),
+      visits,
+    )
+  t.ok(contextsWith('country', 'US') > contextsWith('country', 'DE'), 'more people live in the USA')
+  t.ok(contextsWith('country', 'DE') > contextsWith('country', 'AT'))
+  t.ok(contextsWith('device', 'mobile') > contextsWith('device', 'desktop'), 'most use their telephones')
+  t.ok(
+    visits.every(([first]) => first?.context.country === first?.properties.country),
+    'the properties say the same',
+  )
+
   const bounceRate = share(visits.filter(isBounce), visits)
   t.ok(bounceRate > 0.35 && bounceRate < 0.55, `${bounceRate} bounce`)
 

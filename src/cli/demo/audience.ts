@@ -1,21 +1,5 @@
+import type { Context } from '../../contract/context.js'
 import { type Random, weighted } from './random.js'
-
-/** Whether events carry their context, and bots visit, who are recognized by it. */
-export const HAS_CONTEXT = false
-
-/** What the service would find out about a browser and its address. */
-interface Context {
-  browser?: string
-  browser_version?: string
-  os?: string
-  os_version?: string
-  device?: string
-  country?: string
-  region?: string
-  city?: string
-  language?: string
-  bot?: true
-}
 
 /** A place where people live, and the languages of their browsers. */
 interface Country {
@@ -71,7 +55,7 @@ const COUNTRIES = weighted(
 )
 
 interface Machine {
-  device: 'mobile' | 'desktop' | 'tablet'
+  device: NonNullable<Context['device']>
   os: string
   /** newest first */
   osVersions: readonly string[]
@@ -111,7 +95,7 @@ const BOTS = weighted<Context>([
   [2, { browser: 'GPTBot', device: 'other', country: 'US', region: 'Iowa', city: 'Des Moines', bot: true }],
 ])
 
-/** Somebody's browser, and where it is. */
+/** Somebody's browser, and where it is. The context is what the service would find out about it. */
 export interface Client {
   country: string
   device: string

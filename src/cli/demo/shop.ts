@@ -1,4 +1,4 @@
-import { type Client, findSource, HAS_CONTEXT, makeBot, makeClient, type Source, toUtmParameters } from './audience.js'
+import { type Client, findSource, makeBot, makeClient, type Source, toUtmParameters } from './audience.js'
 import {
   ACCOUNT,
   browse,
@@ -115,7 +115,7 @@ function planVisits(events: number, until: number, random: Random): Visit[] {
       const visit = planVisit({ person, index, stage }, start + day * DAY_MS, random)
       if (!plan(visit)) break
       stage = NEXT_STAGES[visit.aim] ?? stage
-      if (HAS_CONTEXT && random.chance(BOTS)) plan(planBot(start + day * DAY_MS, random))
+      if (random.chance(BOTS)) plan(planBot(start + day * DAY_MS, random))
       if (!random.chance(0.5 + 0.49 * loyalty)) break
       day += 1 + Math.floor(-Math.log(1 - random.next()) * (2 + index * 0.4))
     }
@@ -211,8 +211,9 @@ function* happen(visit: Visit, shop: number, makeId: () => string): Generator<Se
     const properties: Record<string, unknown> = { ...own }
     if (!context.bot) Object.assign(properties, { country, device })
     if (source !== undefined) properties.utm = { source }
-    const event = { event: name, distinct_id, timestamp, insert_id: makeId(), session_id, properties }
-    return { type: 'event', event: HAS_CONTEXT ? { ...event, context } : event }
+    // The context comes first, which shows that there is one.
+    const event = { context, event: name, distinct_id, timestamp, insert_id: makeId(), session_id, properties }
+    return { type: 'event', event }
   }
   const open = (page: Page, parameters: Record<string, string> = {}): Sent => {
     const url = toUrl(page, parameters)

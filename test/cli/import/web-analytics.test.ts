@@ -30,19 +30,29 @@ t.test('page views of other products are stored once, with their visits', async 
     return await runCommand(['import', '--url', service.url, '--from', vendor, path])
   }
   const stories = [
-    ['umami', 'umami.csv', { stored: 5, session: '11111111-1111-5111-8111-000000000001', events: 2 }],
-    ['matomo', 'matomo.json', { stored: 9, session: '12', events: 8 }],
-    ['ga4', 'ga4.ndjson', { stored: 6, session: '1234567890.1711843190.1711843190', events: 4 }],
+    [
+      'umami',
+      'umami.csv',
+      { stored: 5, session: '11111111-1111-5111-8111-000000000001', events: 2, device: 'desktop', country: 'AT' },
+    ],
+    ['matomo', 'matomo.json', { stored: 9, session: '12', events: 8, device: 'mobile', country: 'AT' }],
+    [
+      'ga4',
+      'ga4.ndjson',
+      { stored: 6, session: '1234567890.1711843190.1711843190', events: 4, device: 'desktop', country: 'TR' },
+    ],
   ] as const
   let total = 0
-  for (const [vendor, file, { stored, session, events }] of stories) {
+  for (const [vendor, file, { stored, session, events, device, country }] of stories) {
     const path = join(folder, file)
     await copyFile(pathOf(file), path)
     const first = await importFile(vendor, path)
     t.match(first.stderr, `${stored} events stored`, vendor)
     total += stored
     t.equal(await count(), total)
-    t.equal((await call(`/public/events?session_id=${session}`)).events.length, events, `a visit of ${vendor}`)
+    const visit = (await call(`/public/events?session_id=${session}`)).events
+    t.equal(visit.length, events, `a visit of ${vendor}`)
+    t.match(visit[0].context, { device, country }, 'with its context')
     const again = await importFile(vendor, path)
     t.match(again.stderr, `0 events stored, ${stored} already stored`, `${vendor} again`)
     t.equal(await count(), total)
