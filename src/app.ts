@@ -55,6 +55,7 @@ import { project } from './routes/project.js'
 import { questions } from './routes/questions.js'
 import { saved } from './routes/saved.js'
 import { schema } from './routes/schema.js'
+import { script } from './routes/script.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { signIn } from './routes/sign-in.js'
 import { track } from './routes/track.js'
@@ -328,6 +329,7 @@ function registerApi(
 
   server.register(docs)
   server.register(packages)
+  server.register(script, { path: config.SCRIPT_PATH })
   server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
