@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { Benchmark } from './benchmark.js'
+import { ageing } from './benchmarks/ageing.js'
 import { batch } from './benchmarks/batch.js'
 import { direct } from './benchmarks/direct.js'
 import { edit } from './benchmarks/edit.js'
@@ -35,6 +36,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   lists,
   live,
   growth,
+  ageing,
   start,
   questions,
   direct,
@@ -47,7 +49,7 @@ const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [opti
 
   --rounds N            rounds of each benchmark (5)
   --seconds N           whole seconds of each measurement (2)
-  --events N            events stored beforehand in export, edit, growth, questions and start (5, 10, 20, 20 and 20 million), or in the file of import (3 million)
+  --events N            events stored beforehand in export, edit, growth, ageing, questions and start (5, 10, 20, 20, 20 and 20 million), or in the file of import (3 million)
   --large               questions and start over 100 million events
   --machines N,N…       how many machines scale compares (1,2,3,4,6)
   --share N             of a core for each machine, in percent (20)

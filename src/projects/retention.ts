@@ -17,14 +17,19 @@ import {
   type Expired,
   findUnseenProfiles,
 } from '../store/retention.js'
-import { claimTurn } from '../store/turns.js'
+import { claimTurn, readLastTurn } from '../store/turns.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
-import { type Projects, readProjects } from './projects.js'
+import type { Project, Projects } from './projects.js'
 
 const HOUR_MS = 3_600_000
 /** How often to look for what has expired. Rewriting the months takes the rest of the promised day. */
 const RUN_EVERY_MS = HOUR_MS
+const TASK = 'retention'
+/** A clock that is further ahead of all we know, ms, may be wrong. */
+const MAX_JUMP_MS = 24 * HOUR_MS
+/** After this number of runs, that is, a day, such a clock is believed. */
+const DOUBTING_RUNS = 24
 /** Profiles that are looked up at a time, and in all by a run. */
 const PROFILES = 1_000
 const MAX_PROFILES = 100_000
@@ -46,13 +51,35 @@ export interface RetentionOptions {
   now?: (() => number) | undefined
 }
 
-/** Removes from the dead letters of all projects what has expired, so that none of it is shown or stored. */
-export async function expireAllDeadLetters(shards: Shards): Promise<void> {
-  for (const [projectId, { settings }] of await readProjects(shards)) {
-    const { events } = settings.keep
-    if (events === null) continue
-    await expireDeadLetters(reserveErasureSlots(shards, projectId), projectId, keptSince(events, Date.now()))
+/**
+ * Removes from the dead letters of projects what has expired, so that none of it is shown or stored. Does nothing while
+ * the clock is in doubt.
+ * @param projects all that have settings
+ * @param now epoch ms
+ * @param only the project; absent: all
+ */
+export async function expireDeadLettersOf(
+  shards: Shards,
+  projects: ReadonlyMap<string, Project>,
+  now: number,
+  only?: string,
+): Promise<void> {
+  const aging = [...projects].filter(([id, { settings }]) => settings.keep.events !== null && id === (only ?? id))
+  if (aging.length === 0 || !(await isClockPlausible(shards, projects, now))) return
+  for (const [projectId, { settings }] of aging) {
+    const since = keptSince(settings.keep.events ?? '', now)
+    await expireDeadLetters(reserveErasureSlots(shards, projectId), projectId, since)
   }
+}
+
+/**
+ * Whether the clock is at most a day ahead of the last removal, or of the last change of a project's settings. A clock
+ * that jumped to next year by mistake would delete data that has not expired.
+ */
+async function isClockPlausible(shards: Shards, projects: ReadonlyMap<string, Project>, now: number): Promise<boolean> {
+  const changes = [...projects.values()].map(({ updatedAt }) => updatedAt)
+  const known = Math.max(await readLastTurn(shards, TASK, now), ...changes)
+  return now - known <= MAX_JUMP_MS
 }
 
 /** What of a project has expired, by kind. */
@@ -70,6 +97,8 @@ export class Retention {
   readonly #options: RetentionOptions
   readonly #stop = new AbortController()
   #running: Promise<void> | null = null
+  /** runs since the clock has been in doubt */
+  #doubts = 0
 
   constructor(options: RetentionOptions) {
     this.#options = options
@@ -103,13 +132,36 @@ export class Retention {
   async run(): Promise<void> {
     const { projects, shards, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
     const aging = [...projects.list()].filter(([, { settings }]) => KEPT.some((kind) => settings.keep[kind] !== null))
-    if (aging.length === 0 || !(await claimTurn(shards, 'retention', Math.floor(now() / everyMs)))) return
+    if (aging.length === 0 || !(await this.#trustsClock())) return
+    if (!(await claimTurn(shards, TASK, Math.floor(now() / everyMs) * everyMs))) return
     const failures: unknown[] = []
     for (const [projectId, { settings }] of aging) {
       if (this.#stop.signal.aborted) return
       await this.expire(projectId, settings.keep).catch((error: unknown) => failures.push(error))
     }
     if (failures.length > 0) throw failures[0]
+  }
+
+  /** Whether the clock is plausible, or has stayed as it is for a day. */
+  async #trustsClock(): Promise<boolean> {
+    const { projects, shards, log, now = Date.now } = this.#options
+    if (await isClockPlausible(shards, projects.list(), now())) {
+      this.#doubts = 0
+      return true
+    }
+    if (this.#doubts === 0) {
+      log.warn(
+        { clock: new Date(now()).toISOString() },
+        'the clock is more than a day ahead of the last removal of what has expired: if it stays so for a day, the removal resumes',
+      )
+    }
+    return this.#doubts++ >= DOUBTING_RUNS
+  }
+
+  /** Like `expireDeadLettersOf` for one project, by its settings in memory. */
+  async expireDeadLetters(projectId: string): Promise<void> {
+    const { projects, shards, now = Date.now } = this.#options
+    await expireDeadLettersOf(shards, projects.list(), now(), projectId)
   }
 
   /** Removes what has expired of one project. */

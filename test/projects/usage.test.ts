@@ -20,7 +20,7 @@ t.test('Usage keeps what was counted before midnight and not stored by then', as
   t.match(usage.own('shop'), { events: 3, bytes: 30 })
   await usage.write()
   t.strictSame(
-    [...(await readUsage(shards, 'shop', { from: '2026-12-01' }))].map(([day, { events }]) => [day, events]),
+    [...((await readUsage(shards, ['shop'], { from: '2026-12-01' })).get('shop') ?? [])].map(([day, { events }]) => [day, events]),
     [
       ['2026-12-31', 10],
       ['2027-01-01', 3],
