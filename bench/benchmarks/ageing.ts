@@ -33,7 +33,7 @@ export const ageing: Benchmark = async (bench) => {
   const { servers } = bench
   const clickhouse = new URL(await servers.clickhouse())
   const ingestion = await writeRequests(servers.folder, await batches())
-  const body = JSON.stringify({ kind: 'series', series: [{ event: 'release published' }], last: 30 })
+  const body = JSON.stringify({ kind: 'series', series: [{ event: 'release published' }] })
   const question = await writeRequests(servers.folder, [{ method: 'POST', path: '/public/query', body }])
   for (const [kind, name] of Object.entries(KINDS)) {
     clickhouse.pathname = `/ageing_${kind}`
