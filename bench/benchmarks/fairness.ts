@@ -1,6 +1,8 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
-import { type Benchmark, eachRound, get, untilVisible, WARM_UP_SECONDS } from '../benchmark.js'
+import { type Benchmark, eachRound, get, untilVisible } from '../benchmark.js'
 import { load, pacedLoad } from '../load.js'
+import { servicePage } from '../pages.js'
 import { batches, type HttpRequest, singles, writeRequests } from '../requests.js'
 import { Store } from '../store.js'
 
@@ -8,12 +10,14 @@ const PROJECTS = 1_000
 const EVENTS = 5_000_000
 /** Calls of all other projects together. */
 const TRACKED_PER_SECOND = 200
-const ASKED_PER_SECOND = 10
+const ASKED_PER_SECOND = 3
+/** From the start of its work to the measurement, ms. */
+const WARM_UP_MS = 2_000
 const FAIR = { of: 'ratio', target: 1.33, stretch: 1.1 } as const
 
 /**
- * What a project that does its worst costs the 999 others: it sends batches over eight connections, asks questions and
- * exports all its events, without pause. The others send single events and ask about their own.
+ * What a project that does its worst costs the 999 others: it sends batches, asks questions or reads pages without pause.
+ * The others send single events and ask about their own.
  */
 export const fairness: Benchmark = async (bench) => {
   const { servers } = bench
@@ -44,13 +48,19 @@ export const fairness: Benchmark = async (bench) => {
     ),
     sent: await writeRequests(servers.folder, await batches()),
     questions: await writeRequests(servers.folder, [ask()]),
-    exported: await writeRequests(servers.folder, [{ method: 'GET', path: '/public/export' }]),
+    pages: await writeRequests(servers.folder, [1, 20, 40, 60].map(servicePage)),
   }
-  const figures = {
-    track: bench.figure('p99 of /track of 999 projects beside a greedy one', { unit: 'ms', over: 'alone', goal: FAIR }),
-    asked: bench.figure('p50 of their questions', { unit: 'ms', over: 'alone', goal: FAIR }),
-    worst: bench.figure('batches of the greedy one meanwhile', { unit: 'req/s' }),
+  const greedy = {
+    'batches over eight connections': { requests: files.sent, connections: 8 },
+    'questions over four': { requests: files.questions, connections: 4 },
+    'pages of 10 000 over four': { requests: files.pages, connections: 4 },
   }
+  const works = Object.entries(greedy).map(([name, work]) => ({
+    work,
+    track: bench.figure(`p99 of /track beside ${name}`, { unit: 'ms', over: 'alone', goal: FAIR }),
+    asked: bench.figure(`p50 of questions beside ${name}`, { unit: 'ms', over: 'alone', goal: FAIR }),
+    rate: bench.figure(`${name} meanwhile`, { unit: 'req/s' }),
+  }))
   const measure = async () => {
     const common = { url, seconds: 2 * bench.seconds, connections: 16 }
     const tracking = pacedLoad(servers, { ...common, requests: files.tracked, perSecond: TRACKED_PER_SECOND })
@@ -61,18 +71,16 @@ export const fairness: Benchmark = async (bench) => {
   await measure()
   await eachRound(bench, store, async () => {
     const alone = await measure()
-    const seconds = WARM_UP_SECONDS + 2 * bench.seconds + 2
-    const greedy = [
-      load(servers, { url, requests: files.sent, connections: 8, seconds }),
-      load(servers, { url, requests: files.questions, connections: 4, seconds }),
-      load(servers, { url, requests: files.exported, connections: 4, seconds }),
-    ] as const
-    const beside = await measure()
-    const [sent] = await Promise.all(greedy)
-    figures.track(beside.track, alone.track)
-    figures.asked(beside.asked, alone.asked)
-    figures.worst(sent.perSecond)
-    await untilVisible(url)
+    for (const { work, track, asked, rate } of works) {
+      const busy = load(servers, { url, ...work, seconds: WARM_UP_MS / 1000 + 2 * bench.seconds + 1 })
+      await wait(WARM_UP_MS)
+      const beside = await measure()
+      track(beside.track, alone.track)
+      asked(beside.asked, alone.asked)
+      rate((await busy).perSecond)
+      await untilVisible(url)
+      await store.quiet()
+    }
   })
 }
 

@@ -23,8 +23,13 @@ import type { Purge } from '../users/erasure/purge.js'
 import type { Project, Projects } from './projects.js'
 
 const HOUR_MS = 3_600_000
-/** How often to look for what has expired. Rewriting the months takes the rest of the promised day. */
+/** How often to look for what has expired. */
 const RUN_EVERY_MS = HOUR_MS
+/**
+ * Runs from one removal of events and sessions to the next: each rewrites the months of all projects that have any. Even
+ * if one is interrupted, the next one is over before the promised day is.
+ */
+const RUNS_PER_REMOVAL = 8
 const TASK = 'retention'
 /** A clock that is further ahead of all we know, ms, may be wrong. */
 const MAX_JUMP_MS = 24 * HOUR_MS
@@ -90,8 +95,9 @@ export type ExpiredData = Record<Kept, Expired>
  * project after the other, one month at a time. It ends what an erasure promises, too: nothing of it is left in dead
  * letters.
  *
- * Every process with a writer looks once an hour, and one of them gets the turn. What a run does not finish, because it
- * failed or its process was stopped, is done by the next one.
+ * Every process with a writer looks once an hour, and one of them gets the turn: for profiles, and every eighth hour for
+ * events and sessions, too. What a run does not finish, because it failed or its process was stopped, is done by the next
+ * one.
  */
 export class Retention {
   readonly #options: RetentionOptions
@@ -130,15 +136,26 @@ export class Retention {
 
   /** Removes what has expired of every project, if no other process has the turn. @throws the first failure, after the other projects */
   async run(): Promise<void> {
-    const { projects, shards, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
+    const { projects, shards, purge, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
     const aging = [...projects.list()].filter(([, { settings }]) => KEPT.some((kind) => settings.keep[kind] !== null))
     if (aging.length === 0 || !(await this.#trustsClock())) return
-    if (!(await claimTurn(shards, TASK, Math.floor(now() / everyMs) * everyMs))) return
+    const claim = (task: string, ms: number) => claimTurn(shards, task, Math.floor(now() / ms) * ms)
+    if (!(await claim(TASK, everyMs))) return
+    const removesRows = await claim(`${TASK}, events and sessions`, RUNS_PER_REMOVAL * everyMs)
     const failures: unknown[] = []
+    let isPurgeDue = false
     for (const [projectId, { settings }] of aging) {
       if (this.#stop.signal.aborted) return
-      await this.expire(projectId, settings.keep).catch((error: unknown) => failures.push(error))
+      const keep = removesRows ? settings.keep : { ...settings.keep, events: null, sessions: null }
+      try {
+        if (await this.#expire(projectId, keep)) isPurgeDue = true
+      } catch (error) {
+        failures.push(error)
+        isPurgeDue = true
+      }
     }
+    // One for all projects, because it rewrites the months of all.
+    if (isPurgeDue) await purge.now(TASK).catch((error: unknown) => failures.push(error))
     if (failures.length > 0) throw failures[0]
   }
 
@@ -164,9 +181,9 @@ export class Retention {
     await expireDeadLettersOf(shards, projects.list(), now(), projectId)
   }
 
-  /** Removes what has expired of one project. */
-  async expire(projectId: string, keep: ProjectSettings['keep']): Promise<void> {
-    const { barrier, noteDeletion, purge, log, now = Date.now } = this.#options
+  /** Removes what has expired of one project. @returns whether some of it is still on the disk, and has to be purged */
+  async #expire(projectId: string, keep: ProjectSettings['keep']): Promise<boolean> {
+    const { barrier, noteDeletion, log, now = Date.now } = this.#options
     const shards = reserveErasureSlots(this.#options.shards, projectId)
     const { signal } = this.#stop
     const removed = { events: 0, sessions: 0, profiles: 0, dead_letters: 0 }
@@ -189,9 +206,10 @@ export class Retention {
     }
     if (keep.profiles !== null)
       removed.profiles = await this.#expireProfiles(shards, projectId, keptSince(keep.profiles, now()))
-    if (Object.values(removed).every((count) => count === 0)) return
-    log.info({ project: projectId, ...removed }, 'what has expired was removed')
-    if (removed.events + removed.profiles > 0) await purge.now(projectId)
+    if (Object.values(removed).some((count) => count > 0)) {
+      log.info({ project: projectId, ...removed }, 'what has expired was removed')
+    }
+    return removed.events + removed.profiles > 0
   }
 
   async #expireProfiles(shards: Shards, projectId: string, before: number): Promise<number> {

@@ -1,8 +1,9 @@
 import t from 'tap'
 import { command } from '../../src/cli/dead-letters.js'
-import { Projects } from '../../src/projects/projects.js'
+import { changeProject, Projects } from '../../src/projects/projects.js'
 import { Retention } from '../../src/projects/retention.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
+import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
 import { type Client, LAYOUTS, SECRET_KEY, settingsFor, silent, startApp, until } from '../helper.js'
@@ -228,6 +229,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   const { shards, close } = await openStore(client.config)
   t.teardown(close)
   const warnings: unknown[] = []
+  let purges = 0
   const projects = new Projects({ log: silent, closing: AbortSignal.abort(), now: Date.now })
   const retention = new Retention({
     projects,
@@ -235,7 +237,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
     barrier: { waitForAll: async () => 0n },
     profiles: { change: async () => t.fail('no profile expires') as never },
     noteDeletion: async () => undefined,
-    purge: { now: async () => 0 },
+    purge: { now: async () => purges++ },
     log: { ...silent, warn: (...args: unknown[]) => warnings.push(args) },
     everyMs,
     now: () => Date.now() + ahead,
@@ -251,9 +253,14 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   await track(1)
   t.equal((await client.events()).length, 3)
   await call('PATCH', '/public/project', { keep: { events: '30d' } })
+  const body = Buffer.from(JSON.stringify({ events: [{ event: 'e', distinct_id: 'u', timestamp: 1 }] }))
+  const entry = { position: BigInt(Date.now()) << 16n, kind: 'events', projectId: 'other', count: 1, body } as const
+  await insertEvents(shards.first, 7, [{ ...entry, receivedAt: Date.now() }], 'other', AbortSignal.timeout(60_000))
+  await changeProject(shards, 'other', { keep: { events: '30d' } }, { by: { type: 'command_line' } })
   await projects.start(shards)
   await retention.run()
   t.equal(await countStored(), 2)
+  t.equal(purges, 1, 'one for all projects')
   ahead = 400 * DAY_MS
   for (let hour = 0; hour < 24; hour++) await retention.run()
   t.equal(await countStored(), 2, 'nothing is deleted in a day')
