@@ -8,6 +8,7 @@ import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
 import { openAdmission } from './http/admission/admission.js'
+import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
 import { allowOrigins } from './http/cross-origin.js'
 import { type OpenServer, openServer } from './http/server.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/socket/connection-limits.js'
@@ -280,7 +281,8 @@ function registerApi(
 ): void {
   const { log } = server
   const { purge, admission, lanes, store, journals } = parts
-  const { projects, limited: commits, ...own } = parts.projects
+  const { projects, limited: commits, visitors, ...own } = parts.projects
+  const nameVisitor: NameVisitor = (visit) => visitors.name(visit)
   const { shards } = store
   const { buffers, profiles, aliases, links, entries, noteDeletion } = lanes
   const keptSince = (projectId: string) => projects.kept(projectId).events
@@ -310,7 +312,7 @@ function registerApi(
 
   server.register(docs)
   server.register(packages)
-  server.register(signIn, { admission })
+  server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
   registerVendors(server, { admission, bodyLimit, maxDepth, keptSince, scriptsIn, buffers, commits, ...people })
@@ -322,6 +324,7 @@ function registerApi(
     async (scope) => {
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
+      acceptDailyVisitors(scope, nameVisitor)
       scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth, keptSince })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
@@ -345,6 +348,7 @@ function registerApi(
       allowOrigins(browser, origins)
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
+      acceptDailyVisitors(browser, nameVisitor)
       browser.register(sessionCalls, { sessions, aliases })
     },
     { prefix: '/public/sessions' },

@@ -76,6 +76,15 @@ function withoutUndefined(value: object): object {
   return Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined))
 }
 
+/** What questions get from their project unless they say otherwise. */
+export type QuestionDefaults = Pick<ProjectSettings, 'timezone' | 'week_start'>
+
+/** Adds the project's defaults to a question that counts. */
+export function fillQuestion(question: object, defaults: Partial<QuestionDefaults>): object {
+  const { timezone, week_start } = question as { timezone?: unknown; week_start?: unknown }
+  return { ...question, timezone: timezone ?? defaults.timezone, week_start: week_start ?? defaults.week_start }
+}
+
 /** The fields that differ from their defaults, as they are stored and shown in lists. */
 export function listSet(settings: ProjectSettings): SettingsChange {
   const isDefault = (value: unknown, fallback: unknown) => JSON.stringify(value) === JSON.stringify(fallback)

@@ -50,8 +50,20 @@ const storedEventFilter = {
   session_id: Type.Optional({ ...Name, description: 'Only events of this session.' }),
 }
 
-/** For a batch of events. Unknown parameters are ignored, like unknown fields of a body. */
+const visitor = Type.Optional(
+  Type.Literal('daily', {
+    message: 'must be daily, or absent',
+    description:
+      'With `daily`, send no `distinct_id`: the service makes one that is the same all day (UTC) for the same address ' +
+      'and User-Agent, and of which nobody can tell later whose it was. Write and public keys only.',
+  }),
+)
+
+/** For an event, and for the calls of a session. Unknown parameters are ignored, like unknown fields of a body. */
+export const SendQuery = Type.Object({ visitor })
+/** For a batch of events. */
 export const BatchQuery = Type.Object({
+  visitor,
   stored_before: time(
     'Skips events if an event of the same user with the same `insert_id` was stored before this time (milliseconds since ' +
       '1970), however long ago. Secret keys only. `skipped` counts them.',

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Sender } from './sender.js'
+import { DAILY_VISITOR_PREFIX, isDailyVisitor } from './user-names.js'
 
 /**
  * Bytes remembered per id: 4 that choose its lane, then 12 that identify it. Two ids of a project never share them by
@@ -28,8 +29,10 @@ export function writeInsertId(
   { projectId, distinctId, insertId }: { projectId: string; distinctId: string; insertId: string },
 ): void {
   const at = index * INSERT_ID_BYTES
+  // A request of a daily visitor that is repeated after midnight has another name by then.
+  const sender = isDailyVisitor(distinctId) ? DAILY_VISITOR_PREFIX : distinctId
   // The lengths separate the parts, because any part may contain any character.
-  const user = `${projectId.length}:${projectId}${distinctId.length}:${distinctId}`
+  const user = `${projectId.length}:${projectId}${sender.length}:${sender}`
   to.writeUInt32BE(hashUser(user), at)
   to.write(hash('sha256', user + insertId, 'binary'), at + ROUTE_BYTES, ID_BYTES, 'latin1')
 }

@@ -22,6 +22,7 @@ import {
 import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
 import { anyName, digits, isAt, scalar, space, string, UNKNOWN } from '../json/tokens.js'
 import { BATCH_HEAD, BATCH_TAIL, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
+import { DAILY_VISITOR_PREFIX } from './user-names.js'
 
 const MAX_NAME_BYTES = 255
 /** Digits of the greatest timestamp, 9 999 999 999 999. */
@@ -36,6 +37,8 @@ const API_KEY = 32
 const OTHER = 64
 const INSERT_ID = 128
 const SESSION_ID = 256
+/** No field: a distinct_id may be the name of a daily visitor. */
+const VISITOR = 512
 const OF_EVENT = EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES | INSERT_ID | SESSION_ID
 const OF_EDIT = PROPERTIES | API_KEY
 
@@ -103,6 +106,20 @@ const offsets = new Uint32Array(MAX_BATCH * OFFSETS_PER_EVENT)
 
 /** The line ends of the last scan; also shared. */
 const lineEnds = new Uint32Array(MAX_BATCH)
+
+const VISITOR_PREFIX = Buffer.from(DAILY_VISITOR_PREFIX)
+const DOLLAR = 0x24
+
+/** Whether the text at an offset begins with the prefix of daily visitors, or with an escape, which may spell it. */
+function mayBeVisitor(raw: Buffer, at: number): boolean {
+  if (raw[at] === BACKSLASH) return true
+  if (raw[at] !== DOLLAR) return false
+  for (let i = 1; i < VISITOR_PREFIX.length; i++) {
+    if (raw[at + i] === BACKSLASH) return true
+    if (raw[at + i] !== VISITOR_PREFIX[i]) return false
+  }
+  return true
+}
 
 /** One pass over a buffer. */
 class Scan {
@@ -214,7 +231,8 @@ class Scan {
     // Only a body with unknown fields may have to be parsed; any other is stored unchanged.
     if (hasOthers && this.#weight > this.#maxWeight) return null
     const found = (this.#seen & INSERT_ID) === 0 ? null : offsets.slice(0, count * OFFSETS_PER_EVENT)
-    return new ScannedBody(count, this.#apiKey, this.#keyStart, hasOthers, found)
+    const mayNameVisitor = (this.#seen & VISITOR) !== 0
+    return new ScannedBody(count, this.#apiKey, this.#keyStart, hasOthers, found, mayNameVisitor)
   }
 
   /** The offset after the event that begins at `at`; `known` has a bit for each field that has a meaning in it. */
@@ -240,6 +258,7 @@ class Scan {
           break
         case DISTINCT_ID:
           user = at
+          if (mayBeVisitor(raw, at + 1)) this.#seen |= VISITOR
           at = this.#text(at)
           break
         case INSERT_ID:

@@ -18,6 +18,8 @@ export class ScannedBody {
    * it has none). Null if no event has an insert_id.
    */
   readonly offsets: Uint32Array | null
+  /** whether a distinct_id may begin with the prefix of daily visitors; if so, it has to be parsed to know */
+  readonly mayNameVisitor: boolean
   readonly #keyStart: number
 
   constructor(
@@ -26,11 +28,13 @@ export class ScannedBody {
     keyStart: number,
     hasOthers: boolean,
     offsets: Uint32Array | null,
+    mayNameVisitor: boolean,
   ) {
     this.count = count
     this.apiKey = apiKey
     this.hasOthers = hasOthers
     this.offsets = offsets
+    this.mayNameVisitor = mayNameVisitor
     this.#keyStart = keyStart
   }
 

@@ -7,11 +7,15 @@
 export const ANONYMOUS = '$anonymous'
 
 const GROUP_PREFIX = '$group:'
+/** Begins the names that the service gives to visitors of a day. */
+export const DAILY_VISITOR_PREFIX = '$visitor:'
+/** Why a request may not use such a name. */
+export const DAILY_VISITOR_REASON = `distinct_id must not begin with ${DAILY_VISITOR_PREFIX}, which the service makes for visitor=daily.`
 /**
  * Names with these prefixes are not users: groups have their own profiles, visitors without cookies a new name each
  * day.
  */
-const RESERVED_PREFIXES = [GROUP_PREFIX, '$visitor:']
+const RESERVED_PREFIXES = [GROUP_PREFIX, DAILY_VISITOR_PREFIX]
 
 /**
  * What clients send as an id when they have none, in lower case, without quotes or white space around it. Events are
@@ -89,6 +93,11 @@ export function isPlaceholder(name: string): boolean {
 /** Whether a name can be one of several of a user. */
 export function canLink(name: string): boolean {
   return !isReserved(name) && !isPlaceholder(name)
+}
+
+/** Whether the service has made this name for a visitor of a day. */
+export function isDailyVisitor(name: string): boolean {
+  return name.startsWith(DAILY_VISITOR_PREFIX)
 }
 
 /** Whether a name can be that of the profile of a group. */

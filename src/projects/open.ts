@@ -3,6 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Appends, CommitMetrics } from '../ingest/group-commit.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { hideExpired } from '../store/retention.js'
+import { DailyVisitors } from '../users/daily-visitors.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { Projects, type ProjectsOptions } from './projects.js'
 import { QuotaWatch } from './quota-watch.js'
@@ -47,16 +48,18 @@ export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptio
     const quotas = new QuotaWatch({ ...own, usage: counted })
     const limited = new Quotas({ ...own, usage: counted, storedBytes: (projectId) => quotas.storedBytes(projectId) })
     const retention = new Retention({ ...own, everyMs: retentionEveryMs })
+    const visitors = new DailyVisitors(own)
     let isStarted = false
     const start = async (isWriter: boolean) => {
       await projects.start(parts.shards)
+      await visitors.start()
       if (isStarted) return
       isStarted = true
       void counted.start()
       void quotas.start()
       if (isWriter) retention.start()
     }
-    return { projects, usage: counted, quotas, limited, retention, start }
+    return { projects, usage: counted, quotas, limited, retention, visitors, start }
   }
   return { reads, open }
 }

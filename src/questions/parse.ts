@@ -1,4 +1,4 @@
-import type { ProjectSettings } from '../contract/project-settings.js'
+import { fillQuestion, type QuestionDefaults } from '../contract/project-settings.js'
 import { COUNTING, USERS } from '../contract/question-schemas.js'
 import type { AnyQuestion, Question, UsersQuestion } from '../contract/questions.js'
 import { isObject, readFields } from '../contract/read-fields.js'
@@ -6,9 +6,6 @@ import type { Warning } from '../contract/warning.js'
 import { Faults } from './faults.js'
 import { checkCell, checkRules, fillRange } from './rules.js'
 import { StrictReader } from './strict-reader.js'
-
-/** What a project has set for questions that do not say it. */
-export type QuestionDefaults = Partial<Pick<ProjectSettings, 'timezone' | 'week_start'>>
 
 type CountingKind = keyof typeof COUNTING
 const KINDS = Object.keys(COUNTING)
@@ -19,7 +16,7 @@ const KINDS = Object.keys(COUNTING)
  * @param now epoch ms
  * @throws ApiError `invalid_request` that names every field at fault
  */
-export function parseQuestion(body: unknown, now: number, defaults: QuestionDefaults = {}): Question {
+export function parseQuestion(body: unknown, now: number, defaults: Partial<QuestionDefaults> = {}): Question {
   return readQuestion(body, now, defaults).question
 }
 
@@ -27,7 +24,7 @@ export function parseQuestion(body: unknown, now: number, defaults: QuestionDefa
 export function readQuestion(
   body: unknown,
   now: number,
-  defaults: QuestionDefaults = {},
+  defaults: Partial<QuestionDefaults> = {},
 ): { question: Question; warnings: Warning[] } {
   const faults = new Faults()
   const reader = new StrictReader(faults)
@@ -43,11 +40,10 @@ export function checkQuestion(question: unknown, path: string, faults: Faults, n
 }
 
 /** Adds the project's defaults; those of a question about users belong to the question that it is of. */
-function fill(given: unknown, defaults: QuestionDefaults): unknown {
+function fill(given: unknown, defaults: Partial<QuestionDefaults>): unknown {
   if (!isObject(given)) return given
   if (given.kind === 'users') return { ...given, of: fill(given.of, defaults) }
-  const { timezone, week_start } = given
-  return { ...given, timezone: timezone ?? defaults.timezone, week_start: week_start ?? defaults.week_start }
+  return fillQuestion(given, defaults)
 }
 
 /** Removes the API key, which was read by the authentication. */

@@ -13,6 +13,7 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import { ReadSlots, type Slot, type SlotLimits } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
+import type { QuestionDefaults } from '../contract/project-settings.js'
 import type { Question } from '../contract/questions.js'
 import { MAX_WARNINGS, type Warning } from '../contract/warning.js'
 import { abortable } from '../lib/abortable.js'
@@ -22,7 +23,7 @@ import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
 import type { Answer, Query } from './kind.js'
 import { getKind } from './kinds.js'
-import { type QuestionDefaults, readQuestion } from './parse.js'
+import { readQuestion } from './parse.js'
 import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { QueryContext } from './statement.js'
@@ -41,7 +42,7 @@ export interface QuestionsOptions {
   aliases: Pick<Aliases, 'hasAny'>
   limits: QuestionLimits
   /** what a project has set for questions that do not say it; default: nothing */
-  defaults?: ((projectId: string) => QuestionDefaults) | undefined
+  defaults?: ((projectId: string) => Partial<QuestionDefaults>) | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
   /** how long an answer waits for its warnings, ms; default: a second */

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import { NoQuery, SessionParams, SessionsQuery } from '../contract/query-schemas.js'
+import { NoQuery, SendQuery, SessionParams, SessionsQuery } from '../contract/query-schemas.js'
 import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
@@ -10,6 +10,7 @@ import { readJson } from '../json/value.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { formatProperties, type Properties, readProperties } from '../model/properties.js'
 import { endSession, measureDuration, type Session, startSession, updateSession } from '../model/session.js'
+import { isDailyVisitor } from '../model/user-names.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import type { States } from '../states/state-store.js'
 import { withToll } from '../states/toll.js'
@@ -34,7 +35,7 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
       path,
       {
         config: { access: 'session', maxWeight: MAX_STATE_WEIGHT },
-        schema: { body: SessionBody, response: { 200: Done } },
+        schema: { body: SessionBody, querystring: SendQuery, response: { 200: Done } },
       },
       async (request) => {
         const { rawBody } = request
@@ -51,7 +52,10 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
 
   app.post(
     '/end',
-    { config: { access: 'session' }, schema: { body: SessionEndBody, response: { 200: Done } } },
+    {
+      config: { access: 'session' },
+      schema: { body: SessionEndBody, querystring: SendQuery, response: { 200: Done } },
+    },
     async (request) => {
       const { session_id, distinct_id } = request.body
       await changeSession(request, session_id, distinct_id, (session, distinctId) => {
@@ -70,7 +74,10 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'session_owner_mismatch') throw error
       const owner = (await sessions.get(projectId, id))?.distinctId
-      if (owner === undefined || !(await aliases.areSameUser(projectId, owner, name))) throw error
+      // A daily visitor whose session lasts beyond midnight has another name then.
+      const isSameVisitor = owner !== undefined && isDailyVisitor(owner) && isDailyVisitor(name)
+      const isSame = isSameVisitor || (owner !== undefined && (await aliases.areSameUser(projectId, owner, name)))
+      if (!isSame) throw error
       await sessions.change(projectId, id, changeFor(owner), { keyClass })
     }
   }

@@ -1,13 +1,15 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Admission } from '../http/admission/admission.js'
 import type { StoredKey } from '../keys/keys.js'
+import type { Projects } from '../projects/projects.js'
 
 export interface SignInOptions {
   admission: Pick<Admission, 'signIns' | 'guard'>
+  projects: Pick<Projects, 'get'>
 }
 
 /** Signing in to the page with a read or secret key, and out. */
-export const signIn: FastifyPluginAsync<SignInOptions> = async (app, { admission }) => {
+export const signIn: FastifyPluginAsync<SignInOptions> = async (app, { admission, projects }) => {
   const { signIns } = admission
   app.addHook('onSend', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
@@ -17,7 +19,9 @@ export const signIn: FastifyPluginAsync<SignInOptions> = async (app, { admission
     const { cookie, csrfToken, expiresAt } = signIns.begin(grant, request)
     reply.header('set-cookie', cookie)
     const { projectId: project, kind: key_kind } = grant
-    return { status: 1, error: null, session: { project, key_kind, csrf_token: csrfToken, expires_at: expiresAt } }
+    const { settings } = projects.get(project)
+    const session = { project, key_kind, settings, csrf_token: csrfToken, expires_at: expiresAt }
+    return { status: 1, error: null, session }
   }
 
   // It is no error if nobody is signed in. A valid sign-in is renewed, so that a page in use stays signed in.

@@ -3,7 +3,7 @@ import type { Static } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH } from '../contract/limits.js'
-import { BatchQuery } from '../contract/query-schemas.js'
+import { BatchQuery, SendQuery } from '../contract/query-schemas.js'
 import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
 import { tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission/admission.js'
@@ -79,7 +79,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const scanOne = (raw: Buffer) => scanEvent(raw, maxDepth)
   const one = {
     config: { access: 'send' as const, scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
-    schema: { body: orScanned(TrackBody), response: { 200: Done } },
+    schema: { body: orScanned(TrackBody), querystring: SendQuery, response: { 200: Done } },
   }
   app.post('/track', one, async (request, reply) => {
     const { key, rawBody, body } = request

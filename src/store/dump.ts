@@ -97,6 +97,7 @@ const OTHER_TABLES = [
   'lost_parts',
   'project_usage',
   'turns',
+  'visitor_salts',
 ]
 
 /** A range of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */

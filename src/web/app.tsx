@@ -1,10 +1,12 @@
 import type { ComponentType } from 'preact'
-import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
 import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
 import * as styles from './app.module.css'
 import { BASE_URL } from './lib/base-url.js'
+import { escapeInvisible } from './lib/escape-invisible.js'
 import { isGuarded, type Route, useRoute } from './lib/navigation.js'
+import { getProjectSettings, onProjectSettings } from './lib/project-settings.js'
 import { parseRoute } from './lib/route.js'
 import { useLatest } from './lib/use-latest.js'
 import { useLoaded } from './lib/use-loaded.js'
@@ -28,7 +30,7 @@ interface View {
 
 /** By the first part of the route, in navigation order. Each view is loaded when first shown. */
 const VIEWS: Record<string, View> = {
-  '': { title: 'Boards', needsEvents: true, load: () => import('./views/boards/boards.js') },
+  boards: { title: 'Boards', needsEvents: true, load: () => import('./views/boards/boards.js') },
   live: { title: 'Live', needsEvents: true, load: () => import('./views/live/live.js') },
   explore: { title: 'Explore', needsEvents: true, load: () => import('./views/explore/explore.js') },
   users: { title: 'Users', load: () => import('./views/users/users.js') },
@@ -40,7 +42,7 @@ const VIEWS: Record<string, View> = {
 export function App() {
   const loaded = useLoaded('sign-in', readAccess)
   // Most visitors are signed in, so the view loads in parallel with the check.
-  useEffect(() => void VIEWS[findViewName(parseRoute(location.hash))]?.load().catch(() => undefined), [])
+  useEffect(() => void VIEWS[findViewName(chooseRoute(parseRoute(location.hash)))]?.load().catch(() => undefined), [])
   const [failure, setFailure] = useState<Error | null>(null)
   const [access, setAccess] = useState<Access | null>(null)
   const [ending, setEnding] = useState('')
@@ -112,7 +114,10 @@ interface ShellProps {
 }
 
 function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
-  const route = useRoute()
+  const [{ name: projectName, timezone, first_view }, setSettings] = useState(getProjectSettings)
+  useLayoutEffect(() => onProjectSettings(setSettings), [])
+  const given = useRoute()
+  const route = useMemo(() => chooseRoute(given, first_view), [given, first_view])
   // Keeps the user of an open page signed in.
   usePoll(() => {
     readAccess().then(
@@ -143,8 +148,9 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
         </nav>
         <div class={styles.account}>
           <span>
-            {access.project} <small>{access.keyKind} key</small>
+            <bdi>{escapeInvisible(projectName ?? access.project)}</bdi> <small>{access.keyKind} key</small>
           </span>
+          <small>Times in {timezone}</small>
           <a href={`${BASE_URL}/docs/`}>API reference</a>
           <button type="button" class={buttonStyles.plain} onClick={onSignOut}>
             Sign out
@@ -160,8 +166,13 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   )
 }
 
+/** A link without a view leads to the one that the project opens first. */
+function chooseRoute(route: Route, firstView = getProjectSettings().first_view): Route {
+  return route.view === '' ? { ...route, view: firstView } : route
+}
+
 function findViewName({ view }: Route): string {
-  return Object.hasOwn(VIEWS, view) ? view : ''
+  return Object.hasOwn(VIEWS, view) ? view : 'boards'
 }
 
 function CurrentView({ name, ...props }: ViewProps & { name: string }) {

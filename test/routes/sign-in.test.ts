@@ -1,5 +1,6 @@
 import type { InjectOptions } from 'fastify'
 import t from 'tap'
+import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { hashKey } from '../../src/keys/keys.js'
 import { type Client, PUBLIC_KEY, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
@@ -39,6 +40,15 @@ t.test('a sign-in reads without a key', async (t) => {
   const read = await withCookie(cookie?.value ?? '', 'GET', '/public/events')
   t.equal(read.statusCode, 200)
   t.equal((await withCookie(cookie?.value ?? '', 'GET', '/session')).json().session.project, 'default')
+})
+
+t.test('a sign-in has the settings of its project', async (t) => {
+  const { cookie, response } = await signIn(service)
+  t.strictSame(response.json().session.settings, DEFAULT_SETTINGS)
+  await service.call('PATCH', '/public/project', { timezone: 'Asia/Tokyo' })
+  const renewed = await withCookie(cookie?.value ?? '', 'GET', '/session')
+  t.strictSame(renewed.json().session.settings, { ...DEFAULT_SETTINGS, timezone: 'Asia/Tokyo' })
+  await service.call('PATCH', '/public/project', { timezone: null })
 })
 
 t.test("a sign-in needs the page's token to change anything", async (t) => {

@@ -30,6 +30,8 @@ async function fill(): Promise<void> {
   t.equal(response.statusCode, 200, response.body)
 }
 
+await site.call('PATCH', '/public/project', { timezone: ZONE })
+
 type Row = (string | number | null)[]
 
 /** The answer of the service to the same question. */

@@ -1,7 +1,8 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import type { ListedKey } from '../../src/contract/responses.js'
-import { checkAccessibility, startSite } from './page.js'
+import { until } from '../helper.js'
+import { checkAccessibility, download, startSite } from './page.js'
 
 const WHOLE_KEY = /[psrw]k_[\w-]{43}/
 
@@ -140,5 +141,217 @@ t.test('the keys of a project', async (t) => {
     const page = await visit(t, '#/settings', secret)
     await findKind(page, 'Read keys').getByText(label).waitFor()
     await findKind(page, 'Changes').getByText(`“${label}”`).waitFor()
+  })
+})
+
+t.test('the settings of a project', async (t) => {
+  const site = await startSite(t)
+  const { app, visit, addKey } = site
+  const secret = await addKey('secret', 'shop')
+  const headers = { 'x-api-key': secret }
+  const read = async () => (await app.inject({ url: '/public/project', headers })).json().project
+  const change = (payload: object) => app.inject({ method: 'PATCH', url: '/public/project', headers, payload })
+  const track = (event: string, timestamp: number) =>
+    app.inject({ method: 'POST', url: '/public/track', headers, payload: { event, distinct_id: 'u', timestamp } })
+
+  t.test('how it is shown is changed with the keyboard, and only that is sent', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Project')
+    const save = form.getByRole('button', { name: 'Save' })
+    await form.getByLabel('Display name').fill('Our shop')
+    const zone = form.getByRole('combobox', { name: 'Time zone' })
+    await zone.fill('vienna')
+    await form.getByRole('option', { name: 'Europe/Vienna' }).waitFor()
+    await zone.press('Enter')
+    await form.getByLabel('Weeks begin on').selectOption('Sunday')
+    await form.getByLabel('First view').selectOption('Explore')
+    await form.getByLabel('Currency').fill('eur')
+    await form.getByLabel('Number format').selectOption('1.234,5')
+    await checkAccessibility(t, page, 'changed settings')
+    const [request] = await Promise.all([
+      page.waitForRequest((request) => request.method() === 'PATCH'),
+      form.getByLabel('Display name').press('Enter'),
+    ])
+    const set = {
+      name: 'Our shop',
+      timezone: 'Europe/Vienna',
+      week_start: 'sunday',
+      first_view: 'explore',
+      currency: 'EUR',
+      number_format: '1.234,5',
+    }
+    t.strictSame(request.postDataJSON(), { ...set, revision: 0 })
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.ok(await save.isDisabled(), 'there is nothing to save any more')
+    t.match(await read(), { ...set, revision: 1 })
+    await findKind(page, 'Changes').getByText('the time zone from UTC to Europe/Vienna').waitFor()
+    await form.getByLabel('Currency').fill('E')
+    await save.click()
+    await form.getByRole('alert').getByText('must be an ISO 4217 code').first().waitFor()
+    await form.getByLabel('Currency').fill('')
+    await save.click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.match(await read(), { currency: null, revision: 2 })
+  })
+
+  t.test('a change of somebody else is shown, and nothing is lost', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Project')
+    await form.getByLabel('Display name').fill('Mine')
+    await change({ currency: 'USD' })
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Someone else changed the settings').waitFor()
+    await until('the new settings', async () => (await form.getByLabel('Currency').inputValue()) === 'USD')
+    t.equal(await form.getByLabel('Display name').inputValue(), 'Mine')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.match(await read(), { name: 'Mine', currency: 'USD' })
+  })
+
+  t.test('before data is removed, a dialog says how much', async (t) => {
+    const day = 86_400_000
+    await track('old', Date.now() - 100 * day)
+    await track('new', Date.now())
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'How long data is kept')
+    const events = form.getByRole('group', { name: 'Events' })
+    await events.getByLabel('Kept').selectOption('A number of days')
+    await events.getByLabel('Number of days').fill('60')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await findDialog(page)
+      .getByText(/^1.event, from .+ would be removed/)
+      .waitFor()
+    await checkAccessibility(t, page, 'the question before data is removed')
+    t.equal((await read()).keep.events, null, 'nothing is changed before the confirmation')
+    await findDialog(page).getByRole('button', { name: 'Cancel' }).click()
+    await form.getByRole('button', { name: 'Save' }).click()
+    await findDialog(page).getByRole('button', { name: 'Save and remove' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.equal((await read()).keep.events, '60d')
+    await findKind(page, 'Changes')
+      .getByText(/how long events are kept from forever to 60.days/)
+      .waitFor()
+    await events.getByLabel('Kept').selectOption('Forever')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.equal((await read()).keep.events, null, 'a longer time needs no question')
+  })
+
+  t.test('quotas are set, and what is used of them is shown', async (t) => {
+    await track('new', Date.now())
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Quotas and usage')
+    const perDay = form.getByRole('group', { name: 'Events per day' })
+    await perDay.getByLabel('Limit').selectOption('Hard limit')
+    await perDay.getByLabel('At most').fill('5000')
+    const names = form.getByRole('group', { name: 'New event names per day' })
+    t.equal(await names.getByRole('option', { name: 'Hard limit' }).count(), 0)
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    t.strictSame((await read()).quotas.events_per_day, { limit: 5000, mode: 'hard' })
+    const usage = findKind(page, 'Usage')
+    await usage.getByText(/^Events per day: \d+ of 5\.000 \(.+\), hard limit$/).waitFor()
+    await findKind(page, 'Changes').getByText('the quota of events per day from none to 5.000 (hard)').waitFor()
+    await checkAccessibility(t, page, 'quotas and usage')
+    const today = new Date().toISOString().slice(0, 8)
+    await usage.getByRole('rowheader', { name: today }).first().waitFor()
+    t.match(await download(page, 'Download CSV'), /^\uFEFF?day,events,bytes,read_seconds\r\n\d{4}-\d\d-\d\d,\d+,/)
+  })
+})
+
+/** A link to Explore with the sum of a property of `paid`. */
+function linkToSum(property: string, more: object): string {
+  const series = [{ event: 'paid', metric: 'sum', property: `properties.${property}` }]
+  return `#/explore?q=${encodeURIComponent(JSON.stringify({ kind: 'series', series, ...more }))}`
+}
+
+t.test('the page follows the settings of its project', async (t) => {
+  const site = await startSite(t)
+  const { call, visit, url } = site
+  // In Tokyo, it is the next morning; in the browser's time zone, the night before.
+  const night = Date.UTC(2025, 11, 31, 20, 5, 7)
+  const now = Date.now()
+  const events = Array.from({ length: 1234 }, (_, i) => ({ event: 'bought', distinct_id: 'ada', timestamp: now - i }))
+  await call('POST', '/public/track/batch', { events: events.slice(0, 1000) })
+  await call('POST', '/public/track/batch', { events: events.slice(1000) })
+  await call('POST', '/public/track', { event: 'bought', distinct_id: 'grace', timestamp: night })
+  const set = { name: 'Our <b>shop</b>', timezone: 'Asia/Tokyo', week_start: 'sunday', number_format: '1.234,5' }
+  await call('PATCH', '/public/project', { ...set, first_view: 'explore' })
+  const range = (page: Page) => page.getByRole('main').locator('summary').filter({ hasText: 'time zone and weeks' })
+  const weeks = (page: Page) => page.getByRole('combobox', { name: 'Weeks begin on' })
+
+  t.test('a link without a view opens the first one, with a question of the project', async (t) => {
+    const page = await visit(t, '')
+    await page.getByRole('heading', { name: 'Explore' }).waitFor()
+    await page.getByRole('link', { name: 'Explore' }).and(page.locator('[aria-current="page"]')).waitFor()
+    const header = page.getByRole('banner')
+    await header.getByText('Our <b>shop</b>').waitFor()
+    await header.getByText('Times in Asia/Tokyo').waitFor()
+    await checkAccessibility(t, page, 'the first view')
+    await range(page).getByText('Asia/Tokyo').press('Enter')
+    t.equal(await weeks(page).inputValue(), 'sunday')
+    const [request] = await Promise.all([
+      page.waitForRequest('**/public/query'),
+      page.getByRole('combobox', { name: 'Interval' }).selectOption('total'),
+    ])
+    t.match(request.postDataJSON(), { timezone: 'Asia/Tokyo', week_start: 'sunday' })
+    await page.getByRole('button', { name: /^1\.234:/ }).waitFor()
+    t.notMatch(page.url(), /timezone|week_start/, 'the question keeps following the project')
+    await page.getByRole('link', { name: 'Boards', exact: true }).press('Enter')
+    await page.getByRole('heading', { name: 'Overview' }).waitFor()
+    await page.getByRole('link', { name: 'Tallyhouse', exact: true }).press('Enter')
+    await page.getByRole('heading', { name: 'Explore' }).waitFor()
+    await page.goBack()
+    await page.getByRole('heading', { name: 'Overview' }).waitFor()
+  })
+
+  t.test('boards, users and their events do so, too', async (t) => {
+    const page = await visit(t, '#/overview')
+    await range(page).getByText('Asia/Tokyo').click()
+    t.equal(await weeks(page).inputValue(), 'sunday')
+    await page.goto(`${url}/#/users/grace`)
+    await page.getByRole('heading', { name: 'Thursday, January 1, 2026' }).waitFor()
+    await page.getByText(/^5:05:07.AM$/).waitFor()
+  })
+
+  t.test('amounts are shown in its currency, and stay so on a board', async (t) => {
+    await call('POST', '/public/track', { event: 'paid', distinct_id: 'ada', properties: { price: 1234.5 } })
+    const page = await visit(t, linkToSum('price', { interval: 'none' }))
+    await page.getByRole('button', { name: /^1\.234,5:/ }).waitFor()
+    const amounts = page.getByRole('checkbox', { name: 'Amounts in EUR' })
+    t.equal(await amounts.count(), 0, 'the project has no currency yet')
+    await call('PATCH', '/public/project', { currency: 'EUR' })
+    await page.reload()
+    await amounts.press('Space')
+    await page.getByRole('button', { name: /^€1\.234,50:/ }).waitFor()
+    await page.getByRole('radio', { name: 'Table' }).check()
+    await page.getByRole('region', { name: 'Table: Numbers' }).getByText('€1.234,50').waitFor()
+    t.match(await download(page, 'Download CSV'), /,1234\.5\r\n$/)
+    await page.getByRole('radio', { name: 'Numbers' }).check()
+    await checkAccessibility(t, page, 'an amount')
+    await page.getByRole('button', { name: 'Add to board' }).click()
+    await page.getByLabel('Title of the card').fill('Revenue')
+    await page.getByLabel('Name of the new board').fill('Money')
+    await page.getByRole('button', { name: 'Add', exact: true }).click()
+    await page.getByRole('status').getByRole('link', { name: 'Money' }).click()
+    await page.getByRole('button', { name: /^€1\.234,50:/ }).waitFor()
+    await page.goto(`${url}/${linkToSum('price', { series: [{ event: 'paid' }] })}&money=1`)
+    await page.getByRole('button', { name: 'Download CSV' }).waitFor()
+    t.equal(await amounts.count(), 0, 'a count is no amount')
+  })
+
+  t.test('a change shows everywhere without reloading the page', async (t) => {
+    const page = await visit(t, '#/settings')
+    const form = findKind(page, 'Project')
+    await form.getByRole('combobox', { name: 'Time zone' }).fill('vienna')
+    await form.getByRole('option', { name: 'Europe/Vienna' }).click()
+    await form.getByLabel('Number format').selectOption('1 234,5')
+    await form.getByLabel('First view').selectOption('Users')
+    await form.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('banner').getByText('Times in Europe/Vienna').waitFor()
+    await page.getByRole('link', { name: 'Data' }).click()
+    await page.getByRole('cell', { name: '1\u00a0235' }).waitFor()
+    await page.getByRole('link', { name: 'Tallyhouse', exact: true }).click()
+    await page.getByRole('heading', { name: 'Users', exact: true }).waitFor()
   })
 })

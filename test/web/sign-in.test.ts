@@ -34,7 +34,7 @@ t.test('an expired session', async (t) => {
     const page = await visit(t, '#/health')
     const views = [
       ['#/users', page.getByRole('link', { name: 'ada' })],
-      ['#/', page.getByRole('heading', { name: 'Team' })],
+      ['#/boards', page.getByRole('heading', { name: 'Team' })],
       ['#/explore', page.getByRole('button', { name: 'Download CSV' })],
       ['#/live', page.getByRole('status').getByText('Live', { exact: true })],
       ['#/data', page.getByRole('cell', { name: 'signed up' })],

@@ -7,7 +7,7 @@ import { type InsertIds, readParsedInsertIds } from '../../model/identified-even
 import { toRejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
 import type { Sender } from '../../model/sender.js'
-import { isPlaceholder } from '../../model/user-names.js'
+import { DAILY_VISITOR_REASON, isDailyVisitor, isPlaceholder } from '../../model/user-names.js'
 import type { ParsedEvent } from '../../model/verbatim.js'
 import { tooOldReason } from '../../projects/late-events.js'
 import type { Toll } from '../../states/toll.js'
@@ -112,6 +112,7 @@ function addEvent(message: SdkEvent, { texts, identities, faults, since }: Sorte
   const insert_id = isName(insertId) ? insertId : null
   try {
     const text = formatEvent({ ...parts, insert_id })
+    if (isDailyVisitor(distinct_id as string)) throw new EventFault(DAILY_VISITOR_REASON, 'distinct_id')
     if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
       throw new EventFault(`timestamp ${tooOldReason(since)}`, 'timestamp')
     }

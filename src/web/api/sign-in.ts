@@ -1,3 +1,5 @@
+import type { ProjectSettings } from '../../contract/project-settings.js'
+import { setProjectSettings } from '../lib/project-settings.js'
 import { call, setCsrfToken } from './call.js'
 
 /** The project and kind of key that the user is signed in with. */
@@ -7,7 +9,13 @@ export interface Access {
 }
 
 interface SignInResponse {
-  session: { project: string; key_kind: Access['keyKind']; csrf_token: string; expires_at: number } | null
+  session: {
+    project: string
+    key_kind: Access['keyKind']
+    settings: ProjectSettings
+    csrf_token: string
+    expires_at: number
+  } | null
 }
 
 /** All tabs share one sign-in. */
@@ -43,5 +51,6 @@ export async function signOut(): Promise<void> {
 function toAccess({ session }: SignInResponse): Access | null {
   if (!session) return null
   setCsrfToken(session.csrf_token)
+  setProjectSettings(session.settings)
   return { project: session.project, keyKind: session.key_kind }
 }

@@ -2,7 +2,7 @@ import type { ComponentType } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { buildTables, type DrawnAnswer } from '../lib/answer-table.js'
 import type { AnswerBefore } from '../lib/period-before.js'
-import { chooseVisualization, type Display, type Visualization } from '../lib/question.js'
+import { canBeMoney, chooseVisualization, type Display, type Visualization } from '../lib/question.js'
 import { useLoaded } from '../lib/use-loaded.js'
 import { Loading, PartMissing } from '../ui/notice.js'
 import * as textStyles from '../ui/text.module.css'
@@ -27,13 +27,14 @@ interface AnswerViewProps {
 /** An answer as a chart, with a table for screen readers. */
 export function AnswerView({ answer, before = null, display, onDrillDown }: AnswerViewProps) {
   const drawing = chooseVisualization(answer.query, display)
-  const tables = useMemo(() => buildTables(answer, before), [answer, before])
+  const isMoney = display.money === true && canBeMoney(answer.query)
+  const tables = useMemo(() => buildTables(answer, before, isMoney), [answer, before, isMoney])
   const isEmpty = tables.every(({ rows }) => rows.length === 0) || !hasNumbers(answer, before)
   if (isEmpty) return <p class={textStyles.hint}>No events in this period.</p>
   if (drawing === 'table') return <AnswerTables tables={tables} onDrillDown={onDrillDown} />
   return (
     <>
-      <Drawn answer={answer} before={before} drawing={drawing} onDrillDown={onDrillDown} />
+      <Drawn answer={answer} before={before} isMoney={isMoney} drawing={drawing} onDrillDown={onDrillDown} />
       {isPicture(answer, drawing) && <AnswerTables tables={tables} isForReaders />}
     </>
   )
@@ -54,11 +55,12 @@ function isPicture(answer: DrawnAnswer, drawing: Visualization): boolean {
 }
 
 interface DrawnProps extends Required<Pick<AnswerViewProps, 'answer' | 'before'>> {
+  isMoney: boolean
   drawing: Visualization
   onDrillDown: OnDrillDown | undefined
 }
 
-function Drawn({ answer, before, drawing, onDrillDown }: DrawnProps) {
+function Drawn({ answer, before, isMoney, drawing, onDrillDown }: DrawnProps) {
   switch (answer.kind) {
     case 'funnel':
       return <Funnel answer={answer} onDrillDown={onDrillDown} />
@@ -67,10 +69,10 @@ function Drawn({ answer, before, drawing, onDrillDown }: DrawnProps) {
     case 'paths':
       return <Flow answer={answer} onDrillDown={onDrillDown} />
     case 'series': {
-      if (drawing === 'number') return <Totals answer={answer} before={before} onDrillDown={onDrillDown} />
-      if (answer.query.interval === 'none') return <Bars answer={answer} before={before} onDrillDown={onDrillDown} />
-      const shape = drawing === 'area' || drawing === 'bar' ? drawing : 'line'
-      return <LazyPlot answer={answer} before={before} shape={shape} onDrillDown={onDrillDown} />
+      const props = { answer, before, isMoney, onDrillDown }
+      if (drawing === 'number') return <Totals {...props} />
+      if (answer.query.interval === 'none') return <Bars {...props} />
+      return <LazyPlot {...props} shape={drawing === 'area' || drawing === 'bar' ? drawing : 'line'} />
     }
   }
 }

@@ -5,8 +5,8 @@ import { useRowLimit } from './row-limit.js'
 import { Change, Periods, TotalNumber, type TotalsProps } from './totals.js'
 
 /** The totals of an answer as horizontal bars, each above that of the previous period. */
-export function Bars({ answer, before, onDrillDown }: TotalsProps) {
-  const lines = computeTotals(answer, before)
+export function Bars({ answer, before, isMoney, onDrillDown }: TotalsProps) {
+  const lines = computeTotals(answer, before, isMoney)
   const { limit, more } = useRowLimit(lines.length)
   const values = lines.flatMap((line) => [line.now.value ?? 0, line.before?.value ?? 0])
   const most = Math.max(...values.map(Math.abs), Number.MIN_VALUE)

@@ -2,11 +2,14 @@ import type { AnswerTo } from '../../contract/questions.js'
 import { labelLines } from '../lib/answer-labels.js'
 import { type DrillDown, drillIntoLine, findLineBefore } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
+import { formatMoney, formatNumber } from '../lib/format.js'
 import type { AnswerBefore, LineBefore } from '../lib/period-before.js'
 
 /** The total of a line, and its drill-down. */
 interface Total {
   value: number | null
+  /** for display */
+  text: string
   drillDown: DrillDown | undefined
 }
 
@@ -19,17 +22,30 @@ export interface LineTotal {
   before: Total | null
 }
 
-/** The totals of an answer, with those of the previous period. */
-export function computeTotals(answer: AnswerTo<'series'>, before: AnswerBefore | null): LineTotal[] {
+/**
+ * The totals of an answer, with those of the previous period.
+ * @param isMoney whether they are amounts of money
+ */
+export function computeTotals(answer: AnswerTo<'series'>, before: AnswerBefore | null, isMoney: boolean): LineTotal[] {
+  const format = isMoney ? formatMoney : formatNumber
   const names = labelLines(answer.results, answer.query)
   return answer.results.map((line, i) => ({
     name: escapeInvisible(names[i] ?? ''),
     series: line.series,
-    now: { value: line.total, drillDown: drillIntoLine(answer, line) },
-    before: before && before.results[i] !== 'unknown' ? toTotalBefore(before, findLineBefore(before, i)) : null,
+    now: buildTotal(answer, line, format),
+    before: before && before.results[i] !== 'unknown' ? buildTotal(before, findLineBefore(before, i), format) : null,
   }))
 }
 
-function toTotalBefore(before: AnswerBefore, line: LineBefore | null): Total {
-  return line ? { value: line.total, drillDown: drillIntoLine(before, line) } : { value: null, drillDown: undefined }
+function buildTotal(
+  answer: Pick<AnswerTo<'series'>, 'query'>,
+  line: LineBefore | null,
+  format: (value: number) => string,
+): Total {
+  const value = line?.total ?? null
+  return {
+    value,
+    text: value === null ? '–' : format(value),
+    drillDown: line ? drillIntoLine(answer, line) : undefined,
+  }
 }

@@ -16,6 +16,8 @@ import { Tooltip } from './tooltip.js'
 export interface PlotProps {
   answer: AnswerTo<'series'>
   before: AnswerBefore | null
+  /** whether the numbers are amounts of money */
+  isMoney: boolean
   shape: Shape
   onDrillDown: OnDrillDown | undefined
 }
@@ -30,7 +32,7 @@ interface Pointed {
 }
 
 /** A chart over time with lines, areas or bars. */
-export function Plot({ answer, before, shape, onDrillDown }: PlotProps) {
+export function Plot({ answer, before, isMoney, shape, onDrillDown }: PlotProps) {
   const data = useMemo(() => buildPlotData(answer, before, Date.now()), [answer, before])
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
   const lines = useMemo(() => {
@@ -66,6 +68,7 @@ export function Plot({ answer, before, shape, onDrillDown }: PlotProps) {
         <Tooltip
           data={data}
           lines={lines}
+          isMoney={isMoney}
           index={pointed.index}
           left={pointed.left}
           width={box.current?.clientWidth ?? 0}

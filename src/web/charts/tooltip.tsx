@@ -1,5 +1,5 @@
 import { escapeInvisible } from '../lib/escape-invisible.js'
-import { formatNumber } from '../lib/format.js'
+import { formatMoney, formatNumber } from '../lib/format.js'
 import * as textStyles from '../ui/text.module.css'
 import type { PlotData, PlotLine } from './plot-data.js'
 import { Swatch } from './swatch.js'
@@ -8,6 +8,7 @@ import * as styles from './tooltip.module.css'
 interface TooltipProps {
   data: PlotData
   lines: PlotLine[]
+  isMoney: boolean
   index: number
   /** px from the left edge of the chart */
   left: number
@@ -18,11 +19,12 @@ interface TooltipProps {
 const MAX_LINES = 12
 
 /** The numbers of a bucket, next to the pointer. Screen readers use the table instead. */
-export function Tooltip({ data, lines, index, left, width }: TooltipProps) {
+export function Tooltip({ data, lines, isMoney, index, left, width }: TooltipProps) {
   const side = left > width / 2 ? { right: `${width - left + 12}px` } : { left: `${left + 12}px` }
   const bucket = data.buckets[index]
   if (!bucket) return null
-  const text = (value: number | null | undefined) => (value == null ? '–' : formatNumber(value))
+  const format = isMoney ? formatMoney : formatNumber
+  const text = (value: number | null | undefined) => (value == null ? '–' : format(value))
   return (
     <div class={styles.tooltip} style={side} aria-hidden="true" data-tooltip>
       <p>

@@ -1,6 +1,6 @@
 import type { AnswerTo } from '../../contract/questions.js'
 import { formatPeriod } from '../lib/answer-labels.js'
-import { formatNumber, formatShare } from '../lib/format.js'
+import { formatShare } from '../lib/format.js'
 import type { AnswerBefore } from '../lib/period-before.js'
 import * as textStyles from '../ui/text.module.css'
 import { computeTotals, type LineTotal } from './line-totals.js'
@@ -11,19 +11,21 @@ import * as styles from './totals.module.css'
 export interface TotalsProps {
   answer: AnswerTo<'series'>
   before: AnswerBefore | null
+  /** whether the totals are amounts of money */
+  isMoney: boolean
   onDrillDown: OnDrillDown | undefined
 }
 
 /** The total of each line as a large number, with its change from the previous period. */
-export function Totals({ answer, before, onDrillDown }: TotalsProps) {
-  const lines = computeTotals(answer, before)
+export function Totals({ answer, before, isMoney, onDrillDown }: TotalsProps) {
+  const lines = computeTotals(answer, before, isMoney)
   const { limit, more } = useRowLimit(lines.length)
   return (
     <>
       <ul class={styles.totals}>
         {lines.slice(0, limit).map((line) => (
           <li key={line.name}>
-            <span class={styles.total} style={{ '--characters': formatTotal(line).length }}>
+            <span class={styles.total} style={{ '--characters': line.now.text.length }}>
               <TotalNumber line={line} onDrillDown={onDrillDown} />
             </span>
             <bdi class={textStyles.hint}>{line.name}</bdi>
@@ -56,11 +58,7 @@ interface LineProps {
 /** The total of a line. */
 export function TotalNumber({ line, onDrillDown }: LineProps) {
   const { name, now } = line
-  return <NumberButton text={formatTotal(line)} title={name} drillDown={now.drillDown} onDrillDown={onDrillDown} />
-}
-
-function formatTotal({ now }: LineTotal): string {
-  return now.value === null ? '–' : formatNumber(now.value)
+  return <NumberButton text={now.text} title={name} drillDown={now.drillDown} onDrillDown={onDrillDown} />
 }
 
 /** The change from the previous period. */
@@ -75,7 +73,7 @@ export function Change({ line: { name, now, before }, onDrillDown }: LineProps) 
     <span class={textStyles.hint}>
       vs.{' '}
       <NumberButton
-        text={formatNumber(before.value)}
+        text={before.text}
         title={`${name}, previous period`}
         drillDown={before.drillDown}
         onDrillDown={onDrillDown}

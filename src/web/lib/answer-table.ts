@@ -11,7 +11,7 @@ import { formatBuckets, formatDate, formatPeriod, labelEvents, labelLines, label
 import type { CsvRow } from './csv.js'
 import { escapeInvisible } from './escape-invisible.js'
 import { labelBreakdown, labelField } from './fields.js'
-import { formatDuration, formatNumber, formatShare } from './format.js'
+import { formatDuration, formatMoney, formatNumber, formatShare } from './format.js'
 import { type AnswerBefore, type LineBefore, listStarts } from './period-before.js'
 
 /** An answer that can be visualized. */
@@ -45,11 +45,16 @@ export interface AnswerTable {
   rows: TableCell[][]
 }
 
-/** @param before the answer about the previous period, aligned with `answer` */
-export function buildTables(answer: DrawnAnswer, before: AnswerBefore | null = null): AnswerTable[] {
+/**
+ * @param before the answer about the previous period, aligned with `answer`
+ * @param isMoney whether the numbers of a series are amounts of money
+ */
+export function buildTables(answer: DrawnAnswer, before: AnswerBefore | null = null, isMoney = false): AnswerTable[] {
   switch (answer.kind) {
-    case 'series':
-      return [buildSeriesTable(answer, before)]
+    case 'series': {
+      const table = buildSeriesTable(answer, before)
+      return [isMoney ? { ...table, rows: table.rows.map((row) => row.map(toAmount)) } : table]
+    }
     case 'funnel':
       return [buildFunnelTable(answer)]
     case 'retention':
@@ -64,6 +69,10 @@ const textCell = (text: string): TableCell => ({ text: escapeInvisible(text), va
 function countCell(value: number | null, drillDown?: DrillDown, isOpen = false): TableCell {
   const text = value === null ? '–' : formatNumber(value)
   return { text, value, isNumber: true, isOpen, ...(drillDown && value !== null && { drillDown }) }
+}
+
+function toAmount(cell: TableCell): TableCell {
+  return cell.isNumber && typeof cell.value === 'number' ? { ...cell, text: formatMoney(cell.value) } : cell
 }
 
 type SeriesAnswer = AnswerTo<'series'>

@@ -1,6 +1,7 @@
 import type { Filter } from '../../contract/filters.js'
 import { isObject } from '../../contract/read-fields.js'
 import { dropIncomplete, isFilter } from './filters.js'
+import { getProjectSettings } from './project-settings.js'
 import { changeRange, type Display, parseDraft, toQuestion } from './question.js'
 import { PRESETS, type RangeChoice } from './range.js'
 
@@ -9,12 +10,10 @@ export interface BoardControls extends RangeChoice {
   where: Filter | null
 }
 
-/**
- * Parses the controls that are saved with a board, ignoring what is unknown.
- * @param timezone of a board that has none
- */
-export function parseControls(value: unknown, timezone: string): BoardControls {
-  return mergeControls({ timezone, week_start: 'monday', where: null }, isObject(value) ? value : {})
+/** Parses the controls that are saved with a board, ignoring what is unknown; the project has the defaults. */
+export function parseControls(value: unknown): BoardControls {
+  const { timezone, week_start } = getProjectSettings()
+  return mergeControls({ timezone, week_start, where: null }, isObject(value) ? value : {})
 }
 
 /** The controls of a board as its URL has them. @param saved those of the board */

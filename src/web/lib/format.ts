@@ -1,4 +1,5 @@
-import { createDateFormat, createNumberFormat, type NumberFormat, PLURALS, RELATIVE_TIME } from './intl.js'
+import { createInstantFormat, createNumberFormat, type NumberFormat, PLURALS, RELATIVE_TIME } from './intl.js'
+import { getProjectSettings } from './project-settings.js'
 
 const WHOLE = createNumberFormat({ maximumFractionDigits: 2 })
 const COMPACT = createNumberFormat({ notation: 'compact', maximumFractionDigits: 1 })
@@ -8,11 +9,11 @@ const SCIENTIFIC = createNumberFormat({ notation: 'scientific', maximumSignifica
 const HUGE = 1e18
 const TINY = 1e-6
 const SHARE = createNumberFormat({ style: 'percent', maximumFractionDigits: 1 })
-const INSTANT = createDateFormat({ dateStyle: 'medium', timeStyle: 'medium' })
-const CLOCK = createDateFormat({ timeStyle: 'medium' })
-const DAY_AND_CLOCK = createDateFormat({ month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' })
-const DAY = createDateFormat({ dateStyle: 'full' })
-const DATE = createDateFormat({ dateStyle: 'medium' })
+const INSTANT = createInstantFormat({ dateStyle: 'medium', timeStyle: 'medium' })
+const CLOCK = createInstantFormat({ timeStyle: 'medium' })
+const DAY_AND_CLOCK = createInstantFormat({ month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' })
+const DAY = createInstantFormat({ dateStyle: 'full' })
+const DATE = createInstantFormat({ dateStyle: 'medium' })
 /** Keeps a number and its unit on one line. */
 const NO_BREAK = '\u00a0'
 const BYTE_UNITS = ['kilobyte', 'megabyte', 'gigabyte', 'terabyte']
@@ -21,6 +22,22 @@ const BYTE_UNITS = ['kilobyte', 'megabyte', 'gigabyte', 'terabyte']
 export function formatNumber(value: number): string {
   return chooseFormat(value, WHOLE).format(value)
 }
+
+/** Formats an amount of money in the currency of the project; without one, it is a plain number. */
+export function formatMoney(value: number): string {
+  const { currency } = getProjectSettings()
+  if (currency === null || Math.abs(value) >= HUGE) return formatNumber(value)
+  if (money?.currency !== currency) {
+    const options = { style: 'currency', currency } as const
+    const small = createNumberFormat({ ...options, maximumSignificantDigits: 3 })
+    money = { currency, usual: createNumberFormat(options), small }
+  }
+  // A price per call may be a fraction of a cent.
+  return (Math.abs(value) < 0.1 && value !== 0 ? money.small : money.usual).format(value)
+}
+
+/** The last used formats of amounts, because making them takes long. */
+let money: { currency: string; usual: NumberFormat; small: NumberFormat } | undefined
 
 /** Formats a count with its noun, such as `1 event` and `2 events`. @param other the plural, if it is not `one` with an s */
 export function formatCount(count: number, one: string, other = `${one}s`): string {
@@ -68,11 +85,17 @@ export function formatDay(instant: number): string {
   return DAY.format(instant)
 }
 
+/** Formats a date, such as `Jan 3, 2024`. @param instant epoch ms */
+export function formatDate(instant: number): string {
+  return DATE.format(instant)
+}
+
 /** Formats an instant for small spaces: today without the date, and in other years without the time. */
 export function formatMoment(instant: number, now = Date.now()): string {
-  const [day, today] = [new Date(instant), new Date(now)]
-  if (day.toDateString() === today.toDateString()) return CLOCK.format(instant)
-  return (day.getFullYear() === today.getFullYear() ? DAY_AND_CLOCK : DATE).format(instant)
+  const [date, today] = [DATE.format(instant), DATE.format(now)]
+  if (date === today) return CLOCK.format(instant)
+  const isThisYear = date.split(', ')[1] === today.split(', ')[1]
+  return isThisYear ? DAY_AND_CLOCK.format(instant) : date
 }
 
 /** Formats a time relative to now, such as `3 minutes ago`. */

@@ -1,31 +1,89 @@
+import { NUMBER_FORMATS, type ProjectSettings } from '../../contract/project-settings.js'
+import { getProjectSettings } from './project-settings.js'
+
 /**
  * The page is in English, so its numbers and dates are, too, whatever the language of the browser. Only this module may
  * use `Intl`, whose default is the language of the browser.
  */
 const LANGUAGE = 'en'
+/** Keeps a number on one line. */
+const NO_BREAK = '\u00a0'
 
-export type NumberFormat = Intl.NumberFormat
-
-export function createNumberFormat(options: Intl.NumberFormatOptions): NumberFormat {
-  return new Intl.NumberFormat(LANGUAGE, options)
+export interface NumberFormat {
+  format(value: number): string
 }
 
+/** A format of numbers with the separators of the project. */
+export function createNumberFormat(options: Intl.NumberFormatOptions): NumberFormat {
+  const format = new Intl.NumberFormat(LANGUAGE, options)
+  return { format: (value) => joinParts(format.formatToParts(value)) }
+}
+
+/** Formats such as `3 minutes ago`. */
+export const RELATIVE_TIME = {
+  format(value: number, unit: Intl.RelativeTimeFormatUnit): string {
+    return joinParts(RELATIVE.formatToParts(value, unit))
+  },
+}
+
+const RELATIVE = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: 'auto' })
+
+interface Separators {
+  group: string
+  decimal: string
+}
+
+/** Each format is an example of itself: what is between its first digits, and before its last. */
+const SEPARATORS = Object.fromEntries(
+  NUMBER_FORMATS.map((example) => {
+    const [, group = '', decimal = ''] = /^1(\D?)234(\D)5$/.exec(example) ?? []
+    return [example, { group: group === ' ' ? NO_BREAK : group, decimal }]
+  }),
+) as Record<ProjectSettings['number_format'], Separators>
+
+function joinParts(parts: readonly { type: string; value: string }[]): string {
+  const separators = SEPARATORS[getProjectSettings().number_format]
+  const write = ({ type, value }: { type: string; value: string }) =>
+    type === 'group' || type === 'decimal' ? separators[type] : value
+  return parts.map(write).join('')
+}
+
+/** A format of dates and times. @param options with their time zone */
 export function createDateFormat(options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   return new Intl.DateTimeFormat(LANGUAGE, options)
 }
 
-/** Formats such as `3 minutes ago`. */
-export const RELATIVE_TIME = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: 'auto' })
+/** A format of instants in the time zone of the project. */
+export function createInstantFormat(options: Intl.DateTimeFormatOptions): { format(instant: number): string } {
+  let timeZone = ''
+  let format: Intl.DateTimeFormat | undefined
+  return {
+    format(instant) {
+      const { timezone } = getProjectSettings()
+      if (!format || timeZone !== timezone) format = createKnownFormat({ ...options, timeZone: timezone })
+      timeZone = timezone
+      return format.format(instant)
+    },
+  }
+}
+
+/** A browser may not know a time zone that the service knows. */
+function createKnownFormat(options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  try {
+    return createDateFormat(options)
+  } catch {
+    return createDateFormat({ ...options, timeZone: 'UTC' })
+  }
+}
 
 /** Which form of a word goes with a count: `one` event, `other` events. */
 export const PLURALS = new Intl.PluralRules(LANGUAGE)
 
-/** The time zone of the browser. */
-export function getBrowserTimeZone(): string {
-  return new Intl.DateTimeFormat(LANGUAGE).resolvedOptions().timeZone
-}
-
-/** The names of all time zones. */
-export function listTimeZones(): string[] {
-  return Intl.supportedValuesOf('timeZone')
+/** The time zones whose names contain a text, in the form that a combobox takes. */
+export function suggestTimeZones(text: string): { value: string }[] {
+  const query = text.toLowerCase().replaceAll(' ', '_')
+  return ['UTC', ...Intl.supportedValuesOf('timeZone')]
+    .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(query))
+    .slice(0, 60)
+    .map((value) => ({ value }))
 }

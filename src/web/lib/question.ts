@@ -1,5 +1,6 @@
 import { Kind as SchemaKind } from '@sinclair/typebox'
 import { type Schema, withoutNull } from '../../contract/fields.js'
+import { fillQuestion, type QuestionDefaults } from '../../contract/project-settings.js'
 import { COUNTING, NUMBER_METRICS } from '../../contract/question-schemas.js'
 import type {
   AnyQuestion,
@@ -13,6 +14,7 @@ import type {
 } from '../../contract/questions.js'
 import { isObject, type Reader, readFields } from '../../contract/read-fields.js'
 import { dropIncomplete, isFieldName, isFilter } from './filters.js'
+import { getProjectSettings } from './project-settings.js'
 import { fitsInterval, PRESETS, type Preset, type RangeChoice } from './range.js'
 import { linkTo } from './route.js'
 
@@ -39,6 +41,8 @@ export interface Display {
   range?: Preset
   /** whether to compare to the previous period */
   compare?: boolean
+  /** whether the numbers are amounts of money, in the currency of the project */
+  money?: boolean
 }
 
 export const KINDS = Object.keys(COUNTING) as readonly Kind[]
@@ -54,24 +58,24 @@ export function findBounds(field: Schema): { min: number; max: number } {
   return { min: minimum, max: maximum }
 }
 
-/** Creates a question of a kind; an empty event name is still to be chosen. */
-export function createDraft(kind: Kind, event: string, timezone: string): Draft {
+/** Creates a question of a kind with the project's defaults; an empty event name is still to be chosen. */
+export function createDraft(kind: Kind, event: string): Draft {
   const events = {
     series: { series: [{ event }] },
     funnel: { steps: [{ event }, { event: '' }] },
     retention: { start: event, return: '*' },
     paths: { start: event },
   }
-  return readDraft({ kind, timezone, ...events[kind] })
+  return readDraft({ kind, ...events[kind] })
 }
 
 /** Converts a question to another kind, keeping its range, its filter and its first event. */
 export function convertDraft(draft: Draft, kind: Kind): Draft {
   if (draft.kind === kind) return draft
   const event = listDefinitions(draft)[0]?.event ?? ''
-  const next = createDraft(kind, typeof event === 'string' ? event : (event[0] ?? ''), draft.timezone)
-  const { week_start, where, from, to } = draft
-  return { ...next, week_start, where, ...(from !== undefined && { from }), ...(to !== undefined && { to }) }
+  const next = createDraft(kind, typeof event === 'string' ? event : (event[0] ?? ''))
+  const { timezone, week_start, where, from, to } = draft
+  return { ...next, timezone, week_start, where, ...(from !== undefined && { from }), ...(to !== undefined && { to }) }
 }
 
 /** The definitions of the events that a breakdown is taken from: in a funnel, those that begin an entry. */
@@ -124,9 +128,9 @@ const READER: Reader = {
 /** @throws TypeError if it is not a question that the form can edit */
 function readDraft(value: unknown): Draft {
   const kind = isObject(value) ? KINDS.find((one) => one === value.kind) : undefined
-  if (kind === undefined) throw new TypeError('not a kind that can be edited')
-  const draft = readFields(COUNTING[kind], value, '', READER) as Draft
-  if (draft.kind !== 'series' || (isObject(value) && value.interval != null)) return draft
+  if (!isObject(value) || kind === undefined) throw new TypeError('not a kind that can be edited')
+  const draft = readFields(COUNTING[kind], fillQuestion(value, getProjectSettings()), '', READER) as Draft
+  if (draft.kind !== 'series' || value.interval != null) return draft
   const { interval: _, ...rest } = draft
   return rest
 }
@@ -151,13 +155,25 @@ function hasForm(schema: Schema, value: unknown): boolean {
   }
 }
 
-/** Omits defaults, for short links, but not an interval that was chosen. */
+/** Omits defaults, so that links are short and the question follows its project, but not an interval that was chosen. */
 export function toQuestion(draft: Draft): Json {
   const fields: Record<string, Schema> = COUNTING[draft.kind].properties
-  const entries = Object.entries(draft).filter(([name, value]) => {
-    return value !== null && (name === 'interval' || JSON.stringify(value) !== JSON.stringify(fields[name]?.default))
+  const entries = Object.entries(omitProjectDefaults(draft)).filter(([name, value]) => {
+    const isDefault = !FROM_PROJECT.has(name) && JSON.stringify(value) === JSON.stringify(fields[name]?.default)
+    return value !== null && (name === 'interval' || !isDefault)
   })
   return { kind: draft.kind, ...(withoutNulls(Object.fromEntries(entries)) as Json) }
+}
+
+/** The fields whose defaults the project has, rather than the schema. */
+const FROM_PROJECT: ReadonlySet<string> = new Set(['timezone', 'week_start'] satisfies (keyof QuestionDefaults)[])
+
+/** Omits the fields of a question or a board that are as the project has set them, so that they follow it. */
+export function omitProjectDefaults(fields: object): object {
+  const defaults = Object(getProjectSettings())
+  return Object.fromEntries(
+    Object.entries(fields).filter(([name, value]) => !FROM_PROJECT.has(name) || value !== defaults[name]),
+  )
 }
 
 /** Removes filters that are null; nulls inside filters stay. */
@@ -179,8 +195,9 @@ export interface ExploreState {
 
 /** @param question as the service takes it; @param saved id of the saved question, if it is one */
 export function linkToExplore(question: unknown, display: Display = {}, saved = ''): string {
-  const { as = '', range = '', compare } = display
-  return linkTo(['explore'], { q: JSON.stringify(question), as, range, compare: compare ? '1' : '', saved })
+  const { as = '', range = '', compare, money } = display
+  const flags = { compare: compare ? '1' : '', money: money ? '1' : '' }
+  return linkTo(['explore'], { q: JSON.stringify(question), as, range, ...flags, saved })
 }
 
 /** The inverse of `linkToExplore`; unknown values are ignored. */
@@ -189,6 +206,7 @@ export function parseExploreQuery(query: URLSearchParams): ExploreState {
     as: query.get('as'),
     range: query.get('range'),
     compare: query.get('compare') === '1',
+    money: query.get('money') === '1',
   })
   return { text: query.get('q') ?? '', saved: query.get('saved') ?? '', display }
 }
@@ -198,7 +216,18 @@ export function parseDisplay(value: unknown): Display {
   if (!isObject(value)) return {}
   const as = VISUALIZATIONS.find((one) => one === value.as)
   const range = PRESETS.find((one) => one === value.range)
-  return { ...(as && { as }), ...(range && { range }), ...(value.compare === true && { compare: true }) }
+  const { compare, money } = value
+  return {
+    ...(as && { as }),
+    ...(range && { range }),
+    ...(compare === true && { compare }),
+    ...(money === true && { money }),
+  }
+}
+
+/** Whether the numbers of a question can be amounts of money: all are computed from a property. */
+export function canBeMoney(question: Draft | AnyQuestion): boolean {
+  return question.kind === 'series' && question.series.every(({ metric }) => isNumberMetric(metric))
 }
 
 /** The possible visualizations of an answer, the default first. */

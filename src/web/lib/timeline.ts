@@ -1,4 +1,5 @@
 import type { Session } from '../../contract/responses.js'
+import { formatDay } from './format.js'
 
 /** The fields of an event that place it in the timeline. */
 export interface Placed {
@@ -13,7 +14,7 @@ export interface Visit<E> {
   events: E[]
 }
 
-/** A day in local time. */
+/** A day in the time zone of the project. */
 export interface Day<E> {
   /** epoch ms of one of its events */
   at: number
@@ -29,7 +30,7 @@ export function buildTimeline<E extends Placed>(events: readonly E[], sessions: 
   const days: Day<E>[] = []
   let today = ''
   for (const event of sorted) {
-    const date = new Date(event.timestamp).toDateString()
+    const date = formatDay(event.timestamp)
     if (date !== today) days.push({ at: event.timestamp, visits: [] })
     today = date
     const visits = days.at(-1)?.visits ?? []

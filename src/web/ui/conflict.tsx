@@ -1,5 +1,5 @@
-import { useState } from 'preact/hooks'
 import { CallError } from '../api/call.js'
+import { useAction } from '../lib/use-action.js'
 import * as buttonStyles from './button.module.css'
 import { Dialog } from './dialog.js'
 import { Failure } from './notice.js'
@@ -14,18 +14,12 @@ interface ConflictProps {
 
 /** Asks which version to keep after somebody else has saved another one. */
 export function ConflictDialog({ what, onLoad, onOverwrite, onClose }: ConflictProps) {
-  const [error, setError] = useState<Error | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const choose = (act: ConflictProps['onLoad']) => async () => {
-    setBusy(true)
-    try {
+  const { error, isBusy, run } = useAction()
+  const choose = (act: ConflictProps['onLoad']) => () =>
+    run(async () => {
       await act()
       onClose()
-    } catch (failure) {
-      setError(failure as Error)
-      setBusy(false)
-    }
-  }
+    })
   return (
     <Dialog title={`Someone else changed this ${what}`} onClose={onClose}>
       <p>They saved this {what} while you were editing it. Load their version, or overwrite it with yours.</p>

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
+import { useAction } from '../lib/use-action.js'
 import * as buttonStyles from './button.module.css'
 import * as styles from './dialog.module.css'
 import { Failure } from './notice.js'
@@ -60,19 +61,12 @@ interface ConfirmProps {
 
 /** Asks for confirmation before an action that cannot be undone. */
 export function ConfirmDialog({ title, children, action, onConfirm, isBlocked = false, onClose }: ConfirmProps) {
-  const [error, setError] = useState<Error | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const confirm = async () => {
-    setBusy(true)
-    setError(null)
-    try {
+  const { error, isBusy, run } = useAction()
+  const confirm = () =>
+    run(async () => {
       await onConfirm()
       onClose()
-    } catch (failure) {
-      setError(failure as Error)
-      setBusy(false)
-    }
-  }
+    })
   return (
     <Dialog title={title} onClose={onClose}>
       {children}

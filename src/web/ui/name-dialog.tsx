@@ -1,4 +1,5 @@
 import { useId, useState } from 'preact/hooks'
+import { useAction } from '../lib/use-action.js'
 import * as buttonStyles from './button.module.css'
 import { Dialog } from './dialog.js'
 import * as formStyles from './form.module.css'
@@ -25,22 +26,15 @@ interface NameDialogProps {
 export function NameDialog({ title, name: proposed = '', action, other, onClose }: NameDialogProps) {
   const id = useId()
   const [name, setName] = useState(proposed)
-  const [error, setError] = useState<Error | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const run = async ({ act }: NameAction) => {
-    setBusy(true)
-    setError(null)
-    try {
+  const { error, isBusy, run } = useAction()
+  const choose = ({ act }: NameAction) =>
+    run(async () => {
       await act(name.trim())
       onClose()
-    } catch (failure) {
-      setError(failure as Error)
-      setBusy(false)
-    }
-  }
+    })
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
-    void run(action)
+    void choose(action)
   }
   const isBlocked = isBusy || !name.trim()
   return (
@@ -61,7 +55,7 @@ export function NameDialog({ title, name: proposed = '', action, other, onClose 
             Cancel
           </button>
           {other && (
-            <button type="button" disabled={isBlocked} onClick={() => run(other)}>
+            <button type="button" disabled={isBlocked} onClick={() => choose(other)}>
               {other.text}
             </button>
           )}

@@ -2,7 +2,8 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { findFirstEvent } from '../api/answers.js'
 import { formatPeriod } from '../lib/answer-labels.js'
-import { listTimeZones } from '../lib/intl.js'
+import { suggestTimeZones } from '../lib/intl.js'
+import { getProjectSettings } from '../lib/project-settings.js'
 import {
   addDays,
   findDays,
@@ -40,7 +41,7 @@ const RANGES = [
   ...PRESETS.map((preset) => [preset, PRESET_LABELS[preset]] as const),
   [CUSTOM, 'Custom range…'] as const,
 ]
-const WEEKS = [
+export const WEEKS = [
   ['monday', 'Monday'],
   ['sunday', 'Sunday'],
 ] as const
@@ -90,7 +91,7 @@ export function RangeFields({ choice, moment, onChange, children }: RangeFieldsP
             isStrict
             value={timezone}
             suggest={async (text) => suggestTimeZones(text)}
-            onChange={(next) => onChange({ ...choice, timezone: next || 'UTC' })}
+            onChange={(next) => onChange({ ...choice, timezone: next || getProjectSettings().timezone })}
           />
           <Select
             label="Weeks begin on"
@@ -178,12 +179,4 @@ function DateField({ label, value, onChange }: DateFieldProps) {
       </span>
     </div>
   )
-}
-
-function suggestTimeZones(text: string): { value: string }[] {
-  const query = text.toLowerCase().replaceAll(' ', '_')
-  return ['UTC', ...listTimeZones()]
-    .filter((zone, i, all) => all.indexOf(zone) === i && zone.toLowerCase().includes(query))
-    .slice(0, 60)
-    .map((value) => ({ value }))
 }

@@ -1,5 +1,5 @@
-import { useState } from 'preact/hooks'
 import { type Access, signIn } from '../api/sign-in.js'
+import { useAction } from '../lib/use-action.js'
 import * as buttonStyles from '../ui/button.module.css'
 import { useModal } from '../ui/dialog.js'
 import { Failure } from '../ui/notice.js'
@@ -14,19 +14,11 @@ interface SignInFormProps {
 
 /** The sign-in form. The browser never stores the key; it gets an HttpOnly cookie. */
 export function SignInForm({ reason, onSignedIn }: SignInFormProps) {
-  const [error, setError] = useState<Error | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const submit = async (event: SubmitEvent) => {
+  const { error, isBusy, run } = useAction()
+  const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const form = event.currentTarget as HTMLFormElement
-    setBusy(true)
-    setError(null)
-    try {
-      onSignedIn(await signIn(String(new FormData(form).get('key')).trim()))
-    } catch (failure) {
-      setError(failure as Error)
-      setBusy(false)
-    }
+    void run(async () => onSignedIn(await signIn(String(new FormData(form).get('key')).trim())))
   }
   return (
     <form onSubmit={submit}>

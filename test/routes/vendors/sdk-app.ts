@@ -1,5 +1,6 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
+import type { AppOptions } from '../../../src/app.js'
 import { KEY_KINDS, type KeyKind, makeKey, storedKey } from '../../../src/keys/keys.js'
 import { insertKeys } from '../../../src/store/api-keys.js'
 import { openStore } from '../../../src/store/open.js'
@@ -21,9 +22,14 @@ export interface SdkApp {
 }
 
 /** The service with keys of every kind, as SDKs use it. */
-export async function startSdkApp(t: Test, env: NodeJS.ProcessEnv = {}, storage?: NodeJS.ProcessEnv): Promise<SdkApp> {
+export async function startSdkApp(
+  t: Test,
+  env: NodeJS.ProcessEnv = {},
+  storage?: NodeJS.ProcessEnv,
+  options: AppOptions = {},
+): Promise<SdkApp> {
   const settings = { ...(storage ?? (await settingsFor(t, 'embedded'))), ...env }
-  const client = await startApp(t, settings, { keysRefreshMs: 200 })
+  const client = await startApp(t, settings, { keysRefreshMs: 200, ...options })
   const keys = Object.fromEntries(KEY_KINDS.map((kind) => [kind, makeKey(kind)])) as Record<KeyKind, string>
   const otherKey = makeKey('write')
   const { clickhouse, close } = await openStore(client.config)

@@ -1,15 +1,25 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { DEFAULT_SETTINGS, NUMBER_FORMATS } from '../../../src/contract/project-settings.js'
 import {
   formatAgo,
   formatBytes,
+  formatClock,
   formatCompact,
   formatCount,
+  formatDate,
+  formatDay,
   formatDuration,
   formatMoment,
+  formatMoney,
   formatNumber,
+  formatShare,
   formatTick,
+  formatTime,
 } from '../../../src/web/lib/format.js'
+import { setProjectSettings } from '../../../src/web/lib/project-settings.js'
+
+t.afterEach(() => setProjectSettings(DEFAULT_SETTINGS))
 
 t.test('formatNumber and formatTick show enough digits for any magnitude', (t) => {
   t.equal(formatNumber(0.1 + 0.2), '0.3')
@@ -47,8 +57,53 @@ t.test('a number stays on one line with its unit and its noun', async (t) => {
 })
 
 t.test('formatMoment shows as much of a time as tells it apart', async (t) => {
-  const now = new Date(2026, 4, 2, 12).getTime()
-  t.match(formatMoment(new Date(2026, 4, 2, 9, 5, 7).getTime(), now), /^9:05:07\sAM$/)
-  t.match(formatMoment(new Date(2026, 4, 1, 9, 5).getTime(), now), /^May 1, 9:05\sAM$/)
-  t.equal(formatMoment(new Date(2024, 4, 1).getTime(), now), 'May 1, 2024')
+  const now = Date.UTC(2026, 4, 2, 12)
+  t.match(formatMoment(Date.UTC(2026, 4, 2, 9, 5, 7), now), /^9:05:07\sAM$/)
+  t.match(formatMoment(Date.UTC(2026, 4, 1, 9, 5), now), /^May 1, 9:05\sAM$/)
+  t.equal(formatMoment(Date.UTC(2024, 4, 1), now), 'May 1, 2024')
+})
+
+t.test('numbers have the separators of the project', async (t) => {
+  for (const number_format of NUMBER_FORMATS) {
+    setProjectSettings({ ...DEFAULT_SETTINGS, number_format })
+    t.equal(formatNumber(1234.5), number_format.replace(' ', '\u00a0'))
+  }
+  setProjectSettings({ ...DEFAULT_SETTINGS, number_format: '1.234,5' })
+  t.equal(formatNumber(-1_234_567.25), '-1.234.567,25')
+  t.equal(formatNumber(0.0123), '0,0123')
+  t.equal(formatCompact(1_250_000), '1,3M')
+  t.equal(formatTick(0.25, 0.05), '0,25')
+  t.equal(formatShare(0.125), '12,5%')
+  t.equal(formatBytes(1_500_000), '1,5\u00a0MB')
+  t.equal(formatCount(1234, 'event'), '1.234\u00a0events')
+  t.equal(formatAgo(0, 1234 * 86_400_000), '1.234\u00a0days ago')
+})
+
+t.test('amounts are in the currency of the project', async (t) => {
+  t.equal(formatMoney(1234.5), '1,234.5', 'without one, they are plain numbers')
+  setProjectSettings({ ...DEFAULT_SETTINGS, currency: 'EUR' })
+  t.equal(formatMoney(1234.5), '€1,234.50')
+  t.equal(formatMoney(-0.000_25), '-€0.00025')
+  t.equal(formatMoney(0), '€0.00')
+  t.equal(formatMoney(1.5e300), '1.5E300')
+  setProjectSettings({ ...DEFAULT_SETTINGS, currency: 'JPY', number_format: '1.234,5' })
+  t.equal(formatMoney(1234.5), '¥1.235')
+})
+
+t.test('times are in the time zone of the project, whatever that of the browser', async (t) => {
+  const night = Date.UTC(2026, 11, 31, 20, 5, 7)
+  const zones = [
+    ['UTC', 'December 31, 2026', 'Dec 31, 2026', '8:05:07'],
+    ['Asia/Tokyo', 'January 1, 2027', 'Jan 1, 2027', '5:05:07'],
+  ] as const
+  for (const [timezone, day, date, clock] of zones) {
+    setProjectSettings({ ...DEFAULT_SETTINGS, timezone })
+    t.match(formatDay(night), day)
+    t.equal(formatDate(night), date)
+    t.match(formatTime(night), `${date}, ${clock}`)
+    t.match(formatClock(night), clock)
+    t.equal(formatMoment(night, Date.UTC(2027, 0, 1, 10)), timezone === 'UTC' ? date : formatClock(night))
+  }
+  setProjectSettings({ ...DEFAULT_SETTINGS, timezone: 'Mars/Olympus' })
+  t.match(formatTime(night), '8:05:07', 'one that the browser does not know is UTC')
 })

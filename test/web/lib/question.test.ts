@@ -1,7 +1,10 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { DEFAULT_SETTINGS } from '../../../src/contract/project-settings.js'
 import { parseQuestion, readQuestion } from '../../../src/questions/parse.js'
+import { parseControls } from '../../../src/web/lib/board-controls.js'
 import { buildRequest, buildRequestBefore } from '../../../src/web/lib/build-request.js'
+import { setProjectSettings } from '../../../src/web/lib/project-settings.js'
 import {
   changeRange,
   chooseVisualization,
@@ -13,6 +16,7 @@ import {
   findGaps,
   KINDS,
   linkToExplore,
+  omitProjectDefaults,
   parseDraft,
   parseExploreQuery,
   toQuestion,
@@ -111,15 +115,37 @@ t.test('parseDraft accepts anything that a link may contain', (t) => {
   t.end()
 })
 
+t.test('the project decides on the time zone and the weeks of what does not say them', async (t) => {
+  const own = { timezone: 'Asia/Tokyo', week_start: 'sunday' } as const
+  const other = { timezone: 'UTC', week_start: 'monday' } as const
+  t.teardown(() => setProjectSettings(DEFAULT_SETTINGS))
+  setProjectSettings({ ...DEFAULT_SETTINGS, ...own })
+  for (const kind of KINDS) {
+    const draft = createDraft(kind, 'a')
+    t.match(draft, own)
+    const question = toQuestion(draft)
+    t.notMatch(JSON.stringify(question), /timezone|week_start/, 'it follows the project')
+    t.match(buildRequest(question, {}, MOMENT), own, 'but what is asked is what is shown')
+    if (kind !== 'funnel') t.match(parseQuestion(question, MOMENT.now, own), own, 'the service takes the same')
+    t.match(toQuestion({ ...draft, ...other }), other, 'what was chosen is kept')
+    t.match(convertDraft({ ...draft, ...other }, 'paths'), other)
+    t.match(parseDraft({ ...question, ...other }), other)
+  }
+  t.match(parseControls(null), own)
+  t.match(parseControls(other), other)
+  t.strictSame(omitProjectDefaults({ ...own, range: '7d' }), { range: '7d' })
+  t.strictSame(omitProjectDefaults(other), other)
+})
+
 t.test('findGaps uses the paths of the service', (t) => {
   const gaps = (draft: object) => findGaps(draft as Draft).map(({ path }) => path)
-  t.strictSame(gaps(createDraft('funnel', 'a', 'UTC')), ['/steps/1/event'])
+  t.strictSame(gaps(createDraft('funnel', 'a')), ['/steps/1/event'])
   t.strictSame(gaps({ kind: 'series', series: [{ event: '', metric: 'sum' }] }), [
     '/series/0/event',
     '/series/0/property',
   ])
-  t.strictSame(gaps(createDraft('retention', 'a', 'UTC')), [])
-  t.strictSame(gaps(createDraft('paths', '', 'UTC')), ['/start/event'])
+  t.strictSame(gaps(createDraft('retention', 'a')), [])
+  t.strictSame(gaps(createDraft('paths', '')), ['/start/event'])
   t.end()
 })
 
@@ -189,7 +215,7 @@ t.test('convertDraft keeps the range, the filter and the first event', (t) => {
 })
 
 t.test('the interval of a series depends on its range until it is chosen', async (t) => {
-  const draft = createDraft('series', 'a', 'UTC')
+  const draft = createDraft('series', 'a')
   const ask = (draft: Draft, range: (typeof PRESETS)[number]) => buildRequest(toQuestion(draft), { range }, MOMENT)
   t.match(ask(draft, 'today'), { interval: 'hour' })
   t.match(ask(draft, '7d'), { interval: 'day' })
@@ -215,6 +241,6 @@ t.test('completeDraft keeps the last complete events, but not the last range', a
   t.match(completeDraft(summed, last), { series: [{ event: 'a', metric: 'events' }] })
   t.equal(completeDraft(summed, null), null)
   t.match(completeDraft(funnel, last), { steps: [{ event: 'a' }, { event: 'b' }] })
-  t.equal(completeDraft(createDraft('funnel', 'a', 'UTC'), last), null)
+  t.equal(completeDraft(createDraft('funnel', 'a'), last), null)
   t.equal(completeDraft(last, null), last)
 })

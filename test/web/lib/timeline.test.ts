@@ -3,7 +3,7 @@ import type { Session } from '../../../src/contract/responses.js'
 import { buildTimeline } from '../../../src/web/lib/timeline.js'
 
 const MINUTE = 60_000
-const NOON = new Date(2026, 5, 1, 12).getTime()
+const NOON = Date.UTC(2026, 5, 1, 12)
 
 const event = (id: string, timestamp: number, more = {}) => ({ eventId: id, timestamp, ...more })
 const session = (id: string, started_at: number, ended_at: number | null, updated_at = started_at): Session => {

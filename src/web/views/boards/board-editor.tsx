@@ -5,6 +5,8 @@ import type { SavedQuestion } from '../../api/saved-questions.js'
 import type { BoardControls } from '../../lib/board-controls.js'
 import { guardRoute } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
+import { omitProjectDefaults } from '../../lib/question.js'
+import { useAction } from '../../lib/use-action.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { ConflictDialog, isConflict } from '../../ui/conflict.js'
@@ -35,26 +37,24 @@ export function BoardEditor({ board, controls, saved, onReload, onDeleted, onSav
   const [initial] = useState({ name: board.name, cards: board.cards, display: board.display })
   const [draft, setDraft] = useState({ ...initial, display: controls })
   const [open, setOpen] = useState<'add' | 'delete' | 'conflict' | null>(null)
-  const [error, setError] = useState<Error | null>(null)
-  const [isBusy, setBusy] = useState(false)
+  const { error, isBusy, run } = useAction()
   const isChanged = JSON.stringify(draft) !== JSON.stringify(initial)
   const close = () => setOpen(null)
   const edit = (part: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...part }))
   const change = (cards: BoardCard[]) => edit({ cards })
 
-  const save = async (revision: number | null) => {
-    setBusy(true)
-    setError(null)
-    try {
-      await saveBoard(board.id, { ...draft, name: draft.name.trim() }, revision)
-      guardRoute(null)
-      onSaved()
-    } catch (failure) {
-      if (isConflict(failure)) setOpen('conflict')
-      else setError(failure as Error)
-      setBusy(false)
-    }
-  }
+  const save = (revision: number | null) =>
+    run(async () => {
+      try {
+        const display = omitProjectDefaults(draft.display)
+        await saveBoard(board.id, { ...draft, name: draft.name.trim(), display }, revision)
+        guardRoute(null)
+        onSaved()
+      } catch (failure) {
+        if (!isConflict(failure)) throw failure
+        setOpen('conflict')
+      }
+    })
   return (
     <>
       <Toolbar

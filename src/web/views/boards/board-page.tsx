@@ -1,7 +1,6 @@
 import { readBoard } from '../../api/boards.js'
 import { listSavedQuestions } from '../../api/saved-questions.js'
 import { formatControls, parseControls, readControls } from '../../lib/board-controls.js'
-import { getBrowserTimeZone } from '../../lib/intl.js'
 import { navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
@@ -28,7 +27,7 @@ export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPag
   const saved = useLoaded('saved', listSavedQuestions)
   if (error) return <Failure error={error} onRetry={reload} />
   if (!board) return <Loading what="the board" />
-  const own = parseControls(board.display, getBrowserTimeZone())
+  const own = parseControls(board.display)
   const controls = readControls(query, own)
   const show = (next: typeof controls, isEditing = false) => {
     navigate(linkToBoard(id, formatControls(next, own), isEditing), 'replace')

@@ -54,7 +54,7 @@ export default function Boards({ access, route }: ViewProps) {
           query={route.query}
           onChanged={list.reload}
           onDeleted={() => {
-            navigate(linkTo(['']), 'replace')
+            navigate(linkTo(['boards']), 'replace')
             list.reload()
           }}
         />

@@ -1,8 +1,9 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { listEventNames } from '../../api/schema.js'
 import { formatControls, parseControls, readControls } from '../../lib/board-controls.js'
-import { getBrowserTimeZone } from '../../lib/intl.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
+import { getProjectSettings } from '../../lib/project-settings.js'
+import { omitProjectDefaults } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
@@ -30,7 +31,7 @@ export function Overview({ canEdit, query, onSaved }: OverviewProps) {
   const isEmpty = board.cards.length === 0
   const isGuessed = isLate && isLoading && isEmpty
   const { cards, display } = isGuessed ? suggestUsualBoard() : board
-  const own = parseControls(display, getBrowserTimeZone())
+  const own = parseControls(display)
   const controls = readControls(query, own)
   return (
     <>
@@ -69,7 +70,7 @@ export function Overview({ canEdit, query, onSaved }: OverviewProps) {
           action={{
             text: 'Save board',
             act: async (name) => {
-              await createBoard({ name, cards, display: controls })
+              await createBoard({ name, cards, display: omitProjectDefaults(controls) })
               onSaved()
             },
           }}
@@ -83,7 +84,8 @@ export function Overview({ canEdit, query, onSaved }: OverviewProps) {
 /** A suggested board, based on the data of the project. */
 export function useSuggestedBoard() {
   const { value, error, isLoading, reload } = useLoaded('events', listEventNames)
-  const board = useMemo(() => suggestBoard(value?.events ?? [], getBrowserTimeZone(), Date.now()), [value])
+  const { timezone } = getProjectSettings()
+  const board = useMemo(() => suggestBoard(value?.events ?? [], timezone, Date.now()), [value, timezone])
   return { board, error, isLoading, reload }
 }
 

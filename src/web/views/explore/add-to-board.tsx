@@ -4,7 +4,8 @@ import { addCard, listBoards, saveBoard } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
 import { linkTo } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
-import { type Display, parseDisplay, parseDraft } from '../../lib/question.js'
+import { type Display, omitProjectDefaults, parseDisplay, parseDraft } from '../../lib/question.js'
+import { useAction } from '../../lib/use-action.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
@@ -65,18 +66,10 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
   const [title, setTitle] = useState(proposed)
   const [boardId, setBoardId] = useState(options[0]?.[0] ?? NEW)
   const [newName, setNewName] = useState('')
-  const [error, setError] = useState<Error | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const submit = async (event: SubmitEvent) => {
+  const { error, isBusy, run } = useAction()
+  const submit = (event: SubmitEvent) => {
     event.preventDefault()
-    setBusy(true)
-    setError(null)
-    try {
-      await onAdd(title.trim(), boardId, newName.trim())
-    } catch (failure) {
-      setError(failure as Error)
-      setBusy(false)
-    }
+    void run(() => onAdd(title.trim(), boardId, newName.trim()))
   }
   const field = (id: string, label: string, value: string, onInput: (value: string) => void) => (
     <>
@@ -105,7 +98,8 @@ function readRange(question: object, { range }: Display): object | null {
   const draft = parseDraft(question)
   if (!draft) return null
   const { from, to, timezone, week_start } = draft
-  return { timezone, week_start, ...(from !== undefined && to !== undefined ? { from, to } : range && { range }) }
+  const dates = from !== undefined && to !== undefined ? { from, to } : range && { range }
+  return { ...omitProjectDefaults({ timezone, week_start }), ...dates }
 }
 
 /** Builds the card. If the saved question is unchanged, the card refers to it and follows its changes. */

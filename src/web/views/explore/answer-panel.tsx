@@ -7,7 +7,9 @@ import { buildTables, toCsvRows } from '../../lib/answer-table.js'
 import { BASE_URL } from '../../lib/base-url.js'
 import { buildRequest } from '../../lib/build-request.js'
 import { formatCount } from '../../lib/format.js'
+import { getProjectSettings } from '../../lib/project-settings.js'
 import {
+  canBeMoney,
   chooseVisualization,
   type Display,
   type Draft,
@@ -78,6 +80,7 @@ export function AnswerPanel({ question, draft, display, moment, result, gap, onC
 type VisualizationBarProps = Pick<AnswerPanelProps, 'display' | 'onChange'> & { draft: Draft }
 
 function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
+  const { currency } = getProjectSettings()
   const canCompare = display.range !== 'all' || draft.from !== undefined
   const options = listVisualizations(draft).map((drawing) => [drawing, VISUALIZATION_LABELS[drawing]] as const)
   return (
@@ -97,6 +100,16 @@ function VisualizationBar({ draft, display, onChange }: VisualizationBarProps) {
             onChange={(event) => onChange(draft, { ...display, compare: event.currentTarget.checked })}
           />
           Compare to previous period
+        </label>
+      )}
+      {currency !== null && canBeMoney(draft) && (
+        <label class={formStyles.check}>
+          <input
+            type="checkbox"
+            checked={display.money ?? false}
+            onChange={(event) => onChange(draft, { ...display, money: event.currentTarget.checked })}
+          />
+          Amounts in {currency}
         </label>
       )}
     </div>
@@ -132,7 +145,7 @@ function Answer({ result: { answer, before }, display, isOld, onAccept }: Answer
         </button>
       )}
       {asTable && drawing !== 'table' && (
-        <AnswerView answer={answer} before={before} display={{ as: 'table' }} onDrillDown={onDrillDown} />
+        <AnswerView answer={answer} before={before} display={{ ...display, as: 'table' }} onDrillDown={onDrillDown} />
       )}
       {answer.pending > 0 && (
         <p class={textStyles.hint}>

@@ -4,7 +4,6 @@ import type { Warning } from '../../../contract/warning.js'
 import { type ComparedAnswer, fetchAnswer } from '../../api/answers.js'
 import { CallError } from '../../api/call.js'
 import { buildRequest } from '../../lib/build-request.js'
-import { getBrowserTimeZone } from '../../lib/intl.js'
 import { navigate } from '../../lib/navigation.js'
 import {
   completeDraft,
@@ -65,7 +64,7 @@ export default function Explore({ access, route }: ViewProps) {
 }
 
 function firstQuestion(event: string): object {
-  return toQuestion(createDraft('series', event, getBrowserTimeZone()))
+  return toQuestion(createDraft('series', event))
 }
 
 interface QuestionProps {

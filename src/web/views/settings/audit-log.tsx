@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { KEPT, QUOTAS } from '../../../contract/project-settings.js'
 import type { AuditLogEntry } from '../../../contract/responses.js'
 import { readAuditLog } from '../../api/keys.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
@@ -10,10 +11,18 @@ import { Pagination } from '../../ui/pagination.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './audit-log.module.css'
 import { nameKey } from './key-text.js'
+import { formatAge, formatQuota, isQuota, lowerFirst, QUOTA_NAMES, SETTING_NAMES } from './setting-text.js'
 
 const LIMIT = 20
 
-const FIELDS: Record<string, string> = { label: 'the label', origins: 'the sites', events_only: 'events only' }
+const FIELDS: Record<string, string> = {
+  label: 'the label',
+  origins: 'the sites',
+  events_only: 'events only',
+  ...Object.fromEntries(Object.entries(SETTING_NAMES).map(([field, name]) => [field, `the ${lowerFirst(name)}`])),
+  ...Object.fromEntries(KEPT.map((kind) => [`keep.${kind}`, `how long ${kind} are kept`])),
+  ...Object.fromEntries(QUOTAS.map((name) => [`quotas.${name}`, `the quota of ${lowerFirst(QUOTA_NAMES[name])}`])),
+}
 
 /** Who changed what in the project. @param changes how many changes this page has made, each of which reloads it */
 export function AuditLog({ changes }: { changes: number }) {
@@ -24,7 +33,9 @@ export function AuditLog({ changes }: { changes: number }) {
   return (
     <section aria-label="Changes" aria-busy={isLoading}>
       <h2>Changes</h2>
-      <p class={textStyles.hint}>Who changed keys, by this page, the API or the command line. Kept for a year.</p>
+      <p class={textStyles.hint}>
+        Who changed settings and keys, by this page, the API or the command line. Kept for a year.
+      </p>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the changes" />}
       {value?.entries.length === 0 && <p class={textStyles.hint}>None yet.</p>}
@@ -59,15 +70,21 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
     return `Rotated ${name}, ${typeof ms === 'number' && ms > 0 ? `which gave it another ${formatDuration(ms)}` : 'which ended it'}`
   }
   if (action === 'key_revoked') return `Revoked ${name}`
-  if (action !== 'key_changed') return `${action} ${name}`
-  const fields = Object.entries(changes).map(
-    ([field, { from, to }]) => `${FIELDS[field] ?? field} from ${formatValue(from)} to ${formatValue(to)}`,
-  )
-  return `Changed ${name}: ${fields.join(', ')}`
+  if (action !== 'key_changed' && action !== 'project_changed') return `${action} ${name}`
+  const fields = Object.entries(changes).map(([field, { from, to }]) => {
+    const format = field.startsWith('keep.') ? formatKept : formatValue
+    return `${FIELDS[field] ?? field} from ${format(from)} to ${format(to)}`
+  })
+  return `Changed ${action === 'key_changed' ? `${name}: ` : ''}${fields.join(', ')}`
+}
+
+function formatKept(age: unknown): string {
+  return formatAge(typeof age === 'string' ? age : null)
 }
 
 function formatValue(value: unknown): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
   if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(formatValue).join(', ')
+  if (isQuota(value)) return formatQuota(value)
   return typeof value === 'string' && value !== '' ? escapeInvisible(value) : 'none'
 }

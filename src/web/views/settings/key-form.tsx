@@ -1,5 +1,6 @@
 import { useId, useState } from 'preact/hooks'
 import type { KeyDraft } from '../../api/keys.js'
+import { useAction } from '../../lib/use-action.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Dialog } from '../../ui/dialog.js'
 import * as formStyles from '../../ui/form.module.css'
@@ -37,13 +38,10 @@ export function KeyForm({ title, action, initial, isNew = false, onSave, onClose
   const [label, setLabel] = useState(initial.label)
   const [origins, setOrigins] = useState(initial.origins.join('\n'))
   const [isEventsOnly, setEventsOnly] = useState(initial.events_only)
-  const [error, setError] = useState<Error | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const submit = async (event: SubmitEvent) => {
+  const { error, isBusy, run } = useAction()
+  const submit = (event: SubmitEvent) => {
     event.preventDefault()
-    setBusy(true)
-    setError(null)
-    try {
+    void run(async () => {
       await onSave({
         kind,
         label: label.trim(),
@@ -51,10 +49,7 @@ export function KeyForm({ title, action, initial, isNew = false, onSave, onClose
         events_only: kind === 'write' && isEventsOnly,
       })
       onClose()
-    } catch (failure) {
-      setError(failure as Error)
-      setBusy(false)
-    }
+    })
   }
   return (
     <Dialog title={title} onClose={onClose}>

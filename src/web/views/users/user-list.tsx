@@ -13,11 +13,10 @@ import { SearchField } from '../../ui/search-field.js'
 import * as tableStyles from '../../ui/table.module.css'
 import { findEmail, findName } from './display-name.js'
 import { type ListQuery, linkToList, parseListQuery } from './list-query.js'
-import { readCell } from './read-cell.js'
 import { UserColumns } from './user-columns.js'
 import { UserFilter } from './user-filter.js'
 import * as styles from './user-list.module.css'
-import { UserTable } from './user-table.js'
+import { readCell, UserTable } from './user-table.js'
 
 const LIMIT = 50
 const FILE_LIMIT = 1000

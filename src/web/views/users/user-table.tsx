@@ -1,13 +1,13 @@
 import type { ListedUser } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatAgo, formatTime } from '../../lib/format.js'
+import { readMembers } from '../../lib/json-text.js'
 import { linkTo } from '../../lib/navigation.js'
 import * as cardStyles from '../../ui/card.module.css'
 import { Scrollable } from '../../ui/scrollable.js'
 import * as tableStyles from '../../ui/table.module.css'
 import * as textStyles from '../../ui/text.module.css'
 import { findEmail, findName } from './display-name.js'
-import { readCell } from './read-cell.js'
 import * as styles from './user-list.module.css'
 
 interface UserTableProps {
@@ -80,4 +80,13 @@ function Ago({ instant }: { instant: number }) {
       {formatAgo(instant)}
     </time>
   )
+}
+
+/** A property of a user for a table: a text, a number that is shown exactly, or other values as JSON; null if not set. */
+export function readCell({ text }: Pick<ListedUser, 'text'>, name: string): string | number | null {
+  const token = readMembers(text).get(name)
+  if (token === undefined || token === 'null') return null
+  if (token.startsWith('"')) return JSON.parse(token)
+  const number = Number(token)
+  return String(number) === token ? number : token
 }

@@ -64,7 +64,7 @@ t.test('suggestBoard returns valid, editable questions for any events', async ()
   fc.assert(
     fc.property(fc.array(names, { minLength: 1, maxLength: 9 }), zone, (events, timezone) => {
       const { cards, display: own } = suggestBoard(events, timezone, NOW)
-      const controls = parseControls(own, timezone)
+      const controls = { ...parseControls(own), timezone }
       if (new Set(cards.map(({ id }) => id)).size !== cards.length) throw new Error('two cards have one id')
       for (const { question, display, width } of cards) {
         const draft = parseDraft(question)

@@ -1,0 +1,76 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ApiError } from '../../contract/errors.js'
+import { isBrowserKey } from '../../keys/keys.js'
+import { ScannedBody } from '../../model/scanned-body.js'
+import { DAILY_VISITOR_REASON, isDailyVisitor } from '../../model/user-names.js'
+import { clientAddress } from './browser-limits.js'
+
+/** What a visitor of a day is told apart by. */
+interface Visit {
+  projectId: string
+  /** that of the client, see `clientAddress` */
+  address: string
+  userAgent: string
+}
+
+/** Names a visitor. @throws ApiError `unavailable` */
+export type NameVisitor = (visit: Visit) => string
+
+/** A body after validation: an event, a batch, or a call of a session. */
+interface Named {
+  distinct_id?: unknown
+  events?: unknown
+}
+
+/**
+ * Names the visitor of each request with `visitor=daily` in a scope, before its body is validated. Other requests with a
+ * browser key may not use such names, or a page could speak for another visitor.
+ */
+export function acceptDailyVisitors(scope: FastifyInstance, nameVisitor: NameVisitor): void {
+  scope.addHook('preValidation', async (request) => {
+    const { access, changesUsers } = request.routeOptions.config
+    if (access !== 'send' && access !== 'session') return
+    const { visitor } = request.query as { visitor?: unknown }
+    if (visitor !== undefined && changesUsers) {
+      throw new ApiError(
+        'invalid_request',
+        'visitor=daily is for events and sessions: a visitor of a day has no profile.',
+      )
+    }
+    if (visitor !== undefined) setVisitor(request, visitor, nameVisitor)
+    else if (request.keyKind !== null && isBrowserKey(request.keyKind)) refuseVisitors(request)
+  })
+}
+
+function setVisitor(request: FastifyRequest, visitor: unknown, nameVisitor: NameVisitor): void {
+  if (visitor !== 'daily') throw new ApiError('invalid_request', 'visitor must be daily, or absent.')
+  if (request.keyKind === null || !isBrowserKey(request.keyKind)) {
+    throw new ApiError(
+      'wrong_key_kind',
+      'visitor=daily needs a write or public key: with another key, send a distinct_id.',
+    )
+  }
+  const named = listNamed(request.body)
+  if (named === null || named.some(({ distinct_id }) => distinct_id !== undefined)) {
+    throw new ApiError('invalid_request', 'With visitor=daily, leave out distinct_id: the service makes one.')
+  }
+  const { projectId, headers } = request
+  const name = nameVisitor({ projectId, address: clientAddress(request), userAgent: headers['user-agent'] ?? '' })
+  for (const one of named) one.distinct_id = name
+}
+
+function refuseVisitors({ body, rawBody }: FastifyRequest): void {
+  if (body instanceof ScannedBody && !body.mayNameVisitor) return
+  const named = listNamed(body instanceof ScannedBody ? JSON.parse(rawBody.toString()) : body) ?? []
+  if (named.some(({ distinct_id }) => typeof distinct_id === 'string' && isDailyVisitor(distinct_id))) {
+    throw new ApiError('invalid_request', DAILY_VISITOR_REASON)
+  }
+}
+
+/** What has a `distinct_id` in a parsed body; null for a body that was scanned, whose events all have one. */
+function listNamed(body: unknown): Named[] | null {
+  if (body instanceof ScannedBody) return null
+  if (typeof body !== 'object' || body === null) return []
+  const { events } = body as Named
+  return Array.isArray(events) ? events.filter((one) => typeof one === 'object' && one !== null) : [body]
+}

@@ -1,0 +1,98 @@
+import { createHmac, randomBytes } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Shards } from '../clickhouse/shards.js'
+import { ApiError } from '../contract/errors.js'
+import type { Log } from '../lib/log.js'
+import { DAILY_VISITOR_PREFIX } from '../model/user-names.js'
+import { dropVisitorSalts, ensureVisitorSalts, type VisitorSalts } from '../store/visitor-salts.js'
+
+const DAY_MS = 86_400_000
+/** How often the salts are looked at; that of tomorrow is there a day before it is needed. */
+const REFRESH_MS = 10 * 60_000
+const SALT_BYTES = 32
+/** Of the HMAC; two of a million visitors of a day have the same name with a probability of 10^-15. */
+const NAME_BYTES = 12
+
+export interface DailyVisitorsOptions {
+  shards: Shards
+  log: Pick<Log, 'warn'>
+  /** aborts every wait */
+  closing: AbortSignal
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
+/** What a visitor of a day is told apart by. */
+interface Visit {
+  projectId: string
+  address: string
+  userAgent: string
+}
+
+/**
+ * Names visitors of pages that store nothing in the browser: a visitor has the same name all day (UTC), made from the
+ * address, the User-Agent and a random salt of the day that all processes share. Once the salt is destroyed, nobody can
+ * tell whose name it was, and a visitor of two days is two users.
+ */
+export class DailyVisitors {
+  readonly #options: DailyVisitorsOptions
+  #salts: VisitorSalts = new Map()
+  #isStarted = false
+
+  constructor(options: DailyVisitorsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Keeps the salts of today and tomorrow from now on, and destroys those of the days before yesterday.
+   * @throws StoreError, StoreUnreachableError at the first read
+   */
+  async start(): Promise<void> {
+    await this.#refresh()
+    if (this.#isStarted) return
+    this.#isStarted = true
+    void this.#repeat()
+  }
+
+  /**
+   * The name of the visitor who makes a request now.
+   * @throws ApiError `unavailable` while there is no salt of today, because ClickHouse has not been reachable
+   */
+  name({ projectId, address, userAgent }: Visit): string {
+    const salt = this.#salts.get(toDay(this.#now()))
+    if (salt === undefined) {
+      throw new ApiError('unavailable', 'Visitors of today cannot be told apart yet. Try again in a moment.')
+    }
+    const digest = createHmac('sha256', salt)
+      .update(JSON.stringify([projectId, address, userAgent]))
+      .digest()
+    return DAILY_VISITOR_PREFIX + digest.toString('base64url', 0, NAME_BYTES)
+  }
+
+  async #repeat(): Promise<void> {
+    const { closing, log } = this.#options
+    for (;;) {
+      await wait(REFRESH_MS, undefined, { signal: closing, ref: false }).catch(() => undefined)
+      if (closing.aborted) return
+      await this.#refresh().catch((error: unknown) => {
+        log.warn({ err: error }, 'the salts of daily visitors could not be read; they are read again in ten minutes')
+      })
+    }
+  }
+
+  async #refresh(): Promise<void> {
+    const { shards } = this.#options
+    const now = this.#now()
+    const days = [toDay(now), toDay(now + DAY_MS)]
+    this.#salts = await ensureVisitorSalts(shards, days, () => randomBytes(SALT_BYTES).toString('base64url'))
+    await dropVisitorSalts(shards, toDay(now - DAY_MS))
+  }
+
+  #now(): number {
+    return (this.#options.now ?? Date.now)()
+  }
+}
+
+function toDay(at: number): string {
+  return new Date(at).toISOString().slice(0, 10)
+}

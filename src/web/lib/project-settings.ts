@@ -1,0 +1,20 @@
+import { DEFAULT_SETTINGS, type ProjectSettings } from '../../contract/project-settings.js'
+
+let current = DEFAULT_SETTINGS
+let notifyChanged: (settings: ProjectSettings) => void = () => undefined
+
+/** The settings of the project that the user is signed in to; the defaults before. */
+export function getProjectSettings(): ProjectSettings {
+  return current
+}
+
+/** Sets what the service says that the settings are: at each sign-in, and when they are read or saved. */
+export function setProjectSettings(settings: ProjectSettings): void {
+  current = settings
+  notifyChanged(settings)
+}
+
+/** @param listener called when the settings are set, to show everything again */
+export function onProjectSettings(listener: (settings: ProjectSettings) => void): void {
+  notifyChanged = listener
+}

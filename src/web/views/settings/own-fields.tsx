@@ -1,0 +1,99 @@
+import { useId } from 'preact/hooks'
+import {
+  DEFAULT_SETTINGS,
+  FIRST_VIEWS,
+  NUMBER_FORMATS,
+  type ProjectSettings,
+} from '../../../contract/project-settings.js'
+import { suggestTimeZones } from '../../lib/intl.js'
+import { Combobox } from '../../ui/combobox.js'
+import { Select } from '../../ui/select.js'
+import { WEEKS } from '../range-fields.js'
+import { type OwnSetting, SETTING_NAMES } from './setting-text.js'
+import * as styles from './settings-form.module.css'
+
+type OwnSettings = Pick<ProjectSettings, OwnSetting>
+
+interface OwnFieldsProps {
+  /** the project's */
+  id: string
+  settings: OwnSettings
+  onChange: (fields: Partial<OwnSettings>) => void
+}
+
+/** The name of a project, and how the page shows it. */
+export function OwnFields({ id, settings, onChange }: OwnFieldsProps) {
+  const { name, timezone, week_start, first_view, currency, number_format } = settings
+  return (
+    <div class={styles.fields}>
+      <TextField
+        label={SETTING_NAMES.name}
+        value={name ?? ''}
+        placeholder={id}
+        maxLength={100}
+        onChange={(text) => onChange({ name: text.trim() === '' ? null : text })}
+      />
+      <Combobox
+        label={SETTING_NAMES.timezone}
+        isStrict
+        value={timezone}
+        suggest={async (text) => suggestTimeZones(text)}
+        onChange={(zone) => onChange({ timezone: zone || DEFAULT_SETTINGS.timezone })}
+      />
+      <Select
+        label={SETTING_NAMES.week_start}
+        value={week_start}
+        options={WEEKS}
+        onChange={(day) => onChange({ week_start: day })}
+      />
+      <Select
+        label={SETTING_NAMES.first_view}
+        value={first_view}
+        options={FIRST_VIEWS.map((view) => [view, capitalize(view)] as const)}
+        onChange={(view) => onChange({ first_view: view })}
+      />
+      <TextField
+        label={SETTING_NAMES.currency}
+        value={currency ?? ''}
+        placeholder="None; three letters, such as EUR"
+        maxLength={3}
+        onChange={(text) => onChange({ currency: text.trim().toUpperCase() || null })}
+      />
+      <Select
+        label={SETTING_NAMES.number_format}
+        value={number_format}
+        options={NUMBER_FORMATS.map((example) => [example, example] as const)}
+        onChange={(example) => onChange({ number_format: example })}
+      />
+    </div>
+  )
+}
+
+interface TextFieldProps {
+  label: string
+  value: string
+  placeholder: string
+  maxLength: number
+  onChange: (text: string) => void
+}
+
+function TextField({ label, value, placeholder, maxLength, onChange }: TextFieldProps) {
+  const id = useId()
+  return (
+    <div>
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        value={value}
+        placeholder={placeholder}
+        maxLength={maxLength}
+        autocomplete="off"
+        onInput={(event) => onChange(event.currentTarget.value)}
+      />
+    </div>
+  )
+}
+
+function capitalize(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}

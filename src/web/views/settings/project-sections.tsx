@@ -1,0 +1,90 @@
+import { useState } from 'preact/hooks'
+import type { ProjectSettings, SettingsChange } from '../../../contract/project-settings.js'
+import { changeProject, type Project, readProject } from '../../api/project.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { isConflict } from '../../ui/conflict.js'
+import { Failure, Loading } from '../../ui/notice.js'
+import { UnsavedChangesGuard } from '../../ui/unsaved-changes.js'
+import { OwnFields } from './own-fields.js'
+import { QuotaFields } from './quota-fields.js'
+import { RetentionFields } from './retention-fields.js'
+import type { OwnSetting } from './setting-text.js'
+import { SettingsForm } from './settings-form.js'
+import { Usage } from './usage.js'
+
+/** What the user has changed and not saved, by section. */
+interface Drafts {
+  own: Partial<Pick<ProjectSettings, OwnSetting>>
+  keep: Partial<ProjectSettings['keep']>
+  quotas: Partial<ProjectSettings['quotas']>
+}
+type Section = keyof Drafts
+
+const NO_DRAFTS: Drafts = { own: {}, keep: {}, quotas: {} }
+const SAVED = 'Saved.'
+const CONFLICT =
+  'Someone else changed the settings in the meantime. They are shown now, with your changes. Save again to keep yours.'
+
+/** The settings of the project, each section with its own button. @param onChanged called after each change */
+export function ProjectSections({ onChanged }: { onChanged: () => void }) {
+  const { value, error, isLoading, reload } = useLoaded('project', readProject)
+  const [saved, setSaved] = useState<Project | null>(null)
+  const [drafts, setDrafts] = useState(NO_DRAFTS)
+  const [status, setStatus] = useState<{ section: Section; text: string } | null>(null)
+  const project = saved && saved.revision >= (value?.revision ?? 0) ? saved : value
+  if (!project) return error ? <Failure error={error} onRetry={reload} /> : <Loading what="the project" />
+
+  const edit = (section: Section) => (fields: object) => {
+    setDrafts((before) => ({ ...before, [section]: { ...before[section], ...fields } }))
+    setStatus(null)
+  }
+  const own = listChanged(project, drafts.own)
+  const keep = listChanged(project.keep, drafts.keep)
+  const quotas = listChanged(project.quotas, drafts.quotas)
+  const save = async (section: Section, change: SettingsChange) => {
+    try {
+      setSaved(await changeProject(change, project.revision))
+      setDrafts((before) => ({ ...before, [section]: {} }))
+      setStatus({ section, text: SAVED })
+      onChanged()
+    } catch (failure) {
+      if (!isConflict(failure)) throw failure
+      setStatus({ section, text: CONFLICT })
+      reload()
+    }
+  }
+  const describe = (section: Section) => (status?.section === section ? status.text : '')
+  const isChanged = [own, keep, quotas].some((changed) => Object.keys(changed).length > 0)
+  return (
+    <div aria-busy={isLoading}>
+      <SettingsForm title="Project" status={describe('own')} changed={own} onSave={() => save('own', own)}>
+        <OwnFields id={project.id} settings={{ ...project, ...own }} onChange={edit('own')} />
+      </SettingsForm>
+      <RetentionFields
+        kept={project.keep}
+        changed={keep}
+        status={describe('keep')}
+        onChange={edit('keep')}
+        onSave={() => save('keep', { keep })}
+      />
+      <SettingsForm
+        title="Quotas and usage"
+        hint="A soft limit only warns; a hard one also refuses events. Days and months are those of UTC."
+        status={describe('quotas')}
+        changed={quotas}
+        onSave={() => save('quotas', { quotas })}
+      >
+        <QuotaFields quotas={{ ...project.quotas, ...quotas }} onChange={edit('quotas')} />
+      </SettingsForm>
+      <Usage revision={project.revision} />
+      {isChanged && <UnsavedChangesGuard what="project" />}
+    </div>
+  )
+}
+
+/** The fields of a draft that differ from what is stored. */
+function listChanged<T extends object>(stored: T, draft: Partial<T>): Partial<T> {
+  const differs = ([field, value]: [string, unknown]) =>
+    JSON.stringify(value) !== JSON.stringify(stored[field as keyof T])
+  return Object.fromEntries(Object.entries(draft).filter(differs)) as Partial<T>
+}

@@ -1,0 +1,142 @@
+import { useState } from 'preact/hooks'
+import { KEPT, type Kept, keptSince, type ProjectSettings } from '../../../contract/project-settings.js'
+import { type ExpiredData, previewChange } from '../../api/project.js'
+import { formatBytes, formatCount, formatDate } from '../../lib/format.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { ConfirmDialog } from '../../ui/dialog.js'
+import { Failure, Loading } from '../../ui/notice.js'
+import { NumberField } from '../../ui/number-field.js'
+import { Select } from '../../ui/select.js'
+import { AGE_UNITS, type AgeUnit, KEPT_NAMES, parseAge } from './setting-text.js'
+import { SettingsForm } from './settings-form.js'
+import * as styles from './settings-form.module.css'
+
+type Keep = ProjectSettings['keep']
+
+const TITLE = 'How long data is kept'
+const FOREVER = 'forever'
+const UNITS = [
+  [FOREVER, 'Forever'],
+  ...AGE_UNITS.map(([unit, word]) => [unit, `A number of ${word}s`] as const),
+] as const
+/** The limit of the service. */
+const MAX_COUNT = 99_999
+/** The count of a unit that was just chosen. */
+const USUAL_COUNT: Record<AgeUnit, number> = { d: 90, w: 52, m: 25, y: 2 }
+const NOUNS: Record<Kept, string> = { events: 'event', sessions: 'session', profiles: 'profile' }
+
+interface RetentionFieldsProps {
+  /** as it is stored */
+  kept: Keep
+  /** what the user has changed */
+  changed: Partial<Keep>
+  status: string
+  onChange: (fields: Partial<Keep>) => void
+  onSave: () => Promise<void>
+}
+
+/** How long data is kept. Before a shorter age is saved, a dialog shows what it would remove. */
+export function RetentionFields({ kept, changed, status, onChange, onSave }: RetentionFieldsProps) {
+  const [isAsking, setAsking] = useState(false)
+  const shortened = KEPT.filter((kind) => isShorter(kept[kind], changed[kind] ?? null))
+  const keep = { ...kept, ...changed }
+  const save = async () => {
+    if (shortened.length === 0) return await onSave()
+    setAsking(true)
+  }
+  return (
+    <>
+      <SettingsForm
+        title={TITLE}
+        hint="Events age by their own time, sessions by their last change, profiles by when their user was last seen."
+        status={status}
+        changed={changed}
+        onSave={save}
+      >
+        <div class={styles.fields}>
+          {KEPT.map((kind) => (
+            <AgeFields key={kind} kind={kind} age={keep[kind]} onChange={(age) => onChange({ [kind]: age })} />
+          ))}
+        </div>
+      </SettingsForm>
+      {isAsking && (
+        <ExpiryDialog changed={changed} shortened={shortened} onConfirm={onSave} onClose={() => setAsking(false)} />
+      )}
+    </>
+  )
+}
+
+interface AgeFieldsProps {
+  kind: Kept
+  age: string | null
+  onChange: (age: string | null) => void
+}
+
+function AgeFields({ kind, age, onChange }: AgeFieldsProps) {
+  const parsed = parseAge(age)
+  const unit: AgeUnit | typeof FOREVER = parsed?.unit ?? FOREVER
+  return (
+    <fieldset>
+      <legend>{KEPT_NAMES[kind]}</legend>
+      <Select
+        label="Kept"
+        value={unit}
+        options={UNITS}
+        onChange={(next) => onChange(next === FOREVER ? null : `${USUAL_COUNT[next]}${next}`)}
+      />
+      {parsed && (
+        <NumberField
+          label={`Number of ${AGE_UNITS.find(([one]) => one === parsed.unit)?.[1]}s`}
+          value={parsed.count}
+          min={1}
+          max={MAX_COUNT}
+          onChange={(count) => onChange(`${count}${parsed.unit}`)}
+        />
+      )}
+    </fieldset>
+  )
+}
+
+interface ExpiryDialogProps {
+  changed: Partial<Keep>
+  shortened: Kept[]
+  onConfirm: () => Promise<void>
+  onClose: () => void
+}
+
+/** Shows what shorter ages would remove. */
+function ExpiryDialog({ changed, shortened, onConfirm, onClose }: ExpiryDialogProps) {
+  const { value, error, reload } = useLoaded('expired', (signal) => previewChange({ keep: changed }, signal))
+  return (
+    <ConfirmDialog
+      title="Keep data for a shorter time?"
+      action="Save and remove"
+      isBlocked={value === null}
+      onConfirm={onConfirm}
+      onClose={onClose}
+    >
+      {error && <Failure error={error} onRetry={reload} />}
+      {!value && !error && <Loading what="what would be removed" />}
+      {value && shortened.map((kind) => <p key={kind}>{describeExpired(kind, value)}</p>)}
+      <p>
+        What is older is hidden immediately and removed from the disk within a day.{' '}
+        <strong>This cannot be undone.</strong>
+      </p>
+    </ConfirmDialog>
+  )
+}
+
+function describeExpired(kind: Kept, expired: ExpiredData): string {
+  const { count, from, to, bytes } = expired[kind]
+  if (count === 0) return `No ${NOUNS[kind]} would be removed now.`
+  const range = from === null || to === null ? '' : `, from ${formatDate(from)} to ${formatDate(to)}`
+  const size = bytes === 0 ? '' : `, some ${formatBytes(bytes)}`
+  return `${formatCount(count, NOUNS[kind])}${range}${size}${range || size ? ',' : ''} would be removed.`
+}
+
+/** Whether data that was kept before would expire. */
+function isShorter(before: string | null, after: string | null): boolean {
+  if (after === null) return false
+  const now = Date.now()
+  return before === null || keptSince(after, now) > keptSince(before, now)
+}

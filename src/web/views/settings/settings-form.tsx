@@ -1,0 +1,43 @@
+import type { ComponentChildren } from 'preact'
+import { useAction } from '../../lib/use-action.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
+import { Failure } from '../../ui/notice.js'
+import * as textStyles from '../../ui/text.module.css'
+import * as styles from './settings-form.module.css'
+
+interface SettingsFormProps {
+  title: string
+  hint?: string
+  /** what became of the last save */
+  status: string
+  /** what would be saved */
+  changed: object
+  onSave: () => Promise<void>
+  children: ComponentChildren
+}
+
+/** A section of settings, with a button that saves what has changed. */
+export function SettingsForm({ title, hint, status, changed, onSave, children }: SettingsFormProps) {
+  const { error, isBusy, run } = useAction()
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    void run(onSave)
+  }
+  return (
+    <section aria-label={title}>
+      <h2>{title}</h2>
+      <form class={cardStyles.card} onSubmit={submit}>
+        {hint && <p class={textStyles.hint}>{hint}</p>}
+        {children}
+        {error && <Failure error={error} />}
+        <footer class={styles.footer}>
+          <button type="submit" class={buttonStyles.primary} disabled={isBusy || Object.keys(changed).length === 0}>
+            Save
+          </button>
+          <span role="status">{status}</span>
+        </footer>
+      </form>
+    </section>
+  )
+}
