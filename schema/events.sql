@@ -13,6 +13,17 @@ CREATE TABLE IF NOT EXISTS events
     insert_id   String CODEC(ZSTD(1)),
     -- the session that the event belongs to; empty if it has none
     session_id  String CODEC(ZSTD(1)),
+    -- what the request said about its sender; empty if it said nothing
+    browser         LowCardinality(String) DEFAULT '',
+    browser_version LowCardinality(String) DEFAULT '',
+    os              LowCardinality(String) DEFAULT '',
+    os_version      LowCardinality(String) DEFAULT '',
+    device          LowCardinality(String) DEFAULT '',
+    country         LowCardinality(String) DEFAULT '',
+    region          LowCardinality(String) DEFAULT '',
+    city            LowCardinality(String) DEFAULT '',
+    language        LowCardinality(String) DEFAULT '',
+    bot             UInt8 DEFAULT 0,
     time        DateTime64(3, 'UTC') ALIAS fromUnixTimestamp64Milli(toInt64(timestamp), 'UTC'),
 
     INDEX by_timestamp timestamp TYPE minmax GRANULARITY 1,

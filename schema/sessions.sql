@@ -11,6 +11,17 @@ CREATE TABLE IF NOT EXISTS sessions
     started_at  Int64,
     updated_at  Int64,
     ended_at    Nullable(Int64),
+    -- what the first call said about its sender; empty if it said nothing
+    browser         LowCardinality(String) DEFAULT '',
+    browser_version LowCardinality(String) DEFAULT '',
+    os              LowCardinality(String) DEFAULT '',
+    os_version      LowCardinality(String) DEFAULT '',
+    device          LowCardinality(String) DEFAULT '',
+    country         LowCardinality(String) DEFAULT '',
+    region          LowCardinality(String) DEFAULT '',
+    city            LowCardinality(String) DEFAULT '',
+    language        LowCardinality(String) DEFAULT '',
+    bot             UInt8 DEFAULT 0,
     version     UInt64,
     is_deleted  UInt8,
 

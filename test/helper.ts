@@ -191,6 +191,7 @@ export interface StoredEvent {
   timestamp: number
   insert_id?: string
   session_id?: string
+  context?: object
 }
 
 /** The whole service in this process, called without a socket. Purges do not wait for more to purge, and answers wait for their warnings. */

@@ -55,7 +55,6 @@ export class RequestLog extends LogController {
   }
 
   watch(server: FastifyInstance): void {
-    server.decorateRequest('failure', null)
     server.addHook('onSend', (request, reply, _payload, done) => {
       this.conclude(request, reply)
       done()

@@ -7,6 +7,7 @@ import type { VendorPrefix } from '../contract/vendor-prefixes.js'
 import { connectionsWithin, readOpenFilesLimit } from '../lib/open-files.js'
 import { prepareCompressed } from './admission/body.js'
 import { acceptZstd } from './admission/zstd.js'
+import { decorateFew } from './decorate-few.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
 import { countLimits, type LimitCounts } from './limit-counts.js'
 import { documentation } from './openapi/document.js'
@@ -87,13 +88,11 @@ export function openServer(
   server.decorateRequest('projectId', '')
   server.decorateRequest('keyId', '')
   server.decorateRequest('keyKind', null)
-  server.decorateRequest('keyRefusal', null)
   server.decorateRequest('sentBytes', 0)
-  server.decorateRequest('toll', null)
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
   server.decorateRequest('grant', null)
-  server.decorateRequest('signIn', null)
+  decorateFew(server, ['keyRefusal', 'signIn', 'account', 'toll', 'failure'])
   requestLog.watch(server)
   const requests = countRequests(server)
   const limitCounts = countLimits(server)

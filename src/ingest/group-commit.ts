@@ -7,7 +7,9 @@ import { Histogram, SECONDS } from '../lib/histogram.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import type { InsertIds } from '../model/identified-events.js'
 import { maxPosition, type Position, START } from '../model/position.js'
+import { BATCH_HEAD, BATCH_TAIL, CONTEXTS_HEAD } from '../model/scanned-body.js'
 import { type Sender, senderName } from '../model/sender.js'
+import { startsWithContext } from '../model/verbatim.js'
 import { Gathering } from './gathering.js'
 import { QueueBudget } from './queue-budget.js'
 import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-writes.js'
@@ -223,7 +225,7 @@ export class GroupCommit {
     insertId: Buffer | null = null,
   ): Promise<Appended | null> {
     if (!insertId) return this.#enqueueEvent(sender, body, null, idempotencyKey)
-    const entry = { body: joinEvents([body], this.#pool), count: 1, idempotencyKey, insertIds: insertId }
+    const entry = { body: joinEvents([{ body }], this.#pool), count: 1, idempotencyKey, insertIds: insertId }
     return this.appendEntry({ type: 'append', ...sender, ...entry })
   }
 
@@ -370,7 +372,11 @@ export class GroupCommit {
   }
 
   #resolve(group: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
-    for (const { sender, bytes } of group.events.flat()) this.#budget.give(sender, bytes)
+    for (const events of group.events) {
+      // All events of an entry have the same sender.
+      const [first] = events
+      if (first) this.#budget.give(first.sender, sumBytes(events))
+    }
     for (const { write, bytes } of group.writes) this.#budget.give(write, bytes)
     if ('error' in written) {
       this.#refusedAt = performance.now()
@@ -453,6 +459,12 @@ export class GroupCommit {
   }
 }
 
+function sumBytes(waiting: readonly { bytes: number }[]): number {
+  let sum = 0
+  for (const { bytes } of waiting) sum += bytes
+  return sum
+}
+
 function countEvents(write: Write): number {
   return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
 }
@@ -497,16 +509,16 @@ function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
 /** Resolves or rejects each event of an entry. @param journalId of the journal that wrote the entry */
 function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, journalId: number): void {
   const { known, refused } = outcome && 'known' in outcome ? outcome : {}
-  const skipped = new Map(known?.map((index, i) => [index, refused?.[i] ?? null]))
-  for (const [index, { resolve, reject }] of events.entries()) {
-    const refusal = skipped.get(index)
+  const skipped = known && new Map(known.map((index, i) => [index, refused?.[i] ?? null]))
+  events.forEach(({ resolve, reject }, index) => {
+    const refusal = skipped?.get(index)
     try {
       if (refusal) resolve(toAppended(refusal, journalId))
       else resolve(refusal === null ? null : { position: requirePosition(outcome), index, journalId })
     } catch (error) {
       reject(error)
     }
-  }
+  })
 }
 
 /**
@@ -529,36 +541,31 @@ function requirePosition(outcome: Outcome | undefined): Position {
   throw new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`)
 }
 
-const OPEN = Buffer.from('{"events":[')
 const COMMA = Buffer.from(',')
-const CLOSE = Buffer.from(']}')
 
 /** The entry that events of one sender share. */
 function entryOfEvents(events: WaitingEvent[], pool: BufferPool): Append {
-  const { sender } = events[0] ?? {}
-  if (!sender) throw new RangeError('an entry has at least one event')
-  const body = joinEvents(
-    events.map(({ body }) => body),
-    pool,
-  )
-  const append: Append = { type: 'append', ...sender, count: events.length, body }
-  const keys = events.map(({ key }) => key).filter((key) => key !== null)
-  if (keys.length > 0) return { ...append, eventKeys: keys }
-  const ids = events.map(({ insertId }) => insertId).filter((id) => id !== null)
-  if (ids.length === 0) return append
-  return { ...append, insertIds: Buffer.concat(ids) }
+  const [first] = events
+  if (!first) throw new RangeError('an entry has at least one event')
+  const body = joinEvents(events, pool)
+  const append: Append = { type: 'append', ...first.sender, count: events.length, body }
+  // Either all events of an entry have one or none has (see `groupBySender`).
+  if (first.key) return { ...append, eventKeys: events.flatMap(({ key }) => key ?? []) }
+  if (first.insertId) return { ...append, insertIds: Buffer.concat(events.flatMap(({ insertId }) => insertId ?? [])) }
+  return append
 }
 
 /** Copies events into the body of one entry and releases them. */
-function joinEvents(events: Buffer[], pool: BufferPool): Buffer {
-  const parts: Buffer[] = [OPEN]
-  let length = OPEN.length + CLOSE.length - COMMA.length
-  for (const event of events) {
-    parts.push(event, COMMA)
-    length += event.length + COMMA.length
+function joinEvents(events: readonly { body: Buffer }[], pool: BufferPool): Buffer {
+  const head = events.some(({ body }) => startsWithContext(body)) ? CONTEXTS_HEAD : BATCH_HEAD
+  const parts: Buffer[] = [head]
+  let length = head.length + BATCH_TAIL.length - COMMA.length
+  for (const { body } of events) {
+    parts.push(body, COMMA)
+    length += body.length + COMMA.length
   }
-  parts[parts.length - 1] = CLOSE
-  const body = pool.concat(parts, length)
-  for (const event of events) pool.release(event)
-  return body
+  parts[parts.length - 1] = BATCH_TAIL
+  const entry = pool.concat(parts, length)
+  for (const { body } of events) pool.release(body)
+  return entry
 }

@@ -8,9 +8,21 @@ export interface Sender {
   keyClass: KeyClass
 }
 
-/** The name under which the journals store a sender: `page:shop`. */
+/** By project, for each class of key. There are as many names as senders, and operators create the projects. */
+const NAMES: Record<KeyClass, Map<string, string>> = { page: new Map(), secret: new Map() }
+
+/**
+ * The name under which the journals store a sender: `page:shop`. It is used as the key of maps for each event, and a
+ * string that was just joined would have to be hashed each time.
+ */
 export function senderName({ projectId, keyClass }: Sender): string {
-  return `${keyClass}:${projectId}`
+  const names = NAMES[keyClass]
+  let name = names.get(projectId)
+  if (name === undefined) {
+    name = `${keyClass}:${projectId}`
+    names.set(projectId, name)
+  }
+  return name
 }
 
 /** Parses the result of `senderName`. */

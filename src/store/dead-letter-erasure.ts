@@ -5,6 +5,7 @@ import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elementTexts, memberText } from '../json/texts.js'
 import { formatRejected, parseRejected, withoutNamed } from '../model/rejected.js'
+import { BATCH_TAIL, findHead } from '../model/scanned-body.js'
 import type { StateKind } from '../model/state-key.js'
 import { ERASED_EVENT } from '../model/verbatim.js'
 import { type Deletion, DeletionCounter } from './deleted-events.js'
@@ -342,7 +343,8 @@ function withoutUsers(
     if (kind !== 'events') return { users, states, body: left.length === 0 ? null : left.join(','), ...NO_EVENTS }
     const events = { events: left.length, erasedEvents: all.filter((text) => text === null).length }
     if (left.length === 0) return { users, states, body: null, ...events }
-    return { users, states, body: `{"events":[${all.map((text) => text ?? ERASED_EVENT).join(',')}]}`, ...events }
+    const head = findHead(Buffer.from(body.slice(0, 1)))
+    return { users, states, body: `${head}${all.map((text) => text ?? ERASED_EVENT)}${BATCH_TAIL}`, ...events }
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return undefined
     throw error

@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify'
+import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationHookHandler } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import type { KeyRing } from '../../keys/key-ring.js'
 import type { KeyUsage } from '../../keys/key-usage.js'
@@ -119,12 +119,16 @@ export class Authentication {
   }
 
   /** Runs before anything else of the request is checked. */
-  readonly afterBody: preValidationAsyncHookHandler = async (request, reply) => {
+  readonly afterBody: preValidationHookHandler = (request, reply, done) => {
     const inBody = bodyKey(request.body)
-    if (request.key) {
-      if (inBody !== undefined && inBody !== request.key) throw differing()
-      return
-    }
+    // The header has admitted most requests, so they need no promise.
+    if (request.key === undefined) this.#admitByBody(request, reply, inBody).then(() => done(), done)
+    else if (inBody !== undefined && inBody !== request.key) done(differing())
+    else done()
+  }
+
+  /** Admits a request that its header has not admitted. @throws ApiError as `admit` */
+  async #admitByBody(request: FastifyRequest, reply: FastifyReply, inBody: unknown): Promise<void> {
     const header = request.headers['x-api-key']
     if (header === undefined && inBody === undefined) {
       const signIn = this.#signIns?.find(request)
@@ -214,14 +218,16 @@ export class Authentication {
     request.projectId = projectId
     request.keyKind = kind
     // Pages may send with a write key from any origin, but must not read responses to a secret key.
-    if (kind === 'secret' && request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
+    if (kind !== 'secret' || !reply.hasHeader(ALLOWED_ORIGIN)) return
+    if (request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
   }
 
   /** Notes a key that is known before the body is read. @throws ApiError `rate_limited` */
   #recognize(request: FastifyRequest, reply: FastifyReply, grant: StoredKey, key: string): void {
     this.#identify(request, reply, grant)
-    request.keyRefusal = this.#checkGrant(request, grant)
-    if (!request.keyRefusal) this.#admitBy(request, grant, key)
+    const refusal = this.#checkGrant(request, grant)
+    if (refusal) request.keyRefusal = refusal
+    else this.#admitBy(request, grant, key)
   }
 
   /** @throws ApiError `rate_limited` */

@@ -52,7 +52,6 @@ const JSON_FORM: BodyForm = { frame: null, findKey: (raw) => findBodyKey(raw), p
 /** Parses bodies of these types as JSON. */
 export function acceptJson(app: FastifyInstance, contentTypes: string[], intake: Intake, keys: Authentication): void {
   app.decorateRequest('rawResponse')
-  app.decorateRequest('account', null)
   acceptBodies(app, contentTypes, intake, keys, JSON_FORM)
 }
 
@@ -72,7 +71,26 @@ export function acceptBodies(
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
     try {
-      return await read(request, payload)
+      const raw = await readBody(request, payload, intake, keys, frame)
+      const turn = turns.take(() =>
+        findOwner(request, () => keys.findBodyGrant(request, findKey(raw))?.projectId ?? null),
+      )
+      if (turn) await turn
+      const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
+      const { account } = request
+      if (account && !account.isKnown) {
+        const apiKey = scanned ? scanned.apiKey : findKey(raw)
+        const grant = await keys.grantOfNew(request, apiKey)
+        if (grant === null) {
+          pool.release(raw)
+          return new UnreadBody(apiKey)
+        }
+        account.admit(grant.projectId)
+      }
+      request.rawBody = raw
+      if (scanned) return scanned
+      if (raw.length === 0 && request.method === 'DELETE') return undefined
+      return parse(raw, request)
     } catch (error) {
       // A body that cannot be read has no key, so the key in the header decides.
       throw request.keyRefusal ?? error
@@ -83,28 +101,6 @@ export function acceptBodies(
     if (request.method === 'DELETE' && !announcesBody(request)) return undefined
     throw request.keyRefusal ?? new ApiError('unsupported_media_type', `The body must be ${contentTypes[0]}.`)
   })
-  async function read(request: FastifyRequest, payload: Payload): Promise<unknown> {
-    const raw = await readBody(request, payload, intake, keys, frame)
-    const { account } = request
-    const turn = turns.take(() =>
-      findOwner(request, () => keys.findBodyGrant(request, findKey(raw))?.projectId ?? null),
-    )
-    if (turn) await turn
-    const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
-    if (account && !account.isKnown) {
-      const apiKey = scanned ? scanned.apiKey : findKey(raw)
-      const grant = await keys.grantOfNew(request, apiKey)
-      if (grant === null) {
-        pool.release(raw)
-        return new UnreadBody(apiKey)
-      }
-      account.admit(grant.projectId)
-    }
-    request.rawBody = raw
-    if (scanned) return scanned
-    if (raw.length === 0 && request.method === 'DELETE') return undefined
-    return parse(raw, request)
-  }
 }
 
 /** The owner whose turn a request takes: the project and kind of key; before the key is known, the best guess. */

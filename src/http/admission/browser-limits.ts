@@ -126,7 +126,9 @@ export class BrowserLimits {
    */
   admit(request: FastifyRequest, { kind, id }: StoredKey): void {
     if (!isBrowserKey(kind)) {
-      request.toll?.cancel()
+      const { toll } = request
+      if (!toll) return
+      toll.cancel()
       request.toll = null
       return
     }

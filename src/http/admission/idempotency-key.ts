@@ -14,12 +14,13 @@ const MAX_LENGTH = 255
  * @throws ApiError `invalid_request` if the key is empty or too long
  */
 export function parseIdempotencyKey(request: FastifyRequest): IdempotencyKey | undefined {
-  const { headers, routeOptions, rawBody } = request
-  const key = headers['idempotency-key']
+  const key = request.headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key !== 'string' || key.length === 0 || key.length > MAX_LENGTH) {
     throw new ApiError('invalid_request', `The header Idempotency-Key must be 1 to ${MAX_LENGTH} characters long.`)
   }
+  // Fastify makes the object of the options at each access, so not for requests without a key.
+  const { routeOptions, rawBody } = request
   const sender = getSender(request)
   return {
     key: hash('sha256', JSON.stringify([senderName(sender), key]), 'hex'),

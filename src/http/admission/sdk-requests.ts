@@ -63,7 +63,6 @@ export function acceptSdkRequests(
 ): void {
   scope.decorateRequest('sdk')
   scope.decorateRequest('rawResponse')
-  scope.decorateRequest('account', null)
   scope.addHook('preParsing', (request, reply, payload, done) => {
     request.rawResponse = reply.raw
     plainType(request)

@@ -46,10 +46,14 @@ export function limitHeads(app: FastifyInstance): void {
   })
 }
 
-function isShort({ raw: { rawHeaders }, originalUrl, routeOptions }: FastifyRequest): boolean {
-  const { hasLongQuery = false } = routeOptions.config
-  let length = hasLongQuery ? parsePath(originalUrl).length : originalUrl.length
+function isShort(request: FastifyRequest): boolean {
+  const { originalUrl } = request
+  const { rawHeaders } = request.raw
+  let length = originalUrl.length
   for (const text of rawHeaders) length += text.length
+  if (length > MAX_HEAD && request.routeOptions.config.hasLongQuery) {
+    length -= originalUrl.length - parsePath(originalUrl).length
+  }
   return length <= MAX_HEAD && rawHeaders.length < 2 * MAX_HEADERS
 }
 
