@@ -354,7 +354,7 @@ function registerApi(
       scope.register(users, { ...people, shards, erasure, purge, questions: asked, deletesEvents })
       scope.register(usersBatch, { ...people, bodyLimit })
       scope.register(sessionReads, { sessions, shards, barrier })
-      scope.register(deadLetters, { shards, barrier, noteDeletion, keptSince })
+      scope.register(deadLetters, { shards, barrier, noteDeletion, retention: own.retention })
       scope.register(key)
       scope.register(keys, { shards, ...parts.keys })
       scope.register(project, { ...own, projects, shards, projectErasure, purge })
