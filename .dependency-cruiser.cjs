@@ -18,6 +18,7 @@ const ROOMS = {
   clickhouse: 'contract config.ts lib',
   store: 'clickhouse journal keys model contract json config.ts lib',
   damage: 'store clickhouse journal lib',
+  context: 'contract model lib',
   reads: 'store clickhouse journal model contract lib',
   ingest: 'reads store clickhouse journal model contract json lib',
   states: 'ingest store journal model contract lib',
@@ -29,11 +30,11 @@ const ROOMS = {
   http: 'clickhouse/errors.ts journal keys model contract json version.ts lib',
   metrics: 'http damage live projects lanes users states store clickhouse journal model contract version.ts lib',
   routes:
-    'http metrics mcp questions live damage projects lanes users states ingest reads store clickhouse journal keys vendors model ' +
+    'http metrics mcp questions context live damage projects lanes users states ingest reads store clickhouse journal keys vendors model ' +
     'contract json version.ts lib',
   projects: 'users states ingest reads store clickhouse journal model contract json lib',
   'app.ts':
-    'routes http metrics questions live damage projects lanes users reads store clickhouse keys contract config.ts version.ts lib',
+    'routes http metrics questions context live damage projects lanes users reads store clickhouse keys contract config.ts version.ts lib',
   process: 'app.ts metrics keys config.ts lib',
   client: 'contract json',
   browser: '',

@@ -70,6 +70,34 @@ export async function singles(): Promise<HttpRequest[]> {
   return (await realEvents()).map((body) => ({ method: 'POST', path: '/public/track', body }))
 }
 
+/** What the pages of a few visitors send. */
+const BROWSERS = [
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36',
+  'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0',
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1',
+]
+const ZONES = ['Europe/Vienna', 'America/New_York', 'Asia/Tokyo', 'Europe/Berlin']
+
+/** As `singles`, from pages, with a write key that is made for them. @param url of the service */
+export async function pageSingles(url: string): Promise<HttpRequest[]> {
+  const response = await fetch(`${url}/public/keys`, {
+    method: 'POST',
+    headers: { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' },
+    body: '{"kind":"write"}',
+  })
+  const { apiKey } = (await response.json()) as { apiKey: string }
+  return (await singles()).map((request, i) => ({
+    ...request,
+    path: `${request.path}?timezone=${encodeURIComponent(ZONES[i % ZONES.length] ?? '')}`,
+    headers: {
+      'x-api-key': apiKey,
+      'user-agent': BROWSERS[i % BROWSERS.length] ?? '',
+      'accept-language': 'de-AT,de;q=0.9,en;q=0.8',
+      'sec-ch-ua-mobile': '?0',
+    },
+  }))
+}
+
 /** Calls of `/public/track/batch` with 1000 real events each. */
 export async function batches(): Promise<HttpRequest[]> {
   const events = await realEvents()

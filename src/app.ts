@@ -5,6 +5,8 @@ import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
+import { Contexts } from './context/contexts.js'
+import { GeoDatabase } from './context/geo-database.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
 import { openAdmission } from './http/admission/admission.js'
@@ -31,6 +33,7 @@ import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
 import { hideExpiredSessions } from './projects/kept-sessions.js'
 import { openProjects } from './projects/open.js'
+import type { Projects } from './projects/projects.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
 import { withAging } from './reads/aging-barrier.js'
@@ -52,6 +55,7 @@ import { project } from './routes/project.js'
 import { questions } from './routes/questions.js'
 import { saved } from './routes/saved.js'
 import { schema } from './routes/schema.js'
+import { script } from './routes/script.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { signIn } from './routes/sign-in.js'
 import { track } from './routes/track.js'
@@ -125,7 +129,10 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   try {
     const parts = await open(config, options, log, http, opened)
     registerOperation(server, config, parts)
-    if (config.ROLE !== 'writer') registerApi(server, config, options, parts)
+    if (config.ROLE !== 'writer') {
+      const contexts = await openContexts(config, parts.projects.projects, log, opened)
+      registerApi(server, config, options, { ...parts, contexts, ignored: http.ignored })
+    }
     await server.ready()
     return server
   } catch (error) {
@@ -141,7 +148,7 @@ async function open(
   config: Config,
   { onKeys, onClickHouse, onFatal = () => undefined, shareMetrics = (own) => own, ...options }: AppOptions,
   log: FastifyBaseLogger,
-  { server, requests, limitCounts, closing }: OpenServer,
+  { server, closing, ...counts }: OpenServer,
   opened: CloseStack,
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
@@ -208,8 +215,7 @@ async function open(
   const role = config.ROLE
   const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
   const counted = {
-    requests,
-    limitCounts,
+    ...counts,
     admission,
     lanes: all,
     links,
@@ -239,6 +245,17 @@ function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }
   const refresh = new KeyRefresh({ ring, table: openKeyTable(clickhouse), log, closing, everyMs })
   const usage = new KeyUsage({ table: openUsageTable(clickhouse), log, closing, everyMs: usageMs })
   return { fixed, keys: ring, refresh, usage }
+}
+
+/** @throws Error if GEO_DATABASE cannot be read */
+async function openContexts(config: Config, projects: Projects, log: FastifyBaseLogger, opened: CloseStack) {
+  const { CONTEXT, GEO_DATABASE, TRUST_PROXY } = config
+  return new Contexts({
+    mode: (projectId) => projects.get(projectId).settings.context ?? CONTEXT,
+    countryHeaders: splitList(config.COUNTRY_HEADERS.toLowerCase()),
+    proxies: TRUST_PROXY === undefined ? [] : splitList(TRUST_PROXY),
+    geo: GEO_DATABASE === undefined ? null : opened.add(await GeoDatabase.open(GEO_DATABASE, { log })),
+  })
 }
 
 function toLiveLimits({ MAX_LIVE_STREAMS: listeners, MAX_PROJECT_LIVE_STREAMS: perProject }: Config) {
@@ -277,7 +294,7 @@ function registerApi(
   server: App,
   config: Config,
   { searchLimits, now, load, reviewMs }: AppOptions,
-  parts: Parts,
+  { ignored, ...parts }: Parts & { contexts: Contexts } & Pick<OpenServer, 'ignored'>,
 ): void {
   const { log } = server
   const { purge, admission, lanes, store, journals } = parts
@@ -312,10 +329,12 @@ function registerApi(
 
   server.register(docs)
   server.register(packages)
+  server.register(script, { path: config.SCRIPT_PATH })
   server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
-  registerVendors(server, { admission, bodyLimit, maxDepth, keptSince, scriptsIn, buffers, commits, ...people })
+  const intake = { admission, contexts: parts.contexts, buffers, commits, bodyLimit, maxDepth, keptSince }
+  registerVendors(server, { ...intake, scriptsIn, ...people })
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
     scope.register(mcp, { questions: asked, catalog, reads, profiles, aliases })
@@ -325,17 +344,17 @@ function registerApi(
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
       acceptDailyVisitors(scope, nameVisitor)
-      scope.register(track, { admission, buffers, commits, journals, shards, barrier, bodyLimit, maxDepth, keptSince })
+      scope.register(track, { ...intake, ignored, journals, shards, barrier })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
       scope.register(questions, { questions: asked, catalog })
       scope.register(schema, { catalog })
-      scope.register(saved, { shards, now })
+      scope.register(saved, { shards, questions: asked, catalog, now })
       scope.register(live, { live: parts.live, admission })
       scope.register(users, { ...people, shards, erasure, purge, questions: asked, deletesEvents })
       scope.register(usersBatch, { ...people, bodyLimit })
       scope.register(sessionReads, { sessions, shards, barrier })
-      scope.register(deadLetters, { shards, barrier, noteDeletion, keptSince })
+      scope.register(deadLetters, { shards, barrier, noteDeletion, retention: own.retention })
       scope.register(key)
       scope.register(keys, { shards, ...parts.keys })
       scope.register(project, { ...own, projects, shards, projectErasure, purge })
@@ -349,7 +368,7 @@ function registerApi(
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
       acceptDailyVisitors(browser, nameVisitor)
-      browser.register(sessionCalls, { sessions, aliases })
+      browser.register(sessionCalls, { sessions, aliases, contexts: parts.contexts })
     },
     { prefix: '/public/sessions' },
   )

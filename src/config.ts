@@ -2,6 +2,7 @@ import { statSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { CONTEXT_MODES } from './contract/context.js'
 import { MAX_SCAN_DEPTH } from './contract/limits.js'
 import { VENDOR_PREFIXES, type VendorPrefix } from './contract/vendor-prefixes.js'
 import { isSentinelUrl, parseSentinelUrl } from './journal/redis/url.js'
@@ -52,6 +53,21 @@ function isVendorHost(item: string): boolean {
   const [host = '', vendor = '', ...more] = item.split('=')
   return HOST_NAME.test(host) && Object.hasOwn(VENDOR_PREFIXES, vendor) && more.length === 0
 }
+
+/** A header's name, as RFC 9110 has it. */
+const HEADER = /^[\w!#$%&'*+.^`|~-]+$/
+
+TypeRegistry.Set('HeaderList', (_schema, value) => {
+  return typeof value === 'string' && splitList(value).every((name) => HEADER.test(name))
+})
+
+TypeRegistry.Set('File', (_schema, value) => {
+  try {
+    return typeof value === 'string' && statSync(value).isFile()
+  } catch {
+    return false
+  }
+})
 
 TypeRegistry.Set('Folder', (_schema, value) => {
   try {
@@ -256,11 +272,28 @@ const Settings = Type.Object({
       message: 'the addresses or networks of proxies, such as 127.0.0.1,10.1.0.0/16',
     }),
   ),
+  CONTEXT: Type.Unsafe<(typeof CONTEXT_MODES)[number]>({
+    ...Type.Union(CONTEXT_MODES.map((mode) => Type.Literal(mode))),
+    default: 'full',
+    message: `one of ${CONTEXT_MODES.join(', ')}`,
+  }),
+  COUNTRY_HEADERS: Type.Unsafe<string>({
+    [Kind]: 'HeaderList',
+    default: 'CF-IPCountry,CloudFront-Viewer-Country,X-Vercel-IP-Country,X-AppEngine-Country,X-Country-Code',
+    message: 'names of headers, such as CF-IPCountry',
+  }),
+  GEO_DATABASE: Type.Optional(Type.Unsafe<string>({ [Kind]: 'File', message: 'an .mmdb file that can be read' })),
   CORS_ORIGIN: Type.Unsafe<string>({
     [Kind]: 'OriginList',
     default: '*',
     message: 'origins without a path, such as https://example.com,https://shop.example.com, or * for any',
   }),
+  SCRIPT_PATH: Type.Optional(
+    Type.String({
+      pattern: '^/[\\w-]+(\\.[\\w-]+)*\\.js$',
+      message: 'a path without folders that ends in .js, such as /site.js',
+    }),
+  ),
   VENDOR_HOSTS: Type.Optional(
     Type.Unsafe<string>({
       [Kind]: 'VendorHosts',

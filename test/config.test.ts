@@ -232,6 +232,16 @@ t.test('CORS_ORIGIN takes origins as browsers send them', async (t) => {
   t.match(refusal({ CORS_ORIGIN: 'https://a.example:443' }), /^CORS_ORIGIN/, 'browsers leave the usual port out')
 })
 
+t.test('COUNTRY_HEADERS takes names of headers, and GEO_DATABASE a file', async (t) => {
+  t.equal(loadConfig({ COUNTRY_HEADERS: 'CF-IPCountry, x-country' }).COUNTRY_HEADERS, 'CF-IPCountry, x-country')
+  for (const bad of ['a b', 'a,,b', 'a:b', 'ä'])
+    t.match(refusal({ COUNTRY_HEADERS: bad }), /^COUNTRY_HEADERS must be names/)
+  t.equal(loadConfig({ GEO_DATABASE: 'package.json' }).GEO_DATABASE, 'package.json')
+  for (const bad of ['src', 'missing.mmdb'])
+    t.match(refusal({ GEO_DATABASE: bad }), /^GEO_DATABASE must be an .mmdb file/)
+  t.match(refusal({ CONTEXT: 'all' }), /^CONTEXT must be one of off, device, full, but is "all"/)
+})
+
 t.test('VENDOR_HOSTS takes each host once, with a vendor that there is', async (t) => {
   const good = 'posthog.example=posthog, a_b-1.EXAMPLE.com=rudder,127.0.0.1=segment,[::1]=jitsu,localhost=mixpanel'
   t.strictSame(

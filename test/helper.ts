@@ -191,6 +191,7 @@ export interface StoredEvent {
   timestamp: number
   insert_id?: string
   session_id?: string
+  context?: object
 }
 
 /** The whole service in this process, called without a socket. Purges do not wait for more to purge, and answers wait for their warnings. */
@@ -215,7 +216,8 @@ export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOpti
     app,
     config,
     call,
-    browser: (url, body) => app.inject({ method: 'POST', url, payload: { apiKey: PUBLIC_KEY, ...body } }),
+    browser: (url, body) =>
+      app.inject({ method: 'POST', url, headers: { 'user-agent': 'node' }, payload: { apiKey: PUBLIC_KEY, ...body } }),
     events: async (limit = 1000, query = '') => {
       const all: StoredEvent[] = []
       for (let page = 1; ; page++) {

@@ -1,7 +1,7 @@
 import { type Benchmark, eachRound, untilVisible, WARM_UP_SECONDS } from '../benchmark.js'
 import { spreadOf } from '../figures.js'
 import { load, pacedLoad } from '../load.js'
-import { singles, writeRequests } from '../requests.js'
+import { pageSingles, singles, writeRequests } from '../requests.js'
 import { Store } from '../store.js'
 
 const CONNECTIONS = 64
@@ -10,10 +10,12 @@ const CONNECTIONS = 64
 export const track: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   const clickhouse = await servers.clickhouse()
-  const embedded = await servers.tallyhouse(clickhouse, await servers.embeddedJournal())
+  // All calls with a write key come from one address here.
+  const embedded = await servers.tallyhouse(clickhouse, { ...(await servers.embeddedJournal()), ADDRESS_LIMIT: '0' })
   const [service, bare] = await Promise.all([servers.tallyhouse(clickhouse), servers.program('bare')])
   const store = new Store(clickhouse)
   const requests = await writeRequests(servers.folder, await singles())
+  const ofPages = await writeRequests(servers.folder, await pageSingles(embedded.url))
   const stretch = { requests, connections: CONNECTIONS, seconds }
   const goal = { of: 'ratio', target: 0.75, stretch: 0.85 } as const
   const accepted = bench.figure('accepted', { unit: 'req/s', over: 'bare route', goal })
@@ -21,6 +23,11 @@ export const track: Benchmark = async (bench) => {
     unit: 'req/s',
     over: 'bare route',
     goal: { of: 'ratio', target: 0.7, stretch: 0.85 },
+  })
+  const acceptedOfPages = bench.figure('accepted with a write key, embedded journal', {
+    unit: 'req/s',
+    over: 'a secret key',
+    goal: { of: 'ratio', target: 0.85, stretch: 0.95 },
   })
   const median = bench.figure('p50 at half of the rate', {
     unit: 'ms',
@@ -34,6 +41,7 @@ export const track: Benchmark = async (bench) => {
   })
 
   for (const { url } of [bare, service, embedded]) await load(servers, { ...stretch, url, seconds: WARM_UP_SECONDS })
+  await load(servers, { ...stretch, requests: ofPages, url: embedded.url, seconds: WARM_UP_SECONDS })
   for (const { url } of [service, embedded]) await untilVisible(url)
 
   const rates: number[] = []
@@ -46,6 +54,9 @@ export const track: Benchmark = async (bench) => {
     const alone = await load(servers, { ...stretch, url: embedded.url })
     await untilVisible(embedded.url)
     acceptedEmbedded(alone.perSecond, limit.perSecond)
+    const pages = await load(servers, { ...stretch, requests: ofPages, url: embedded.url })
+    await untilVisible(embedded.url)
+    acceptedOfPages(pages.perSecond, alone.perSecond)
   })
 
   const perSecond = Math.round(spreadOf(rates).median / 2)

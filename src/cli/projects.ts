@@ -40,6 +40,8 @@ set   changes settings. What is not named stays; the value "default" sets the de
         --first-view VIEW         the view that the page opens first
         --currency CODE           of amounts on the page, such as EUR
         --number-format EXAMPLE   1,234.5 or 1.234,5 or '1 234,5' or 1234.5
+        --context MODE            how much is stored of what requests say about their sender: off,
+                                  device (without the place) or full
         --keep-events AGE         90d, 12w, 25m (months) or 2y: older events are refused, are no
                                   longer shown, and have left the disk within a day
         --keep-sessions AGE       sessions, by their last change
@@ -65,6 +67,7 @@ const FLAGS = {
   'first-view': 'first_view',
   currency: 'currency',
   'number-format': 'number_format',
+  context: 'context',
 } as const
 /** Profiles that a dry run counts at most. */
 const MAX_PROFILES = 1_000_000

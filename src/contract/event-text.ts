@@ -1,5 +1,6 @@
+import { type GivenContext, trimContext } from './context.js'
 import { isName } from './limits.js'
-import { TrackBody } from './schemas.js'
+import { EventContext, TrackBody } from './schemas.js'
 import { compileCheck } from './validation.js'
 
 /** The fields of an event before validation, named like the columns of an import. */
@@ -12,6 +13,8 @@ export interface EventParts {
   properties: string | undefined
   insert_id?: unknown
   session_id?: unknown
+  /** the JSON of a valid context; undefined if the event has none */
+  context?: string | undefined
 }
 
 /** The service would refuse this event; the message says why. */
@@ -40,7 +43,7 @@ const check = compileCheck(TrackBody, null)
 const TIMESTAMP = /^(?:0|[1-9](?:\d{0,7}|\d{10,12}))$/
 
 /** @throws EventFault if the service would refuse the event */
-function checkAll({ timestamp, properties = '{}', ...names }: EventParts): void {
+function checkAll({ timestamp, properties = '{}', context: _, ...names }: EventParts): void {
   // Valid JSON that begins with a brace is an object, so its members need not be parsed.
   const value = {
     ...names,
@@ -59,7 +62,7 @@ function checkAll({ timestamp, properties = '{}', ...names }: EventParts): void 
  * @throws EventFault if the service would refuse the event, in the service's words
  */
 export function formatEvent(parts: EventParts): string {
-  const { event, distinct_id, timestamp, properties = '{}', insert_id, session_id } = parts
+  const { event, distinct_id, timestamp, properties = '{}', insert_id, session_id, context } = parts
   const isUsual =
     isName(event) &&
     isName(distinct_id) &&
@@ -68,11 +71,28 @@ export function formatEvent(parts: EventParts): string {
     (session_id == null || isName(session_id)) &&
     (timestamp === undefined || TIMESTAMP.test(timestamp))
   if (!isUsual) checkAll(parts)
-  const names = `{"event":${quoted(event as string)},"distinct_id":${quoted(distinct_id as string)}`
+  // The context comes first, which shows that there is one.
+  const first = context === undefined ? '' : `"context":${context},`
+  const names = `{${first}"event":${quoted(event as string)},"distinct_id":${quoted(distinct_id as string)}`
   const time = timestamp === undefined ? '' : `,"timestamp":${timestamp}`
   const id = insert_id == null ? '' : `,"insert_id":${quoted(insert_id as string)}`
   const session = session_id == null ? '' : `,"session_id":${quoted(session_id as string)}`
   return `${names}${time}${id}${session},"properties":${properties}}`
+}
+
+const checkContext = compileCheck(EventContext, null)
+
+/**
+ * Writes the context of an event as `EventParts` has it.
+ * @param context a value of JSON
+ * @throws EventFault if the service would refuse it
+ */
+export function formatContext(context: unknown): string | undefined {
+  if (context === undefined || context === null) return undefined
+  const error = checkContext({ context })
+  if (error) throw new EventFault(error.message.replace(/^\//, ''), 'context')
+  const json = JSON.stringify(trimContext(context as GivenContext))
+  return json === '{}' ? undefined : json
 }
 
 /** Characters that need no escaping in JSON; most names have no others. */

@@ -1,4 +1,5 @@
 import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { CONTEXT_MODES } from './context.js'
 import { isTimeZone } from './limits.js'
 import { FIRST_VIEWS, KEEP_PATTERN, NUMBER_FORMATS, QUOTAS, type QuotaName, WEEK_STARTS } from './project-settings.js'
 import type * as responses from './responses.js'
@@ -99,6 +100,11 @@ const SETTINGS = {
     'Of amounts on the page; default: plain numbers.',
   ),
   number_format: setting(choice(NUMBER_FORMATS), 'How the page writes numbers.'),
+  context: setting(
+    choice(CONTEXT_MODES),
+    'How much of the context of events and sessions is stored: `off`, `device` (without the place) or `full`; default: ' +
+      'the setting CONTEXT of the service.',
+  ),
   keep: setting(
     partial({
       events: setting(Keep, 'Events by their own time; older ones are refused, hidden and removed.'),
@@ -182,7 +188,7 @@ export const ProjectUsage = withFields(
         defineFields<responses.UsedOnDay>({
           day: Type.String(),
           events: Type.Integer({ description: 'Accepted events.' }),
-          bytes: Type.Integer({ description: 'Bytes of them, as they came.' }),
+          bytes: Type.Integer({ description: 'Their size in bytes, as received.' }),
           read_seconds: Type.Number({ description: 'How long the store worked on reads.' }),
         }),
       ),

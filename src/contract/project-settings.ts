@@ -1,5 +1,7 @@
 /** What a team can set for its project. Pure: defaults, changes, and the time from which data is kept. */
 
+import type { ContextMode } from './context.js'
+
 export const WEEK_STARTS = ['monday', 'sunday'] as const
 /** The views that the page can open first. */
 export const FIRST_VIEWS = ['overview', 'explore', 'boards', 'users', 'live'] as const
@@ -29,6 +31,8 @@ export interface ProjectSettings {
   /** ISO 4217; null: amounts of money are plain numbers */
   currency: string | null
   number_format: (typeof NUMBER_FORMATS)[number]
+  /** how much of the context of events and sessions is stored; null: as the service is set */
+  context: ContextMode | null
   /** how long data is kept, such as `25m`; null: forever */
   keep: Record<Kept, string | null>
   quotas: Record<QuotaName, Quota | null>
@@ -41,6 +45,7 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
   first_view: 'overview',
   currency: null,
   number_format: '1,234.5',
+  context: null,
   keep: { events: null, sessions: null, profiles: null },
   quotas: {
     events_per_day: null,

@@ -59,11 +59,20 @@ const visitor = Type.Optional(
   }),
 )
 
+const timezone = Type.Optional(
+  Type.String({
+    message: 'must be an IANA time zone, such as Europe/Vienna, or be absent',
+    description:
+      'The time zone of the browser, such as `Europe/Vienna`, from which the country of the context follows unless ' +
+      'something better is known. Counts only with a write or public key.',
+  }),
+)
+
 /** For an event, and for the calls of a session. Unknown parameters are ignored, like unknown fields of a body. */
-export const SendQuery = Type.Object({ visitor })
+export const SendQuery = Type.Object({ visitor, timezone })
 /** For a batch of events. */
 export const BatchQuery = Type.Object({
-  visitor,
+  ...SendQuery.properties,
   stored_before: time(
     'Skips events if an event of the same user with the same `insert_id` was stored before this time (milliseconds since ' +
       '1970), however long ago. Secret keys only. `skipped` counts them.',
@@ -161,7 +170,7 @@ export const UsersQuery = query({
   order: Type.Optional(
     Type.Literal('last_seen', {
       message: 'must be last_seen',
-      description: 'Everybody with events or a profile, those seen last first.',
+      description: 'Everybody with events or a profile, most recently seen first.',
     }),
   ),
   search: search('Only users with this text, case-insensitively, in their name, an alias or a string property.'),

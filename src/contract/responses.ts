@@ -4,6 +4,7 @@
  * checks against it.
  */
 
+import type { Context } from './context.js'
 import type { ProjectSettings } from './project-settings.js'
 import type { QuestionInput } from './questions.js'
 import type { Warning } from './warning.js'
@@ -22,6 +23,8 @@ export interface StoredEvent<P = Properties> {
   insert_id?: string
   /** the session that the client named; absent if it named none */
   session_id?: string
+  /** what the request said about its sender; absent if it said nothing */
+  context?: Context
 }
 
 export interface User<P = Properties> {
@@ -55,6 +58,8 @@ export interface Session<P = Properties> {
   started_at: number
   updated_at: number
   ended_at: number | null
+  /** what the calls said about their sender; absent if they said nothing */
+  context?: Context
 }
 
 /** A page selected by number. */

@@ -1,5 +1,6 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { canLink, isReserved } from '../model/user-names.js'
+import { CONTEXT_TEXTS, type Context, DEVICES } from './context.js'
 import {
   isName,
   isTimestamp,
@@ -54,6 +55,47 @@ const InsertId = Type.Unsafe<string>({
     'Identifies the event: of a user’s events with the same `insert_id`, only the first within 7 days is stored.',
 })
 const SessionId = Type.Unsafe<string>({ ...Name, description: 'The session that the event belongs to.' })
+/** May be absent; null counts as absent. */
+export const optional = <T extends TSchema>(schema: T) =>
+  Type.Optional(Type.Union([schema, Type.Null()], { message: `${schema.message}, or absent` }))
+
+const contextText = (description: string) => optional(Type.Unsafe<string>({ ...Name, description }))
+/** Like `Context`. */
+const contextFields = {
+  browser: contextText('Its name, such as `Chrome`.'),
+  browser_version: contextText('Its first numbers, such as `131` or `17.5`.'),
+  os: contextText('The operating system, such as `Windows`.'),
+  os_version: contextText('Its first numbers, such as `10` or `10.15`.'),
+  device: optional(
+    Type.Union(
+      DEVICES.map((device) => Type.Literal(device)),
+      { message: `must be one of ${DEVICES.join(', ')}`, description: 'The kind of device.' },
+    ),
+  ),
+  country: optional(
+    Type.String({
+      pattern: '^[A-Z]{2}$',
+      message: 'must be two capital letters, as in ISO 3166-1',
+      description: 'ISO 3166-1, such as `AT`.',
+    }),
+  ),
+  region: contextText('The part of the country, such as `Vienna`.'),
+  city: contextText('The city.'),
+  language: contextText('The first language of the browser, such as `de-AT`.'),
+  bot: optional(
+    Type.Boolean({ message: 'must be true or false', description: 'Whether a program sent it by itself.' }),
+  ),
+}
+const GivenContext = Type.Object(contextFields, {
+  title: 'Context',
+  additionalProperties: false,
+  message: messages.object,
+  description: 'What an earlier export has as the context. Only with a secret key; with any other it is ignored.',
+})
+/** An event of which the context counts. */
+export const EventContext = Type.Object({ context: optional(GivenContext) }, { message: messages.object })
+/** A batch of such events. */
+export const EventContexts = Type.Object({ events: Type.Array(EventContext) }, { message: messages.object })
 const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
 const Timestamp = Type.Unsafe<number>({
   [Kind]: 'Timestamp',
@@ -64,10 +106,6 @@ const Timestamp = Type.Unsafe<number>({
   message: TIMESTAMP_RULE,
   description: `Milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}, but not from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to}, which looks like seconds.`,
 })
-
-/** May be absent; null counts as absent. */
-export const optional = <T extends TSchema>(schema: T) =>
-  Type.Optional(Type.Union([schema, Type.Null()], { message: `${schema.message}, or absent` }))
 
 /** Checked by the authentication, before anything else. */
 export const apiKey = Type.Optional(Type.Unknown({ description: 'The key, unless it is in the header x-api-key.' }))
@@ -80,6 +118,8 @@ const Event = Type.Object(
     timestamp: optional(Timestamp),
     insert_id: optional(InsertId),
     session_id: optional(SessionId),
+    // Only for the documentation: whether it counts depends on the key, so the routes check it.
+    context: Type.Optional(Type.Any(GivenContext)),
   },
   { message: messages.object },
 )
@@ -294,6 +334,15 @@ export const anyProperties = (description?: string) =>
     Type.Object({}, { additionalProperties: true, ...(description && { description }) }),
   )
 
+const StoredContext = Type.Optional(
+  Type.Unsafe<Context>({
+    ...Type.Object({
+      ...Object.fromEntries(CONTEXT_TEXTS.map((field) => [field, Type.Optional(Type.String())])),
+      bot: Type.Optional(Type.Boolean({ description: 'Absent unless it is a bot.' })),
+    }),
+    description: 'What the request said about its sender; absent if it said nothing.',
+  }),
+)
 const StoredEvent = Type.Object(
   defineFields<responses.StoredEvent>({
     eventId: Type.String({ format: 'uuid' }),
@@ -303,6 +352,7 @@ const StoredEvent = Type.Object(
     timestamp: milliseconds,
     insert_id: Type.Optional(Type.String({ description: 'The id that was sent; absent if there was none.' })),
     session_id: Type.Optional(Type.String({ description: 'The session that was sent; absent if there was none.' })),
+    context: StoredContext,
   }),
 )
 const User = Type.Object(
@@ -336,6 +386,7 @@ const Session = Type.Object(
     started_at: milliseconds,
     updated_at: milliseconds,
     ended_at: Type.Union([milliseconds, Type.Null()]),
+    context: StoredContext,
   }),
 )
 const ErasedUser = Type.Object(

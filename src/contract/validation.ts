@@ -95,7 +95,8 @@ function describeUserNameFault(value: unknown): string {
     : 'must be the name of a user: clients send this if they have no id, so it cannot be linked'
 }
 
-function describeParameters({ properties }: TSchema): string {
+function describeParameters({ properties, title }: TSchema): string {
   const names = Object.keys(properties)
+  if (title !== undefined) return `a ${title.toLowerCase()} has ${names.join(', ')}`
   return names.length === 0 ? 'this call takes no parameters' : `this call takes ${names.join(', ')}`
 }

@@ -55,6 +55,13 @@ const EVENT = known(BatchBody.properties.events.items, {
     ...synonyms('insert_id', 'messageid', 'eventid', 'uuid', 'dedupid', 'idempotencykey'),
   },
 })
+/** With a key of a page, which may not say what the context of its events is. */
+const { context: _, ...OF_PAGE } = BatchBody.properties.events.items.properties
+const PAGE_EVENT: Known = {
+  ...EVENT,
+  names: new Set(Object.keys(OF_PAGE)),
+  nearest: createNearestFinder(Object.keys(OF_PAGE)),
+}
 const BATCH = known(BatchBody, { advice: 'A batch only has events. Put fields into each event.', synonyms: KEY })
 const IDENTIFY = known(IdentifyBody, {
   advice: 'Put your own data into properties.',
@@ -92,19 +99,35 @@ export function profileWarnings({ body, key }: FastifyRequest): Warning[] {
  * Warns of the ignored fields of a batch and of its events; in a large batch, only of those in the first events. Costs
  * nothing if the scan has found no unknown field. Call it while `rawBody` still belongs to the request.
  */
-export function batchWarnings({ body, key, rawBody }: FastifyRequest): Warning[] {
-  const knownAt = ({ event }: Pick<OtherField, 'event'>) => (event === null ? BATCH : EVENT)
-  if (!(body instanceof ScannedBody)) return formatWarnings(fieldsInBatch(body as { events: object[] }), key, knownAt)
-  if (!body.hasOthers) return []
+export function batchWarnings({ body, key, keyKind, rawBody }: FastifyRequest): Warning[] {
+  const known = keyKind === 'secret' ? EVENT : PAGE_EVENT
+  const knownAt = ({ event }: Pick<OtherField, 'event'>) => (event === null ? BATCH : known)
+  if (!(body instanceof ScannedBody)) {
+    return formatWarnings(fieldsInBatch(body as { events: object[] }, known), key, knownAt)
+  }
+  if (!body.hasOthers && !(body.hasContexts && known === PAGE_EVENT)) return []
   const isKnown = (field: OtherField) => isIgnored(field) || knownAt(field).names.has(field.name)
-  return formatWarnings(findOtherFields(rawBody, isKnown, LIMITS), key, knownAt)
+  return formatWarnings(findOtherFields(rawBody, 'batch', isKnown, LIMITS), key, knownAt)
 }
 
-function fieldsInBatch(body: { events: object[] }): OtherField[] {
+/**
+ * Warns of the ignored fields of a single event. Costs nothing if the scan has found no unknown field. Call it while
+ * `rawBody` still belongs to the request.
+ */
+export function eventWarnings({ body, key, rawBody }: FastifyRequest): Warning[] {
+  if (!(body instanceof ScannedBody)) {
+    return formatWarnings(listUnknownFields(body as object, 0, EVENT.names), key, () => EVENT)
+  }
+  if (!body.hasOthers) return []
+  const isKnown = (field: OtherField) => isIgnored(field) || EVENT.names.has(field.name)
+  return formatWarnings(findOtherFields(rawBody, 'event', isKnown, LIMITS), key, () => EVENT)
+}
+
+function fieldsInBatch(body: { events: object[] }, { names }: Known): OtherField[] {
   const found = listUnknownFields(body, null, BATCH.names)
   for (const [index, event] of body.events.entries()) {
     if (found.length >= LIMITS.fields) break
-    found.push(...listUnknownFields(event, index, EVENT.names))
+    found.push(...listUnknownFields(event, index, names))
   }
   return found
 }

@@ -7,7 +7,9 @@ import { Histogram, SECONDS } from '../lib/histogram.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import type { InsertIds } from '../model/identified-events.js'
 import { maxPosition, type Position, START } from '../model/position.js'
+import { BATCH_HEAD, BATCH_TAIL, CONTEXTS_HEAD } from '../model/scanned-body.js'
 import { type Sender, senderName } from '../model/sender.js'
+import { startsWithContext } from '../model/verbatim.js'
 import { Gathering } from './gathering.js'
 import { QueueBudget } from './queue-budget.js'
 import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-writes.js'
@@ -539,9 +541,7 @@ function requirePosition(outcome: Outcome | undefined): Position {
   throw new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`)
 }
 
-const OPEN = Buffer.from('{"events":[')
 const COMMA = Buffer.from(',')
-const CLOSE = Buffer.from(']}')
 
 /** The entry that events of one sender share. */
 function entryOfEvents(events: WaitingEvent[], pool: BufferPool): Append {
@@ -557,13 +557,14 @@ function entryOfEvents(events: WaitingEvent[], pool: BufferPool): Append {
 
 /** Copies events into the body of one entry and releases them. */
 function joinEvents(events: readonly { body: Buffer }[], pool: BufferPool): Buffer {
-  const parts: Buffer[] = [OPEN]
-  let length = OPEN.length + CLOSE.length - COMMA.length
+  const head = events.some(({ body }) => startsWithContext(body)) ? CONTEXTS_HEAD : BATCH_HEAD
+  const parts: Buffer[] = [head]
+  let length = head.length + BATCH_TAIL.length - COMMA.length
   for (const { body } of events) {
     parts.push(body, COMMA)
     length += body.length + COMMA.length
   }
-  parts[parts.length - 1] = CLOSE
+  parts[parts.length - 1] = BATCH_TAIL
   const entry = pool.concat(parts, length)
   for (const { body } of events) pool.release(body)
   return entry

@@ -1,7 +1,7 @@
 import { BACKSLASH, QUOTE } from '../json/bytes.js'
 import { readJson } from '../json/value.js'
 import { findInsertIdLane, hasInsertId, INSERT_ID_BYTES, writeInsertId } from './insert-id.js'
-import { BATCH_HEAD, BATCH_TAIL, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
+import { BATCH_TAIL, findHead, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
 import type { ParsedEvent } from './verbatim.js'
 
 /** The insert_ids of the events of a request. */
@@ -22,8 +22,8 @@ export function readInsertIds(
   body: ScannedBody | readonly ParsedEvent[],
 ): InsertIds | null {
   if (!(body instanceof ScannedBody)) return readParsedInsertIds(projectId, body)
-  const { offsets, count } = body
-  if (!offsets) return null
+  const { offsets, count, hasIds } = body
+  if (!hasIds || !offsets) return null
   const digests = Buffer.alloc(count * INSERT_ID_BYTES)
   const spans = new Uint32Array(2 * count)
   for (let i = 0; i < count; i++) {
@@ -78,6 +78,7 @@ const COMMA = Buffer.from(',')
 /** Splits a batch by the lanes that remember its ids. @param body JSON `{"events":[…]}` */
 export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: number): Part[] {
   const events = spans ?? spansIn(body)
+  const head = findHead(body)
   const parts = new Map<number | null, Part & { ids: Buffer[] }>()
   for (let i = 0; i * INSERT_ID_BYTES < digests.length; i++) {
     const lane = hasInsertId(digests, i) ? findInsertIdLane(digests, i, lanes) : null
@@ -86,7 +87,7 @@ export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: 
       part = { lane, count: 0, pieces: [], digests: null, ids: [] }
       parts.set(lane, part)
     }
-    part.pieces.push(part.count++ === 0 ? BATCH_HEAD : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
+    part.pieces.push(part.count++ === 0 ? head : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
     if (lane !== null) part.ids.push(digests.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES))
   }
   return [...parts.values()].map(({ ids, ...part }) => {
@@ -134,11 +135,12 @@ export function withoutEvents(
   left: ReadonlySet<number>,
 ): { body: Buffer; insertIds: InsertIds } {
   const events = spans ?? spansIn(body)
+  const head = findHead(body)
   const pieces: Buffer[] = []
   const ids: Buffer[] = []
   for (let i = 0; i * INSERT_ID_BYTES < digests.length; i++) {
     if (left.has(i)) continue
-    pieces.push(pieces.length === 0 ? BATCH_HEAD : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
+    pieces.push(pieces.length === 0 ? head : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
     ids.push(digests.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES))
   }
   const insertIds = { digests: Buffer.concat(ids), spans: null }

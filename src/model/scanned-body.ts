@@ -1,6 +1,22 @@
 /** The bytes around the events of a batch. Lines between the two become a batch when commas replace their line ends. */
 export const BATCH_HEAD: Buffer = Buffer.from('{"events":[')
 export const BATCH_TAIL: Buffer = Buffer.from(']}')
+const SPACE = 0x20
+/**
+ * Begins the entry of events of which some have a context. The space is a mark: ClickHouse takes longer to read contexts,
+ * which most entries of secret keys do not have.
+ */
+export const CONTEXTS_HEAD: Buffer = Buffer.from(' {"events":[')
+
+/** Whether events of an entry may have contexts. */
+export function mayHaveContexts(body: Buffer): boolean {
+  return body[0] === SPACE
+}
+
+/** What a batch made of some events of another one begins with. */
+export function findHead(body: Buffer): Buffer {
+  return mayHaveContexts(body) ? CONTEXTS_HEAD : BATCH_HEAD
+}
 
 /** How many numbers `ScannedBody.offsets` has for each event. */
 export const OFFSETS_PER_EVENT = 4
@@ -13,9 +29,13 @@ export class ScannedBody {
   readonly apiKey: string | undefined
   /** whether it has fields that the contract does not define */
   readonly hasOthers: boolean
+  /** whether events have an `insert_id` */
+  readonly hasIds: boolean
+  /** whether events have a `context` */
+  readonly hasContexts: boolean
   /**
    * for each event the offsets of its start and end, and of the JSON strings of its distinct_id and its insert_id (0 if
-   * it has none). Null if no event has an insert_id.
+   * it has none). Null for a single event without an insert_id.
    */
   readonly offsets: Uint32Array | null
   /** whether a distinct_id may begin with the prefix of daily visitors; if so, it has to be parsed to know */
@@ -26,15 +46,16 @@ export class ScannedBody {
     count: number,
     apiKey: string | undefined,
     keyStart: number,
-    hasOthers: boolean,
+    marks: Pick<ScannedBody, 'hasOthers' | 'hasIds' | 'hasContexts' | 'mayNameVisitor'>,
     offsets: Uint32Array | null,
-    mayNameVisitor: boolean,
   ) {
     this.count = count
     this.apiKey = apiKey
-    this.hasOthers = hasOthers
+    this.hasOthers = marks.hasOthers
+    this.hasIds = marks.hasIds
+    this.hasContexts = marks.hasContexts
+    this.mayNameVisitor = marks.mayNameVisitor
     this.offsets = offsets
-    this.mayNameVisitor = mayNameVisitor
     this.#keyStart = keyStart
   }
 

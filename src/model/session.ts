@@ -1,3 +1,4 @@
+import type { Context } from '../contract/context.js'
 import { ApiError } from '../contract/errors.js'
 import { readText } from '../json/value.js'
 import { formatProperties, type Properties, readProperties } from './properties.js'
@@ -19,6 +20,18 @@ export interface Session {
   startedAt: number
   updatedAt: number
   endedAt: number | null
+  /** what the first call that said something about its sender said */
+  context: Context
+}
+
+/** What a call says about a session in addition to its properties. */
+export interface SessionCall {
+  /** epoch ms */
+  now: number
+  /** in the client's own unit; default: none */
+  duration?: number | null
+  /** of the request; default: it says nothing about its sender */
+  context?: Context
 }
 
 /**
@@ -31,8 +44,7 @@ export function startSession(
   session: Session | null,
   distinctId: string,
   properties: Properties | null,
-  now: number,
-  duration: number | null = null,
+  { now, duration = null, context = {} }: SessionCall,
 ): Session {
   const created: Session = {
     distinctId,
@@ -42,8 +54,9 @@ export function startSession(
     startedAt: now,
     updatedAt: now,
     endedAt: null,
+    context: {},
   }
-  return merge(session ?? created, distinctId, properties, now, duration)
+  return merge(session ?? created, distinctId, properties, { now, duration, context })
 }
 
 /**
@@ -54,10 +67,9 @@ export function updateSession(
   session: Session | null,
   distinctId: string,
   properties: Properties | null,
-  now: number,
-  duration: number | null = null,
+  call: SessionCall,
 ): Session {
-  return merge(requireSession(session), distinctId, properties, now, duration)
+  return merge(requireSession(session), distinctId, properties, call)
 }
 
 /**
@@ -91,8 +103,7 @@ function merge(
   session: Session,
   distinctId: string,
   properties: Properties | null,
-  now: number,
-  besides: number | null,
+  { now, duration: besides = null, context = {} }: SessionCall,
 ): Session {
   const current = requireOwner(session, distinctId)
   if (current.state === 'completed') {
@@ -104,6 +115,7 @@ function merge(
     properties: new Map([...current.properties, ...(properties ?? [])]),
     duration: sent.length === 0 ? current.duration : Math.max(current.duration ?? 0, ...sent),
     updatedAt: Math.max(current.updatedAt, now),
+    context: Object.keys(current.context).length > 0 ? current.context : context,
   }
 }
 

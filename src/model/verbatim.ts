@@ -1,5 +1,8 @@
+import type { GivenContext } from '../contract/context.js'
+import { isAt, space } from '../json/tokens.js'
 import { type JsonValue, readJson } from '../json/value.js'
-import { ScannedBody } from './scanned-body.js'
+import { CONTEXT_START, type RequestContext, toRequestContext } from './request-context.js'
+import { BATCH_HEAD, BATCH_TAIL, CONTEXTS_HEAD, findHead, OFFSETS_PER_EVENT, ScannedBody } from './scanned-body.js'
 
 /** A validated event; null fields count as absent. */
 export interface ParsedEvent {
@@ -8,6 +11,8 @@ export interface ParsedEvent {
   timestamp?: number | null
   insert_id?: string | null
   session_id?: string | null
+  /** valid if it counts */
+  context?: GivenContext | null
   /**
    * a string only in an event that was rewritten before: the exact JSON of its properties, which no client can send as
    * one
@@ -16,14 +21,32 @@ export interface ParsedEvent {
 }
 
 /**
+ * The context that events are stored with: the one that each of them has, or that of their request, or none. Only secret
+ * keys may send events with contexts of their own.
+ */
+export type EventContexts = 'own' | RequestContext | null
+
+/**
  * The bytes of a `/track` body to store: the client's own, with its key overwritten, if a scan found nothing unusual in
  * them. ClickHouse matches field names byte by byte and rejects duplicates, so every other body is rewritten.
  * @param raw valid JSON; may be modified
  * @param key of the request, which must not be stored; absent if it has none
  */
-export function verbatimEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key: string | undefined): Buffer {
-  if (isVerbatim(raw, body, key)) return raw
-  return Buffer.from(rewriteEvent(readJson(raw), body instanceof ScannedBody ? JSON.parse(raw.toString()) : body))
+export function verbatimEvent(
+  raw: Buffer,
+  body: ParsedEvent | ScannedBody,
+  key: string | undefined,
+  contexts: EventContexts,
+): Buffer {
+  if (isVerbatim(raw, body, key) && !body.hasContexts) {
+    if (contexts === 'own' || contexts === null) return raw
+    const rest = space(raw, 0) + 1
+    const event = Buffer.allocUnsafe(contexts.head.length + raw.length - rest)
+    raw.copy(event, contexts.head.copy(event), rest)
+    return event
+  }
+  const parsed = body instanceof ScannedBody ? JSON.parse(raw.toString()) : body
+  return Buffer.from(rewriteEvent(readJson(raw), parsed, contexts))
 }
 
 /** The bytes of a `/track/batch` body to store, see `verbatimEvent`. */
@@ -31,9 +54,47 @@ export function verbatimBatch(
   raw: Buffer,
   body: { events: ParsedEvent[] } | ScannedBody,
   key: string | undefined,
+  contexts: EventContexts,
 ): Buffer {
-  if (isVerbatim(raw, body, key)) return raw
-  return Buffer.from(rewriteBatch(raw, body instanceof ScannedBody ? JSON.parse(raw.toString()).events : body.events))
+  if (isVerbatim(raw, body, key)) {
+    if (contexts === 'own') return body.hasContexts ? Buffer.concat([SPACE, raw]) : raw
+    if (!body.hasContexts) return contexts === null ? raw : withContext(raw, body, contexts)
+  }
+  const events = body instanceof ScannedBody ? JSON.parse(raw.toString()).events : body.events
+  return Buffer.from(rewriteBatch(raw, events, contexts))
+}
+
+/** Makes an entry of the body, see `mayHaveContexts`. */
+const SPACE = Buffer.from(' ')
+const COMMA = Buffer.from(',')
+
+/** Copies the events of a batch, and gives each the context of the request. */
+function withContext(raw: Buffer, { count, offsets }: ScannedBody, { head }: RequestContext): Buffer {
+  const spans = offsets ?? findSpan(raw)
+  let length = CONTEXTS_HEAD.length + count * head.length + BATCH_TAIL.length - COMMA.length
+  for (let i = 0; i < count; i++)
+    length += (spans[i * OFFSETS_PER_EVENT + 1] ?? 0) - (spans[i * OFFSETS_PER_EVENT] ?? 0)
+  const entry = Buffer.allocUnsafe(length)
+  let at = CONTEXTS_HEAD.copy(entry)
+  for (let i = 0; i < count; i++) {
+    if (i > 0) at += COMMA.copy(entry, at)
+    at += head.copy(entry, at)
+    at += raw.copy(entry, at, (spans[i * OFFSETS_PER_EVENT] ?? 0) + 1, spans[i * OFFSETS_PER_EVENT + 1])
+  }
+  BATCH_TAIL.copy(entry, at)
+  return entry
+}
+
+/** Where the only event of a batch begins and ends. */
+function findSpan(raw: Buffer): number[] {
+  const [event] = readEvents(raw)
+  if (!event) throw new RangeError('a batch has at least one event')
+  return [event.start, event.end]
+}
+
+/** Whether an event begins with a context. */
+export function startsWithContext(event: Buffer): boolean {
+  return isAt(event, 0, CONTEXT_START)
 }
 
 /**
@@ -66,7 +127,7 @@ export class EntryError extends Error {
  */
 export function rewriteEntry(body: Buffer): Buffer {
   try {
-    return Buffer.from(rewriteBatch(body, (JSON.parse(body.toString()) as { events: ParsedEvent[] }).events))
+    return Buffer.from(rewriteBatch(body, (JSON.parse(body.toString()) as { events: ParsedEvent[] }).events, 'own'))
   } catch (error) {
     throw new EntryError(error)
   }
@@ -94,7 +155,7 @@ export function eraseSkipped(body: Buffer, skip: readonly number[]): Buffer {
   if (events.length === 0) return body
   const skipped = new Set(skip)
   const texts = events.map(({ text }, i) => (skipped.has(i) ? ERASED_EVENT : text))
-  return Buffer.from(`{"events":[${texts}]}`)
+  return Buffer.from(`${findHead(body)}${texts}${BATCH_TAIL}`)
 }
 
 /** The events of an entry; none if the body is no entry. */
@@ -102,17 +163,28 @@ function readEvents(body: Buffer): JsonValue[] {
   return readJson(body)?.member('events')?.elements() ?? []
 }
 
-function rewriteBatch(raw: Buffer, events: readonly ParsedEvent[]): string {
+function rewriteBatch(raw: Buffer, events: readonly ParsedEvent[], contexts: EventContexts): string {
   const texts = readEvents(raw)
-  return `{"events":[${events.map((event, i) => rewriteEvent(texts[i], event))}]}`
+  return formatEntry(events.map((event, i) => rewriteEvent(texts[i], event, contexts)))
+}
+
+/** An entry of these events. */
+export function formatEntry(events: readonly string[]): string {
+  const start = CONTEXT_START.toString()
+  const head = events.some((event) => event.startsWith(start)) ? CONTEXTS_HEAD : BATCH_HEAD
+  return `${head}${events}${BATCH_TAIL}`
 }
 
 function rewriteEvent(
   text: JsonValue | null | undefined,
-  { event, distinct_id, timestamp, insert_id, session_id, properties }: ParsedEvent,
+  { event, distinct_id, timestamp, insert_id, session_id, context, properties }: ParsedEvent,
+  contexts: EventContexts,
 ): string {
+  const stored = contexts === 'own' ? context && toRequestContext(context) : contexts
   const ids = { ...(insert_id && { insert_id }), ...(session_id && { session_id }) }
-  const known = { event, distinct_id, timestamp: timestamp ?? null, ...ids }
+  // The context comes first, which shows that there is one.
+  const first = stored ? { context: stored.value } : {}
+  const known = { ...first, event, distinct_id, timestamp: timestamp ?? null, ...ids }
   const exact = typeof properties === 'string' ? properties : properties ? text?.member('properties')?.text : '{}'
   return `${JSON.stringify(known).slice(0, -1)},"properties":${JSON.stringify(exact)}}`
 }

@@ -1,3 +1,5 @@
+import { CONTEXT_TEXTS } from '../contract/context.js'
+import { CONTEXT_NAMES } from '../contract/page-fields.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
 import { newestRows } from '../store/newest-rows.js'
@@ -243,9 +245,9 @@ export class Sessions {
     const { context: asked, project } = this.#statement
     const columns = ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at']
     const keys = `project_id = ${project}`
-    const newest = newestRows(asked.shards, 'sessions', { keys, columns: [...columns, ...CONTEXT_COLUMNS] })
+    const newest = newestRows(asked.shards, 'sessions', { keys, columns: [...columns, ...CONTEXT_NAMES] })
     const where = `WHERE ${[keys, ...this.#bounds('toFloat64(started_at)')].join(' AND ')}`
-    const taken = ['session_id', ...columns, ...CONTEXT_COLUMNS]
+    const taken = ['session_id', ...columns, ...CONTEXT_NAMES]
     const user = asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
     const aliases = asked.hasAliases
       ? `${this.#statement.global}ANY LEFT JOIN (${selectAliasEnds(this.#statement)}) AS a ON a.alias = e.distinct_id`
@@ -277,19 +279,7 @@ export class Sessions {
 /** The order of moments, as one number: by time, then by id. The bits of times are in their order, as none is negative. */
 const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(at + 0)), 128), toUInt256(id))'
 
-const TEXT_COLUMNS = [
-  'browser',
-  'browser_version',
-  'os',
-  'os_version',
-  'device',
-  'country',
-  'region',
-  'city',
-  'language',
-]
-const CONTEXT_COLUMNS = [...TEXT_COLUMNS, 'bot']
-const CALL_HAS_CONTEXT = `toUInt8(bot = 1 OR ${TEXT_COLUMNS.map((name) => `${name} != ''`).join(' OR ')})`
+const CALL_HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
 
 function callContext(name: string): string {
   return name === 'bot' ? `if(bot = 1, 'true', '')` : `if(${name} = '', '', toJSONString(toString(${name})))`

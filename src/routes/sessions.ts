@@ -1,10 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Shards } from '../clickhouse/shards.js'
+import type { Contexts } from '../context/contexts.js'
 import { ApiError } from '../contract/errors.js'
 import { NoQuery, SendQuery, SessionParams, SessionsQuery } from '../contract/query-schemas.js'
 import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
+import { RequestSource } from '../http/request-source.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { readJson } from '../json/value.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
@@ -24,12 +26,16 @@ interface SessionsOptions {
 
 export interface SessionCallsOptions extends SessionsOptions {
   aliases: Aliases
+  contexts: Contexts
 }
 
 type SessionChange = (session: Session | null, distinctId: string) => Session
 
 /** Called by browsers, with the public key. */
-export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (app, { sessions, aliases }) => {
+export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (
+  app,
+  { sessions, aliases, contexts },
+) => {
   for (const [path, call] of Object.entries({ '/start': startSession, '/update': updateSession })) {
     app.post(
       path,
@@ -38,12 +44,13 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
         schema: { body: SessionBody, querystring: SendQuery, response: { 200: Done } },
       },
       async (request) => {
-        const { rawBody } = request
+        const { rawBody, projectId } = request
+        const context = contexts.find(projectId, new RequestSource(request))?.value ?? {}
         const { session_id, distinct_id, properties, duration } = request.body
         const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
         const merged = properties ? propertiesIn(rawBody) : null
         await changeSession(request, session_id, distinct_id, (session, distinctId) => {
-          return call(session, distinctId, merged, Date.now(), sent)
+          return call(session, distinctId, merged, { now: Date.now(), duration: sent, context })
         })
         return { status: 1, error: null } as const
       },
@@ -111,13 +118,14 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
     async ({ projectId, params }, reply) => {
       const session = await sessions.get(projectId, params.sessionId)
       if (!session) throw new ApiError('not_found', 'There is no session with this session_id.')
-      const { distinctId, state, properties, startedAt, updatedAt, endedAt } = session
+      const { distinctId, state, properties, startedAt, updatedAt, endedAt, context } = session
       const head = JSON.stringify({ session_id: params.sessionId, distinct_id: distinctId, state }).slice(0, -1)
       const tail = JSON.stringify({
         duration: measureDuration(session),
         started_at: startedAt,
         updated_at: updatedAt,
         ended_at: endedAt,
+        ...(Object.keys(context).length > 0 && { context }),
       }).slice(1)
       reply.header('content-type', 'application/json; charset=utf-8')
       return `{"status":1,"error":null,"session":${head},"properties":${formatProperties(properties)},${tail}}`

@@ -1,16 +1,19 @@
 import type { FastifyPluginAsyncTypebox, TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Contexts } from '../context/contexts.js'
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH } from '../contract/limits.js'
 import { BatchQuery, SendQuery } from '../contract/query-schemas.js'
-import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
-import { tooManyEvents } from '../contract/validation.js'
+import { Accepted, BatchBody, Done, EventContext, EventContexts, TrackBody } from '../contract/schemas.js'
+import { type Check, compileCheck, tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission/admission.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { hasMoreElements } from '../http/admission/body-key.js'
 import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
+import type { IgnoredFields } from '../http/ignored-fields.js'
+import { RequestSource } from '../http/request-source.js'
 import { orScanned } from '../http/validator.js'
 import { appendNew } from '../ingest/append-new.js'
 import type { Appended, Appends } from '../ingest/group-commit.js'
@@ -24,7 +27,7 @@ import { eventIdFormatter, formatEventId } from '../model/event-id.js'
 import { readInsertIds } from '../model/identified-events.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
-import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
+import { type EventContexts as Kept, verbatimBatch, verbatimEvent } from '../model/verbatim.js'
 import { type KeptSince, refuseExpiredEvent, refuseExpiredEvents } from '../projects/late-events.js'
 
 /**
@@ -39,12 +42,14 @@ export interface TrackOptions extends KnownEventsParts {
   /** has the bodies of requests */
   buffers: BufferPool
   commits: Appends
+  contexts: Contexts
   admission: Admission
   /** bytes */
   bodyLimit: number
   /** levels of objects and arrays, including the properties object itself */
   maxDepth: number
   keptSince: KeptSince
+  ignored: Pick<IgnoredFields, 'note'>
 }
 
 /** Which events are stored is visible to secret keys only. */
@@ -56,21 +61,41 @@ function requireSecretKey({ keyKind }: FastifyRequest): void {
   )
 }
 
-/** Ingests events. The response follows once the events are durable in the journal. */
-export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
-  app,
-  { journals, buffers, commits, admission, bodyLimit, maxDepth, keptSince, shards, barrier },
-) => {
-  const known = new KnownEvents({ shards, barrier })
+const checkContext = compileCheck(EventContext, null)
+const checkContexts = compileCheck(EventContexts, null)
+
+/**
+ * Which contexts the events of a request are stored with: those in its body, with a secret key.
+ * @param check of its body; that of a scanned one is valid
+ * @throws ApiError `invalid_request`
+ */
+function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Check): Kept {
+  if (request.keyKind !== 'secret') return contexts.find(request.projectId, new RequestSource(request))
+  const error = request.body instanceof ScannedBody ? null : check(request.body)
+  if (error) throw error
+  return 'own'
+}
+
+/** Formats event ids, with a formatter of its own for each journal of the service. */
+function createIdFormatter(journals: TrackOptions['journals']): (appended: Appended) => string {
   const formatters = new Map<number, (appended: Appended) => string>()
-  const formatId = (appended: Appended) => (formatters.get(appended.journalId) ?? createFormatter(appended))(appended)
   /** Created on demand, because the number of a lane that was down at the start becomes known later. */
-  const createFormatter = ({ journalId }: Appended) => {
+  const create = ({ journalId }: Appended) => {
     if (!journals.some(({ id }) => id === journalId)) return formatEventId
     const formatter = eventIdFormatter(journalId)
     formatters.set(journalId, formatter)
     return formatter
   }
+  return (appended) => (formatters.get(appended.journalId) ?? create(appended))(appended)
+}
+
+/** Ingests events. The response follows once the events are durable in the journal. */
+export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
+  app,
+  { journals, buffers, commits, contexts, admission, bodyLimit, maxDepth, keptSince, ignored, shards, barrier },
+) => {
+  const known = new KnownEvents({ shards, barrier })
+  const formatId = createIdFormatter(journals)
   /** A body that was rewritten is no longer needed; one that is stored verbatim belongs to the group commit. */
   const releaseUnless = (stored: Buffer, rawBody: Buffer) => {
     if (stored !== rawBody) buffers.release(rawBody)
@@ -84,10 +109,12 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app.post('/track', one, async (request, reply) => {
     const { key, rawBody, body } = request
     const sender = getSender(request)
+    const kept = chooseContexts(contexts, request, checkContext)
     refuseExpiredEvent(keptSince(sender.projectId), rawBody, body)
+    if (!(body instanceof ScannedBody) || body.hasOthers) ignored.note(request)
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
-    const event = verbatimEvent(rawBody, body, key)
+    const event = verbatimEvent(rawBody, body, key, kept)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey
       ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds?.digests)
@@ -110,12 +137,13 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { key, rawBody } = request
     const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
     if (storedBefore !== undefined) requireSecretKey(request)
+    const kept = chooseContexts(contexts, request, checkContexts)
     refuseExpiredEvents(keptSince(request.projectId), rawBody, body)
     const idempotencyKey = parseIdempotencyKey(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
     const found = readInsertIds(request.projectId, rawBody, body instanceof ScannedBody ? body : body.events)
     const warned = withWarnings(batchWarnings(request))
-    const entry = verbatimBatch(rawBody, body, key)
+    const entry = verbatimBatch(rawBody, body, key, kept)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
     const sender = getSender(request)

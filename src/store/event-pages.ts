@@ -6,6 +6,7 @@ import { LARGE_QUERY, literalArray, type Scalars } from '../clickhouse/parameter
 import type { Shards } from '../clickhouse/shards.js'
 import type { Format, RowFormat } from '../contract/formats.js'
 import type { Order } from '../model/cursor.js'
+import { CONTEXT_COLUMNS, CONTEXT_JSON, CONTEXT_MEMBER } from './context-sql.js'
 import { buildPageQuery, IN_ORDER, ONE_LINE, PAGE_SETTINGS, STREAMED } from './page.js'
 
 export interface EventFilter {
@@ -65,10 +66,12 @@ export const eventJson = (properties: string) => `concat(
     ',"properties":', ${properties},
     ',"timestamp":', toString(timestamp),
     if(insert_id = '', '', concat(',"insert_id":', toJSONString(insert_id))),
-    if(session_id = '', '', concat(',"session_id":', toJSONString(session_id))), '}')`
+    if(session_id = '', '', concat(',"session_id":', toJSONString(session_id))),
+    ${CONTEXT_MEMBER}, '}')`
 
 /** Columns of CSV and Parquet: the fields of the JSON object, in the same order. */
-const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id, session_id'
+const COLUMNS = `toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id, session_id,
+    ${CONTEXT_JSON} AS context`
 
 /**
  * Bytes of rows that are compressed together, about 250 000 ordinary events. For 900 incompressible events of 1 MB,
@@ -88,7 +91,7 @@ export const ROWS: Record<RowFormat, { columns: string; format: string; settings
 export async function readEventPage(shards: Shards, page: EventPage, reading: ReadOptions = {}): Promise<Readable> {
   const { from, parameters } = selectOrdered(
     shards,
-    'event_id, event, distinct_id, properties, timestamp, insert_id, session_id',
+    `event_id, event, distinct_id, properties, timestamp, insert_id, session_id, ${CONTEXT_COLUMNS}`,
     page,
   )
   const query = buildPageQuery({ json: eventJson('properties'), nextId: 'toString(event_id)', from })

@@ -5,17 +5,23 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
 import { type Position, START } from '../model/position.js'
-import { countDeleted } from './deleted-events.js'
+import { mayHaveContexts } from '../model/scanned-body.js'
+import { CONTEXT_COLUMNS, CONTEXT_TYPES } from './context-sql.js'
+import { DELETE_LIMIT_MS, type Deletion, DeletionCounter } from './deleted-events.js'
 import { insertEntries, isInserting } from './insert.js'
 
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
+const CONTEXT_TYPE = `context Tuple(${Object.entries(CONTEXT_TYPES).map((column) => column.join(' '))})`
 
 /**
  * One line per entry. ClickHouse splits it into events and computes their ids from their indexes. An entry with events
  * to skip has a flag for each event up to the last skipped one: ClickHouse would copy a list of indexes to every event.
+ * Contexts are read only if there may be some, because that takes 0.1 µs per event.
  */
-const buildInsert = (hasSkipped: boolean) => `
-INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id, session_id)
+const buildInsert = ({ hasSkipped, hasContexts }: { hasSkipped: boolean; hasContexts: boolean }) => `
+INSERT INTO events (
+    project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id, session_id
+    ${hasContexts ? `, ${CONTEXT_COLUMNS.join(', ')}` : ''})
 SELECT
     project_id,
     reinterpret(bitOr(bitShiftLeft(toUInt128(id_low + bitShiftLeft(toUInt64(i - 1), 32)), 64), toUInt128(id_high)), 'UUID'),
@@ -26,16 +32,16 @@ SELECT
     if(e.properties = '', '{}', e.properties),
     e.insert_id,
     e.session_id
+    ${hasContexts ? `, ${CONTEXT_COLUMNS.map((field) => `e.context.${field}`).join(', ')}` : ''}
 FROM input('
     project_id String, id_high UInt64, id_low UInt64, received_at Int64,${hasSkipped ? ' skipped Array(UInt8),' : ''}
     body Tuple(events Array(Tuple(
         event String, distinct_id String, timestamp Nullable(Float64), properties String, insert_id String,
-        session_id String)))')
+        session_id String${hasContexts ? `, ${CONTEXT_TYPE}` : ''})))')
 ARRAY JOIN body.events AS e, arrayEnumerate(body.events) AS i${hasSkipped ? SKIPPED : ''}
 FORMAT JSONEachRow`
 
-const INSERT = buildInsert(false)
-const INSERT_REST = buildInsert(true)
+const INSERT = buildInsert({ hasSkipped: false, hasContexts: false })
 
 /**
  * Stores the events of the entries. Does nothing if the token was used before.
@@ -54,7 +60,9 @@ export async function insertEvents(
     const head = `{"project_id":${JSON.stringify(projectId)},"id_high":${high},"id_low":${low},"received_at":${receivedAt},${rest}"body":`
     return { head, tail: '}\n' }
   }
-  const query = entries.some(({ skip }) => skip) ? INSERT_REST : INSERT
+  const hasSkipped = entries.some(({ skip }) => skip)
+  const hasContexts = entries.some(({ body }) => mayHaveContexts(body))
+  const query = hasSkipped || hasContexts ? buildInsert({ hasSkipped, hasContexts }) : INSERT
   await insertEntries(clickhouse, query, entries, toLine, signal, {
     insert_deduplication_token: token,
     deduplicate_insert_select: 'force_enable',
@@ -205,11 +213,10 @@ export async function deleteEventsOfUsers(
 ): Promise<void> {
   const fields = new QueryParameters()
   const condition = `project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`
-  await deleteEvents(clickhouse, projectId, condition, fields.parameters)
+  const counter = await DeletionCounter.open(clickhouse, projectId)
+  const { parameters } = fields
+  await deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: false })
 }
-
-/** Time limit for deleting the events of one month. */
-const MONTH_LIMIT_MS = 110_000
 
 /**
  * Like `deleteEventsOfUsers`, for all events of a project, month by month.
@@ -226,38 +233,56 @@ export async function deleteEventsByMonth(clickhouse: ClickHouse, projectId: str
     `SELECT DISTINCT _partition_id AS id FROM events WHERE project_id = {project:String} AND ${which} ORDER BY id`,
     values,
     {},
-    { limitMs: MONTH_LIMIT_MS },
+    { limitMs: DELETE_LIMIT_MS },
   )
+  if (months.length === 0) return 0
+  const counter = await DeletionCounter.open(clickhouse, projectId)
   let sum = 0
   for (const { id } of months) {
     const condition = `project_id = {project:String} AND _partition_id = {month:String} AND ${which}`
-    sum += await deleteEvents(clickhouse, projectId, condition, { ...values, month: id })
+    const parameters = { ...values, month: id }
+    sum += await deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: true })
   }
   return sum
 }
 
+/** Events of a project on one shard. */
+interface ChosenEvents extends Pick<Deletion, 'isResumable'> {
+  projectId: string
+  /** SQL */
+  condition: string
+  parameters: Parameters
+}
+
 /**
- * Counts events for the ledger and deletes exactly those, not events stored in between.
+ * Deletes events, counted for the ledger, but none that are stored in between. Each journal stores its events in the
+ * order of their ids, but an event of one journal may be stored after a later one of another.
  * @returns the number of deleted events
  */
-async function deleteEvents(
+export async function deleteEvents(
   clickhouse: ClickHouse,
-  projectId: string,
-  condition: string,
-  parameters: Parameters,
+  counter: DeletionCounter,
+  { projectId, condition, parameters, isResumable }: ChosenEvents,
 ): Promise<number> {
-  const [found] = await clickhouse.rows<{ count: string; last: string }>(
-    `SELECT count() AS count, toString(max(toUInt128(event_id))) AS last FROM events WHERE ${condition}`,
-    parameters,
-  )
-  const count = Number(found?.count ?? 0)
-  if (!found || count === 0) return 0
-  await countDeleted(clickhouse, projectId, count)
-  await clickhouse.command(
-    `DELETE FROM events WHERE ${condition} AND toUInt128(event_id) <= toUInt128('${found.last}')`,
+  const journal = 'bitAnd(toUInt128(event_id), 0xffffffff)'
+  const found = await clickhouse.rows<{ id: string; count: string; last: string }>(
+    `SELECT toString(${journal}) AS id, count() AS count, toString(max(toUInt128(event_id))) AS last
+     FROM events WHERE ${condition} GROUP BY id`,
     parameters,
     {},
-    MONTH_LIMIT_MS,
+    { limitMs: DELETE_LIMIT_MS },
   )
+  const count = found.reduce((sum, row) => sum + Number(row.count), 0)
+  const bounds = found.map(({ id, last }) => `(${journal} = ${id} AND toUInt128(event_id) <= toUInt128('${last}'))`)
+  const counted = `${condition} AND (${bounds.join(' OR ')})`
+  await counter.run(projectId, {
+    count,
+    left: { query: `SELECT count() AS count FROM events WHERE ${counted}`, parameters },
+    isResumable,
+    run: async () => {
+      await clickhouse.command(`DELETE FROM events WHERE ${counted}`, parameters, {}, DELETE_LIMIT_MS)
+      return true
+    },
+  })
   return count
 }

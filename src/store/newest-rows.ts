@@ -1,4 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { CONTEXT_COLUMNS } from './context-sql.js'
 
 /**
  * Tables whose row with the greatest version is current, with the key of a row within its project, and other columns.
@@ -10,7 +11,10 @@ export const VERSIONED_TABLES = {
   },
   sessions: {
     key: 'session_id',
-    columns: ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at'],
+    columns: [
+      ...['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at'],
+      ...CONTEXT_COLUMNS,
+    ],
   },
   aliases: {
     key: 'alias',

@@ -2,18 +2,21 @@ import type { Readable } from 'node:stream'
 import type { ReadOptions } from '../clickhouse/client.js'
 import { LARGE_QUERY, literalArray, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { type CONTEXT_TEXTS, type GivenContext, trimContext } from '../contract/context.js'
 import type { Session } from '../model/session.js'
+import { CONTEXT_MEMBER, CONTEXT_TYPES } from './context-sql.js'
 import { allVersions, newestRows } from './newest-rows.js'
 import { ONE_LINE, PAGE_SETTINGS, STREAMED } from './page.js'
 import { createVersionedTable } from './versioned-table.js'
 
-interface SessionRow {
+interface SessionRow extends Record<(typeof CONTEXT_TEXTS)[number], string> {
   distinct_id: string
   state: Session['state']
   duration: number | null
   started_at: string
   updated_at: string
   ended_at: string | null
+  bot: number
 }
 
 export const SESSIONS = createVersionedTable<Session, SessionRow>({
@@ -25,6 +28,7 @@ export const SESSIONS = createVersionedTable<Session, SessionRow>({
     started_at: 'Int64',
     updated_at: 'Int64',
     ended_at: 'Nullable(Int64)',
+    ...CONTEXT_TYPES,
   },
   toColumns: (session) => ({
     distinct_id: session?.distinctId ?? '',
@@ -33,6 +37,8 @@ export const SESSIONS = createVersionedTable<Session, SessionRow>({
     started_at: session?.startedAt ?? 0,
     updated_at: session?.updatedAt ?? 0,
     ended_at: session?.endedAt ?? null,
+    ...session?.context,
+    ...(session?.context.bot && { bot: 1 }),
   }),
   toValue: (row, properties) => ({
     distinctId: row.distinct_id,
@@ -42,6 +48,7 @@ export const SESSIONS = createVersionedTable<Session, SessionRow>({
     startedAt: Number(row.started_at),
     updatedAt: Number(row.updated_at),
     endedAt: row.ended_at === null ? null : Number(row.ended_at),
+    context: trimContext({ ...row, bot: row.bot === 1 } as GivenContext),
   }),
 })
 
@@ -71,7 +78,8 @@ export const sessionJson = (properties: string) => `concat(
     ',"duration":', toString(ifNull(duration, (updated_at - started_at) / 1000)),
     ',"started_at":', toString(started_at),
     ',"updated_at":', toString(updated_at),
-    ',"ended_at":', ifNull(toString(ended_at), 'null'), '}')`
+    ',"ended_at":', ifNull(toString(ended_at), 'null'),
+    ${CONTEXT_MEMBER}, '}')`
 
 export const OF_PROJECT = 'project_id = {project:String}'
 

@@ -1,11 +1,13 @@
 import { elementTexts, isArray, memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
+import type { MessageSource } from '../model/request-context.js'
 import { groupName } from '../model/user-names.js'
 import {
   type Decoded,
   decodeEach,
   makeAlias,
   makeInsertId,
+  readAddress,
   readSessionId,
   type SdkMessage,
   type SdkRequest,
@@ -108,7 +110,7 @@ function decode(row: JsonRow, origin: Origin, type = row.value('event_type')): D
     const properties = withRest(row, own, '$amplitude', ['event_type', 'event_properties'])
     const session_id = findSessionId(row)
     const parts = { event: type, distinct_id: distinctId, timestamp: String(time), properties, session_id }
-    messages.push({ type: 'event', parts, insertId })
+    messages.push({ type: 'event', parts, insertId, ...(request && { source: findSource(row) }) })
   }
   const change = readChange(row, 'user_properties', origin)
   if (change.clears || change.operations.length > 0 || isIdentify) {
@@ -123,6 +125,15 @@ function decode(row: JsonRow, origin: Origin, type = row.value('event_type')): D
 function findInsertId(row: JsonRow): string | undefined {
   const id = row.readNonEmpty('insert_id') ?? row.readNonEmpty('$insert_id') ?? row.readNonEmpty('uuid')
   return id === undefined ? undefined : makeInsertId(id)
+}
+
+/** What an event says about its sender; the address `$remote` is that of the request. */
+function findSource(row: JsonRow): MessageSource {
+  return {
+    userAgent: row.readNonEmpty('user_agent'),
+    address: readAddress(row.value('ip')),
+    language: row.readNonEmpty('language'),
+  }
 }
 
 /** Amplitude's id of an event outside of any session. */

@@ -3,6 +3,7 @@ import type { EventParts } from '../contract/event-text.js'
 import { isName } from '../contract/limits.js'
 import { withoutMembers } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
+import type { MessageSource } from '../model/request-context.js'
 import { ANONYMOUS } from '../model/user-names.js'
 import { FieldFault, JsonRow, RowFault } from './row.js'
 
@@ -20,6 +21,8 @@ export interface SdkEvent {
   parts: EventParts
   /** identifies repetitions; undefined if the SDK sent none */
   insertId: string | undefined
+  /** what the message says about its sender; absent in an export, which says nothing about its own */
+  source?: MessageSource
 }
 
 /** A change of a profile. */
@@ -143,6 +146,18 @@ export function makeInsertId(...parts: string[]): string {
 export function readSessionId(row: JsonRow | undefined, name: string): string | undefined {
   const id = row?.readNonEmpty(name)
   return isName(id) ? id : undefined
+}
+
+/** What a vendor's SDK writes for the address of the request. */
+const OF_REQUEST = new Set<unknown>([true, 1, '1', '$remote'])
+
+/**
+ * Reads the address of a sender. With 0 or false, the sender does not want it to be used: null. Undefined: the address
+ * of the request counts.
+ */
+export function readAddress(value: unknown): string | null | undefined {
+  if (value === undefined || value === null || OF_REQUEST.has(value)) return undefined
+  return typeof value === 'string' && value !== '' && value !== '0' && value !== 'false' ? value : null
 }
 
 /** Length of an escape such as `\\u0000`. */

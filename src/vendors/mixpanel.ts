@@ -1,5 +1,6 @@
 import { elementTexts, isArray } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
+import type { MessageSource } from '../model/request-context.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
   type Decoded,
@@ -7,6 +8,7 @@ import {
   MAX_MESSAGES,
   makeAlias,
   makeInsertId,
+  readAddress,
   type SdkAlias,
   type SdkMessage,
   type SdkRequest,
@@ -58,6 +60,7 @@ function decode(row: JsonRow, origin: Origin): Decoded[] {
       type: 'event',
       parts: { event, distinct_id, timestamp: String(time), properties },
       insertId: id !== undefined && typeof event === 'string' ? makeInsertId(event, id) : undefined,
+      ...(request && { source: findSource(inner, request) }),
     },
   ]
   if (event === '$identify') {
@@ -73,6 +76,17 @@ function decode(row: JsonRow, origin: Origin): Decoded[] {
   if (event === '$merge') messages.push(...merged(inner))
   else messages.push(...inferred(inner))
   return messages
+}
+
+/** What an event says about its sender; `ip=0` of the query holds for all events of the request. */
+function findSource(inner: JsonRow, { fields }: SdkRequest): MessageSource {
+  const [own, other] = [readAddress(inner.value('ip')), readAddress(inner.value('$ip'))]
+  const address = own === undefined ? other : own
+  return {
+    userAgent: inner.readNonEmpty('$raw_user_agent') ?? inner.readNonEmpty('$user_agent'),
+    address: address === undefined ? readAddress(fields.get('ip')) : address,
+    timezone: inner.readNonEmpty('$timezone'),
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
 import { isNumber } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
-import { decodeEach, type SdkChange, type SdkMessage, type SdkRequest } from './message.js'
+import { decodeEach, readAddress, type SdkChange, type SdkMessage, type SdkRequest } from './message.js'
 import { isEmpty, type JsonRow, objectText, RowFault, withRest } from './row.js'
 import { readTimestamp } from './vendor.js'
 
@@ -64,6 +64,10 @@ function toEvent(payload: JsonRow, request: SdkRequest): SdkMessage {
         : withRest(payload, properties?.text, '$openpanel', EVENT_FIELDS),
     },
     insertId: undefined,
+    source: {
+      userAgent: properties?.readNonEmpty('__userAgent'),
+      address: readAddress(properties?.value('__ip')),
+    },
   }
 }
 

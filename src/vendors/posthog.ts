@@ -1,12 +1,14 @@
 import { MAX_TIMESTAMP } from '../contract/limits.js'
 import { elementTexts, isArray, memberTexts } from '../json/texts.js'
 import type { JsonValue } from '../json/value.js'
+import type { MessageSource } from '../model/request-context.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
   type Decoded,
   decodeEach,
   makeAlias,
   makeInsertId,
+  readAddress,
   readSessionId,
   type SdkMessage,
   type SdkRequest,
@@ -91,7 +93,7 @@ function decode(row: JsonRow, origin: Origin): Decoded[] {
   // PostHog's newer SDK for Node moves it out of the properties.
   const session_id = readSessionId(inner, '$session_id') ?? readSessionId(row, 'session_id')
   const parts = { event, distinct_id: distinctId, timestamp: String(time), properties, session_id }
-  const messages: Decoded[] = [{ type: 'event', parts, insertId }]
+  const messages: Decoded[] = [{ type: 'event', parts, insertId, ...(request && { source: findSource(inner) }) }]
   const operations = readOperations(row, inner, origin)
   const isIdentify = event === '$identify'
   const isChange = operations.length > 0 || isIdentify
@@ -142,6 +144,17 @@ function namesIn(text = '[]'): string | undefined {
   if (isArray(text)) return elementTexts(text).length === 0 ? undefined : text
   if (text.startsWith('{')) return JSON.stringify([...memberTexts(text).keys()])
   throw new FieldFault('The $unset is not a list of names.', '$unset')
+}
+
+/** What an event says about its sender. */
+function findSource(inner: JsonRow): MessageSource {
+  const isPlaceless = inner.value('$geoip_disable') === true
+  return {
+    userAgent: inner.readNonEmpty('$raw_user_agent'),
+    address: isPlaceless ? null : readAddress(inner.value('$ip')),
+    timezone: isPlaceless ? undefined : inner.readNonEmpty('$timezone'),
+    language: inner.readNonEmpty('$browser_language'),
+  }
 }
 
 function hasProfile(row: JsonRow, inner: JsonRow): boolean {

@@ -1,10 +1,12 @@
 import type { JsonValue } from '../json/value.js'
+import type { MessageSource } from '../model/request-context.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
   type Decoded,
   decodeEach,
   makeAlias,
   makeInsertId,
+  readAddress,
   readSessionId,
   type SdkMessage,
   type SdkRequest,
@@ -84,9 +86,9 @@ function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
   const properties = withRest(row, row.readObject('properties'), '$segment', used)
   const messages: Decoded[] = []
   if (time !== undefined) {
-    const session_id = findSessionId(row)
+    const session_id = readSessionId(readContext(row), 'sessionId')
     const parts = { event, distinct_id, timestamp: String(time), properties, session_id }
-    messages.push({ type: 'event', parts, insertId })
+    messages.push({ type: 'event', parts, insertId, ...(origin.request && { source: findSource(row) }) })
   }
   if (type === 'identify' && distinct_id !== ANONYMOUS) {
     const operations = toSetOperations(row.readObject('traits') ?? row.readNestedRow('context')?.readObject('traits'))
@@ -121,13 +123,24 @@ function readSentAt(row: JsonRow): number | null {
   return typeof value === 'string' ? toMilliseconds(value, 'iso') : null
 }
 
+/** What the context says about the sender. */
+function findSource(row: JsonRow): MessageSource {
+  const context = readContext(row)
+  return {
+    userAgent: context?.readNonEmpty('userAgent'),
+    address: readAddress(context?.value('ip')),
+    timezone: context?.readNonEmpty('timezone'),
+    language: context?.readNonEmpty('locale'),
+  }
+}
+
 /**
- * Finds the session that RudderStack's SDKs put into the context; Segment's have none. An event whose context cannot be
- * read has no session.
+ * The context, in which RudderStack's SDKs also put the session; Segment's have none. One that cannot be read counts as
+ * missing, because the event matters more.
  */
-function findSessionId(row: JsonRow): string | undefined {
+function readContext(row: JsonRow): JsonRow | undefined {
   try {
-    return readSessionId(row.readNestedRow('context'), 'sessionId')
+    return row.readNestedRow('context')
   } catch (error) {
     if (error instanceof RowFault) return undefined
     throw error

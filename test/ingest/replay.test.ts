@@ -2,6 +2,8 @@ import t, { type Test } from 'tap'
 import { replayDeadLetter } from '../../src/ingest/replay.js'
 import type { EntryKind } from '../../src/journal/journal.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
+import { toRequestContext } from '../../src/model/request-context.js'
+import { verbatimBatch } from '../../src/model/verbatim.js'
 import { eraseFromDeadLetters } from '../../src/store/dead-letter-erasure.js'
 import { countDeadLetters, insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { insertEvents } from '../../src/store/events.js'
@@ -90,6 +92,21 @@ t.test('a user is erased while a dead letter with events is replayed', async (t)
   })
 })
 
+t.test('a dead letter keeps the contexts of its events, also when a user is erased from it', async (t) => {
+  const { client, leave, erase } = await start(t)
+  const entry = verbatimBatch(
+    Buffer.from('{"events":[]}'),
+    { events: ['zoe', 'yves'].map((distinct_id) => ({ event: 'old', distinct_id })) },
+    undefined,
+    toRequestContext({ browser: 'Chrome', bot: true }),
+  )
+  const id = formatPosition(await leave('events', entry.toString()))
+  t.match((await erase('zoe')).json(), { erased: [{ dead_letters: 1 }] })
+  t.match((await client.call('POST', '/public/dead-letters/replay', { ids: [id] })).json(), { replayed: 1 })
+  t.match(await client.events(), [{ distinct_id: 'yves', context: { browser: 'Chrome', bot: true } }])
+  t.equal((await client.events()).length, 1)
+})
+
 t.test('pages begin in the right place after a replay has deleted what an interrupted one left', async (t) => {
   const { client, clickhouse, shards, leave } = await start(t)
   const events = ['zoe', 'yves', 'xeno', 'will'].map((distinct_id) => ({ event: 'old', distinct_id }))
@@ -113,7 +130,7 @@ const ROWS = {
     return PROFILES.row('default', user, { properties: new Map(), createdAt: 1, updatedAt: 1 })
   },
   sessions: (user: string) => {
-    const times = { duration: null, startedAt: 1, updatedAt: 1, endedAt: null }
+    const times = { duration: null, startedAt: 1, updatedAt: 1, endedAt: null, context: {} }
     return SESSIONS.row('default', `of ${user}`, {
       distinctId: user,
       state: 'active',

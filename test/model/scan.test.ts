@@ -3,8 +3,9 @@ import { isDeepStrictEqual } from 'node:util'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import fc from 'fast-check'
 import t from 'tap'
+import { CONTEXT_TEXTS, DEVICES } from '../../src/contract/context.js'
 import { isLikeSeconds, MAX_BATCH } from '../../src/contract/limits.js'
-import { BatchBody, TrackBody } from '../../src/contract/schemas.js'
+import { BatchBody, EventContext, TrackBody } from '../../src/contract/schemas.js'
 import { elementTexts, memberText } from '../../src/json/texts.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
 import type { ScannedBody } from '../../src/model/scanned-body.js'
@@ -96,6 +97,49 @@ const SAMPLES: Record<Kind, string> = {
     ' {"events":[{"event":"a\\/","distinct_id":"é","timestamp":null},\n{"distinct_id":"b","event":"\\\\",' +
     '"properties":{"a":[0.1E2,"]"]}}],"apiKey":"sk_1","x":{"y":null}}',
 }
+
+t.test('a context is scanned only if it is valid and spelled plainly', async (t) => {
+  const withContext = (text: string) => one(`"context":${text}`)
+  const valid = [
+    '{"browser":"Chrome"}',
+    '{ "browser" : "\\u00e9\\n" , "device":"tv","country":"AT" , "bot" : true }',
+    `{"city":"${'x'.repeat(255)}","os":"😀"}`,
+  ]
+  for (const text of valid) t.ok(scanEvent(Buffer.from(withContext(text)))?.hasContexts, text)
+  const unknown = [
+    ...[
+      'null',
+      '{}',
+      '[]',
+      '"x"',
+      '{"browser":null}',
+      '{"browser":""}',
+      '{"browser":1}',
+      `{"city":"${'x'.repeat(256)}"}`,
+    ],
+    ...['{"bot":false}', '{"bot":1}', '{"bot":trueish}', '{"device":"phone"}', '{"device":"tvs"}', '{"country":"at"}'],
+    ...['{"country":"AUT"}', '{"country":"A"}', '{"ip":"1"}', '{"os":"a","os":"b"}', '{"o\\u0073":"a"}', '{"os":"a",}'],
+    ...['{,"os":"a"}', '{"os" "a"}', '{"os":"a" "city":"b"}', '{"os":"a"', '{"os":"\\ud800"}', '{"os":{"a":1}}'],
+  ]
+  for (const text of unknown) t.equal(scanEvent(Buffer.from(withContext(text))), null, text)
+  const check = TypeCompiler.Compile(EventContext)
+  const name = fc.constantFrom(...CONTEXT_TEXTS, 'bot', 'ip', 'os')
+  const value = fc.oneof(fc.constantFrom<unknown>(...DEVICES, 'AT', 'x', '', true, false, null, 1), fc.string())
+  let accepted = 0
+  fc.assert(
+    fc.property(fc.array(fc.tuple(name, value), { maxLength: 4 }), fc.constantFrom('', ' ', '\n'), (fields, space) => {
+      const members = fields.map(
+        ([name, value]) => `${space}"${name}"${space}:${space}${JSON.stringify(value)}${space}`,
+      )
+      const body = withContext(`{${members}}`)
+      const isKnown = scanEvent(Buffer.from(body)) !== null
+      accepted += Number(isKnown)
+      return !isKnown || check.Check(JSON.parse(body))
+    }),
+    { numRuns: 2000 },
+  )
+  t.ok(accepted > 100, 'some are')
+})
 
 t.test('scanEvent and scanBatch accept ordinary bodies', async (t) => {
   const key = (text: string) => `"apiKey":"${text}"`

@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { MAX_BATCH } from '../../src/contract/limits.js'
 import { elementTexts, memberText } from '../../src/json/texts.js'
+import { toRequestContext } from '../../src/model/request-context.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
+import { mayHaveContexts } from '../../src/model/scanned-body.js'
 import {
   ERASED_EVENT,
   findErasedIndexes,
@@ -51,18 +53,19 @@ const HEADER_KEY = 'sk_in_header'
 /** What is kept of a body that is parsed only where the scan does not know it. */
 function kept(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
-  return verbatimEvent(raw, scanEvent(raw) ?? parse(body), key).toString()
+  return verbatimEvent(raw, scanEvent(raw) ?? parse(body), key, 'own').toString()
 }
 
 function keptOfBatch(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
-  return verbatimBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key).toString()
+  return verbatimBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key, 'own').toString()
 }
 
 /** What is kept of a body that is parsed, whether the scan would know it or not. */
-const keptParsed = (body: string, key = HEADER_KEY) => verbatimEvent(Buffer.from(body), parse(body), key).toString()
+const keptParsed = (body: string, key = HEADER_KEY) =>
+  verbatimEvent(Buffer.from(body), parse(body), key, 'own').toString()
 const keptParsedBatch = (body: string, key = HEADER_KEY) =>
-  verbatimBatch(Buffer.from(body), parseBatch(body), key).toString()
+  verbatimBatch(Buffer.from(body), parseBatch(body), key, 'own').toString()
 
 t.test('verbatimEvent overwrites a key in the body in place', async (t) => {
   const body = (key: string) =>
@@ -73,9 +76,49 @@ t.test('verbatimEvent overwrites a key in the body in place', async (t) => {
   t.equal(keptOfBatch(batch(KEY), KEY), batch('*'.repeat(KEY.length)))
 
   const raw = Buffer.from(body(KEY))
-  t.equal(verbatimEvent(raw, scanEvent(raw) ?? parse(body(KEY)), KEY), raw, 'the very same bytes, not a copy')
+  t.equal(verbatimEvent(raw, scanEvent(raw) ?? parse(body(KEY)), KEY, 'own'), raw, 'the very same bytes, not a copy')
   const rawBatch = Buffer.from(batch(KEY))
-  t.equal(verbatimBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY), rawBatch)
+  t.equal(verbatimBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY, 'own'), rawBatch)
+})
+
+t.test('events are given the context of their request, and nothing else of them changes', async (t) => {
+  const given = toRequestContext({ browser: 'Chrome', bot: true })
+  const head = '{"context":{"browser":"Chrome","bot":true},'
+  const one = (raw: string) => Buffer.from(raw)
+  const event = '"event":"e" , "distinct_id":"u","properties":{ "a":1.0 }}'
+  t.equal(
+    verbatimEvent(one(` {${event} `), scanEvent(one(` {${event} `)) ?? parse(`{${event}`), KEY, given).toString(),
+    `${head}${event} `,
+  )
+  const own = `{"context":{"os":"X"},${event}`
+  const stored = verbatimEvent(one(own), scanEvent(one(own)) ?? parse(own), KEY, given).toString()
+  t.equal(stored, `${head}"event":"e","distinct_id":"u","timestamp":null,"properties":"{ \\"a\\":1.0 }"}`)
+  t.equal(verbatimEvent(one(own), parse(own), KEY, null).toString(), stored.replace(head, '{'), 'a page has no say')
+  t.equal(verbatimEvent(one(own), parse(own), KEY, 'own').toString(), stored.replace(head, '{"context":{"os":"X"},'))
+
+  for (const [events, more] of [
+    [[event], ''],
+    [[event, '"distinct_id":"u","event":"f"}', event], ',"x":1'],
+  ] as const) {
+    const body = `{"apiKey":"${KEY}","events" : [ ${events.map((text) => `{${text}`).join(' , ')} ]${more}}`
+    const raw = one(body)
+    const entry = verbatimBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), KEY, given)
+    if (more === '') t.equal(entry.toString(), ` {"events":[${events.map((text) => head + text)}]}`)
+    t.ok(mayHaveContexts(entry), 'the entry says so')
+    t.strictSame(
+      elementTexts(memberText(entry.toString(), 'events') ?? '').map((text) => memberText(text, 'context')),
+      events.map(() => given?.json),
+    )
+    t.notOk(entry.includes(KEY))
+    t.strictSame(rewriteEntry(entry), rewriteEntry(rewriteEntry(entry)), 'rewriting keeps them')
+    t.match(rewriteEntry(entry).toString(), / \{"events":\[\{"context":\{"browser":"Chrome","bot":true\},/)
+  }
+
+  const plain = one(`{"events":[{${event}]}`)
+  t.notOk(mayHaveContexts(verbatimBatch(plain, scanBatch(plain, 1) ?? parseBatch(String(plain)), KEY, 'own')))
+  const imported = one(`{"events":[{${event},${own}]}`)
+  const kept = verbatimBatch(imported, scanBatch(imported, 2) ?? parseBatch(String(imported)), KEY, 'own')
+  t.equal(kept.toString(), ` ${imported}`, 'of a secret key, the very same bytes after the mark')
 })
 
 t.test('verbatimEvent leaves a body without a key unchanged', async (t) => {
@@ -95,7 +138,7 @@ t.test('a body that had to be parsed is rewritten', async (t) => {
     '{"event":"e","distinct_id":"u","timestamp":null,"properties":"{}"}',
   )
   const raw = Buffer.from(body)
-  verbatimEvent(raw, parse(body), KEY)
+  verbatimEvent(raw, parse(body), KEY, 'own')
   t.equal(raw.toString(), body, 'its bytes are left alone')
 })
 

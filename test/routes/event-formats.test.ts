@@ -16,11 +16,12 @@ interface Row {
   timestamp: number
   insert_id?: string
   session_id?: string
+  context?: object
 }
 
-type Sent = Pick<Row, 'event' | 'insert_id' | 'session_id'> & Partial<Pick<Row, 'properties' | 'timestamp'>>
+type Sent = Pick<Row, 'event' | 'insert_id' | 'session_id' | 'context'> & Partial<Pick<Row, 'properties' | 'timestamp'>>
 
-const NAMES = ['eventId', 'event', 'distinct_id', 'properties', 'timestamp', 'insert_id', 'session_id']
+const NAMES = ['eventId', 'event', 'distinct_id', 'properties', 'timestamp', 'insert_id', 'session_id', 'context']
 const HEADER = `${NAMES.map((name) => `"${name}"`).join()}\r\n`
 const ROW_FORMATS = ['ndjson', 'csv', 'parquet'] as const
 
@@ -29,9 +30,10 @@ const reader = new ClickHouse({ url: engine.url })
 t.teardown(() => reader.close())
 await reader.commandWithoutDatabase('CREATE DATABASE IF NOT EXISTS analytics')
 
-/** Columns have an empty text for an id that an event does not have. */
-function withIds(row: Row, insert_id = '', session_id = ''): Row {
-  return { ...row, ...(insert_id !== '' && { insert_id }), ...(session_id !== '' && { session_id }) }
+/** Columns have an empty text for an id, or a context, that an event does not have. */
+function withIds(row: Row, insert_id = '', session_id = '', context = ''): Row {
+  const ids = { ...(insert_id !== '' && { insert_id }), ...(session_id !== '' && { session_id }) }
+  return { ...row, ...ids, ...(context !== '' && { context: JSON.parse(context) }) }
 }
 
 function jsonRow(text: string): Row {
@@ -63,8 +65,8 @@ async function parquetRows({ rawPayload }: LightMyRequestResponse): Promise<Row[
   await reader.command(`CREATE TABLE ${table} (${columns}) ENGINE = Memory`)
   const body = Readable.from([rawPayload], { objectMode: false })
   await reader.insert(`INSERT INTO ${table} FORMAT Parquet`, body, {}, AbortSignal.timeout(60_000))
-  const rows = await reader.rows<Row>(`SELECT * FROM ${table}`)
-  return rows.map(({ insert_id, session_id, ...row }) => withIds(row, insert_id, session_id))
+  const rows = await reader.rows<Omit<Row, 'context'> & { context: string }>(`SELECT * FROM ${table}`)
+  return rows.map(({ insert_id, session_id, context, ...row }) => withIds(row, insert_id, session_id, context))
 }
 
 const READ = { json: jsonRows, ndjson: ndjsonRows, csv: csvRows, parquet: parquetRows }
@@ -92,6 +94,12 @@ const NASTY: Sent[] = [
   { event: '\u0000', properties: '{}' },
   { event: 'both', insert_id: 'i,"\n\u0000', session_id: "=s'\t😀\u2028\\N" },
   { event: 'id', insert_id: 'NULL' },
+  {
+    event: 'context',
+    context: { browser: '"\\\n\u0000,\'😀', device: 'tv', country: 'AT', city: 'NULL', language: '\\N', bot: true },
+  },
+  { event: 'context of a session', session_id: 's', context: { region: '=1+1' } },
+  { event: 'bot', context: { bot: true } },
   { event: 'session', session_id: '-1', properties: '{"session_id":5,"$session_id":"x"}' },
 ]
 
@@ -158,7 +166,7 @@ t.test('rows are returned as they were sent', async (t) => {
       `{"eventId":"${row?.eventId}","event":"a \\"b\\"","distinct_id":"bytes","properties":{"p": "q"},"timestamp":1000.5}\n`,
     )
     const csv = await get('distinct_id=bytes&format=csv')
-    t.equal(csv.body, `${HEADER}"${row?.eventId}","a ""b""","bytes","{""p"":\n""q""}",1000.5,"",""\r\n`)
+    t.equal(csv.body, `${HEADER}"${row?.eventId}","a ""b""","bytes","{""p"":\n""q""}",1000.5,"","",""\r\n`)
     await send(client, 'ids', [{ event: 'a', timestamp: 1, insert_id: 'i "1"', session_id: 's "1"' }])
     const [named] = jsonRows(await get('distinct_id=ids'))
     const start = `{"eventId":"${named?.eventId}","event":"a","distinct_id":"ids","properties":{},"timestamp":1`
@@ -168,7 +176,7 @@ t.test('rows are returned as they were sent', async (t) => {
     )
     t.equal(
       (await get('distinct_id=ids&format=csv')).body,
-      `${HEADER}"${named?.eventId}","a","ids","{}",1,"i ""1""","s ""1"""\r\n`,
+      `${HEADER}"${named?.eventId}","a","ids","{}",1,"i ""1""","s ""1""",""\r\n`,
     )
   })
 

@@ -133,9 +133,9 @@ for (const layout of LAYOUTS) {
       t.match(one, /,"timestamp":\d+,"insert_id":"a\\"b"}$/)
       t.match(two, /,"timestamp":\d+}$/)
       const [header, first = '', second = ''] = (await read('csv')).split('\r\n')
-      t.equal(header, '"eventId","event","distinct_id","properties","timestamp","insert_id"')
-      t.match(first, /,"a""b"$/)
-      t.match(second, /,""$/)
+      t.equal(header, '"eventId","event","distinct_id","properties","timestamp","insert_id","session_id","context"')
+      t.match(first, /,"a""b","",""$/)
+      t.match(second, /,\d+,"","",""$/)
     })
   })
 }

@@ -66,6 +66,7 @@ t.test('posthogMessages keeps an event byte for byte, without the key', (t) => {
     insertId: 'u-1',
     index: 0,
     parts: { event: 'bought', distinct_id: 'ada', timestamp: String(NOW - 5), properties, session_id: 's' },
+    source: { userAgent: undefined, address: undefined, timezone: undefined, language: undefined },
   }
   const escaped = text.replace(KEY, '\\u0077k_key')
   for (const each of [text, text.slice(1, -1), `{"batch":${text}}`, escaped]) {

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { EventFault, type EventParts, formatEvent } from '../../contract/event-text.js'
+import { EventFault, type EventParts, formatContext, formatEvent } from '../../contract/event-text.js'
 import { type JsonRow, NoEvent, RowFault, readRow, unquoted } from '../../vendors/row.js'
 import type { TimeFormat } from '../../vendors/time.js'
 import { VENDORS } from '../../vendors/vendors.js'
@@ -9,7 +9,7 @@ import { timeText } from './row-times.js'
 import { type VendorOutcome, VendorRows } from './vendor-rows.js'
 
 /**
- * The result for a row: `verbatim` if it is sent unchanged, otherwise its event and its changes of profiles, or why
+ * The result for a row: `verbatim` if it is sent unchanged, otherwise its events and its changes of profiles, or why
  * it is rejected. `skipped` rows were never meant to be events.
  */
 export type Outcome = VendorOutcome | { fault: string } | 'verbatim' | 'skipped'
@@ -43,7 +43,7 @@ export class EventSource {
       const json = this.#json(row)
       if (this.#vendor) return this.#vendor.take(json)
       const parts = this.#parts(json, this.#options.time ?? 'ms')
-      return { event: Buffer.from(formatEvent(parts)), hasId: (parts.insert_id ?? null) !== null, people: [] }
+      return { events: [Buffer.from(formatEvent(parts))], haveIds: (parts.insert_id ?? null) !== null, people: [] }
     } catch (error) {
       if (error instanceof RowFault || error instanceof EventFault) return { fault: error.message }
       if (error instanceof NoEvent) return 'skipped'
@@ -64,18 +64,32 @@ export class EventSource {
     if (written !== undefined) this.#firstTime.see(written)
     else if (needsTime)
       throw new RowFault(`The row has no time, in ${JSON.stringify(names.timestamp)}, though others have one.`)
-    const properties = row.readText(names.properties)
     return {
       event: this.#event(row),
       distinct_id: this.#name(row, names.distinct_id, OWN_NAMES.distinct_id),
       timestamp: written === undefined ? undefined : timeText(written, format, zone, row.isTable),
       insert_id: row.readName('insert_id'),
       session_id: row.readName('session_id'),
-      properties: row.has(names.properties)
-        ? row.isTable
-          ? unquoted(properties)
-          : properties
-        : row.without([names.event, names.distinct_id, names.timestamp, ...FIXED_NAMES]),
+      ...this.#ownData(row),
+    }
+  }
+
+  /**
+   * The properties and the context of a row. Without a field for the properties, a `context` of another form is one of
+   * them.
+   */
+  #ownData(row: JsonRow): Pick<EventParts, 'properties' | 'context'> {
+    const { names } = this.#options
+    if (row.has(names.properties)) {
+      const properties = row.readText(names.properties)
+      return { properties: row.isTable ? unquoted(properties) : properties, context: readContext(row) }
+    }
+    const used = [names.event, names.distinct_id, names.timestamp, ...FIXED_NAMES]
+    try {
+      return { properties: row.without(used), context: readContext(row) }
+    } catch (error) {
+      if (!(error instanceof RowFault || error instanceof EventFault)) throw error
+      return { properties: row.without(used.filter((name) => name !== 'context')) }
     }
   }
 
@@ -90,4 +104,10 @@ export class EventSource {
   #name(row: JsonRow, name: string, own: string): unknown {
     return name === own ? row.value(name) : row.readName(name)
   }
+}
+
+/** @throws RowFault, EventFault if it is no context */
+function readContext(row: JsonRow): string | undefined {
+  const text = row.readObject('context')
+  return text === undefined ? undefined : formatContext(JSON.parse(text))
 }

@@ -20,7 +20,7 @@ export const OWN_NAMES: FieldNames = {
 }
 
 /** Fields that have the same name in every input. */
-export const FIXED_NAMES: readonly string[] = ['insert_id', 'session_id']
+export const FIXED_NAMES: readonly string[] = ['insert_id', 'session_id', 'context']
 
 export interface SourceOptions {
   names: FieldNames

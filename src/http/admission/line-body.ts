@@ -81,7 +81,7 @@ function parsed(line: Buffer): unknown {
   }
 }
 
-const FIELDS = new Set(['event', 'distinct_id', 'timestamp', 'insert_id', 'session_id'])
+const FIELDS = new Set(['event', 'distinct_id', 'timestamp', 'insert_id', 'session_id', 'context'])
 
 /** Whether an event has unknown fields and no properties: its data is probably in those fields, and would be lost. */
 function isFlat(event: unknown): boolean {

@@ -6,9 +6,10 @@ import { omitUndefined } from '../../lib/omit-undefined.js'
 import { type InsertIds, readParsedInsertIds } from '../../model/identified-events.js'
 import { toRejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
+import type { MessageSource } from '../../model/request-context.js'
 import type { Sender } from '../../model/sender.js'
 import { DAILY_VISITOR_REASON, isDailyVisitor, isPlaceholder } from '../../model/user-names.js'
-import type { ParsedEvent } from '../../model/verbatim.js'
+import { formatEntry, type ParsedEvent } from '../../model/verbatim.js'
 import { tooOldReason } from '../../projects/late-events.js'
 import type { Toll } from '../../states/toll.js'
 import { type Fault, type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../../users/people.js'
@@ -61,8 +62,9 @@ export interface Plan {
   count: number
 }
 
-/** At most MAX_BATCH events, joined by commas. */
+/** At most MAX_BATCH events. */
 interface Batch {
+  /** of one event, or of an entry with all of them */
   text: string
   count: number
   insertIds: InsertIds | null
@@ -75,8 +77,14 @@ type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
 /**
  * Sorts the messages of a request; events that cannot be stored become faults.
  * @param since from when on the project's events are kept, epoch ms; absent: all are
+ * @param findContext returns the JSON of an event's context; default: events have none
  */
-export function planMessages(sender: Sender, messages: readonly SdkMessage[], since?: number): Plan {
+export function planMessages(
+  sender: Sender,
+  messages: readonly SdkMessage[],
+  since?: number,
+  findContext: (source: MessageSource) => string | undefined = () => undefined,
+): Plan {
   const people = new PeoplePlan(messages)
   const { placeholders } = people
   const faults: Fault[] = []
@@ -84,7 +92,7 @@ export function planMessages(sender: Sender, messages: readonly SdkMessage[], si
   const identities: Identity[] = []
   for (const message of messages) {
     if (message.type === 'fault') faults.push(message)
-    else if (message.type === 'event') addEvent(message, { texts, identities, faults, since })
+    else if (message.type === 'event') addEvent(message, { texts, identities, faults, since, findContext })
     else people.add(message)
   }
   for (const { distinct_id } of identities) if (isPlaceholder(distinct_id)) placeholders.event++
@@ -94,7 +102,8 @@ export function planMessages(sender: Sender, messages: readonly SdkMessage[], si
   for (let start = 0; start < texts.length; start += MAX_BATCH) {
     const some = texts.slice(start, start + MAX_BATCH)
     const insertIds = readParsedInsertIds(sender.projectId, identities.slice(start, start + MAX_BATCH))
-    plan.batches.push({ text: some.join(','), count: some.length, insertIds })
+    const [only = ''] = some
+    plan.batches.push({ text: some.length === 1 ? only : formatEntry(some), count: some.length, insertIds })
   }
   return plan
 }
@@ -104,14 +113,15 @@ interface Sorted {
   identities: Identity[]
   faults: Fault[]
   since: number | undefined
+  findContext(source: MessageSource): string | undefined
 }
 
-function addEvent(message: SdkEvent, { texts, identities, faults, since }: Sorted): void {
-  const { parts, insertId } = message
+function addEvent(message: SdkEvent, { texts, identities, faults, since, findContext }: Sorted): void {
+  const { parts, insertId, source = {} } = message
   const { distinct_id, timestamp } = parts
   const insert_id = isName(insertId) ? insertId : null
   try {
-    const text = formatEvent({ ...parts, insert_id })
+    const text = formatEvent({ ...parts, insert_id, context: findContext(source) })
     if (isDailyVisitor(distinct_id as string)) throw new EventFault(DAILY_VISITOR_REASON, 'distinct_id')
     if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
       throw new EventFault(`timestamp ${tooOldReason(since)}`, 'timestamp')
@@ -169,17 +179,17 @@ export async function ingest(
 async function rejectLink({ commits, links }: IngestParts, sender: Sender, { reason, text }: Fault): Promise<void> {
   const { projectId } = sender
   const key = `${projectId}\0${text}`
-  if (links.listed.has(key)) return
+  if (links.listed.get(key)) return
   const body = formatRejected([{ reason, message: text }])
   await commits.appendRejected(sender, body, toRejectionId(projectId, body))
-  links.listed.add(key)
+  links.listed.set(key, true)
 }
 
 /** A single event shares its entry with other events that arrive at the same time, like those of `/track`. */
 async function append(parts: IngestParts, sender: Sender, { text, count, insertIds }: Batch): Promise<void> {
   const { buffers, commits } = parts
   if (count === 1) await commits.appendEvent(sender, Buffer.from(text), insertIds?.digests)
-  else await commits.appendBatch(sender, buffers.encode(`{"events":[${text}]}`), count, { insertIds })
+  else await commits.appendBatch(sender, buffers.encode(text), count, { insertIds })
 }
 
 /** Stores invalid messages durably; for a retried request only once, if every invalid message has an id. */

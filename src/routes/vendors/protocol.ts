@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { Contexts } from '../../context/contexts.js'
 import { ApiError } from '../../contract/errors.js'
 import { deepProperties } from '../../contract/property-depth.js'
 import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
@@ -7,6 +8,7 @@ import type { Admission } from '../../http/admission/admission.js'
 import { getSender } from '../../http/admission/authenticate.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, noteFailure, retryHeaders, whenDue } from '../../http/error-handler.js'
+import { RequestSource } from '../../http/request-source.js'
 import { unknownCall } from '../../http/unknown-call.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import type { KeptSince } from '../../projects/late-events.js'
@@ -76,6 +78,7 @@ export interface VendorOptions extends IngestParts {
   /** levels of objects and arrays in properties */
   maxDepth: number
   keptSince: KeptSince
+  contexts: Contexts
   /** the folder in which the operator installed the vendors' scripts */
   scriptsIn: string
 }
@@ -166,7 +169,7 @@ function plan(
   request: FastifyRequest,
   call: SdkCall,
   context: CallContext,
-  { maxDepth, keptSince }: VendorOptions,
+  { maxDepth, keptSince, contexts }: VendorOptions,
 ): Plan {
   const { json } = context
   const all = json ? call.messages(json, context) : []
@@ -174,7 +177,11 @@ function plan(
   const messages = request.grant?.eventsOnly ? all.filter(({ type }) => type === 'event' || type === 'fault') : all
   // Fields stored in addition to an event's properties are nested one level deeper than they were sent.
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
-  return planMessages(getSender(request), messages, keptSince(request.projectId))
+  const { projectId } = request
+  const source = new RequestSource(request)
+  return planMessages(getSender(request), messages, keptSince(projectId), (said) => {
+    return contexts.findOfMessage(projectId, source, said)?.json
+  })
 }
 
 /**

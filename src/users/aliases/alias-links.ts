@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../../contract/errors.js'
 import type { KeyClass } from '../../contract/key-class.js'
 import type { Log } from '../../lib/log.js'
-import { RecentNames } from '../../lib/recent-names.js'
+import { RecentValues } from '../../lib/recent-values.js'
 import { type Alias, addOtherName, HAS_NAMES, isLink, type LinkStrength } from '../../model/alias.js'
 import { type Profile, takeAwayProperties } from '../../model/profile.js'
 import { estimateProperties } from '../../model/properties.js'
@@ -101,7 +101,7 @@ export class AliasLinks {
     placeholders: { event: 0, link: 0, change: 0 },
   }
   /** links of SDKs that were refused and listed lately */
-  readonly listed = new RecentNames(MAX_LISTED)
+  readonly listed = new RecentValues<true>(MAX_LISTED)
   readonly #parts: AliasLinksOptions
   #loggedAt = Number.NEGATIVE_INFINITY
   #unlogged = 0

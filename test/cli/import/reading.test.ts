@@ -194,6 +194,27 @@ for (const field of ['insert_id', 'session_id']) {
   })
 }
 
+t.test('a context belongs to the event if it is one', async (t) => {
+  const own = '{"event":"a","distinct_id":"u","context":{"city":"Linz"},"properties":{"x":1}}'
+  t.strictSame((await read(`${own}\n`)).events, [own], 'byte for byte')
+  const csv = 'event,distinct_id,properties,context\n'
+  t.strictSame((await read(`${csv}a,u,"{""x"":1}","{""city"":""Linz"",""bot"":true}"\na,u,{},\n`)).events, [
+    '{"context":{"city":"Linz","bot":true},"event":"a","distinct_id":"u","properties":{"x":1}}',
+    '{"event":"a","distinct_id":"u","properties":{}}',
+  ])
+  const { rejects } = await read(`${own.replace('city', 'ip')}\n${own.replace('Linz', '')}\n`)
+  t.match(rejects, [
+    [1, /^context\/ip is unknown: a context has browser, /],
+    [2, /^context\/city must be a string of 1 to 255/],
+  ])
+  t.strictSame((await read('{"event":"a","distinct_id":"u","context":{"page":"/"},"plan":1.0}')).events, [
+    '{"event":"a","distinct_id":"u","properties":{"context":{"page":"/"},"plan":1.0}}',
+  ])
+  t.strictSame((await read('event,distinct_id,context\na,u,in a shop\n')).events, [
+    '{"event":"a","distinct_id":"u","properties":{"context":"in a shop"}}',
+  ])
+})
+
 t.test('the format of times is never guessed', async (t) => {
   const row = (time: string) => `{"event":"a","distinct_id":"u","timestamp":${time},"properties":{}}`
   await t.rejects(read(row('1700000000')), { message: /before 1973.*--time s.*--time ms/ })

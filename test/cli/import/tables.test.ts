@@ -127,7 +127,7 @@ t.test('imports of tables', async (t) => {
     const other = await startService(t, await settingsFor(t, 'embedded'))
     const lines = (await realEvents()).slice(0, 3000)
     lines.push(
-      '{"event":"odd, \\"name\\"","distinct_id":"007","timestamp":1700000000000,"properties":{ "a" : 1.0, "b":"x\\ny" },"insert_id":"08","session_id":"007"}',
+      '{"event":"odd, \\"name\\"","distinct_id":"007","timestamp":1700000000000,"properties":{ "a" : 1.0, "b":"x\\ny" },"insert_id":"08","session_id":"007","context":{"browser":"\\"B, 1\\"","device":"tv","bot":true}}',
     )
     const source = join(folder, 'source.ndjson')
     await writeFile(source, `${lines.join('\n')}\n`)

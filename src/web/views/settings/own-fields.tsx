@@ -12,6 +12,14 @@ import { WEEKS } from '../range-fields.js'
 import { type OwnSetting, SETTING_NAMES } from './setting-text.js'
 import * as styles from './settings-form.module.css'
 
+/** How much is stored of what requests say about their sender. */
+const CONTEXTS = [
+  ['default', 'As the service is set'],
+  ['full', 'Browser, device and place'],
+  ['device', 'Browser and device'],
+  ['off', 'Nothing'],
+] as const
+
 type OwnSettings = Pick<ProjectSettings, OwnSetting>
 
 interface OwnFieldsProps {
@@ -23,7 +31,7 @@ interface OwnFieldsProps {
 
 /** The name of a project, and how the page shows it. */
 export function OwnFields({ id, settings, onChange }: OwnFieldsProps) {
-  const { name, timezone, week_start, first_view, currency, number_format } = settings
+  const { name, timezone, week_start, first_view, currency, number_format, context } = settings
   return (
     <div class={styles.fields}>
       <TextField
@@ -64,6 +72,12 @@ export function OwnFields({ id, settings, onChange }: OwnFieldsProps) {
         value={number_format}
         options={NUMBER_FORMATS.map((example) => [example, example] as const)}
         onChange={(example) => onChange({ number_format: example })}
+      />
+      <Select
+        label={SETTING_NAMES.context}
+        value={context ?? 'default'}
+        options={CONTEXTS}
+        onChange={(mode) => onChange({ context: mode === 'default' ? null : mode })}
       />
     </div>
   )

@@ -17,6 +17,7 @@ export const SETTING_NAMES: Record<OwnSetting, string> = {
   first_view: 'First view',
   currency: 'Currency',
   number_format: 'Number format',
+  context: 'Data about visitors',
 }
 
 export const KEPT_NAMES: Record<Kept, string> = { events: 'Events', sessions: 'Sessions', profiles: 'Profiles' }

@@ -1,0 +1,106 @@
+import { parse } from 'bowser'
+import { isbot } from 'isbot'
+import type { Context } from '../contract/context.js'
+
+/** What a browser says about itself, as its headers spell it; empty for what it does not say. */
+export interface Agent {
+  /** User-Agent */
+  name: string
+  /** Sec-CH-UA: brands with their versions */
+  brands: string
+  /** Sec-CH-UA-Mobile: `?1` or `?0` */
+  mobile: string
+  /** Sec-CH-UA-Platform, a quoted name */
+  platform: string
+  /** Sec-CH-UA-Platform-Version, quoted; browsers send it only if they were asked to */
+  platformVersion: string
+}
+
+export type AgentContext = Pick<Context, 'browser' | 'browser_version' | 'os' | 'os_version' | 'device' | 'bot'>
+
+const BRAND = /"((?:[^"\\]|\\.)*)"\s*;\s*v="([^"]*)"/g
+const CONSOLE = /\b(?:PlayStation|Xbox|Nintendo)\b/
+const TV = /\b(?:smart-?tv|hbbtv|apple ?tv|google ?tv|android ?tv|crkey|bravia|roku|tv)\b/i
+/** Models of Fire TV. */
+const FIRE_TV = /\bAFT[A-Z]\w*\b/
+/** These browsers exist on a Macintosh under other names, so it is an iPad that asks for the desktop's page. */
+const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobile)\//
+/** Libraries with which apps send; `isbot` takes them for bots, because they are no browsers. */
+const APP = /^(?!Mozilla\/).*(?:android|\bios\b|iphone|ipad|okhttp|cfnetwork|dalvik|\bdart\b|flutter|react-native)/i
+const PLATFORMS: Record<string, string> = { 'Chromium OS': 'Chrome OS' }
+
+/** What the fetch of a runtime sends unless the program says more. It names no client. */
+const RUNTIME = /^(?:node|undici|(?:Deno|Bun)\/[\w.+-]+)$/
+
+const BROWSER = /^(?:Mozilla|Opera)\//
+
+/**
+ * Whether it is the agent of a person: a browser, or an app. The libraries of servers send what others do.
+ * @param name User-Agent
+ */
+export function isPersonal(name: string): boolean {
+  return BROWSER.test(name) || APP.test(name)
+}
+
+/** Takes some 60 µs, so callers remember the result. */
+export function readAgent({ name, brands, mobile, platform, platformVersion }: Agent): AgentContext {
+  if (name === '' || RUNTIME.test(name)) return {}
+  const list = [...brands.matchAll(BRAND)].map(([, brand = '', version = '']) => ({ brand, version }))
+  const { browser, os, platform: hardware } = parse(name, list.length > 0 ? { brands: list } : undefined)
+  const hinted = platformName(platform)
+  const system = IPAD_AS_MAC.test(name) ? 'iOS' : hinted || (os.name ?? '')
+  const isSame = system === os.name
+  // Of a library, the parser would take any name for that of a browser.
+  const { name: title = '', version = '' } = BROWSER.test(name) ? browser : {}
+  return {
+    ...text('browser', title.replace(/ for Android$/, '')),
+    ...text('browser_version', shorten(version)),
+    ...text('os', system),
+    ...text('os_version', systemVersion(system, unquote(platformVersion), isSame ? os : {})),
+    device: findDevice(name, { system, mobile, type: hardware.type ?? '' }),
+    ...(isbot(name) && !APP.test(name) && { bot: true }),
+  }
+}
+
+function findDevice(
+  name: string,
+  { system, mobile, type }: { system: string; mobile: string; type: string },
+): NonNullable<Context['device']> {
+  if (type === 'bot') return 'other'
+  if (CONSOLE.test(name)) return 'console'
+  if (type === 'tv' || TV.test(name) || FIRE_TV.test(name)) return 'tv'
+  if (IPAD_AS_MAC.test(name)) return 'tablet'
+  if (mobile === '?1') return type === 'tablet' ? 'tablet' : 'mobile'
+  if (mobile === '?0' && system === 'Android') return 'tablet'
+  return type === 'mobile' || type === 'tablet' || type === 'desktop' ? type : 'other'
+}
+
+/** The version that the browser's hint has is exact; the one in its User-Agent may be frozen. */
+function systemVersion(system: string, hinted: string, os: { version?: string; versionName?: string }): string {
+  const major = Number.parseInt(hinted, 10)
+  // Windows 11 has version 13 and later of the API that browsers report, Windows 10 has 1 to 10.
+  if (system === 'Windows' && major > 0) return major >= 13 ? '11' : '10'
+  if (hinted !== '' && system !== 'Windows') return shorten(hinted)
+  return system === 'Windows' ? (os.versionName ?? shorten(os.version)) : shorten(os.version)
+}
+
+function platformName(header: string): string {
+  const name = unquote(header)
+  return name === 'Unknown' ? '' : (PLATFORMS[name] ?? name)
+}
+
+/** The first two numbers of a version; one if the second is 0. */
+function shorten(version = ''): string {
+  return /^\d{1,6}(?:\.\d{1,6})?/.exec(version)?.[0].replace(/\.0+$/, '') ?? ''
+}
+
+function unquote(text: string): string {
+  return /^"([^"\\]*)"$/.exec(text)?.[1] ?? ''
+}
+
+/** What a header holds is anybody's text, so it is cut. */
+const MAX_LENGTH = 64
+
+function text<Field extends string>(field: Field, value: string): { [Name in Field]?: string } {
+  return (value === '' ? {} : { [field]: value.slice(0, MAX_LENGTH).toWellFormed() }) as { [Name in Field]?: string }
+}

@@ -1,0 +1,184 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { BlockList, isIP } from 'node:net'
+import type { ContextMode } from '../contract/context.js'
+import { RecentValues } from '../lib/recent-values.js'
+import { type MessageSource, type RequestContext, toRequestContext } from '../model/request-context.js'
+import { type AgentContext, isPersonal, readAgent } from './agent.js'
+import { findCountryOfZone, readCountryCode } from './country.js'
+import type { GeoDatabase, Place } from './geo-database.js'
+
+/** What says who sent a request. */
+export interface RequestSource {
+  headers: IncomingHttpHeaders
+  /** of the client, as trusted proxies report it */
+  address: string
+  /** of the other end of the connection */
+  peer: string
+  /** IANA zone of the browser; anybody's text */
+  timezone: unknown
+}
+
+export interface ContextsOptions {
+  /** how much a project keeps */
+  mode(projectId: string): ContextMode
+  /** headers in which a trusted proxy names the country, best first */
+  countryHeaders: readonly string[]
+  /** addresses and networks of the trusted proxies */
+  proxies: readonly string[]
+  geo: Pick<GeoDatabase, 'find'> | null
+}
+
+/** Contexts that are remembered, each of about a kilobyte; then all are forgotten. */
+const MAX_CONTEXTS = 20_000
+/** What the headers of a browser say is remembered for longer, because it takes longer to read. */
+const MAX_AGENTS = 2_000
+/** Characters of a header that are looked at. */
+const MAX_HEADER = 512
+/** BCP 47, as far as browsers use it. */
+const LANGUAGE = /^\s*([a-z]{2,3}(?:-[a-z\d]{2,8}){0,3})\s*(?:[,;]|$)/i
+const NO_PLACE: Place = {}
+
+/** What a context depends on, apart from the User-Agent; the headers as they came. */
+interface Parts {
+  headers: IncomingHttpHeaders
+  language: string
+  place: Place
+}
+
+/**
+ * Finds the contexts of requests. Most take two look-ups, the first by the User-Agent. No address is kept: a context is remembered by what is stored of it and by the
+ * browser's own headers.
+ */
+export class Contexts {
+  readonly #options: ContextsOptions
+  readonly #proxies = new BlockList()
+  readonly #countryHeaders: readonly string[]
+  readonly #agents = new RecentValues<AgentContext>(MAX_AGENTS)
+  readonly #known = new Map<string, Map<string, { context: RequestContext | null }>>()
+  #count = 0
+
+  constructor(options: ContextsOptions) {
+    this.#options = options
+    this.#countryHeaders = options.proxies.length > 0 ? options.countryHeaders : []
+    for (const proxy of options.proxies) {
+      const [address = '', prefix] = proxy.split('/')
+      const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
+      if (prefix === undefined) this.#proxies.addAddress(address, family)
+      else this.#proxies.addSubnet(address, Number(prefix), family)
+    }
+  }
+
+  /** The context of a request; null if it says nothing, or the project keeps nothing of it. */
+  find(projectId: string, source: RequestSource): RequestContext | null {
+    const mode = this.#options.mode(projectId)
+    if (mode === 'off') return null
+    const { headers } = source
+    return this.#recall(headers['user-agent'] ?? '', {
+      headers,
+      language: headers['accept-language'] ?? '',
+      place: mode === 'full' ? this.#place(source) : NO_PLACE,
+    })
+  }
+
+  /** Like `find`, for a message of a vendor's SDK. */
+  findOfMessage(projectId: string, source: RequestSource, said: MessageSource): RequestContext | null {
+    const mode = this.#options.mode(projectId)
+    if (mode === 'off') return null
+    const own = source.headers['user-agent'] ?? ''
+    // The library of a server says nothing about the person for whom it sends.
+    const { peer, timezone } = source
+    const request = isPersonal(own) ? source : { headers: {}, address: '', peer, timezone }
+    const { userAgent = request.headers['user-agent'], address } = said
+    const from = {
+      peer,
+      address: address === undefined ? request.address : (address ?? ''),
+      headers: address === undefined ? request.headers : {},
+      timezone: said.timezone ?? timezone,
+    }
+    return this.#recall((userAgent ?? '').replace(CONTROL, ' '), {
+      headers: said.userAgent === undefined ? request.headers : {},
+      language: readLanguage(said.language) || (request.headers['accept-language'] ?? ''),
+      place: mode === 'full' ? this.#place(from) : NO_PLACE,
+    })
+  }
+
+  #recall(userAgent: string, parts: Parts): RequestContext | null {
+    const { headers, language, place } = parts
+    const { country = '', region = '', city = '' } = place
+    const hints = `${readHeader(headers, 'sec-ch-ua')}\n${readHeader(headers, 'sec-ch-ua-mobile')}\n${readHeader(headers, 'sec-ch-ua-platform')}\n${readHeader(headers, 'sec-ch-ua-platform-version')}`
+    // No part has a line break, so different senders have different keys.
+    const key = `${cut(language)}\n${hints}\n${country}\n${region}\n${city}`
+    const name = cut(userAgent)
+    const known = this.#known.get(name)?.get(key)
+    return known ? known.context : this.#make({ name, key, hints }, parts)
+  }
+
+  /** Finds a context, and remembers it. */
+  #make(
+    { name, key, hints }: { name: string; key: string; hints: string },
+    { language, place }: Parts,
+  ): RequestContext | null {
+    const agentKey = `${name}\n${hints}`
+    const [brands = '', mobile = '', platform = '', platformVersion = ''] = hints.split('\n')
+    const agent = this.#agents.get(agentKey) ?? readAgent({ name, brands, mobile, platform, platformVersion })
+    this.#agents.set(agentKey, agent)
+    const context = toRequestContext({ ...agent, ...place, language: readLanguage(language) })
+    if (this.#count === MAX_CONTEXTS) {
+      this.#known.clear()
+      this.#count = 0
+    }
+    this.#count++
+    const ofAgent = this.#known.get(name)
+    if (ofAgent) ofAgent.set(key, { context })
+    else this.#known.set(name, new Map([[key, { context }]]))
+    return context
+  }
+
+  /** The best that is known: of the database, else of a proxy, else of the time zone. */
+  #place(source: RequestSource): Place {
+    const { geo } = this.#options
+    // An address that is not needed is not even read.
+    const place = geo ? geo.find(source.address) : NO_PLACE
+    if (place.country) return place
+    const country =
+      (this.#countryHeaders.length > 0 && this.#readCountry(source)) ||
+      (typeof source.timezone === 'string' ? findCountryOfZone(source.timezone) : undefined)
+    return country ? { country } : NO_PLACE
+  }
+
+  #readCountry(source: RequestSource): string | undefined {
+    for (const name of this.#countryHeaders) {
+      const code = readCountryCode(source.headers[name])
+      if (code) return this.#isProxy(source.peer) ? code : undefined
+    }
+    return undefined
+  }
+
+  #isProxy(peer: string): boolean {
+    return this.#proxies.check(peer, isIP(peer) === 6 ? 'ipv6' : 'ipv4')
+  }
+}
+
+/** Control characters, which no header can have. */
+const CONTROL = /\p{Cc}/gu
+
+function readHeader(headers: IncomingHttpHeaders, name: string): string {
+  const value = headers[name]
+  return typeof value === 'string' ? cut(value) : ''
+}
+
+function cut(text: string): string {
+  return text.length > MAX_HEADER ? text.slice(0, MAX_HEADER) : text
+}
+
+/** The first language of Accept-Language, or of a locale such as `de_AT`; empty if there is none. */
+function readLanguage(text: string | undefined): string {
+  const [, tag = ''] = LANGUAGE.exec((text ?? '').slice(0, MAX_HEADER).replace('_', '-')) ?? []
+  if (tag === '') return ''
+  const [language = '', ...parts] = tag.split('-')
+  const written = parts.map((part) => {
+    if (part.length === 2) return part.toUpperCase()
+    return part.length === 4 ? part.charAt(0).toUpperCase() + part.slice(1).toLowerCase() : part
+  })
+  return [language.toLowerCase(), ...written].join('-')
+}

@@ -1,0 +1,109 @@
+import { unwatchFile, watchFile } from 'node:fs'
+import { isIP } from 'node:net'
+import { open as openReader, type Reader, type Response } from 'maxmind'
+import type { Context } from '../contract/context.js'
+import type { Log } from '../lib/log.js'
+import { readCountryCode } from './country.js'
+
+export type Place = Pick<Context, 'country' | 'region' | 'city'>
+
+/** How often the file is looked at, ms. */
+const WATCH_MS = 5_000
+/** The longest name that is stored. */
+const MAX_NAME = 255
+
+/** The parts of a record that are read, as MaxMind and DB-IP have them, or IPinfo, whose fields are texts. */
+interface PlaceRecord {
+  country?: unknown
+  country_code?: unknown
+  registered_country?: unknown
+  subdivisions?: unknown
+  region?: unknown
+  city?: unknown
+}
+
+export interface GeoDatabaseOptions {
+  log: Pick<Log, 'info' | 'warn'>
+  /** how often the file is looked at, ms; default 5000 */
+  everyMs?: number
+}
+
+/** Finds places of addresses in an .mmdb file, which is read again when it changes. */
+export class GeoDatabase {
+  readonly #path: string
+  readonly #log: GeoDatabaseOptions['log']
+  readonly #onChange: (now: { mtimeMs: number }) => void
+  #reader: Reader<Response>
+
+  /** @throws Error if the file cannot be read */
+  static async open(path: string, options: GeoDatabaseOptions): Promise<GeoDatabase> {
+    try {
+      return new GeoDatabase(path, await openReader(path), options)
+    } catch (error) {
+      throw new Error(`GEO_DATABASE cannot be read: ${path} is no valid .mmdb file.`, { cause: error })
+    }
+  }
+
+  private constructor(path: string, reader: Reader<Response>, { log, everyMs = WATCH_MS }: GeoDatabaseOptions) {
+    this.#path = path
+    this.#reader = reader
+    this.#log = log
+    this.#onChange = ({ mtimeMs }) => {
+      // A file that is missing may be about to be replaced.
+      if (mtimeMs !== 0) void this.#reopen()
+    }
+    watchFile(path, { interval: everyMs, persistent: false }, this.#onChange)
+  }
+
+  /** When the database was made. */
+  get builtAt(): Date {
+    return this.#reader.metadata.buildEpoch
+  }
+
+  /** The place of an address; empty if it has none. */
+  find(address: string): Place {
+    const plain = address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '')
+    if (isIP(plain) === 0) return {}
+    return readPlace((this.#reader.get(plain) as PlaceRecord | null) ?? {})
+  }
+
+  close(): void {
+    unwatchFile(this.#path, this.#onChange)
+  }
+
+  async #reopen(): Promise<void> {
+    try {
+      this.#reader = await openReader(this.#path)
+      this.#log.info({ builtAt: this.builtAt.toISOString() }, 'GEO_DATABASE was read again, because it has changed')
+    } catch (error) {
+      this.#log.warn({ err: error }, 'GEO_DATABASE has changed and cannot be read; its former content stays in use')
+    }
+  }
+}
+
+function readPlace({ country, country_code, registered_country, subdivisions, region, city }: PlaceRecord): Place {
+  const code =
+    readCountryCode(member(country, 'iso_code')) ??
+    readCountryCode(country_code) ??
+    readCountryCode(country) ??
+    readCountryCode(member(registered_country, 'iso_code'))
+  const part = Array.isArray(subdivisions) ? (readName(subdivisions[0]) ?? member(subdivisions[0], 'iso_code')) : region
+  const place: Place = {}
+  if (code) place.country = code
+  for (const [field, value] of [
+    ['region', part],
+    ['city', readName(city) ?? city],
+  ] as const) {
+    if (typeof value === 'string' && value !== '') place[field] = value.slice(0, MAX_NAME).toWellFormed()
+  }
+  return place
+}
+
+/** The English name of a place. */
+function readName(value: unknown): unknown {
+  return member(member(value, 'names'), 'en')
+}
+
+function member(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
+}

@@ -1,0 +1,55 @@
+/**
+ * What a request says about its sender in addition to its body: the browser and its device, and where it came from. It is
+ * stored with events and sessions, and never holds an address.
+ */
+
+export const DEVICES = ['desktop', 'mobile', 'tablet', 'tv', 'console', 'other'] as const
+
+/** How much of a context is kept: nothing, without the place, or everything. */
+export const CONTEXT_MODES = ['off', 'device', 'full'] as const
+export type ContextMode = (typeof CONTEXT_MODES)[number]
+
+export interface Context {
+  browser?: string
+  /** at most two numbers, such as `17.5` */
+  browser_version?: string
+  os?: string
+  /** at most two numbers, such as `10.15` */
+  os_version?: string
+  device?: (typeof DEVICES)[number]
+  /** ISO 3166-1, two letters */
+  country?: string
+  region?: string
+  city?: string
+  /** BCP 47, such as `de-AT` */
+  language?: string
+  /** absent unless it is a bot */
+  bot?: boolean
+}
+
+/** The fields that are texts, in the order in which a context is written; `bot` follows. */
+export const CONTEXT_TEXTS = [
+  'browser',
+  'browser_version',
+  'os',
+  'os_version',
+  'device',
+  'country',
+  'region',
+  'city',
+  'language',
+] as const satisfies readonly (keyof Context)[]
+
+/** How contexts may be given: null counts as absent, as everywhere. */
+export type GivenContext = { [Field in keyof Context]?: Context[Field] | null | undefined }
+
+/** The fields that are set, in their order. */
+export function trimContext(given: GivenContext): Context {
+  const context: Record<string, string | true> = {}
+  for (const field of CONTEXT_TEXTS) {
+    const value = given[field]
+    if (value) context[field] = value
+  }
+  if (given.bot) context.bot = true
+  return context as Context
+}

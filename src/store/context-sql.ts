@@ -1,0 +1,27 @@
+import { CONTEXT_TEXTS } from '../contract/context.js'
+
+/** The columns that `events` and `sessions` have for contexts, in their order. */
+export const CONTEXT_COLUMNS: readonly string[] = [...CONTEXT_TEXTS, 'bot']
+
+/** The columns with their types, as rows of JSON are read. */
+export const CONTEXT_TYPES = {
+  ...(Object.fromEntries(CONTEXT_TEXTS.map((field) => [field, 'String'])) as Record<
+    (typeof CONTEXT_TEXTS)[number],
+    string
+  >),
+  bot: 'UInt8',
+}
+
+const IS_EMPTY = [...CONTEXT_TEXTS.map((field) => `${field} = ''`), 'bot = 0'].join(' AND ')
+const MEMBERS = [
+  ...CONTEXT_TEXTS.map((field) => `if(${field} = '', '', concat(',"${field}":', toJSONString(${field})))`),
+  `if(bot = 0, '', ',"bot":true')`,
+].join(', ')
+/** Without the comma of the first member. */
+const OBJECT = `concat('{', substring(concat(${MEMBERS}), 2), '}')`
+
+/** SQL expression for the context as JSON; empty if there is none. */
+export const CONTEXT_JSON: string = `if(${IS_EMPTY}, '', ${OBJECT})`
+
+/** SQL expression for the last member of an object: the context with its comma; empty if there is none. */
+export const CONTEXT_MEMBER: string = `if(${IS_EMPTY}, '', concat(',"context":', ${OBJECT}))`
