@@ -4,7 +4,7 @@ import { SESSION } from '../contract/question-schemas.js'
 import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
 import { newestRows } from '../store/newest-rows.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
-import type { FieldSql } from './field-sql.js'
+import type { FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { buildCondition } from './filter.js'
 import { formatNumber } from './json-sql.js'
 import { isPageView } from './page-views.js'
@@ -37,7 +37,7 @@ interface MomentColumn {
  * any session by id has to be cut, so this is tried without looking for cuts first: a session that is too long fails the
  * query as a text does that has to be repaired.
  */
-export class Sessions {
+export class Sessions implements SessionTable {
   readonly scope: SessionsScope
   readonly #statement: Statement
   readonly #events: EventRows
@@ -51,10 +51,6 @@ export class Sessions {
     this.#statement = statement
     this.scope = scope
     this.#events = new EventRows(statement)
-  }
-
-  get isEmpty(): boolean {
-    return this.#columns.size === 0
   }
 
   get names(): string[] {
@@ -122,7 +118,7 @@ export class Sessions {
    * SQL for the key of the session of an event row that has the columns `timestamp`, `session_id` and, by gap, those of
    * the filter; 0 for an event without a session.
    */
-  key(rows: EventRows): string {
+  key(rows: FieldRows): string {
     return `if(${this.#belongs(rows)}, ${this.#hash(rows)}, 0)`
   }
 
@@ -155,7 +151,7 @@ export class Sessions {
     return this.scope.definition === 'id'
   }
 
-  #belongs(rows: EventRows): string {
+  #belongs(rows: FieldRows): string {
     const { definition, timezone } = this.scope
     const tests = [...this.#bounds('timestamp')]
     if (definition === 'id') tests.push(`session_id != ''`)
@@ -166,7 +162,7 @@ export class Sessions {
     return tests.join(' AND ')
   }
 
-  #hash(rows: EventRows): string {
+  #hash(rows: FieldRows): string {
     return this.#isById ? 'sipHash64(session_id)' : `sipHash64(${rows.user()})`
   }
 

@@ -1,5 +1,4 @@
 import { compareTexts, parseJson, type Value } from './json.js'
-import type { Session } from './sessions.js'
 
 /** What is in the store, as the API gives it out. */
 export interface Data {
@@ -56,6 +55,20 @@ export interface Call {
   updatedAt: number
   endedAt: number | null
   context: Map<string, Value>
+}
+
+/** A session with all that a question may ask of it. */
+export interface Session {
+  id: string | null
+  start: number
+  end: number
+  user: string | null
+  distinctId: string
+  profile: Value
+  /** in their order */
+  events: Fact[]
+  pages: Fact[]
+  call: Call | null
 }
 
 /** An event with all that a question may ask of it. */

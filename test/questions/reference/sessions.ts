@@ -1,26 +1,11 @@
 import { createHash } from 'node:crypto'
-import type { Call, Fact, World } from './data.js'
-import { matches } from './filter.js'
+import type { Call, Fact, Session, World } from './data.js'
+import { matches, type SessionsDefinition } from './filter.js'
 import { compareTexts, type Value } from './json.js'
 import { isPageView } from './pages.js'
-import type { SessionsDefinition } from './question.js'
 import { durationOf, type Stretch } from './time.js'
 
 const DAY_MS = 86_400_000
-
-/** A session with all that a question may ask of it. */
-export interface Session {
-  id: string | null
-  start: number
-  end: number
-  user: string | null
-  distinctId: string
-  profile: Value
-  /** in their order */
-  events: Fact[]
-  pages: Fact[]
-  call: Call | null
-}
 
 /** An event, or the start of a session of the calls. */
 interface Moment {
