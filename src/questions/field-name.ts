@@ -36,7 +36,7 @@ export function parseFieldText(text: string): FieldName {
 }
 
 /** The fields of a session, apart from those of its events. */
-export const SESSION_NAMES = ['id', 'start', 'seconds', 'events', 'pages', 'bounced', 'state', 'duration'] as const
+const SESSION_NAMES = ['id', 'start', 'seconds', 'events', 'pages', 'bounced', 'state', 'duration'] as const
 /** The events of a session that fields can be taken from. */
 export const SESSION_EVENTS = ['first', 'last', 'entry', 'exit'] as const
 

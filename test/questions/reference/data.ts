@@ -22,7 +22,7 @@ export interface StoredEvent {
   context?: Context
 }
 
-export type Context = Record<string, string | true>
+type Context = Record<string, string | true>
 
 export interface StoredSession {
   session_id: string
@@ -92,7 +92,7 @@ export interface Fact {
 }
 
 /** All events in the order in which a user has done them: by `timestamp`, and at the same time by `eventId`. */
-export function factsOf({ events, aliases, profiles }: Data): Fact[] {
+function factsOf({ events, aliases, profiles }: Data): Fact[] {
   return events
     .map(({ eventId, event, distinct_id, timestamp, properties, session_id, context }) => {
       const user = endOf(aliases, distinct_id)
