@@ -183,7 +183,7 @@ export class PageColumns {
 
   /** The value of a key, or else the key. */
   #find(key: string, { keys, values }: { keys: string[]; values: string[] }): string {
-    return `transform(${key}, ${this.#statement.texts(keys)}, ${this.#statement.texts(values)})`
+    return `transform(${key}, (SELECT ${this.#statement.texts(keys)}), (SELECT ${this.#statement.texts(values)}))`
   }
 
   /** Columns with the tokens of the fields. */
