@@ -33,7 +33,8 @@ export function isFilter(value: unknown): value is Filter {
   const [operator, operand, compared] = value
   if (operator === 'not') return value.length === 2 && isFilter(operand)
   if (operator === 'session_has') {
-    if (value.length !== 2 || typeof operand !== 'object' || operand === null || !isFieldName(operand.event)) return false
+    if (value.length !== 2 || typeof operand !== 'object' || operand === null || !isFieldName(operand.event))
+      return false
     return operand.where === undefined || operand.where === null || isFilter(operand.where)
   }
   if (operator === 'and' || operator === 'or') {

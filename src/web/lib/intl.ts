@@ -76,6 +76,24 @@ function createKnownFormat(options: Intl.DateTimeFormatOptions): Intl.DateTimeFo
   }
 }
 
+const COUNTRIES = new Intl.DisplayNames(LANGUAGE, { type: 'region', fallback: 'code' })
+
+/** The name of a country. @param code ISO 3166-1, such as `AT`; anything else is returned as it is */
+export function labelCountry(code: string): string {
+  return COUNTRY.test(code) ? (COUNTRIES.of(code) ?? code) : code
+}
+
+/** The flag of a country, which is written with the letters of its code; empty if it is none. */
+export function drawFlag(code: string): string {
+  return COUNTRY.test(code)
+    ? String.fromCodePoint(...[...code].map((letter) => FIRST_FLAG_LETTER + letter.charCodeAt(0) - 65))
+    : ''
+}
+
+const COUNTRY = /^[A-Z]{2}$/
+/** U+1F1E6, the A among the letters of flags. */
+const FIRST_FLAG_LETTER = 0x1f1e6
+
 /** Which form of a word goes with a count: `one` event, `other` events. */
 export const PLURALS = new Intl.PluralRules(LANGUAGE)
 
