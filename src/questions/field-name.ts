@@ -40,6 +40,14 @@ export const SESSION_NAMES = ['id', 'start', 'seconds', 'events', 'pages', 'boun
 /** The events of a session that fields can be taken from. */
 export const SESSION_EVENTS = ['first', 'last', 'entry', 'exit'] as const
 
+/** The fields of events that are no properties, to complete what a person types. */
+export const FIELDS: string[] = [
+  ...PAGE_NAMES.map((name) => `page.${name}`),
+  ...CONTEXT_NAMES.map((name) => `context.${name}`),
+  ...SESSION_NAMES.map((name) => `session.${name}`),
+  ...SESSION_EVENTS.flatMap((event) => PAGE_NAMES.map((name) => `session.${event}.page.${name}`)),
+]
+
 /** Returns what is wrong with the name of a field; undefined if it is valid. */
 export function findFieldFault(value: unknown): string | undefined {
   const names: unknown = typeof value === 'string' ? splitField(value) : value

@@ -30,7 +30,9 @@ interface MomentColumn {
 
 /**
  * The sessions of a question, a row each, with a column for each field that is asked for. The rows of events and calls
- * are grouped by a hash of the session's id, or of the user, and by the run: the number of cuts before the event.
+ * are grouped by a hash of the session's id, or of the user, and by the run: the number of cuts before the event. Hardly
+ * any session by id has to be cut, so this is tried without looking for cuts first: a session that is too long fails the
+ * query as a text does that has to be repaired.
  */
 export class Sessions {
   readonly scope: SessionsScope
@@ -130,12 +132,16 @@ export class Sessions {
     const moments = this.#selectMoments()
     const columns = [...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`)
     const order = this.#isById ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))` : 'toUInt128(0)'
-    const all = ['moments.key AS session_key', 'min(at) AS session_start', `${order} AS session_order`, ...columns]
-    const run = 'arrayCount(start -> start <= at, cuts.starts)'
-    return `(SELECT ${all.join(', ')}
-      FROM (SELECT *, ${PLACE} AS place FROM ${moments}) AS moments
-      ANY LEFT JOIN ${this.#selectCuts()} AS cuts ON cuts.key = moments.key
-      GROUP BY moments.key, ${run})`
+    const all = [`${order} AS session_order`, ...columns]
+    const placed = `(SELECT *, ${PLACE} AS place FROM ${moments})`
+    if (this.#isById && !this.#statement.context.repairsTexts) {
+      // Everything depends on the check.
+      const isWhole = `throwIf(max(at) - min(at) > ${DAY_MS}, 'a session may have to be cut')`
+      return `(SELECT key AS session_key, min(at) + ${isWhole} AS session_start, ${all.join(', ')} FROM ${placed} GROUP BY key)`
+    }
+    return `(SELECT moments.key AS session_key, min(at) AS session_start, ${all.join(', ')}
+      FROM ${placed} AS moments ANY LEFT JOIN ${this.#selectCuts()} AS cuts ON cuts.key = moments.key
+      GROUP BY moments.key, arrayCount(start -> start <= at, cuts.starts))`
   }
 
   get #isById(): boolean {
