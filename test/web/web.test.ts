@@ -118,12 +118,103 @@ t.test('the view of a site', async (t) => {
     )
     const channels = ['Direct 2', 'Email 1', 'Organic Search 1']
     await waitForRows(page, 'Where visitors come from', channels)
-    await waitForRows(page, 'Pages', ['/pricing 2', '/ 2', '/blog 1'].toSorted())
+    await waitForRows(page, 'Pages', ['/ 2', '/pricing 2', '/blog 1'])
     await waitForRows(page, 'Goals', ['purchased 1 25%'])
     await checkAccessibility(t, page, 'the view of a site')
-    await page.screenshot({path:'/tmp/webview-wide.png',fullPage:true})
-    await page.emulateMedia({ colorScheme: 'dark' })
-    await page.setViewportSize({width:390,height:844})
-    await page.screenshot({path:'/tmp/webview-narrow.png',fullPage:true})
   })
+
+  t.test('a click on a row filters everything, and a filter can be removed', async (t) => {
+    const page = await visit(t, '#/web')
+    await findPanel(page, 'Where visitors come from').getByRole('button', { name: 'Email', exact: true }).click()
+    const byEmail = ['Unique visitors 1', 'Visits 1', 'Page views 2', 'Pages per visit 2']
+    await waitForNumbers(page, [...byEmail, 'Bounce rate 0%', 'Time per visit 30 s'])
+    await waitForRows(page, 'Pages', ['/blog 1', '/pricing 1'])
+    await waitForRows(page, 'Devices', ['Safari 1'])
+    await page.getByRole('button', { name: 'Remove filter: Channel is Email' }).click()
+    await waitForNumbers(page, ALL)
+    await findPanel(page, 'Pages').getByRole('button', { name: '/pricing', exact: true }).click()
+    const byPage = ['Unique visitors 2', 'Visits 3', 'Page views 5', 'Pages per visit 1.67']
+    await waitForNumbers(page, [...byPage, 'Bounce rate 33.3%', 'Time per visit 50 s'])
+    await findPanel(page, 'Goals').getByRole('button', { name: 'purchased', exact: true }).click()
+    const byGoal = ['Unique visitors 1', 'Visits 1', 'Page views 2', 'Pages per visit 2']
+    const ofGoal = [...byGoal, 'Bounce rate 0%', 'Time per visit 2 min']
+    await waitForNumbers(page, ofGoal)
+    await page.reload()
+    await waitForNumbers(page, ofGoal)
+    const filters = page.getByRole('list', { name: 'Filters' }).getByRole('listitem')
+    t.strictSame(
+      (await filters.allInnerTexts()).map((text) => text.replace(/\s*✕/, '')),
+      ['Without bots', 'Page is /pricing', 'Goal is purchased'],
+    )
+    for (const name of ['Goal is purchased', 'Page is /pricing', 'Without bots']) {
+      await page.getByRole('button', { name: `Remove filter: ${name}` }).click()
+    }
+    const withBots = ['Unique visitors 4', 'Visits 5', 'Page views 7', 'Pages per visit 1.4']
+    await waitForNumbers(page, [...withBots, 'Bounce rate 60%', 'Time per visit 30 s'])
+    await page.getByRole('button', { name: 'Leave out bots' }).click()
+    await waitForNumbers(page, ALL)
+  })
+
+  t.test('tabs are part of the link, and have a file and a question', async (t) => {
+    const page = await visit(t, '#/web')
+    const places = findPanel(page, 'Places')
+    await waitForRows(page, 'Places', ['Austria 2', 'Germany 1'])
+    t.equal(await download(page, 'CSV of countries'), '\uFEFFCountry,Visitors\r\nAustria,2\r\nGermany,1\r\n')
+    await places.getByRole('tab', { name: 'Countries' }).press('End')
+    await waitForRows(page, 'Places', ['Vienna 1'])
+    await page.reload()
+    await waitForRows(page, 'Places', ['Vienna 1'])
+    t.equal(await places.getByRole('tab', { name: 'Cities' }).getAttribute('aria-selected'), 'true')
+    await findPanel(page, 'Pages').getByRole('tab', { name: 'Exit pages' }).click()
+    await waitForRows(page, 'Pages', ['/pricing 2', '/ 1'])
+    t.equal(await download(page, 'CSV of goals'), '\uFEFFEvent,Visits,Rate\r\npurchased,1,0.25\r\n')
+    t.match(await download(page, 'CSV of visits'), /\r\nTotal,3,4,6,1\.5,50,37\.5\r\n$/)
+    await page.getByRole('link', { name: 'Explore exit pages' }).click()
+    await page.getByRole('heading', { name: 'Explore' }).waitFor()
+    await page.getByText('/pricing', { exact: true }).first().waitFor()
+  })
+
+  t.test('every number leads to its users, and any number can be the chart', async (t) => {
+    const page = await visit(t, '#/web')
+    await waitForNumbers(page, ALL)
+    await page.getByRole('button', { name: 'Bounce rate', exact: true }).press('Enter')
+    await page.getByRole('img', { name: 'Chart of Bounce rate (%)' }).waitFor()
+    t.match(page.url(), /number=bounces/)
+    await page.getByRole('button', { name: '50%: Bounce rate' }).click()
+    const users = page.getByRole('dialog').getByRole('list', { name: 'Users' }).getByRole('link')
+    await users.first().waitFor()
+    t.strictSame(await users.allInnerTexts(), ['ada', 'bob'])
+    await page.keyboard.press('Escape')
+    await findPanel(page, 'Where visitors come from').getByRole('button', { name: '1: Visitors, Email' }).click()
+    await users.getByText('cy', { exact: true }).waitFor()
+  })
+
+  t.test('says who is there now', async (t) => {
+    const online = { user: 'eve', at: Date.now(), context: GERMANY, events: [] as Visit['events'] }
+    await send(site, [{ ...online, id: 'now', events: [[0, 'looked', {}]] }])
+    const page = await visit(t, '#/web')
+    await page.getByRole('button', { name: '1\u00a0visitor online' }).waitFor()
+  })
+})
+
+t.test('page views without session ids', async (t) => {
+  const site = await startSite(t)
+  const page = await site.visit(t, '#/users')
+  await page.getByRole('heading', { name: 'Users' }).waitFor()
+  const views = page.getByRole('navigation', { name: 'Views' }).getByRole('link')
+  t.equal(await views.first().innerText(), 'Boards', 'there are no page views yet')
+  await send(
+    site,
+    VISITS.map(({ id: _, ...visit }) => visit),
+  )
+  await until('the view', async () => {
+    await page.getByRole('link', { name: 'Data', exact: true }).click()
+    await page.getByRole('link', { name: 'Users', exact: true }).click()
+    return (await views.first().innerText()) === 'Web'
+  })
+  await page.getByRole('link', { name: 'Web', exact: true }).click()
+  await page.getByRole('button', { name: 'Tell visits apart by pauses of 30 minutes' }).click()
+  await waitForNumbers(page, ALL)
+  t.match(page.url(), /visits=gap/)
+  await page.getByRole('button', { name: 'Tell visits apart by session ids' }).waitFor()
 })

@@ -83,16 +83,7 @@ export function labelCountry(code: string): string {
   return COUNTRY.test(code) ? (COUNTRIES.of(code) ?? code) : code
 }
 
-/** The flag of a country, which is written with the letters of its code; empty if it is none. */
-export function drawFlag(code: string): string {
-  return COUNTRY.test(code)
-    ? String.fromCodePoint(...[...code].map((letter) => FIRST_FLAG_LETTER + letter.charCodeAt(0) - 65))
-    : ''
-}
-
 const COUNTRY = /^[A-Z]{2}$/
-/** U+1F1E6, the A among the letters of flags. */
-const FIRST_FLAG_LETTER = 0x1f1e6
 
 /** Which form of a word goes with a count: `one` event, `other` events. */
 export const PLURALS = new Intl.PluralRules(LANGUAGE)

@@ -4,6 +4,7 @@ import type { LineTotal } from '../../charts/line-totals.js'
 import type { OnDrillDown } from '../../charts/number-button.js'
 import { Change, Periods, TotalNumber } from '../../charts/totals.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
+import type { CsvRow } from '../../lib/csv.js'
 import { formatDuration, formatNumber, formatShare } from '../../lib/format.js'
 import type { AnswerBefore, LineBefore } from '../../lib/period-before.js'
 import * as styles from './numbers.module.css'
@@ -109,6 +110,17 @@ function pickNumber({ answer, before }: SeriesPair, number: NumberName): SeriesP
     answer: { ...answer, results: line ? [line] : [] },
     before: before && { ...before, results: [pick(before.results)] },
   }
+}
+
+/** The six numbers of each part of the range, and of the whole. */
+export function buildNumbersCsv(pair: SeriesPair): CsvRow[] {
+  const lines = NUMBERS.map((number) => pickNumber({ ...pair, before: null }, number).answer.results[0])
+  const ats = lines[0]?.points.map(({ at }) => at) ?? []
+  return [
+    ['Time', ...NUMBERS.map((number) => SHOWN[number].inChart)],
+    ...ats.map((at, i): CsvRow => [at, ...lines.map((line) => line?.points[i]?.value ?? null)]),
+    ['Total', ...lines.map((line) => line?.total ?? null)],
+  ]
 }
 
 function toLine(line: LineBefore | 'unknown' | null | undefined): LineBefore | null {

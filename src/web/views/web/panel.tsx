@@ -6,7 +6,6 @@ import type { OnDrillDown } from '../../charts/number-button.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
 import { applyControls, type BoardControls } from '../../lib/board-controls.js'
 import type { CsvRow } from '../../lib/csv.js'
-import { drawFlag } from '../../lib/intl.js'
 import { type Display, linkToExplore } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as buttonStyles from '../../ui/button.module.css'
@@ -160,7 +159,6 @@ function TabRows({ tab, answer, onFiltered }: TabRowsProps) {
       const value = line.breakdown[0] as Scalar
       return {
         label: labelValue(tab, value),
-        ...(tab.field === 'context.country' && { picture: drawFlag(String(value)) }),
         value: line.total ?? 0,
         drillDown: drillIntoLine(answer, line),
         onFilter: () => {
@@ -190,13 +188,15 @@ async function buildCsv(tab: Tab, source: WebSource, controls: BoardControls): P
 interface PanelFooterProps {
   title: string
   question: object
+  display?: Display
   csv: () => CsvRow[] | Promise<CsvRow[]>
   more?: ComponentChildren
 }
 
-function PanelFooter({ title, question, csv, more }: PanelFooterProps) {
+/** The way to Explore and to a file. */
+export function PanelFooter({ title, question, display = {}, csv, more }: PanelFooterProps) {
   const { controls } = useWeb()
-  const applied = applyView(question, {}, controls)
+  const applied = applyView(question, display, controls)
   return (
     <footer class={styles.footer}>
       {more}
@@ -222,7 +222,7 @@ export function GoalsPanel({ goals, priority, children }: GoalsPanelProps) {
   const { value, error, isLoading, reload } = useSeries(question, {}, controls, priority)
   const rows = value && question ? listGoals(value.answer, goals, onFilter) : []
   return (
-    <section class={`${cardStyles.card} ${styles.panel}`} aria-labelledby="goals">
+    <section class={`${cardStyles.card} ${styles.panel} ${styles.wide}`} aria-labelledby="goals">
       <h2 id="goals">Goals</h2>
       {error && <Failure error={error} onRetry={reload} />}
       {question && !value && isLoading && <Loading what="the goals" />}

@@ -10,8 +10,6 @@ import * as styles from './rows.module.css'
 /** A value with the number that belongs to it. */
 export interface Row {
   label: string
-  /** a picture in front of the label */
-  picture?: string
   value: number
   /** of all visits, 0 to 1; undefined where it means nothing */
   share?: number | undefined
@@ -42,7 +40,7 @@ export function Rows({ columns: [one, what], rows, onDrillDown }: RowsProps) {
         </tr>
       </thead>
       <tbody>
-        {rows.map(({ label, picture, value, share, drillDown, onFilter }, i) => (
+        {rows.map(({ label, value, share, drillDown, onFilter }, i) => (
           <tr key={keys[i]}>
             <td>
               <Bar share={value / most}>
@@ -52,7 +50,6 @@ export function Rows({ columns: [one, what], rows, onDrillDown }: RowsProps) {
                   title={`Filter by ${escapeInvisible(label)}`}
                   onClick={onFilter}
                 >
-                  {picture && <span aria-hidden="true">{picture} </span>}
                   <bdi>{escapeInvisible(label)}</bdi>
                 </button>
               </Bar>

@@ -8,20 +8,18 @@ import type { BoardControls } from '../../lib/board-controls.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatCount } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
-import { linkToExplore } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Empty, Failure, Loading, Warnings } from '../../ui/notice.js'
-import * as textStyles from '../../ui/text.module.css'
 import { EventField } from '../explore/event-field.js'
 import { Suggestions, SuggestionsContext } from '../explore/suggestions.js'
 import { RangeFields, useMoment } from '../range-fields.js'
 import * as rangeStyles from '../range-fields.module.css'
 import type { ViewProps } from '../view-props.js'
-import { Numbers } from './numbers.js'
-import { applyView, GoalsPanel, TabPanel, useSeries, WebContext } from './panel.js'
+import { buildNumbersCsv, Numbers } from './numbers.js'
+import { GoalsPanel, PanelFooter, TabPanel, useSeries, WebContext } from './panel.js'
 import * as styles from './web.module.css'
 import {
   addFilter,
@@ -78,7 +76,6 @@ function Site({ pageViews, usualGoals, state }: SiteProps) {
   const question = askNumbers(source)
   const numbers = useSeries(question, { compare: true }, controls, 0)
   const goals = state.goals ?? usualGoals
-  const inExplore = applyView(question, { compare: true, as: 'number' }, controls)
   const onFilter = (added: Filter) => filter(addFilter(controls.where, added))
   const suggestions = useMemo(() => new Suggestions(), [])
   return (
@@ -107,9 +104,12 @@ function Site({ pageViews, usualGoals, state }: SiteProps) {
             />
           </>
         )}
-        <a class={textStyles.hint} href={linkToExplore(inExplore.question, inExplore.display)}>
-          Explore these numbers
-        </a>
+        <PanelFooter
+          title="Visits"
+          question={question}
+          display={{ compare: true, as: 'number' }}
+          csv={() => (numbers.value ? buildNumbersCsv(numbers.value) : [])}
+        />
       </section>
       <div class={styles.panels}>
         {PANELS.map((panel, i) => (
