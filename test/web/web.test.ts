@@ -110,7 +110,7 @@ t.test('the view of a site', async (t) => {
   t.test('shows what visitors did, and compares it', async (t) => {
     const page = await visit(t, '#/web')
     await waitForNumbers(page, ALL)
-    t.equal(await page.getByRole('navigation', { name: 'Views' }).getByRole('link').first().innerText(), 'Web')
+    t.equal(await page.getByRole('navigation', { name: 'Views' }).getByRole('link').first().textContent(), 'Web')
     const before = await page.getByRole('list', { name: 'Numbers' }).getByText('in the previous period').allInnerTexts()
     t.strictSame(
       before.map((text) => text.replaceAll('\u00a0', ' ').replace(/vs\. (.*) in the previous period/, '$1')),
@@ -202,7 +202,7 @@ t.test('page views without session ids', async (t) => {
   const page = await site.visit(t, '#/users')
   await page.getByRole('heading', { name: 'Users' }).waitFor()
   const views = page.getByRole('navigation', { name: 'Views' }).getByRole('link')
-  t.equal(await views.first().innerText(), 'Boards', 'there are no page views yet')
+  t.equal(await views.first().textContent(), 'Boards', 'there are no page views yet')
   await send(
     site,
     VISITS.map(({ id: _, ...visit }) => visit),
@@ -210,7 +210,7 @@ t.test('page views without session ids', async (t) => {
   await until('the view', async () => {
     await page.getByRole('link', { name: 'Data', exact: true }).click()
     await page.getByRole('link', { name: 'Users', exact: true }).click()
-    return (await views.first().innerText()) === 'Web'
+    return (await views.first().textContent()) === 'Web'
   })
   await page.getByRole('link', { name: 'Web', exact: true }).click()
   await page.getByRole('button', { name: 'Tell visits apart by pauses of 30 minutes' }).click()
