@@ -3,10 +3,12 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { Benchmark } from './benchmark.js'
+import { ageing } from './benchmarks/ageing.js'
 import { batch } from './benchmarks/batch.js'
 import { direct } from './benchmarks/direct.js'
 import { edit } from './benchmarks/edit.js'
 import { exportPages } from './benchmarks/export.js'
+import { fairness } from './benchmarks/fairness.js'
 import { growth } from './benchmarks/growth.js'
 import { identified } from './benchmarks/identified.js'
 import { importFile } from './benchmarks/import.js'
@@ -35,6 +37,8 @@ const BENCHMARKS: Record<string, Benchmark> = {
   lists,
   live,
   growth,
+  ageing,
+  fairness,
   start,
   questions,
   direct,
@@ -47,7 +51,7 @@ const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [opti
 
   --rounds N            rounds of each benchmark (5)
   --seconds N           whole seconds of each measurement (2)
-  --events N            events stored beforehand in export, edit, growth, questions and start (5, 10, 20, 20 and 20 million), or in the file of import (3 million)
+  --events N            events stored beforehand in export, edit, growth, ageing, fairness, questions and start (5, 10, 20, 20, 5, 20 and 20 million), or in the file of import (3 million)
   --large               questions and start over 100 million events
   --machines N,N…       how many machines scale compares (1,2,3,4,6)
   --share N             of a core for each machine, in percent (20)

@@ -5,6 +5,7 @@ import { formatEventId } from '../src/model/event-id.js'
 const PER_ENTRY = 1000
 /** Between two entries, so that 20 million events lie within seven minutes, and so within one partition. */
 const ENTRY_STEP_MS = 20
+const IMPORTED_BEFORE_MS = 60 * 86_400_000
 /** The journal that the filled events say they came from; the service draws its own at random. */
 const FILL_JOURNAL = 1
 /** The project of the service's key. */
@@ -73,16 +74,21 @@ export class Store {
     return this.number("SELECT value FROM system.events WHERE event = 'OSCPUVirtualTimeMicroseconds'")
   }
 
-  /** Replaces all events by `count` others, made where they are stored: a million a second and more. */
-  async fill(count: number): Promise<Filled> {
+  /**
+   * Replaces all events by `count` others, made where they are stored: a million a second and more.
+   * @param age of the first event; those that were imported were stored within minutes, two months ago. Default: minutes
+   */
+  async fill(count: number, age?: { ms: number; isImported: boolean }): Promise<Filled> {
     const entries = Math.ceil(count / PER_ENTRY)
+    const stepMs = age && !age.isImported ? Math.floor(age.ms / entries) : ENTRY_STEP_MS
     // Before every position that the service gives out, and so among what a reader may see.
-    const startMs = Date.now() - 60_000 - entries * ENTRY_STEP_MS
+    const startMs = Date.now() - (age?.isImported ? IMPORTED_BEFORE_MS : 60_000) - entries * stepMs
+    const time = age?.isImported ? `${Date.now() - age.ms} + intDiv(${Math.floor(age.ms)} * number, ${count})` : 'ms'
     await this.text('TRUNCATE TABLE events')
     await this.text(
       `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
        WITH
-         toUInt64(${startMs} + intDiv(number, ${PER_ENTRY}) * ${ENTRY_STEP_MS}) AS ms,
+         toUInt64(${startMs} + intDiv(number, ${PER_ENTRY}) * ${stepMs}) AS ms,
          bitOr(bitShiftLeft(ms, 16), toUInt64(0x7000)) AS high,
          bitOr(bitOr(bitShiftLeft(toUInt64(2), 62), bitShiftLeft(toUInt64(number % ${PER_ENTRY}), 32)), toUInt64(${FILL_JOURNAL})) AS low,
          cityHash64(number) AS random
@@ -91,19 +97,24 @@ export class Store {
          reinterpret(bitOr(bitShiftLeft(toUInt128(low), 64), toUInt128(high)), 'UUID'),
          if(random % 4 = 0, 'prerelease published', 'release published'),
          concat('package-', toString(random % 50000)),
-         ms,
+         ${time},
          ms,
          format('{{"version":"{}.{}.{}","major":{},"prerelease":null}}', toString(random % 25), toString(random % 17), toString(random % 101), toString(random % 25))
        FROM numbers(${count})`,
       // In a few large parts, as merges would leave them.
-      { max_insert_threads: 1, min_insert_block_size_rows: 2_000_000, min_insert_block_size_bytes: 2_000_000_000 },
+      {
+        max_insert_threads: 1,
+        min_insert_block_size_rows: 2_000_000,
+        min_insert_block_size_bytes: 2_000_000_000,
+        max_partitions_per_insert_block: 1000,
+      },
     )
     await this.quiet()
     return {
       count,
       id: (n) =>
         formatEventId({
-          position: BigInt(startMs + Math.floor(n / PER_ENTRY) * ENTRY_STEP_MS) << 16n,
+          position: BigInt(startMs + Math.floor(n / PER_ENTRY) * stepMs) << 16n,
           index: n % PER_ENTRY,
           journalId: FILL_JOURNAL,
         }),

@@ -30,12 +30,12 @@ const MAX_BYTES = 150_000
 const MAX_TOTAL_BYTES = 4_000_000
 const LIMIT_MS = 120_000
 
-const funnel = { kind: 'funnel', steps: named(['page viewed', 'product viewed', 'checkout started', 'purchased']) }
+const funnel = { kind: 'funnel', steps: named(['$pageview', 'product viewed', 'checkout started', 'purchased']) }
 const retention = { kind: 'retention', start: { event: 'signed up' }, return: { event: '*' }, unit: 'week' }
 const paths = { kind: 'paths', start: { event: 'product viewed' }, steps: 3, window: '1d', limit: 6 }
 const series = {
   kind: 'series',
-  series: [{ event: 'page viewed', metric: 'users' }],
+  series: [{ event: '$pageview', metric: 'users' }],
   breakdown: ['properties.device'],
 }
 /** Every view with a link, and what is there once it is complete. */
@@ -156,7 +156,7 @@ async function fillDemo() {
 /** Events of this moment, so that Live has some. @param {import('playwright-core').Page} page */
 async function sendSome(page) {
   await page.getByRole('heading', { level: 1 }).waitFor()
-  const names = ['page viewed', 'product viewed', 'searched', 'page viewed', 'added to cart', 'checkout started']
+  const names = ['$pageview', 'product viewed', 'searched', '$pageview', 'added to cart', 'checkout started']
   const people = ['ada', 'grace', 'alan', 'edsger', 'barbara']
   for (let i = 0; i < 14; i++) {
     const properties = { path: '/tea', device: i % 3 ? 'desktop' : 'mobile', price: 9.9 + i }

@@ -1,16 +1,19 @@
 // Builds the two client packages from src/client and src/browser. Each gets an ES module and a CommonJS build, with
-// their own types, in dist/esm and dist/cjs. Then packs both into dist/packages, from where the service serves them.
+// their own types, in dist/esm and dist/cjs. Then packs both into dist/packages, from where the service serves them,
+// with the script t.js, which is tallyhouse-browser in one file.
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { build } from 'esbuild'
 import ts from 'typescript'
 import { compile } from './question-types.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const require = createRequire(import.meta.url)
-/** The files of src/routes/packages.ts. */
+/** The files of src/routes/packages.ts and src/routes/script.ts. */
 const PACKED = join(ROOT, 'dist/packages')
 const TERSER = join(dirname(require.resolve('terser/package.json')), 'bin/terser')
 
@@ -38,10 +41,37 @@ for (const name of ['client', 'browser']) {
     mkdirSync(folder, { recursive: true })
     compile(join(ROOT, 'src', name, 'tsconfig.json'), { ...options, outDir: folder })
     writeFileSync(join(folder, 'package.json'), `{"type":"${type}"}\n`)
-    if (name === 'browser') minify(join(folder, 'browser/index.js'), kind)
+    if (name !== 'browser') continue
+    for (const type of ['js', 'd.ts']) rmSync(join(folder, `browser/script.${type}`))
+    for (const file of scriptsIn(join(folder, name))) minify(file, kind)
   }
   copyFileSync(join(ROOT, 'LICENSE'), join(target, 'LICENSE'))
   pack(target)
+}
+await bundleScript(join(PACKED, 't.js'))
+
+/** @param {string} file */
+async function bundleScript(file) {
+  await build({
+    entryPoints: [join(ROOT, 'src/browser/script.ts')],
+    outfile: file,
+    bundle: true,
+    minify: true,
+    format: 'iife',
+    target: ['es2022'],
+    logLevel: 'warning',
+  })
+  minify(file, 'cjs')
+  const bytes = readFileSync(file)
+  writeFileSync(`${file}.br`, brotliCompressSync(bytes))
+  writeFileSync(`${file}.gz`, gzipSync(bytes, { level: 9 }))
+}
+
+/** @param {string} folder */
+function scriptsIn(folder) {
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.js'))
+    .map((name) => join(folder, name))
 }
 
 /**
@@ -61,7 +91,7 @@ function pack(folder) {
  * @param {string} kind
  */
 function minify(file, kind) {
-  const options = ['--compress', '--mangle', '--output', file]
+  const options = ['--compress', 'ecma=2020,passes=3,unsafe_arrows', '--mangle', '--output', file]
   run(process.execPath, [TERSER, file, ...(kind === 'esm' ? ['--module'] : ['--toplevel']), ...options], 'inherit')
 }
 

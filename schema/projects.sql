@@ -15,7 +15,8 @@ SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsy
     min_rows_to_fsync_after_merge = 1;
 
 -- Work that one process does at a time, such as removing what has expired. Each turn is claimed by an INSERT with a token
--- of its own, so one process has it; `process` says which. Used on the first shard only.
+-- of its own, so one process has it; `process` says which. `turn` is when it began, in ms, by the clock of the process,
+-- which may have been wrong. Used on the first shard only.
 CREATE TABLE IF NOT EXISTS turns
 (
     task       String,
@@ -23,8 +24,9 @@ CREATE TABLE IF NOT EXISTS turns
     process    UUID,
     claimed_at DateTime DEFAULT now()
 )
-ENGINE = ReplacingMergeTree(turn)
-ORDER BY task
+ENGINE = MergeTree
+ORDER BY (task, turn)
+TTL claimed_at + INTERVAL 1 YEAR
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1;
 

@@ -55,6 +55,7 @@ import { project } from './routes/project.js'
 import { questions } from './routes/questions.js'
 import { saved } from './routes/saved.js'
 import { schema } from './routes/schema.js'
+import { script } from './routes/script.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { signIn } from './routes/sign-in.js'
 import { track } from './routes/track.js'
@@ -130,7 +131,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     registerOperation(server, config, parts)
     if (config.ROLE !== 'writer') {
       const contexts = await openContexts(config, parts.projects.projects, log, opened)
-      registerApi(server, config, options, { ...parts, contexts })
+      registerApi(server, config, options, { ...parts, contexts, ignored: http.ignored })
     }
     await server.ready()
     return server
@@ -147,7 +148,7 @@ async function open(
   config: Config,
   { onKeys, onClickHouse, onFatal = () => undefined, shareMetrics = (own) => own, ...options }: AppOptions,
   log: FastifyBaseLogger,
-  { server, requests, limitCounts, closing }: OpenServer,
+  { server, closing, ...counts }: OpenServer,
   opened: CloseStack,
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
@@ -214,8 +215,7 @@ async function open(
   const role = config.ROLE
   const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
   const counted = {
-    requests,
-    limitCounts,
+    ...counts,
     admission,
     lanes: all,
     links,
@@ -294,7 +294,7 @@ function registerApi(
   server: App,
   config: Config,
   { searchLimits, now, load, reviewMs }: AppOptions,
-  parts: Parts & { contexts: Contexts },
+  { ignored, ...parts }: Parts & { contexts: Contexts } & Pick<OpenServer, 'ignored'>,
 ): void {
   const { log } = server
   const { purge, admission, lanes, store, journals } = parts
@@ -329,6 +329,7 @@ function registerApi(
 
   server.register(docs)
   server.register(packages)
+  server.register(script, { path: config.SCRIPT_PATH })
   server.register(signIn, { admission, projects })
   const people = { profiles, aliases, links, barrier }
   const scriptsIn = config.VENDOR_SCRIPTS ?? process.cwd()
@@ -343,17 +344,17 @@ function registerApi(
       allowOrigins(scope, origins)
       admission.guard(scope, ['application/json'])
       acceptDailyVisitors(scope, nameVisitor)
-      scope.register(track, { ...intake, journals, shards, barrier })
+      scope.register(track, { ...intake, ignored, journals, shards, barrier })
       scope.register(exports, { shards, barrier })
       scope.register(events, { shards, reads, entries, noteDeletion, maxDepth, keptSince })
       scope.register(questions, { questions: asked, catalog })
       scope.register(schema, { catalog })
-      scope.register(saved, { shards, now })
+      scope.register(saved, { shards, questions: asked, catalog, now })
       scope.register(live, { live: parts.live, admission })
       scope.register(users, { ...people, shards, erasure, purge, questions: asked, deletesEvents })
       scope.register(usersBatch, { ...people, bodyLimit })
       scope.register(sessionReads, { sessions, shards, barrier })
-      scope.register(deadLetters, { shards, barrier, noteDeletion, keptSince })
+      scope.register(deadLetters, { shards, barrier, noteDeletion, retention: own.retention })
       scope.register(key)
       scope.register(keys, { shards, ...parts.keys })
       scope.register(project, { ...own, projects, shards, projectErasure, purge })

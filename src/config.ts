@@ -288,6 +288,12 @@ const Settings = Type.Object({
     default: '*',
     message: 'origins without a path, such as https://example.com,https://shop.example.com, or * for any',
   }),
+  SCRIPT_PATH: Type.Optional(
+    Type.String({
+      pattern: '^/[\\w-]+(\\.[\\w-]+)*\\.js$',
+      message: 'a path without folders that ends in .js, such as /site.js',
+    }),
+  ),
   VENDOR_HOSTS: Type.Optional(
     Type.Unsafe<string>({
       [Kind]: 'VendorHosts',

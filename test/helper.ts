@@ -216,7 +216,8 @@ export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOpti
     app,
     config,
     call,
-    browser: (url, body) => app.inject({ method: 'POST', url, payload: { apiKey: PUBLIC_KEY, ...body } }),
+    browser: (url, body) =>
+      app.inject({ method: 'POST', url, headers: { 'user-agent': 'node' }, payload: { apiKey: PUBLIC_KEY, ...body } }),
     events: async (limit = 1000, query = '') => {
       const all: StoredEvent[] = []
       for (let page = 1; ; page++) {

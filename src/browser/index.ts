@@ -1,354 +1,245 @@
-export interface SessionOptions {
+import { type ClickOptions, watchClicks } from './clicks.js'
+import { Memory, newId } from './memory.js'
+import { Outbox } from './outbox.js'
+
+export interface TallyhouseOptions extends ClickOptions {
   /** address of the service, such as `https://tallyhouse.example.com` */
   url: string
-  /** the project's public key; a secret key is refused, because every visitor could read it */
-  publicKey: string
-  /** the visitor: 1 to 255 characters */
-  distinct_id: string
-  /** properties that only the first page of the session sends, such as the referrer; later pages' are ignored */
-  initialProperties?: object
-  /** properties of the session; each page may add some, and overwrites those of the same name */
-  properties?: object
-  /** interval of the heartbeat while the page is visible, in milliseconds; default 15 000 */
-  heartbeatMs?: number
-  /**
-   * a page that is hidden for longer than this, in milliseconds, ends the session; default 30
-   * minutes
-   */
-  timeoutMs?: number
-  /**
-   * whether a page that unloads without a navigation ends the session, because the tab was probably closed; default
-   * true
-   */
-  endOnClose?: boolean
-  /** called for each call that failed; the next heartbeat retries unless the failure is permanent */
-  onError?: (failure: CallFailure) => void
-}
-
-export interface CallFailure {
-  /** a code of the service, or `network` if no response came */
-  code: string
-  /** a sentence for a developer */
-  message: string
-}
-
-interface Failure extends CallFailure {
-  /** the HTTP status, or 0 if no response came */
-  status: number
-}
-
-type CallName = 'start' | 'update' | 'end'
-
-/** The state that the pages of a tab pass on. Times are epoch milliseconds. */
-interface Visit {
-  id: string
-  startedAt: number
-  /** when one of its pages was last visible, with the precision of a heartbeat */
-  seenAt: number
-  /**
-   * initial properties of the page on which it began, until the service has acknowledged a start
-   * with them
-   */
-  initial?: object | undefined
-}
-
-/** The part of the Navigation API that is used. Older browsers do not have it. */
-interface Navigation {
-  addEventListener(
-    type: 'navigate',
-    listener: (event: { destination: { sameDocument: boolean }; downloadRequest: string | null }) => void,
-  ): void
+  /** a write key of the project; everybody who opens the page can read it */
+  key: string
+  /** `daily`: nothing is stored in the browser, and the service counts a visitor once a day */
+  visitor?: 'daily' | undefined
+  /** `required`: nothing is stored or sent until `optIn` is called */
+  consent?: 'required' | undefined
+  /** whether Global Privacy Control is taken for an objection; default true */
+  respectGpc?: boolean | undefined
+  /** whether the part of a URL after `#` distinguishes pages; default false */
+  hash?: boolean | undefined
 }
 
 const HEARTBEAT_MS = 15_000
-const TIMEOUT_MS = 30 * 60_000
-const CALL_TIMEOUT_MS = 10_000
-/** In characters. Browsers allow 64 KiB of keepalive bodies in flight; a character takes up to 3 bytes, and two calls may overlap. */
-const MAX_KEPT_ALIVE = 10_000
-/** A page that unloads within this time after a navigation began unloads because of it. */
-const NAVIGATION_MS = 30_000
-const STORED_AS = 'tallyhouse'
-/** The status for a session that has ended or belongs to another visitor. */
-const NEEDS_NEW_SESSION = 409
-/** The status for an unknown session: its start was lost. */
-const NEEDS_START = 404
-/** Statuses for mistakes in the page's set-up, which a retry does not fix. */
-const PERMANENT = [400, 401, 403, 413, 415]
+/** A visit ends when no page of the site was in sight for this long. */
+const AWAY_MS = 30 * 60_000
+/** A route that leads to another one within this time is not a page view. Meanwhile, the page sets its title. */
+const ROUTE_MS = 100
+const MAX_WAITING = 100
+const CAMPAIGN = ['source', 'medium', 'campaign', 'term', 'content']
+
+/** Times are epoch milliseconds. */
+interface Visit {
+  id: string
+  /** the visitor's name when it began */
+  distinctId: string
+  startedAt: number
+  /** when a page was last in sight, with the precision of a heartbeat */
+  seenAt: number
+}
 
 /**
- * The session of one visitor in one tab. It starts when the page is first visible, and sends heartbeats while it is.
+ * Records the page views, visits and events of a page.
  *
- * - **A hidden page** sends its last heartbeat as a beacon. If it is visible again within `timeoutMs`, the session
- *   continues; otherwise the session ends, and a new one starts once the page is visible again.
- * - **The next page** of the tab continues the session through `sessionStorage`: after a link, a form, a reload by a
- *   script, or back and forward. A page that unloads for a navigation, or into the back/forward cache, does not end
- *   it.
- * - **A page that unloads without a navigation** ends the session with a beacon, because the tab was closed. The
- *   browser's reload button looks the same, so a new session starts after it. With `endOnClose: false` the session
- *   continues after a reload, and a closed tab leaves its session to the next point. Browsers without the Navigation
- *   API behave the same way.
- * - **A session whose end was not observed** (a crash, a phone that kills the browser, a link to another site) stays
- *   `active`, with the right `duration` and `updated_at`. Consider it ended once `updated_at` is more than
- *   `timeoutMs` ago.
- * - **A session that has ended on the service** is followed by a new one. This also happens if a tab is duplicated,
- *   so that two tabs share a session, and one of them is closed.
- *
- * `duration` is the time in seconds from the first to the last moment at which the page was visible.
+ * - **A page view** is recorded when the page is first in sight, when its path changes, when it returns from the
+ *   back/forward cache, and when a visit begins on it.
+ * - **A visit** is shared by the tabs of a site. Pages in sight send heartbeats. If no page was in sight for 30
+ *   minutes, a new visit begins.
+ * - **Events** are in `localStorage` until the service has them.
  */
-export class TallyhouseSession {
-  readonly #options: SessionOptions
-  #visit: Visit | null = null
-  /** whether the service has acknowledged this page's start of the visit */
-  #isStarted = false
-  /** the heartbeat in flight; only one at a time, so that an end cannot overtake a start */
-  #beating: Promise<void> | null = null
-  /** whether there are properties that the service may lack and that the call in flight, if any, does not send */
-  #hasNews = true
-  /** ended by `end`, or by a permanent failure */
-  #isOver = false
-  #navigatedAt = Number.NEGATIVE_INFINITY
-  #heartbeat: number | undefined
-  #timeout: number | undefined
+export class Tallyhouse {
+  readonly #options: TallyhouseOptions
+  /** the visitor's choice */
+  readonly #choices = new Memory(true)
+  readonly #memory: Memory
+  readonly #outbox: Outbox
+  /** what to do once the page is in sight and the visitor has agreed */
+  readonly #waiting: (() => void)[] = []
+  #isShown = false
+  /** the visit and path of the last page view */
+  #viewed = ''
+  #referrer = document.referrer
 
-  /** @throws TypeError if an option cannot be used */
-  constructor(options: SessionOptions) {
-    const { url, publicKey, distinct_id } = options
-    if (!/^https?:/.test(url)) throw new TypeError('url must be the address of the service')
-    if (/^sk_/.test(publicKey)) {
-      throw new TypeError('This is a secret key, which must never be in a browser. Revoke it, and use the public key.')
-    }
-    if (!publicKey) throw new TypeError('publicKey must be the public key of the project')
-    if (!distinct_id) throw new TypeError('distinct_id must name the visitor')
-    this.#options = { ...options, url: url.replace(/\/+$/, '') }
-    document.addEventListener('visibilitychange', () => (document.hidden ? this.#hide() : this.#show()))
-    addEventListener('pageshow', () => this.#show())
-    addEventListener('pagehide', ({ persisted }) => this.#leave(persisted))
-    const { navigation } = window as { navigation?: Navigation }
-    navigation?.addEventListener('navigate', ({ destination, downloadRequest }) => {
-      if (!destination.sameDocument && downloadRequest === null) this.#navigatedAt = Date.now()
-    })
+  /** @throws TypeError without a write key */
+  constructor(options: TallyhouseOptions) {
+    const { url, key, visitor } = options
+    if (!/^wk_/.test(key)) throw new TypeError('A page needs a write key (wk_…)')
+    this.#options = options
+    this.#memory = new Memory(!visitor)
+    const timeZone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)
+    const query = `?timezone=${timeZone}${visitor ? `&visitor=${visitor}` : ''}`
+    this.#outbox = new Outbox({ url: url.replace(/\/+$/, ''), key, query, memory: this.#memory })
+    watchClicks((event, properties) => this.track(event, properties), options)
+    this.#watchPage()
     this.#show()
   }
 
-  /** The session's id, or null before the page is first visible and after the end. */
-  get id(): string | null {
-    return this.#visit?.id ?? null
+  /** The visitor's name: the one passed to `identify`, or else a random one. Absent if events have none. */
+  get distinctId(): string | undefined {
+    return this.#findNames().distinct_id
   }
 
-  /** Adds properties to the session, and overwrites those of the same name. */
-  setProperties(properties: object): void {
-    this.#options.properties = { ...this.#options.properties, ...properties }
-    this.#hasNews = true
-    // A hidden page may be closed without another heartbeat.
-    if (this.#heartbeat === undefined && !this.#isOver) this.#beaconState()
-    this.#beat()
+  /** The id of the visit, if there is one. */
+  get sessionId(): string | undefined {
+    return this.#findNames().session_id
   }
 
-  /** Ends the session, for example when the visitor signs out. This object does not start another one. */
-  async end(): Promise<void> {
-    this.#isOver = true
-    this.#stopTimers()
-    await this.#beating
-    // The end call cannot send properties.
-    if (this.#visit && this.#hasNews) await this.#call(this.#isStarted ? 'update' : 'start')
-    this.#report(await this.#finish())
+  /** Records an event. */
+  track(event: string, properties?: object): void {
+    this.#run(() => this.#record(event, properties))
+  }
+
+  /**
+   * Tells who the visitor is, for example after signing in. What the visitor did before then belongs to that user, too.
+   * Daily visitors stay unknown.
+   */
+  identify(id: string): void {
+    this.#run(() => {
+      // Pages also pass numbers.
+      const user = `${id}`
+      const known = this.#memory.read('user')
+      if (!id || known === user || this.#options.visitor) return
+      if (known) this.#forget()
+      this.#outbox.add('user', { distinct_id: user, alias: this.#findVisitor() })
+      this.#memory.write('user', user)
+    })
+  }
+
+  /** Forgets who the visitor is, for example after signing out. What follows is another visitor's, in another visit. */
+  reset(): void {
+    this.#run(() => this.#forget())
+  }
+
+  /** Stops recording on this site, and removes everything from the browser except this choice. */
+  optOut(): void {
+    for (const name of this.#memory.list('')) this.#memory.remove(name)
+    this.#waiting.length = 0
+    this.#choices.write('choice', 'out')
+  }
+
+  /** Records from now on, on later pages as well. */
+  optIn(): void {
+    this.#choices.write('choice', 'in')
+    this.#show()
+  }
+
+  #isAllowed(): boolean {
+    const { consent, respectGpc = true } = this.#options
+    const { globalPrivacyControl } = navigator as { globalPrivacyControl?: boolean }
+    const choice = this.#choices.read('choice')
+    return choice ? choice === 'in' : !consent && !(respectGpc && globalPrivacyControl)
+  }
+
+  #run(task: () => void): void {
+    if (this.#isAllowed() && (this.#isShown || this.#viewed)) {
+      this.#viewPage()
+      task()
+    } else if (this.#choices.read('choice') !== 'out' && this.#waiting.length < MAX_WAITING) this.#waiting.push(task)
+  }
+
+  #watchPage(): void {
+    document.addEventListener('visibilitychange', () => (document.hidden ? this.#hide() : this.#show()))
+    addEventListener('pagehide', () => this.#hide())
+    addEventListener('pageshow', ({ persisted }) => {
+      if (!persisted) return
+      this.#outbox.forgetRequests()
+      this.#viewed = ''
+      this.#show()
+    })
+    const route = () => setTimeout(() => this.#viewPage(), ROUTE_MS)
+    addEventListener('popstate', route)
+    for (const name of ['pushState', 'replaceState'] as const) {
+      const change = history[name]
+      history[name] = (...state) => {
+        change.apply(history, state)
+        route()
+      }
+    }
+    addEventListener('online', () => this.#beat())
+    setInterval(() => this.#beat(), HEARTBEAT_MS)
   }
 
   #show(): void {
-    if (document.hidden || this.#isOver || this.#heartbeat !== undefined) return
-    this.#stopTimers()
-    // A page that returns from the back/forward cache continues the session of the page that
-    // replaced it.
-    const stored = this.#restore()
-    if (stored && stored.id !== this.#visit?.id) this.#isStarted = false
-    this.#visit = stored ?? this.#visit
-    this.#heartbeat = setInterval(() => this.#beat(), timerMs(this.#options.heartbeatMs ?? HEARTBEAT_MS))
+    this.#isShown = !document.hidden
     this.#beat()
   }
 
   #hide(): void {
-    if (this.#heartbeat === undefined) return
-    this.#stopTimers()
-    this.#markSeen()
-    this.#beaconState()
-    this.#timeout = setTimeout(() => this.#finish(), timerMs(this.#options.timeoutMs ?? TIMEOUT_MS))
+    this.#beat(true)
+    this.#isShown = false
   }
 
-  #leave(mayComeBack: boolean): void {
-    this.#hide()
-    const isNavigation = !('navigation' in window) || Date.now() - this.#navigatedAt < NAVIGATION_MS
-    if (mayComeBack || isNavigation || this.#options.endOnClose === false) return
-    this.#beacon('end')
-    this.#forget()
+  /** Notes that the page is in sight, and sends what is due. */
+  #beat(isLeaving = false): void {
+    if (!this.#viewPage()) return
+    void this.#outbox.send(isLeaving)
+    void this.#sendHeartbeat()
   }
 
-  #stopTimers(): void {
-    clearInterval(this.#heartbeat)
-    clearTimeout(this.#timeout)
-    this.#heartbeat = undefined
+  async #sendHeartbeat(): Promise<void> {
+    const visit = this.#findVisit()
+    if (!visit || this.#options.visitor) return
+    const { id, distinctId, startedAt, seenAt } = visit
+    const body = { distinct_id: distinctId, session_id: id, duration: (seenAt - startedAt) / 1000 }
+    const { status } = await this.#outbox.call('sessions/start', JSON.stringify(body))
+    // Somebody has ended the session.
+    if (status === 409 && this.#findVisit()?.id === id) this.#memory.remove('visit')
   }
 
-  /** Sends a heartbeat. If one is in flight and properties were set since, another follows. */
-  #beat(): void {
-    if (this.#heartbeat === undefined) return
-    this.#beating ??= this.#sendHeartbeats().finally(() => {
-      this.#beating = null
-    })
+  /**
+   * Records a page view if there is one to record.
+   * @returns whether the page is in sight and may record
+   */
+  #viewPage(): boolean {
+    if (!this.#isShown || !this.#isAllowed()) return false
+    const { pathname, search, href, hash } = location
+    const { hash: hasHash } = this.#options
+    const viewed = this.#findVisit()?.id + pathname + (hasHash ? hash : '')
+    if (viewed === this.#viewed) return true
+    this.#viewed = viewed
+    const url = hasHash ? href : href.replace(/#.*/, '')
+    const referrer = this.#referrer
+    this.#referrer = url
+    const query = new URLSearchParams(search)
+    const campaign = CAMPAIGN.map((name) => [`utm_${name}`, query.get(`utm_${name}`) || undefined])
+    const { title } = document
+    this.#record('$pageview', { url, title, referrer: referrer || undefined, ...Object.fromEntries(campaign) })
+    for (const task of this.#waiting.splice(0)) task()
+    return true
   }
 
-  async #sendHeartbeats(): Promise<void> {
-    let isSent: boolean
-    do {
-      this.#hasNews = false
-      isSent = await this.#sendHeartbeat()
-    } while (isSent && this.#hasNews && this.#heartbeat !== undefined)
-    // If the call failed, the next heartbeat sends them.
-    if (!isSent) this.#hasNews = true
+  #record(event: string, properties?: object): void {
+    const body = { event, ...this.#findNames(), insert_id: newId(), properties }
+    this.#outbox.add('event', body, !this.#isShown)
   }
 
-  /** @returns whether the service has acknowledged it */
-  async #sendHeartbeat(): Promise<boolean> {
-    if (this.#visit && Date.now() - this.#visit.seenAt > (this.#options.timeoutMs ?? TIMEOUT_MS)) void this.#finish()
-    this.#markSeen()
-    const name = this.#isStarted ? 'update' : 'start'
-    let failure = await this.#call(name)
-    const isEnded = failure?.status === NEEDS_NEW_SESSION
-    if (isEnded) this.#forget()
-    const isStartMissing = isEnded || (failure?.status === NEEDS_START && name === 'update')
-    if (isStartMissing && this.#heartbeat !== undefined) {
-      this.#markSeen()
-      failure = await this.#call('start')
-    }
-    this.#report(failure)
-    if (failure && PERMANENT.includes(failure.status)) {
-      this.#isOver = true
-      this.#stopTimers()
-    }
-    return failure === null
+  /** The names of the visitor and the visit, as events have them. */
+  #findNames(): { distinct_id?: string; session_id?: string | undefined } {
+    if (this.#options.visitor || !this.#isAllowed()) return {}
+    return { distinct_id: this.#findName(), session_id: this.#findVisit()?.id }
   }
 
-  #report(failure: Failure | null): void {
-    if (!failure) return
-    const { code, message } = failure
-    // An error in the callback must not interrupt the session.
-    queueMicrotask(() => this.#options.onError?.({ code, message }))
+  #findName(): string {
+    return this.#memory.read('user') ?? this.#findVisitor()
   }
 
-  /** Ends the visit, if any. */
-  async #finish(): Promise<Failure | null> {
-    const ended = this.#visit && this.#call('end')
-    this.#forget()
-    return await ended
-  }
-
-  /** Notes that the page is visible now. */
-  #markSeen(): void {
+  /** The visit, seen just now if the page is in sight. */
+  #findVisit(): Visit | null {
     const now = Date.now()
-    this.#visit ??= { id: newId(), startedAt: now, seenAt: now, initial: this.#options.initialProperties }
-    this.#visit.seenAt = now
-    this.#save()
+    let visit: Visit | null = JSON.parse(this.#memory.read('visit') ?? 'null')
+    if (visit && Math.abs(now - visit.seenAt) > AWAY_MS) visit = null
+    if (!this.#isShown) return visit
+    visit ??= { id: newId(), distinctId: this.#findName(), startedAt: now, seenAt: now }
+    visit.seenAt = now
+    this.#memory.write('visit', JSON.stringify(visit))
+    return visit
   }
 
-  /** Saves the visit for the next page. */
-  #save(): void {
-    this.#store(JSON.stringify({ ...this.#visit, of: this.#owner() }))
+  #findVisitor(): string {
+    const visitor = this.#memory.read('visitor') ?? newId()
+    this.#memory.write('visitor', visitor)
+    return visitor
   }
 
   #forget(): void {
-    this.#visit = null
-    this.#isStarted = false
-    this.#store('')
+    void this.#sendHeartbeat()
+    for (const name of ['visit', 'visitor', 'user']) this.#memory.remove(name)
   }
-
-  /** @returns null on success */
-  async #call(name: CallName): Promise<Failure | null> {
-    const visit = this.#visit
-    let status = 0
-    try {
-      const body = this.#body()
-      // A text/plain request needs no preflight.
-      const response = await fetch(this.#toUrl(name), {
-        method: 'POST',
-        body,
-        keepalive: body.length <= MAX_KEPT_ALIVE,
-        credentials: 'omit',
-        signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
-      })
-      status = response.status
-      if (response.ok) {
-        if (visit && visit === this.#visit) {
-          this.#isStarted = true
-          if (visit.initial) {
-            delete visit.initial
-            this.#save()
-          }
-        }
-        return null
-      }
-      const { code, error } = await response.json()
-      return { status, code, message: error }
-    } catch {
-      return { status, code: 'network', message: 'The service did not respond, or the response was not its own.' }
-    }
-  }
-
-  /** Sends the same as a heartbeat, by a beacon, which outlives the page. */
-  #beaconState(): void {
-    this.#beacon(this.#isStarted ? 'update' : 'start')
-  }
-
-  #beacon(name: CallName): void {
-    if (this.#visit) navigator.sendBeacon(this.#toUrl(name), this.#body())
-  }
-
-  #toUrl(name: CallName): string {
-    return `${this.#options.url}/public/sessions/${name}`
-  }
-
-  #body(): string {
-    const { publicKey, distinct_id, properties } = this.#options
-    const { id, startedAt, seenAt, initial } = this.#visit ?? { id: '', startedAt: 0, seenAt: 0 }
-    const duration = Math.max(0, seenAt - startedAt) / 1000
-    return JSON.stringify({
-      apiKey: publicKey,
-      distinct_id,
-      session_id: id,
-      properties: { ...initial, ...properties },
-      duration,
-    })
-  }
-
-  /** Identifies the stored visit's owner, so that another visitor does not continue it. */
-  #owner(): string {
-    const { url, publicKey, distinct_id } = this.#options
-    return `${url} ${publicKey} ${distinct_id}`
-  }
-
-  #restore(): Visit | null {
-    try {
-      const { of, ...visit } = JSON.parse(sessionStorage.getItem(STORED_AS) ?? '') as Visit & { of: string }
-      return of === this.#owner() ? visit : null
-    } catch {
-      // Nothing is stored, or the page may not use storage. Then each page has its own session.
-      return null
-    }
-  }
-
-  #store(text: string): void {
-    try {
-      sessionStorage.setItem(STORED_AS, text)
-    } catch {
-      // The page may not use storage, as in #restore.
-    }
-  }
-}
-
-/** Caps a delay at what timers support: a longer one, such as `Infinity`, would fire immediately. */
-function timerMs(ms: number): number {
-  return Math.min(ms, 2 ** 31 - 1)
-}
-
-function newId(): string {
-  // randomUUID exists only on secure pages.
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

@@ -3,7 +3,8 @@ import type { ParseArgsConfig } from 'node:util'
 import type { Shards } from '../clickhouse/shards.js'
 import { replayDeadLetter } from '../ingest/replay.js'
 import { formatPosition, isPositionText, type Position, parsePosition } from '../model/position.js'
-import { expireAllDeadLetters } from '../projects/retention.js'
+import { readProjects } from '../projects/projects.js'
+import { expireDeadLettersOf } from '../projects/retention.js'
 import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
@@ -61,7 +62,7 @@ export const command: Command = {
     if (!action) throw new UsageError('Say what to do with the dead letters: list, show or replay.')
     const args = parse(name, action, rest)
     return await withStore(io, async (shards) => {
-      await expireAllDeadLetters(shards)
+      await expireDeadLettersOf(shards, await readProjects(shards), Date.now())
       return await action.run(shards, args, io)
     })
   },
@@ -125,7 +126,7 @@ async function find(shards: Shards, positions: Position[]): Promise<DeadLetter[]
   for (const at of positions) {
     const found = await readDeadLetters(shards, { limit: PAGE, at: [at] })
     if (found.length === 0)
-      throw new Error(`There is no waiting dead letter ${formatPosition(at)}. See: dead-letters list.`)
+      throw new Error(`No dead letter ${formatPosition(at)} is waiting. See: tallyhouse dead-letters list`)
     letters.push(...found)
   }
   return letters

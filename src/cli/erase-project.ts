@@ -30,7 +30,7 @@ export async function eraseProject(
   )
   stderr.write(
     last.gone_at !== null
-      ? `By ${new Date(last.gone_at).toISOString()} the data has left the disks of ClickHouse.\n`
-      : `The data is in no response any longer, but still on disk. ${last.purge_error ?? 'ClickHouse is rewriting its tables.'}\n`,
+      ? `The data leaves the disks of ClickHouse by ${new Date(last.gone_at).toISOString()}.\n`
+      : `No response has the data any longer, but it is still on disk. ${last.purge_error ?? 'ClickHouse is rewriting its tables.'}\n`,
   )
 }

@@ -11,7 +11,7 @@ Runs a query in ClickHouse's SQL on the store and prints its result, for example
   tallyhouse sql "SELECT event, count() FROM events GROUP BY event ORDER BY 2 DESC"
 
 Without QUERY, the query is read from standard input. Queries are read-only: they can change
-nothing, and can read no file and no other server.
+nothing, and can read no file and no other server. docs/sql.md shows how to query exported files.
 
   --format FORMAT    table, tsv, csv, ndjson, json or parquet, or the name of any ClickHouse format,
                      such as Vertical. The default is table on a terminal, tsv otherwise; a FORMAT
@@ -81,7 +81,7 @@ async function parse(args: string[], io: CommandIo) {
     throw new UsageError(`--timeout must be a whole number of seconds from 1 to ${MAX_SECONDS}.`)
   }
   const [query = await text(io.stdin)] = positionals
-  if (query.trim() === '') throw new UsageError('There is no query.')
+  if (query.trim() === '') throw new UsageError('The query is empty. Pass it as an argument, or on standard input.')
   return { format, limitSeconds, query }
 }
 

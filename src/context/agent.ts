@@ -29,6 +29,9 @@ const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobi
 const APP = /^(?!Mozilla\/).*(?:android|\bios\b|iphone|ipad|okhttp|cfnetwork|dalvik|\bdart\b|flutter|react-native)/i
 const PLATFORMS: Record<string, string> = { 'Chromium OS': 'Chrome OS' }
 
+/** What the fetch of a runtime sends unless the program says more. It names no client. */
+const RUNTIME = /^(?:node|undici|(?:Deno|Bun)\/[\w.+-]+)$/
+
 const BROWSER = /^(?:Mozilla|Opera)\//
 
 /**
@@ -41,7 +44,7 @@ export function isPersonal(name: string): boolean {
 
 /** Takes some 60 µs, so callers remember the result. */
 export function readAgent({ name, brands, mobile, platform, platformVersion }: Agent): AgentContext {
-  if (name === '') return {}
+  if (name === '' || RUNTIME.test(name)) return {}
   const list = [...brands.matchAll(BRAND)].map(([, brand = '', version = '']) => ({ brand, version }))
   const { browser, os, platform: hardware } = parse(name, list.length > 0 ? { brands: list } : undefined)
   const hinted = platformName(platform)

@@ -188,7 +188,7 @@ export const ProjectUsage = withFields(
         defineFields<responses.UsedOnDay>({
           day: Type.String(),
           events: Type.Integer({ description: 'Accepted events.' }),
-          bytes: Type.Integer({ description: 'Bytes of them, as they came.' }),
+          bytes: Type.Integer({ description: 'Their size in bytes, as received.' }),
           read_seconds: Type.Number({ description: 'How long the store worked on reads.' }),
         }),
       ),

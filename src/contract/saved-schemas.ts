@@ -2,7 +2,17 @@ import { Type } from '@sinclair/typebox'
 import { MAX_CARDS } from './limits.js'
 import type { QuestionInput } from './questions.js'
 import type * as responses from './responses.js'
-import { anyProperties, apiKey, defineFields, messages, milliseconds, Name, optional, withFields } from './schemas.js'
+import {
+  anyProperties,
+  apiKey,
+  defineFields,
+  messages,
+  milliseconds,
+  Name,
+  optional,
+  warnings,
+  withFields,
+} from './schemas.js'
 
 /** The schemas of saved questions and boards. */
 
@@ -89,4 +99,4 @@ export const OneBoard = withFields({
     defineFields<responses.Board>({ ...savedFields, cards: Type.Array(BoardCard), display: displayOrNull }),
   ),
 })
-export const Saved = withFields({ revision: Type.Integer() })
+export const Saved = withFields({ revision: Type.Integer(), warnings })

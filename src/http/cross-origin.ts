@@ -16,6 +16,9 @@ interface PageRules {
   isOpen(request: FastifyRequest): boolean
 }
 
+/** How long a browser may remember that it may make a call, in s; none remembers for longer than two hours. */
+const PREFLIGHT_AGE = '7200'
+
 /** Response headers that a page's script may read. */
 const EXPOSED = 'x-event-id, x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset'
 
@@ -35,7 +38,7 @@ export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
   answerPages(scope, {
     allowed: (origin) => (isAny ? '*' : origin !== undefined && origins.includes(origin) ? origin : null),
     headers: { 'access-control-expose-headers': EXPOSED },
-    preflight: { 'access-control-allow-methods': 'POST' },
+    preflight: { 'access-control-allow-methods': 'POST', 'access-control-max-age': PREFLIGHT_AGE },
     isOpen: ({ method, headers, url }) => {
       const isFromPage = headers.origin !== undefined || method === 'OPTIONS'
       if (!isFromPage && !hasSessionCalls) return false
@@ -44,9 +47,6 @@ export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
     },
   })
 }
-
-/** How long a browser may remember that it may make a call, in s; none remembers for longer than two hours. */
-const PREFLIGHT_AGE = '7200'
 
 /**
  * Lets pages of any origin call the routes of a scope with any headers. Some SDKs send credentials,

@@ -107,7 +107,20 @@ export function batchWarnings({ body, key, keyKind, rawBody }: FastifyRequest): 
   }
   if (!body.hasOthers && !(body.hasContexts && known === PAGE_EVENT)) return []
   const isKnown = (field: OtherField) => isIgnored(field) || knownAt(field).names.has(field.name)
-  return formatWarnings(findOtherFields(rawBody, isKnown, LIMITS), key, knownAt)
+  return formatWarnings(findOtherFields(rawBody, 'batch', isKnown, LIMITS), key, knownAt)
+}
+
+/**
+ * Warns of the ignored fields of a single event. Costs nothing if the scan has found no unknown field. Call it while
+ * `rawBody` still belongs to the request.
+ */
+export function eventWarnings({ body, key, rawBody }: FastifyRequest): Warning[] {
+  if (!(body instanceof ScannedBody)) {
+    return formatWarnings(listUnknownFields(body as object, 0, EVENT.names), key, () => EVENT)
+  }
+  if (!body.hasOthers) return []
+  const isKnown = (field: OtherField) => isIgnored(field) || EVENT.names.has(field.name)
+  return formatWarnings(findOtherFields(rawBody, 'event', isKnown, LIMITS), key, () => EVENT)
 }
 
 function fieldsInBatch(body: { events: object[] }, { names }: Known): OtherField[] {

@@ -9,6 +9,7 @@ import { prepareCompressed } from './admission/body.js'
 import { acceptZstd } from './admission/zstd.js'
 import { decorateFew } from './decorate-few.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
+import { IgnoredFields } from './ignored-fields.js'
 import { countLimits, type LimitCounts } from './limit-counts.js'
 import { documentation } from './openapi/document.js'
 import { paceRefusals } from './refusal-pace.js'
@@ -38,6 +39,7 @@ export interface OpenServer {
   server: FastifyInstance
   requests: RequestMetrics
   limitCounts: LimitCounts
+  ignored: IgnoredFields
   /** aborted when the server begins to close */
   closing: AbortSignal
 }
@@ -109,7 +111,7 @@ export function openServer(
   // Request bodies only: the body limit holds for the decompressed size.
   server.register(compress, { global: false, globalDecompression: true })
   server.after(() => acceptZstd(server))
-  return { server, requests, limitCounts, closing }
+  return { server, requests, limitCounts, ignored: new IgnoredFields(), closing }
 }
 
 /** MAX_CONNECTIONS, or less with a warning if the process may not open that many files. */

@@ -4,8 +4,8 @@ import { dirname } from 'node:path'
 /** Sentences for errors of the file system, by the error's path. */
 const IN_WORDS: Record<string, (path: string) => string> = {
   ENOENT: (path) => describeMissing(path),
-  EACCES: (path) => `This user may not access ${path}.`,
-  EPERM: (path) => `This user may not change ${path}.`,
+  EACCES: (path) => `The user of this process may not access ${path}.`,
+  EPERM: (path) => `The user of this process may not change ${path}.`,
   EISDIR: (path) => `${path} is a folder, but must be a file.`,
   ENOTDIR: (path) => `${path} cannot exist, because a parent of it is not a folder.`,
   EEXIST: (path) => `${path} already exists.`,

@@ -1,6 +1,7 @@
 import type { LedgerWatch } from '../damage/ledger-watch.js'
 import type { PartsWatch } from '../damage/parts-watch.js'
 import type { Admission } from '../http/admission/admission.js'
+import type { IgnoredFields } from '../http/ignored-fields.js'
 import type { LimitCounts } from '../http/limit-counts.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth, Share } from '../journal/journal.js'
@@ -25,6 +26,7 @@ export interface MetricsSources {
   role: string
   requests: RequestMetrics
   limitCounts: Pick<LimitCounts, 'all'>
+  ignored: Pick<IgnoredFields, 'counts'>
   admission: Pick<Admission, 'bodyBytes'>
   /** by number; if there are several, the metrics of each are labelled with its number */
   lanes: readonly MeteredLane[]
@@ -75,6 +77,11 @@ export class Metrics {
     return [
       ...requestMetrics(this.#sources.requests),
       limitMetric(this.#sources.limitCounts),
+      counter(
+        'tallyhouse_events_with_ignored_fields_total',
+        'Events of /track with fields that are ignored and look like mistakes, by project; the log names them.',
+        this.#sources.ignored.counts.map(([project, events]) => [{ project }, events]),
+      ),
       gauge(
         'tallyhouse_body_memory_bytes',
         'Memory of request bodies over 8 KiB, limited by BODY_MEMORY, by whether the key is known.',

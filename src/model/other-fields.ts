@@ -16,10 +16,17 @@ export interface LookLimits {
 }
 
 /**
- * Lists the fields of a batch that are not `known` and not null. Fields beyond the limits are left out.
- * @param raw a body that `scanBatch` or `scanLines` has found to be valid: its names have no escapes
+ * Lists the fields of a batch, or of a single event, that are not `known` and not null. Fields beyond the limits are
+ * left out.
+ * @param raw a body that a scan has found to be valid: its names have no escapes
+ * @param what the body is; an event has the index 0
  */
-export function findOtherFields(raw: Buffer, known: (field: OtherField) => boolean, limits: LookLimits): OtherField[] {
+export function findOtherFields(
+  raw: Buffer,
+  what: 'batch' | 'event',
+  known: (field: OtherField) => boolean,
+  limits: LookLimits,
+): OtherField[] {
   const found: OtherField[] = []
   const isOver = (at: number) => at > limits.bytes || found.length === limits.fields
   /** @returns the offset after the object, or at which the limits were reached */
@@ -47,6 +54,6 @@ export function findOtherFields(raw: Buffer, known: (field: OtherField) => boole
     }
     return at + 1
   }
-  look(space(raw, 0), null)
+  look(space(raw, 0), what === 'event' ? 0 : null)
   return found
 }

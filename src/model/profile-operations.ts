@@ -142,7 +142,7 @@ function comparable(operator: Operator, current: string, name: string, operands:
   // Each value takes at least one character.
   if (total(({ length }) => length) <= MAX_COMPARED || total((text) => readText(text).textCount) <= MAX_COMPARED)
     return values
-  const fault = `holds, together with what is given, over ${MAX_COMPARED} values. Keep fewer in one property`
+  const fault = `would have over ${MAX_COMPARED} values to compare. Keep fewer in one property`
   throw misfit('payload_too_large', operator, name, fault)
 }
 

@@ -10,6 +10,8 @@ import { toDay, type Usage } from './usage.js'
 /** How often the quotas are looked at; bytes on the disk and names change no faster than a minute matters. */
 const LOOK_MS = 60_000
 const LIMIT_MS = 10_000
+/** Projects in one query. */
+const MAX_PROJECTS = 1_000
 
 /** How much of a quota is used. */
 export interface QuotaStatus extends Quota {
@@ -57,9 +59,11 @@ export class QuotaWatch {
     const { everyMs = LOOK_MS, closing, projects, log } = this.#options
     while (!closing.aborted) {
       const statuses: QuotaStatus[] = []
-      for (const projectId of projects.list().keys()) {
-        const known = this.#statuses.filter((one) => one.projectId === projectId)
-        statuses.push(...(await this.read(projectId).catch(() => known)))
+      const ids = [...projects.list().keys()]
+      for (let at = 0; at < ids.length; at += MAX_PROJECTS) {
+        const some = ids.slice(at, at + MAX_PROJECTS)
+        const known = () => this.#statuses.filter(({ projectId }) => some.includes(projectId))
+        statuses.push(...(await this.read(some).catch(known)))
       }
       this.#statuses = statuses
       const stored = statuses.filter(({ name }) => name === 'stored_bytes')
@@ -75,29 +79,38 @@ export class QuotaWatch {
     }
   }
 
-  /** How much of each of its quotas a project has used by now. @throws StoreUnreachableError, StoreError */
-  async read(projectId: string): Promise<QuotaStatus[]> {
+  /** How much of each of their quotas projects have used by now. @throws StoreUnreachableError, StoreError */
+  async read(projectIds: readonly string[]): Promise<QuotaStatus[]> {
     const { projects } = this.#options
-    const { quotas } = projects.get(projectId).settings
     const statuses: QuotaStatus[] = []
     for (const name of QUOTAS) {
-      const quota = quotas[name]
-      if (quota) statuses.push({ projectId, name, ...quota, used: await this.#measure(projectId, name) })
+      const limited = projectIds.flatMap((projectId) => {
+        const quota = projects.get(projectId).settings.quotas[name]
+        return quota ? [{ projectId, name, ...quota }] : []
+      })
+      if (limited.length === 0) continue
+      const ids = limited.map(({ projectId }) => projectId)
+      const used = await this.#measure(ids, name)
+      statuses.push(...limited.map((one) => ({ ...one, used: used.get(one.projectId) ?? 0 })))
     }
     return statuses
   }
 
-  async #measure(projectId: string, name: QuotaName): Promise<number> {
+  async #measure(projectIds: readonly string[], name: QuotaName): Promise<Map<string, number>> {
     const { usage, shards } = this.#options
     const today = toDay(this.#now())
-    if (name === 'stored_bytes') return await readStoredBytes(shards, projectId)
+    if (name === 'stored_bytes') return await readStoredBytes(shards, projectIds)
     if (name === 'new_event_names_per_day') {
       const first = formatEventId({ position: BigInt(Date.parse(today)) << 16n, index: 0, journalId: 0 })
-      return await countNewEventNames(shards, projectId, first)
+      return await countNewEventNames(shards, projectIds, first)
     }
-    const others = await usage.others(projectId, LIMIT_MS)
-    const days = [...others].filter(([day]) => name === 'events_per_month' || day === today)
-    return days.reduce((sum, [, { events }]) => sum + events, usage.own(projectId).events)
+    const others = await usage.others(projectIds, LIMIT_MS)
+    return new Map(
+      projectIds.map((projectId) => {
+        const days = [...(others.get(projectId) ?? [])].filter(([day]) => name === 'events_per_month' || day === today)
+        return [projectId, days.reduce((sum, [, { events }]) => sum + events, usage.own(projectId).events)]
+      }),
+    )
   }
 
   #now(): number {

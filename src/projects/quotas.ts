@@ -6,6 +6,7 @@ import type { BufferPool } from '../lib/buffer-pool.js'
 import type { Log } from '../lib/log.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { Sender } from '../model/sender.js'
+import type { Used } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
 import { endOf, toDay, type Usage } from './usage.js'
 
@@ -159,12 +160,12 @@ export class Quotas implements Appends {
   async #ask(projectId: string, allowance: Allowance): Promise<void> {
     const { projects, usage, log } = this.#options
     const { quotas } = projects.get(projectId).settings
-    let others: Awaited<ReturnType<Usage['others']>>
+    let others: ReadonlyMap<string, Used>
     try {
       // The counts of all projects are written one after another, so each wait alone is no bound.
       const ask = async () => {
         await usage.write()
-        return await usage.others(projectId, ASK_MS)
+        return (await usage.others([projectId], ASK_MS)).get(projectId) ?? new Map()
       }
       others = await withTimeout(ask(), ASK_MS)
     } catch (error) {

@@ -17,14 +17,24 @@ import {
   type Expired,
   findUnseenProfiles,
 } from '../store/retention.js'
-import { claimTurn } from '../store/turns.js'
+import { claimTurn, readLastTurn } from '../store/turns.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
-import { type Projects, readProjects } from './projects.js'
+import type { Project, Projects } from './projects.js'
 
 const HOUR_MS = 3_600_000
-/** How often to look for what has expired. Rewriting the months takes the rest of the promised day. */
+/** How often to look for what has expired. */
 const RUN_EVERY_MS = HOUR_MS
+/**
+ * Runs from one removal of events and sessions to the next: each rewrites the months of all projects that have any. Even
+ * if one is interrupted, the next one is over before the promised day is.
+ */
+const RUNS_PER_REMOVAL = 8
+const TASK = 'retention'
+/** A clock that is further ahead of all we know, ms, may be wrong. */
+const MAX_JUMP_MS = 24 * HOUR_MS
+/** After this number of runs, that is, a day, such a clock is believed. */
+const DOUBTING_RUNS = 24
 /** Profiles that are looked up at a time, and in all by a run. */
 const PROFILES = 1_000
 const MAX_PROFILES = 100_000
@@ -46,13 +56,35 @@ export interface RetentionOptions {
   now?: (() => number) | undefined
 }
 
-/** Removes from the dead letters of all projects what has expired, so that none of it is shown or stored. */
-export async function expireAllDeadLetters(shards: Shards): Promise<void> {
-  for (const [projectId, { settings }] of await readProjects(shards)) {
-    const { events } = settings.keep
-    if (events === null) continue
-    await expireDeadLetters(reserveErasureSlots(shards, projectId), projectId, keptSince(events, Date.now()))
+/**
+ * Removes from the dead letters of projects what has expired, so that none of it is shown or stored. Does nothing while
+ * the clock is in doubt.
+ * @param projects all that have settings
+ * @param now epoch ms
+ * @param only the project; absent: all
+ */
+export async function expireDeadLettersOf(
+  shards: Shards,
+  projects: ReadonlyMap<string, Project>,
+  now: number,
+  only?: string,
+): Promise<void> {
+  const aging = [...projects].filter(([id, { settings }]) => settings.keep.events !== null && id === (only ?? id))
+  if (aging.length === 0 || !(await isClockPlausible(shards, projects, now))) return
+  for (const [projectId, { settings }] of aging) {
+    const since = keptSince(settings.keep.events ?? '', now)
+    await expireDeadLetters(reserveErasureSlots(shards, projectId), projectId, since)
   }
+}
+
+/**
+ * Whether the clock is at most a day ahead of the last removal, or of the last change of a project's settings. A clock
+ * that jumped to next year by mistake would delete data that has not expired.
+ */
+async function isClockPlausible(shards: Shards, projects: ReadonlyMap<string, Project>, now: number): Promise<boolean> {
+  const changes = [...projects.values()].map(({ updatedAt }) => updatedAt)
+  const known = Math.max(await readLastTurn(shards, TASK, now), ...changes)
+  return now - known <= MAX_JUMP_MS
 }
 
 /** What of a project has expired, by kind. */
@@ -63,13 +95,16 @@ export type ExpiredData = Record<Kept, Expired>
  * project after the other, one month at a time. It ends what an erasure promises, too: nothing of it is left in dead
  * letters.
  *
- * Every process with a writer looks once an hour, and one of them gets the turn. What a run does not finish, because it
- * failed or its process was stopped, is done by the next one.
+ * Every process with a writer looks once an hour, and one of them gets the turn: for profiles, and every eighth hour for
+ * events and sessions, too. What a run does not finish, because it failed or its process was stopped, is done by the next
+ * one.
  */
 export class Retention {
   readonly #options: RetentionOptions
   readonly #stop = new AbortController()
   #running: Promise<void> | null = null
+  /** runs since the clock has been in doubt */
+  #doubts = 0
 
   constructor(options: RetentionOptions) {
     this.#options = options
@@ -101,20 +136,54 @@ export class Retention {
 
   /** Removes what has expired of every project, if no other process has the turn. @throws the first failure, after the other projects */
   async run(): Promise<void> {
-    const { projects, shards, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
+    const { projects, shards, purge, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
     const aging = [...projects.list()].filter(([, { settings }]) => KEPT.some((kind) => settings.keep[kind] !== null))
-    if (aging.length === 0 || !(await claimTurn(shards, 'retention', Math.floor(now() / everyMs)))) return
+    if (aging.length === 0 || !(await this.#trustsClock())) return
+    const claim = (task: string, ms: number) => claimTurn(shards, task, Math.floor(now() / ms) * ms)
+    if (!(await claim(TASK, everyMs))) return
+    const removesRows = await claim(`${TASK}, events and sessions`, RUNS_PER_REMOVAL * everyMs)
     const failures: unknown[] = []
+    let isPurgeDue = false
     for (const [projectId, { settings }] of aging) {
       if (this.#stop.signal.aborted) return
-      await this.expire(projectId, settings.keep).catch((error: unknown) => failures.push(error))
+      const keep = removesRows ? settings.keep : { ...settings.keep, events: null, sessions: null }
+      try {
+        if (await this.#expire(projectId, keep)) isPurgeDue = true
+      } catch (error) {
+        failures.push(error)
+        isPurgeDue = true
+      }
     }
+    // One for all projects, because it rewrites the months of all.
+    if (isPurgeDue) await purge.now(TASK).catch((error: unknown) => failures.push(error))
     if (failures.length > 0) throw failures[0]
   }
 
-  /** Removes what has expired of one project. */
-  async expire(projectId: string, keep: ProjectSettings['keep']): Promise<void> {
-    const { barrier, noteDeletion, purge, log, now = Date.now } = this.#options
+  /** Whether the clock is plausible, or has stayed as it is for a day. */
+  async #trustsClock(): Promise<boolean> {
+    const { projects, shards, log, now = Date.now } = this.#options
+    if (await isClockPlausible(shards, projects.list(), now())) {
+      this.#doubts = 0
+      return true
+    }
+    if (this.#doubts === 0) {
+      log.warn(
+        { clock: new Date(now()).toISOString() },
+        'the clock is more than a day ahead of the last removal of what has expired: if it stays so for a day, the removal resumes',
+      )
+    }
+    return this.#doubts++ >= DOUBTING_RUNS
+  }
+
+  /** Like `expireDeadLettersOf` for one project, by its settings in memory. */
+  async expireDeadLetters(projectId: string): Promise<void> {
+    const { projects, shards, now = Date.now } = this.#options
+    await expireDeadLettersOf(shards, projects.list(), now(), projectId)
+  }
+
+  /** Removes what has expired of one project. @returns whether some of it is still on the disk, and has to be purged */
+  async #expire(projectId: string, keep: ProjectSettings['keep']): Promise<boolean> {
+    const { barrier, noteDeletion, log, now = Date.now } = this.#options
     const shards = reserveErasureSlots(this.#options.shards, projectId)
     const { signal } = this.#stop
     const removed = { events: 0, sessions: 0, profiles: 0, dead_letters: 0 }
@@ -137,9 +206,10 @@ export class Retention {
     }
     if (keep.profiles !== null)
       removed.profiles = await this.#expireProfiles(shards, projectId, keptSince(keep.profiles, now()))
-    if (Object.values(removed).every((count) => count === 0)) return
-    log.info({ project: projectId, ...removed }, 'what has expired was removed')
-    if (removed.events + removed.profiles > 0) await purge.now(projectId)
+    if (Object.values(removed).some((count) => count > 0)) {
+      log.info({ project: projectId, ...removed }, 'what has expired was removed')
+    }
+    return removed.events + removed.profiles > 0
   }
 
   async #expireProfiles(shards: Shards, projectId: string, before: number): Promise<number> {

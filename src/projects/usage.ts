@@ -112,13 +112,13 @@ export class Usage {
   }
 
   /**
-   * What was counted for a project, by day, from the beginning of this month on, except for what `own` returns.
+   * What was counted for projects from the beginning of this month on, except for what `own` returns: by project and day.
    * @throws StoreUnreachableError, StoreError
    */
-  async others(projectId: string, limitMs: number): Promise<Map<string, Used>> {
+  async others(projectIds: readonly string[], limitMs: number): Promise<Map<string, Map<string, Used>>> {
     const { shards, now = Date.now } = this.#options
     const without = { process: this.#process, day: this.#day() }
-    return await readUsage(shards, projectId, { from: toMonthStart(now()), without }, limitMs)
+    return await readUsage(shards, projectIds, { from: toMonthStart(now()), without }, limitMs)
   }
 
   /** Adds what came since the last time to the count of today. */

@@ -36,7 +36,7 @@ export function parseFieldText(text: string): FieldName {
 }
 
 /** The fields of a session, apart from those of its events. */
-export const SESSION_NAMES = ['id', 'start', 'seconds', 'events', 'pages', 'bounced', 'state', 'duration'] as const
+const SESSION_NAMES = ['id', 'start', 'seconds', 'events', 'pages', 'bounced', 'state', 'duration'] as const
 /** The events of a session that fields can be taken from. */
 export const SESSION_EVENTS = ['first', 'last', 'entry', 'exit'] as const
 
@@ -75,7 +75,7 @@ export function findFieldFault(value: unknown): string | undefined {
 }
 
 function findPathFault(source: string, path: readonly string[]): string | undefined {
-  if (path.length === 0) return `must say which of them: ${source}.<name>`
+  if (path.length === 0) return `must name a property: ${source}.<name>`
   const isTooLong = path.length > MAX_PATH || path.some((name) => name.length > MAX_NAME_LENGTH)
   return isTooLong ? `must have at most ${MAX_PATH} names of at most ${MAX_NAME_LENGTH} characters` : undefined
 }

@@ -37,7 +37,7 @@ export class FilterCheck {
     if (++this.#filters > MAX_FILTERS) {
       // Report the first only, and do not check the others.
       if (this.#filters === MAX_FILTERS + 1)
-        this.#fault(path, `is one too many: a question has at most ${MAX_FILTERS} filters`)
+        this.#fault(path, `must be left out: a question has at most ${MAX_FILTERS} filters`)
       return
     }
     if (!Array.isArray(filter) || typeof filter[0] !== 'string') {

@@ -175,6 +175,30 @@ export class Questions {
   }
 
   /**
+   * Looks for the mistakes in valid questions that `ask` would warn about, without answering them. It finds fewer if
+   * that takes too long or fails.
+   * @param bodies by the JSON pointer to each in the request
+   */
+  async review(projectId: string, bodies: ReadonlyMap<string, unknown>, review: Review): Promise<Warning[]> {
+    const now = this.#options.now?.() ?? Date.now()
+    const read = [...bodies].map(([path, body]) => {
+      return { path, body, ...readQuestion(body, now, this.#options.defaults?.(projectId)) }
+    })
+    const found: Warning[] = []
+    const note = (path: string, warnings: Warning[]) => {
+      found.push(...warnings.map((warning) => ({ ...warning, path: `${path}${warning.path}` })))
+    }
+    for (const { path, warnings } of read) note(path, warnings)
+    const reviewNames = async () => {
+      const point = await this.#options.barrier.waitForProject(projectId)
+      if (point.pending > 0) return
+      for (const { path, question, body } of read) note(path, await review(projectId, { question, body, point }))
+    }
+    await withTimeout(reviewNames(), this.#options.reviewMs ?? GRACE_FOR_REVIEW_MS).catch(() => undefined)
+    return found.slice(0, MAX_WARNINGS)
+  }
+
+  /**
    * Reads rows about a project within the limits of questions. The caller has waited at the read barrier.
    * @param advice a sentence for `query_too_large` that says what to request instead
    * @param signal aborted when the client disconnects, which ends the query

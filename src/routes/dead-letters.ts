@@ -7,18 +7,16 @@ import { hangUpSignal } from '../http/reply.js'
 import { replayDeadLetter } from '../ingest/replay.js'
 import type { Journal } from '../journal/journal.js'
 import { formatPosition, isPositionText, parsePosition } from '../model/position.js'
-import type { KeptSince } from '../projects/late-events.js'
+import type { Retention } from '../projects/retention.js'
 import type { Barrier } from '../reads/read-barrier.js'
-import { expireDeadLetters } from '../store/dead-letter-erasure.js'
 import { listDeadLetters, readDeadLetters } from '../store/dead-letters.js'
 import { toOffset } from '../store/page.js'
-import { reserveErasureSlots } from '../users/erasure/erasure.js'
 
 export interface DeadLettersOptions {
   shards: Shards
   noteDeletion: Journal['noteDeletion']
   barrier: Barrier
-  keptSince: KeptSince
+  retention: Pick<Retention, 'expireDeadLetters'>
 }
 
 /** Maximum length of an entry, and of a reason, which may quote an entry. */
@@ -31,12 +29,13 @@ const REPLAY_MS = 30_000
 /** Lists and replays the dead letters of a project. */
 export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async (
   app,
-  { shards, noteDeletion, barrier, keptSince },
+  { shards, noteDeletion, barrier, retention },
 ) => {
   app.get('/dead-letters', { schema: { querystring: DeadLettersQuery } }, async ({ projectId, query }) => {
     const { limit, page } = query
     await barrier.waitForAll()
-    await expire(projectId)
+    // Even before the next run removes what has expired, none of it is shown, or stored by a replay.
+    await retention.expireDeadLetters(projectId)
     const wanted = { projectId, limit: limit + 1, offset: toOffset(page, limit), maxCharacters: MAX_CHARACTERS }
     const found = await listDeadLetters(shards, wanted)
     return {
@@ -62,17 +61,11 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
     return { status: 1, error: null, ...replayed }
   })
 
-  /** What has expired is neither shown nor stored, even before the next run removes it. */
-  async function expire(projectId: string): Promise<void> {
-    const since = keptSince(projectId)
-    if (since !== undefined) await expireDeadLetters(reserveErasureSlots(shards, projectId), projectId, since)
-  }
-
   async function replay(projectId: string, ids: string[], signal: AbortSignal): Promise<ReplayedDeadLetters> {
     const until = performance.now() + REPLAY_MS
     const result: ReplayedDeadLetters = { replayed: 0, refused: [] }
     const at = ids.map(parsePosition)
-    await expire(projectId)
+    await retention.expireDeadLetters(projectId)
     const found = await readDeadLetters(shards, { limit: at.length * MAX_OF_ONE_ID, at, projectId })
     const waiting = new Set(found.map(({ position }) => formatPosition(position)))
     for (const id of ids) {

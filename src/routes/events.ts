@@ -92,7 +92,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
       await entries.waitForAll(places)
       const { events, withInsertId } = await countEventsOfBatches(shards, projectId, places)
       if (!isDryRun && events > 0) {
-        await deleteEventsOfBatches(shards, projectId, places, events)
+        await deleteEventsOfBatches(shards, projectId, places)
         await noteDeletion(projectId)
       }
       return { status: 1, error: null, events, with_insert_id: withInsertId } as const

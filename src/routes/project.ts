@@ -59,8 +59,8 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
     const from = query.from ?? toDay(Math.max(0, Date.parse(to) - 30 * DAY_MS))
     if (from > to) throw startsAfterEnd()
     await usage.write()
-    const used = await readUsage(shards, projectId, { from, to })
-    const days = [...used].map(([day, { events, bytes, readMs }]) => ({
+    const used = await readUsage(shards, [projectId], { from, to })
+    const days = [...(used.get(projectId) ?? [])].map(([day, { events, bytes, readMs }]) => ({
       day,
       events,
       bytes,
@@ -71,7 +71,8 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       const lines = days.map((one) => `${one.day},${one.events},${one.bytes},${one.read_seconds}\r\n`)
       return `day,events,bytes,read_seconds\r\n${lines.join('')}`
     }
-    const [stored_bytes, statuses] = await Promise.all([readStoredBytes(shards, projectId), quotas.read(projectId)])
+    const [stored, statuses] = await Promise.all([readStoredBytes(shards, [projectId]), quotas.read([projectId])])
+    const stored_bytes = stored.get(projectId) ?? 0
     const own = statuses.map(({ name, limit, mode, used }) => ({ name, limit, mode, used }))
     return { status: 1, error: null, days, stored_bytes, quotas: own } satisfies responses.ProjectUsage & {
       status: 1

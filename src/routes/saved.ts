@@ -5,9 +5,12 @@ import { ApiError } from '../contract/errors.js'
 import { NoQuery } from '../contract/query-schemas.js'
 import { BoardBody, NewSavedParams, SavedParams, SavedQuestionBody } from '../contract/saved-schemas.js'
 import { Done } from '../contract/schemas.js'
+import { withWarnings } from '../http/field-warnings.js'
 import { type JsonValue, readJson } from '../json/value.js'
+import type { Catalog } from '../questions/catalog.js'
 import { Faults } from '../questions/faults.js'
 import { checkQuestion } from '../questions/parse.js'
+import type { Questions } from '../questions/run.js'
 import { wrapRows } from '../store/page.js'
 import {
   deleteSaved,
@@ -22,6 +25,8 @@ import {
 
 export interface SavedOptions {
   shards: Shards
+  questions: Pick<Questions, 'review'>
+  catalog: Pick<Catalog, 'review'>
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
 }
@@ -34,7 +39,10 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 const SAVED_ID = /^[A-Za-z0-9_-]{1,64}$/
 
 /** Saves questions and boards of a project. Reads return exactly the bytes that were sent. */
-export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shards, now = Date.now }) => {
+export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (
+  app,
+  { shards, questions, catalog, now = Date.now },
+) => {
   const bodyLimit = Math.min(MAX_BYTES, app.initialConfig.bodyLimit ?? MAX_BYTES)
 
   serveStored(app, '/questions', 'question', { shards, now })
@@ -50,7 +58,8 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
       const sent = readJson(rawBody)
       const content = withoutKey(sent?.member('question'))
       const value = { name: body.name, content, display: displayText(body, sent), cards: 0 }
-      return await put({ projectId, kind: 'question', id }, value, body)
+      const done = await put({ projectId, kind: 'question', id }, value, body)
+      return { ...done, ...(await warn(projectId, new Map([['/question', body.question]]))) }
     },
   )
 
@@ -63,9 +72,16 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
       const sentCards = sent?.member('cards')?.elements() ?? []
       const content = `[${body.cards.map((card, i) => cardText(card, sentCards[i])).join(',')}]`
       const value = { name: body.name, content, display: displayText(body, sent), cards: body.cards.length }
-      return await put({ projectId, kind: 'board', id }, value, body)
+      const done = await put({ projectId, kind: 'board', id }, value, body)
+      const own = body.cards.map(({ question }, i) => [`/cards/${i}/question`, question] as const)
+      const asked = own.filter(([, question]) => readSavedId(question) === undefined)
+      return { ...done, ...(await warn(projectId, new Map(asked))) }
     },
   )
+
+  async function warn(projectId: string, bodies: ReadonlyMap<string, unknown>) {
+    return withWarnings(await questions.review(projectId, bodies, catalog.review))
+  }
 
   async function put(
     place: { projectId: string; kind: SavedKind; id: string },
@@ -132,7 +148,7 @@ function checkCards(cards: Card[], now: number): void {
   const ids = new Set<string>()
   for (const [i, { id, question }] of cards.entries()) {
     const path = `/cards/${i}`
-    if (ids.has(id)) faults.add(`${path}/id`, 'must be the id of one card only')
+    if (ids.has(id)) faults.add(`${path}/id`, 'must differ from the ids of the other cards')
     ids.add(id)
     const savedId = readSavedId(question)
     if (savedId === undefined) checkQuestion(question, `${path}/question`, faults, now)

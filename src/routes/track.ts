@@ -12,6 +12,7 @@ import { getSender } from '../http/admission/authenticate.js'
 import { hasMoreElements } from '../http/admission/body-key.js'
 import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
+import type { IgnoredFields } from '../http/ignored-fields.js'
 import { RequestSource } from '../http/request-source.js'
 import { orScanned } from '../http/validator.js'
 import { appendNew } from '../ingest/append-new.js'
@@ -48,6 +49,7 @@ export interface TrackOptions extends KnownEventsParts {
   /** levels of objects and arrays, including the properties object itself */
   maxDepth: number
   keptSince: KeptSince
+  ignored: Pick<IgnoredFields, 'note'>
 }
 
 /** Which events are stored is visible to secret keys only. */
@@ -74,21 +76,26 @@ function chooseContexts(contexts: Contexts, request: FastifyRequest, check: Chec
   return 'own'
 }
 
-/** Ingests events. The response follows once the events are durable in the journal. */
-export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
-  app,
-  { journals, buffers, commits, contexts, admission, bodyLimit, maxDepth, keptSince, shards, barrier },
-) => {
-  const known = new KnownEvents({ shards, barrier })
+/** Formats event ids, with a formatter of its own for each journal of the service. */
+function createIdFormatter(journals: TrackOptions['journals']): (appended: Appended) => string {
   const formatters = new Map<number, (appended: Appended) => string>()
-  const formatId = (appended: Appended) => (formatters.get(appended.journalId) ?? createFormatter(appended))(appended)
   /** Created on demand, because the number of a lane that was down at the start becomes known later. */
-  const createFormatter = ({ journalId }: Appended) => {
+  const create = ({ journalId }: Appended) => {
     if (!journals.some(({ id }) => id === journalId)) return formatEventId
     const formatter = eventIdFormatter(journalId)
     formatters.set(journalId, formatter)
     return formatter
   }
+  return (appended) => (formatters.get(appended.journalId) ?? create(appended))(appended)
+}
+
+/** Ingests events. The response follows once the events are durable in the journal. */
+export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
+  app,
+  { journals, buffers, commits, contexts, admission, bodyLimit, maxDepth, keptSince, ignored, shards, barrier },
+) => {
+  const known = new KnownEvents({ shards, barrier })
+  const formatId = createIdFormatter(journals)
   /** A body that was rewritten is no longer needed; one that is stored verbatim belongs to the group commit. */
   const releaseUnless = (stored: Buffer, rawBody: Buffer) => {
     if (stored !== rawBody) buffers.release(rawBody)
@@ -104,6 +111,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const sender = getSender(request)
     const kept = chooseContexts(contexts, request, checkContext)
     refuseExpiredEvent(keptSince(sender.projectId), rawBody, body)
+    if (!(body instanceof ScannedBody) || body.hasOthers) ignored.note(request)
     const idempotencyKey = parseIdempotencyKey(request)
     const insertIds = readInsertIds(sender.projectId, rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key, kept)

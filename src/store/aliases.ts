@@ -99,7 +99,7 @@ export interface NamedAlias {
   distinctId: string
 }
 
-/** The aliases in ClickHouse that point at one of these names. */
+/** The aliases in ClickHouse that point at one of these names, in the order of their own. */
 export async function findAliases(shards: Shards, projectId: string, distinctIds: string[]): Promise<NamedAlias[]> {
   const fields = new QueryParameters()
   const named = `distinct_id IN ${fields.array(distinctIds)}`
@@ -108,7 +108,8 @@ export async function findAliases(shards: Shards, projectId: string, distinctIds
   const have = `SELECT alias FROM ${allVersions(shards, 'aliases')} WHERE ${project} AND ${named}`
   const keys = `${project} AND alias GLOBAL IN (${have})`
   return await shards.rows<NamedAlias>(
-    `SELECT alias, distinct_id AS distinctId FROM ${newestRows(shards, 'aliases', { keys })} WHERE ${keys} AND ${named} AND ${ARE_LINKS}`,
+    `SELECT alias, distinct_id AS distinctId FROM ${newestRows(shards, 'aliases', { keys })} WHERE ${keys} AND ${named} AND ${ARE_LINKS}
+     ORDER BY alias`,
     fields.parameters,
   )
 }

@@ -2,11 +2,8 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { BatchPlace } from '../model/batch-id.js'
 import { formatEventId, lastIdAt } from '../model/event-id.js'
-import { countDeleted } from './deleted-events.js'
-import { ENTRY_MASK } from './events.js'
-
-/** Time limit for deleting the events of many batches: a million of them, on a slow disk. */
-const DELETE_LIMIT_MS = 110_000
+import { DELETE_LIMIT_MS, DeletionCounter } from './deleted-events.js'
+import { deleteEvents, ENTRY_MASK } from './events.js'
 
 /** Stored events of some batches. */
 export interface BatchEvents {
@@ -32,20 +29,19 @@ export async function countEventsOfBatches(
   return { events: Number(row?.events ?? 0), withInsertId: Number(row?.with_insert_id ?? 0) }
 }
 
-/**
- * Deletes the events of batches on every shard, because a change of the layout may have moved their lane.
- * @param count number of those events, for the ledger
- */
+/** Deletes the events of batches on every shard, because a change of the layout may have moved their lane. */
 export async function deleteEventsOfBatches(
   shards: Shards,
   projectId: string,
   batches: readonly BatchPlace[],
-  count: number,
 ): Promise<void> {
-  await countDeleted(shards.first, projectId, count)
   const fields = new QueryParameters()
-  const statement = `DELETE FROM events WHERE ${matchBatches(fields, projectId, batches)}`
-  await shards.each(({ clickhouse }) => clickhouse.command(statement, fields.parameters, {}, DELETE_LIMIT_MS))
+  const condition = matchBatches(fields, projectId, batches)
+  const { parameters } = fields
+  await shards.each(async ({ clickhouse }) => {
+    const counter = await DeletionCounter.open(clickhouse, projectId)
+    await deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: true })
+  })
 }
 
 /** SQL condition. The first and the last possible id limit the range of the primary key that is read. */

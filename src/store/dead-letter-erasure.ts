@@ -8,7 +8,7 @@ import { formatRejected, parseRejected, withoutNamed } from '../model/rejected.j
 import { BATCH_TAIL, findHead } from '../model/scanned-body.js'
 import type { StateKind } from '../model/state-key.js'
 import { ERASED_EVENT } from '../model/verbatim.js'
-import { countDeleted } from './deleted-events.js'
+import { type Deletion, DeletionCounter } from './deleted-events.js'
 import { VERSIONED_TABLES } from './newest-rows.js'
 
 /** Replaces everything after the first colon of a reason, because that may quote erased data. */
@@ -23,6 +23,9 @@ interface DeadLetterKey {
   journal_id: number
   kind: EntryKind
 }
+
+/** A revision of a dead letter. */
+type LetterRevision = { position: string; journal: number; revision: bigint }
 
 const IS_ENTRY = 'position = {position:UInt64} AND journal_id = {journal:UInt32}'
 
@@ -119,8 +122,11 @@ async function eraseFrom(
 ): Promise<ErasedDeadLetters> {
   const found: ErasedDeadLetters = { erased: new Map(), unreadable: 0 }
   await shards.each(async (shard) => {
-    for (const key of await find(shard)) {
-      const users = await eraseFromOne(shard.clickhouse, key, removal)
+    const keys = await find(shard)
+    if (keys.length === 0) return
+    const counter = await DeletionCounter.open(shard.clickhouse, removal.projectId)
+    for (const key of keys) {
+      const users = await eraseFromOne(shard.clickhouse, counter, key, removal)
       if (users?.size) onErased()
       if (!users) found.unreadable++
       for (const user of users ?? []) found.erased.set(user, (found.erased.get(user) ?? 0) + 1)
@@ -132,6 +138,7 @@ async function eraseFrom(
 /** @returns the users whose data was removed; undefined if the dead letter cannot be read */
 async function eraseFromOne(
   clickhouse: ClickHouse,
+  counter: DeletionCounter,
   { position, journal_id: journal, kind }: DeadLetterKey,
   removal: Removal,
 ): Promise<Set<string> | undefined> {
@@ -161,16 +168,18 @@ async function eraseFromOne(
     const at = { position, journal, revision: BigInt(current.revision) }
     const isNamed = rest.users.size > 0
     for (const user of rest.users) users.add(user)
+    let revision: bigint | null = at.revision
+    const erase = async () => {
+      if (rest.body === null) await deleteRevisions(clickhouse, 'revision <= {revision:UInt64}', at)
+      else revision = await replaceBody(clickhouse, at, rest)
+      return revision !== null
+    }
     // The events of a replayed dead letter are in the store, and counted when they are deleted there.
-    if (isNamed && kind === 'events' && !current.is_replayed) {
-      await countDeleted(clickhouse, removal.projectId, rest.erasedEvents)
-    }
-    if (isNamed && rest.body === null) {
-      await deleteRevisions(clickhouse, 'revision <= {revision:UInt64}', at)
-      return users
-    }
-    const revision = isNamed ? await replaceBody(clickhouse, at, rest) : at.revision
+    const isCounted = rest.erasedEvents > 0 && !current.is_replayed
+    if (isNamed && isCounted) await counter.run(removal.projectId, eraseEvents(at, rest.erasedEvents, erase))
+    else if (isNamed) await erase()
     if (revision === null) continue
+    if (isNamed && rest.body === null) return users
     // This also deletes revisions that an interrupted erasure left.
     const isAlone = !isNamed && Number(current.revisions) === 1
     if (!isAlone) await deleteRevisions(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
@@ -179,16 +188,18 @@ async function eraseFromOne(
   throw new Error(`Too many processes are erasing from the dead letter at ${position}. Try again.`)
 }
 
+/** The deletion of events from a dead letter. They are all left while it has the revision that they are erased from. */
+function eraseEvents(at: LetterRevision, count: number, run: () => Promise<boolean>): Deletion {
+  const query = `SELECT if(max(revision) = {revision:UInt64}, {count:UInt64}, 0) AS count FROM dead_letters WHERE ${IS_ENTRY}`
+  return { count, left: { query, parameters: { ...at, revision: String(at.revision), count } }, isResumable: true, run }
+}
+
 /**
  * Gives a dead letter a new body. The INSERT's token names the revision that it replaces, so ClickHouse accepts only
  * one successor of each revision. That serializes concurrent erasures in all processes.
  * @returns the new revision; null if another erasure has already replaced this one
  */
-async function replaceBody(
-  clickhouse: ClickHouse,
-  at: { position: string; journal: number; revision: bigint },
-  { body, events }: Rest,
-): Promise<bigint | null> {
+async function replaceBody(clickhouse: ClickHouse, at: LetterRevision, { body, events }: Rest): Promise<bigint | null> {
   const next = at.revision + BigInt(1 + randomInt(REVISION_STEP))
   const fields = new QueryParameters()
   await clickhouse.command(
@@ -218,19 +229,39 @@ async function deleteRevisions(clickhouse: ClickHouse, revisions: string, at: Sc
 
 /** @returns the number of dead letters that were deleted */
 async function deleteAllOfProject(clickhouse: ClickHouse, projectId: string, which = '1'): Promise<number> {
-  const values = { project: projectId }
-  const [row] = await clickhouse.rows<{ count: string; events: string }>(
-    `SELECT count() AS count, sumIf(events, NOT is_replayed) AS events FROM (
-       SELECT argMax(if(kind = 'events', event_count, 0), revision) AS events,
-         any((journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays)) AS is_replayed
-       FROM dead_letters WHERE project_id = {project:String} AND ${which} GROUP BY journal_id, position)`,
-    values,
+  const parameters = { project: projectId }
+  const counter = await DeletionCounter.open(clickhouse, projectId)
+  const matched = `project_id = {project:String} AND ${which}`
+  const found = await clickhouse.rows<Record<'journal' | 'last' | 'letters' | 'count', string>>(
+    countInDeadLetters(
+      matched,
+      'journal_id AS journal, max(position) AS last, count() AS letters, ',
+      'GROUP BY journal_id',
+    ),
+    parameters,
   )
-  const count = Number(row?.count ?? 0)
-  await countDeleted(clickhouse, projectId, Number(row?.events ?? 0))
-  const mutation = `ALTER TABLE dead_letters DELETE WHERE project_id = {project:String} AND ${which}`
-  if (count > 0) await clickhouse.command(mutation, values, { mutations_sync: '1' })
-  return count
+  if (found.length === 0) return 0
+  // Only those that were counted, not those stored since.
+  const bounds = found.map(({ journal, last }) => `(journal_id = ${journal} AND position <= ${last})`)
+  const counted = `${matched} AND (${bounds.join(' OR ')})`
+  const sum = (field: 'letters' | 'count') => found.reduce((all, row) => all + Number(row[field]), 0)
+  const run = async () => {
+    await clickhouse.command(`ALTER TABLE dead_letters DELETE WHERE ${counted}`, parameters, { mutations_sync: '1' })
+    return true
+  }
+  const count = sum('count')
+  const left = { query: countInDeadLetters(counted), parameters }
+  if (count === 0) await run()
+  else await counter.run(projectId, { count, left, isResumable: true, run })
+  return sum('letters')
+}
+
+/** SQL that counts the events in the dead letters that meet a condition, without those that were replayed. */
+function countInDeadLetters(condition: string, columns = '', grouped = ''): string {
+  return `SELECT ${columns}sumIf(events, NOT is_replayed) AS count FROM (
+      SELECT journal_id, position, argMax(if(kind = 'events', event_count, 0), revision) AS events,
+        any((journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays)) AS is_replayed
+      FROM dead_letters WHERE ${condition} GROUP BY journal_id, position) ${grouped}`
 }
 
 /** Dead letters that may contain one of these names, including all with escapes, because a name can be escaped. */

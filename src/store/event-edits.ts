@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
-import { countDeleted } from './deleted-events.js'
+import { DeletionCounter } from './deleted-events.js'
 
 /** An event, and the project that it should belong to. */
 interface EventKey {
@@ -63,6 +63,7 @@ export class EventEdits {
  */
 class ShardEdits {
   readonly #clickhouse: ClickHouse
+  readonly #counter: DeletionCounter
   readonly #waiting: WaitingEdit[] = []
   #isRunning = false
   /** the last statement: its callers plus those waiting when it ended, its duration in ms, and when it ended */
@@ -72,6 +73,7 @@ class ShardEdits {
 
   constructor(clickhouse: ClickHouse) {
     this.#clickhouse = clickhouse
+    this.#counter = new DeletionCounter(clickhouse)
   }
 
   /** @returns false if the project has no such event; resolves when every later read shows the change */
@@ -150,12 +152,9 @@ class ShardEdits {
     if (update.status === 'rejected') throw update.reason
     const present = look.value
     const found = deletes.filter(({ eventId }) => present.has(eventId))
-    const failure = await this.#delete(found).then(
-      () => null,
-      (error: unknown) => ({ error, eventIds: new Set(found.map(({ eventId }) => eventId)) }),
-    )
-    for (const { eventId, properties, resolve, reject } of edits) {
-      if (failure?.eventIds.has(eventId)) reject(failure.error)
+    const failures = await this.#delete(found)
+    for (const { projectId, eventId, properties, resolve, reject } of edits) {
+      if (failures.has(projectId) && found.some((one) => one.eventId === eventId)) reject(failures.get(projectId))
       else resolve(properties === null ? present.delete(eventId) : present.has(eventId))
     }
   }
@@ -175,14 +174,24 @@ class ShardEdits {
     )
   }
 
-  async #delete(deletes: EventKey[]): Promise<void> {
-    if (deletes.length === 0) return
-    const fields = new QueryParameters()
-    const statement = `DELETE FROM events WHERE ${matchEvents(fields, deletes)}`
-    const counts = new Map<string, number>()
-    for (const { projectId } of deletes) counts.set(projectId, (counts.get(projectId) ?? 0) + 1)
-    for (const [projectId, count] of counts) await countDeleted(this.#clickhouse, projectId, count)
-    await this.#clickhouse.command(statement, fields.parameters, SHARED_READS)
+  /** Deletes existing events, those of one project at a time. @returns by project: the error if it failed */
+  async #delete(deletes: EventKey[]): Promise<Map<string, unknown>> {
+    const failures = new Map<string, unknown>()
+    for (const projectId of new Set(deletes.map((one) => one.projectId))) {
+      const ofProject = deletes.filter((one) => one.projectId === projectId)
+      const fields = new QueryParameters()
+      const condition = matchEvents(fields, ofProject)
+      const { parameters } = fields
+      const run = async () => {
+        await this.#clickhouse.command(`DELETE FROM events WHERE ${condition}`, parameters, SHARED_READS)
+        return true
+      }
+      const left = { query: `SELECT count() AS count FROM events WHERE ${condition}`, parameters }
+      await this.#counter
+        .run(projectId, { count: ofProject.length, left, isResumable: false, run })
+        .catch((error: unknown) => failures.set(projectId, error))
+    }
+    return failures
   }
 
   /** The ids of the events that exist. */

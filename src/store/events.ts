@@ -7,7 +7,7 @@ import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-
 import { type Position, START } from '../model/position.js'
 import { mayHaveContexts } from '../model/scanned-body.js'
 import { CONTEXT_COLUMNS, CONTEXT_TYPES } from './context-sql.js'
-import { countDeleted } from './deleted-events.js'
+import { DELETE_LIMIT_MS, type Deletion, DeletionCounter } from './deleted-events.js'
 import { insertEntries, isInserting } from './insert.js'
 
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
@@ -213,11 +213,10 @@ export async function deleteEventsOfUsers(
 ): Promise<void> {
   const fields = new QueryParameters()
   const condition = `project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`
-  await deleteEvents(clickhouse, projectId, condition, fields.parameters)
+  const counter = await DeletionCounter.open(clickhouse, projectId)
+  const { parameters } = fields
+  await deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: false })
 }
-
-/** Time limit for deleting the events of one month. */
-const MONTH_LIMIT_MS = 110_000
 
 /**
  * Like `deleteEventsOfUsers`, for all events of a project, month by month.
@@ -234,38 +233,56 @@ export async function deleteEventsByMonth(clickhouse: ClickHouse, projectId: str
     `SELECT DISTINCT _partition_id AS id FROM events WHERE project_id = {project:String} AND ${which} ORDER BY id`,
     values,
     {},
-    { limitMs: MONTH_LIMIT_MS },
+    { limitMs: DELETE_LIMIT_MS },
   )
+  if (months.length === 0) return 0
+  const counter = await DeletionCounter.open(clickhouse, projectId)
   let sum = 0
   for (const { id } of months) {
     const condition = `project_id = {project:String} AND _partition_id = {month:String} AND ${which}`
-    sum += await deleteEvents(clickhouse, projectId, condition, { ...values, month: id })
+    const parameters = { ...values, month: id }
+    sum += await deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: true })
   }
   return sum
 }
 
+/** Events of a project on one shard. */
+interface ChosenEvents extends Pick<Deletion, 'isResumable'> {
+  projectId: string
+  /** SQL */
+  condition: string
+  parameters: Parameters
+}
+
 /**
- * Counts events for the ledger and deletes exactly those, not events stored in between.
+ * Deletes events, counted for the ledger, but none that are stored in between. Each journal stores its events in the
+ * order of their ids, but an event of one journal may be stored after a later one of another.
  * @returns the number of deleted events
  */
-async function deleteEvents(
+export async function deleteEvents(
   clickhouse: ClickHouse,
-  projectId: string,
-  condition: string,
-  parameters: Parameters,
+  counter: DeletionCounter,
+  { projectId, condition, parameters, isResumable }: ChosenEvents,
 ): Promise<number> {
-  const [found] = await clickhouse.rows<{ count: string; last: string }>(
-    `SELECT count() AS count, toString(max(toUInt128(event_id))) AS last FROM events WHERE ${condition}`,
-    parameters,
-  )
-  const count = Number(found?.count ?? 0)
-  if (!found || count === 0) return 0
-  await countDeleted(clickhouse, projectId, count)
-  await clickhouse.command(
-    `DELETE FROM events WHERE ${condition} AND toUInt128(event_id) <= toUInt128('${found.last}')`,
+  const journal = 'bitAnd(toUInt128(event_id), 0xffffffff)'
+  const found = await clickhouse.rows<{ id: string; count: string; last: string }>(
+    `SELECT toString(${journal}) AS id, count() AS count, toString(max(toUInt128(event_id))) AS last
+     FROM events WHERE ${condition} GROUP BY id`,
     parameters,
     {},
-    MONTH_LIMIT_MS,
+    { limitMs: DELETE_LIMIT_MS },
   )
+  const count = found.reduce((sum, row) => sum + Number(row.count), 0)
+  const bounds = found.map(({ id, last }) => `(${journal} = ${id} AND toUInt128(event_id) <= toUInt128('${last}'))`)
+  const counted = `${condition} AND (${bounds.join(' OR ')})`
+  await counter.run(projectId, {
+    count,
+    left: { query: `SELECT count() AS count FROM events WHERE ${counted}`, parameters },
+    isResumable,
+    run: async () => {
+      await clickhouse.command(`DELETE FROM events WHERE ${counted}`, parameters, {}, DELETE_LIMIT_MS)
+      return true
+    },
+  })
   return count
 }

@@ -3,6 +3,7 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { lastIdAt } from '../model/event-id.js'
 import { type Position, toMilliseconds } from '../model/position.js'
+import { readDeletedOn } from './deleted-events.js'
 
 /** The position up to which a journal has acknowledged the entries that it counts. */
 export interface Bound {
@@ -51,10 +52,8 @@ export async function countRefused(shards: Shards, bounds: readonly Bound[]): Pr
 
 /** The number of events of each project that were deleted or are being deleted. */
 export async function readDeleted(shards: Shards): Promise<Map<string, number>> {
-  return await sumOverShards(
-    shards,
-    'SELECT project_id AS project, sum(count) AS count FROM deleted_events FINAL GROUP BY project',
-  )
+  const found = await shards.each(({ clickhouse }) => readDeletedOn(clickhouse))
+  return sumByProject(found.flatMap((counts) => [...counts]))
 }
 
 async function sumOverShards(
@@ -65,8 +64,12 @@ async function sumOverShards(
   const found = await shards.each(({ clickhouse }) =>
     clickhouse.rows<{ project: string; count: string }>(query, parameters, {}, { limitMs: LIMIT_MS }),
   )
+  return sumByProject(found.flat().map(({ project, count }) => [project, Number(count)]))
+}
+
+function sumByProject(counts: readonly (readonly [string, number])[]): Map<string, number> {
   const sums = new Map<string, number>()
-  for (const { project, count } of found.flat()) sums.set(project, (sums.get(project) ?? 0) + Number(count))
+  for (const [project, count] of counts) sums.set(project, (sums.get(project) ?? 0) + count)
   return sums
 }
 

@@ -1,3 +1,4 @@
+import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 
 /** What a project has used. */
@@ -33,32 +34,35 @@ export async function writeUsage(shards: Shards, process: string, counts: readon
 const WRITE_LIMIT_MS = 2_000
 
 /**
- * What a project has used by day.
+ * What projects have used by day: by project, then by day.
  * @param range `from` and `to` are the first and the last day; without the count of one process on one day, if it knows that better
  */
 export async function readUsage(
   shards: Shards,
-  projectId: string,
+  projectIds: readonly string[],
   { from, to = LAST_DAY, without = NOTHING }: { from: string; to?: string; without?: typeof NOTHING },
   limitMs?: number,
-): Promise<Map<string, Used>> {
+): Promise<Map<string, Map<string, Used>>> {
+  const fields = new QueryParameters()
   const rows = await shards.on(shards.at(0), ({ clickhouse }) =>
-    clickhouse.rows<{ date: string; all_events: string; all_bytes: string; all_ms: string }>(
-      `SELECT toString(day) AS date, sum(events) AS all_events, sum(bytes) AS all_bytes, sum(read_ms) AS all_ms
+    clickhouse.rows<{ project: string; date: string; all_events: string; all_bytes: string; all_ms: string }>(
+      `SELECT project_id AS project, toString(day) AS date,
+         sum(events) AS all_events, sum(bytes) AS all_bytes, sum(read_ms) AS all_ms
        FROM project_usage FINAL
-       WHERE project_id = {project:String} AND day BETWEEN {from:Date} AND {to:Date} AND NOT (process = {process:UUID} AND day = {day:Date})
-       GROUP BY day ORDER BY day`,
-      { project: projectId, from, to, ...without },
+       WHERE project_id IN ${fields.array([...projectIds])} AND day BETWEEN {from:Date} AND {to:Date}
+         AND NOT (process = {process:UUID} AND day = {day:Date})
+       GROUP BY project, day ORDER BY day`,
+      { ...fields.parameters, from, to, ...without },
       {},
       { limitMs },
     ),
   )
-  return new Map(
-    rows.map(({ date, all_events, all_bytes, all_ms }) => [
-      date,
-      { events: Number(all_events), bytes: Number(all_bytes), readMs: Number(all_ms) },
-    ]),
-  )
+  const used = new Map(projectIds.map((id) => [id, new Map<string, Used>()]))
+  for (const { project, date, all_events, all_bytes, all_ms } of rows) {
+    const one = { events: Number(all_events), bytes: Number(all_bytes), readMs: Number(all_ms) }
+    used.get(project)?.set(date, one)
+  }
+  return used
 }
 
 /** The last day that ClickHouse knows. */
@@ -69,35 +73,55 @@ const NOTHING = { process: '00000000-0000-0000-0000-000000000000', day: '1970-01
 /** The tables that grow with what a project sends. */
 const TABLES = ['events', 'profiles', 'sessions', 'dead_letters']
 
-/**
- * Bytes that a project has on the disks of all shards, estimated: of each partition, the share of its rows.
- */
-export async function readStoredBytes(shards: Shards, projectId: string): Promise<number> {
+/** Time limit for a look at all projects with a quota, ms. */
+const LOOK_LIMIT_MS = 5 * 60_000
+
+/** Bytes that projects have on the disks of all shards, estimated: of each partition, the share of their rows. */
+export async function readStoredBytes(shards: Shards, projectIds: readonly string[]): Promise<Map<string, number>> {
+  const fields = new QueryParameters()
+  const wanted = `project_id IN ${fields.array([...projectIds])}`
   const found = await shards.each(({ clickhouse }) =>
-    clickhouse.rows<{ bytes: string }>(
+    clickhouse.rows<{ project: string; bytes: string }>(
       TABLES.map(
         (table) => `
-        SELECT toUInt64(sum(n * size / all_rows)) AS bytes
-        FROM (SELECT _partition_id AS id, count() AS n FROM ${table} WHERE project_id = {project:String} GROUP BY id) AS own
+        SELECT project, toUInt64(sum(n * size / all_rows)) AS bytes
+        FROM (
+          SELECT project_id AS project, _partition_id AS id, count() AS n FROM ${table} WHERE ${wanted}
+          GROUP BY project, id
+        ) AS own
         INNER JOIN (
           SELECT partition_id AS id, sum(bytes_on_disk) AS size, sum(rows) AS all_rows FROM system.parts
           WHERE database = currentDatabase() AND table = '${table}' AND active GROUP BY id
-        ) AS parts USING (id)`,
+        ) AS parts USING (id)
+        GROUP BY project`,
       ).join(' UNION ALL '),
-      { project: projectId },
+      fields.parameters,
+      { max_threads: 1 },
+      { limitMs: LOOK_LIMIT_MS },
     ),
   )
-  return found.flat().reduce((sum, { bytes }) => sum + Number(bytes), 0)
+  const sums = new Map(projectIds.map((id) => [id, 0]))
+  for (const { project, bytes } of found.flat()) sums.set(project, (sums.get(project) ?? 0) + Number(bytes))
+  return sums
 }
 
-/** The number of names of events that a project has had since a day (UTC), and not before. */
-export async function countNewEventNames(shards: Shards, projectId: string, firstId: string): Promise<number> {
-  const events = `${shards.table('events')} WHERE project_id = {project:String} AND toUInt128(event_id)`
-  const rows = await shards.rows<{ count: string }>(
-    `SELECT uniqExact(event) AS count FROM ${events} >= toUInt128({first:UUID})
-       AND event GLOBAL NOT IN (SELECT event FROM ${events} < toUInt128({first:UUID}) GROUP BY event)`,
-    { project: projectId, first: firstId },
+/** The number of names of events that projects have had since a day (UTC), and not before. */
+export async function countNewEventNames(
+  shards: Shards,
+  projectIds: readonly string[],
+  firstId: string,
+): Promise<Map<string, number>> {
+  const fields = new QueryParameters()
+  const events = `${shards.table('events')} WHERE project_id IN ${fields.array([...projectIds])} AND toUInt128(event_id)`
+  const rows = await shards.rows<{ project: string; count: string }>(
+    `SELECT project_id AS project, uniqExact(event) AS count FROM ${events} >= toUInt128({first:UUID})
+       AND (project_id, event) GLOBAL NOT IN
+         (SELECT project_id, event FROM ${events} < toUInt128({first:UUID}) GROUP BY project_id, event)
+     GROUP BY project`,
+    { ...fields.parameters, first: firstId },
     { max_threads: 1 },
+    { limitMs: LOOK_LIMIT_MS },
   )
-  return Number(rows[0]?.count ?? 0)
+  const counts = new Map(rows.map(({ project, count }) => [project, Number(count)]))
+  return new Map(projectIds.map((id) => [id, counts.get(id) ?? 0]))
 }

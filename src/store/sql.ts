@@ -93,7 +93,10 @@ async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSi
   if (!READING.test(lines)) {
     throw new SqlRefusedError('This only reads: SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN.')
   }
-  if (FILE_FUNCTION.test(lines)) throw new SqlRefusedError('The function file() is not available here.')
+  if (FILE_FUNCTION.test(lines))
+    throw new SqlRefusedError(
+      'file() is not available here, because a query must not read what the engine can. For files, use DuckDB or clickhouse-local: docs/sql.md shows how.',
+    )
   return lines
 }
 

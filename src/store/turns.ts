@@ -1,20 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
 
+/** A turn further ahead than this, ms, was claimed by a clock that was wrong. */
+const MAX_AHEAD_MS = 86_400_000
+
 /**
  * Claims a turn of work that only one process should do.
  * @param task names the work
- * @param turn counts up; for work by the hour, the hour
+ * @param turn when it began, the same for all processes: for work by the hour, the beginning of the hour, epoch ms
  * @returns whether this process has it. A process that dies keeps its turn, so the next one does what it left
  */
 export async function claimTurn(shards: Shards, task: string, turn: number): Promise<boolean> {
+  if ((await readLastTurn(shards, task, turn)) >= turn) return false
   const id = randomUUID()
   return await shards.on(shards.at(0), async ({ clickhouse }) => {
-    const [last] = await clickhouse.rows<{ turn: string }>(
-      'SELECT max(turn) AS turn FROM turns WHERE task = {task:String}',
-      { task },
-    )
-    if (Number(last?.turn ?? 0) >= turn) return false
     await clickhouse.command(
       'INSERT INTO turns (task, turn, process) SELECT {task:String}, {turn:UInt64}, {id:UUID}',
       { task, turn, id },
@@ -26,4 +25,15 @@ export async function claimTurn(shards: Shards, task: string, turn: number): Pro
     )
     return rows.some((row) => row.id === id)
   })
+}
+
+/** The last turn that was claimed, epoch ms; 0 if there is none. @param now epoch ms */
+export async function readLastTurn(shards: Shards, task: string, now: number): Promise<number> {
+  const rows = await shards.on(shards.at(0), ({ clickhouse }) =>
+    clickhouse.rows<{ last: string }>(
+      'SELECT max(turn) AS last FROM turns WHERE task = {task:String} AND turn <= {most:UInt64}',
+      { task, most: Math.trunc(now) + MAX_AHEAD_MS },
+    ),
+  )
+  return Number(rows[0]?.last ?? 0)
 }

@@ -3,12 +3,13 @@ import type { Decoded, SdkRequest } from './message.js'
 import { FieldFault, type JsonRow } from './row.js'
 import { correctedTime, parseDecimal, type TimeFormat, toMilliseconds } from './time.js'
 
-/** Decodes the rows of another product's export into the same messages as its SDKs' requests. */
+/** Decodes the rows of another product's export, into the same messages as its SDKs' requests if we take those. */
 export interface Vendor {
   /**
-   * Decodes a row: an event, and its changes of profiles and names. The decoder is the one for live messages, so the
-   * same message gives the same result, including its `insertId`. The event's own properties are copied byte for
-   * byte. The other fields of the row become one more property, named `$` and the vendor, so that nothing is lost.
+   * Decodes a row: an event, or several if the row is a visit, and its changes of profiles and names. Where the vendor
+   * has an endpoint, its decoder is used, so the same message gives the same result, including its `insertId`. The
+   * event's own properties are copied byte for byte. The other fields of the row become one more property, named `$` and
+   * the vendor, so that nothing is lost.
    * Rows may repeat aliases of earlier ones; `withoutRepeatedAliases` removes these.
    * @throws RowFault if the row is not from an export of this vendor
    * @throws NoEvent if the row has nothing to store

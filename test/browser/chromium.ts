@@ -32,7 +32,6 @@ const ARGUMENTS = [
   '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
   // One process renders all pages, so their code is compiled once.
   '--renderer-process-limit=1',
-  '--remote-debugging-pipe',
 ]
 
 /**
@@ -40,8 +39,29 @@ const ARGUMENTS = [
  * treats every page as visible and has no back/forward cache.
  */
 export async function startChromium(t: Test): Promise<BrowserContext> {
+  const { child, ended, output } = await launch(t, 'about:blank', ['--remote-debugging-pipe'])
+  const [, , , commands, answers] = child.stdio
+  const pipes = transport(commands as Writable, answers as Readable)
+  const browser = await Promise.race([
+    chromium.connectOverCDP(pipes, { noDefaults: true }),
+    ended.then(() => {
+      throw new Error(`Chromium ended: ${output()}`)
+    }),
+  ])
+  t.teardown(() => browser.close())
+  const [context] = browser.contexts()
+  if (!context) throw new Error('the browser has no context')
+  return context
+}
+
+/** Opens a page that nothing controls but its own script: DevTools turn prerendering off. */
+export async function openAlone(t: Test, address: string): Promise<void> {
+  await launch(t, address, [])
+}
+
+async function launch(t: Test, address: string, options: string[]) {
   const profile = await temporaryFolder(t)
-  const child = spawn(program(), [...ARGUMENTS, `--user-data-dir=${profile}`, 'about:blank'], {
+  const child = spawn(program(), [...ARGUMENTS, ...options, `--user-data-dir=${profile}`, address], {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
   })
   const ended = once(child, 'exit')
@@ -53,18 +73,7 @@ export async function startChromium(t: Test): Promise<BrowserContext> {
     child.kill('SIGKILL')
     await ended
   })
-  const [, , , commands, answers] = child.stdio
-  const pipes = transport(commands as Writable, answers as Readable)
-  const browser = await Promise.race([
-    chromium.connectOverCDP(pipes, { noDefaults: true }),
-    ended.then(() => {
-      throw new Error(`Chromium ended: ${output}`)
-    }),
-  ])
-  t.teardown(() => browser.close())
-  const [context] = browser.contexts()
-  if (!context) throw new Error('the browser has no context')
-  return context
+  return { child, ended, output: () => output }
 }
 
 /** The first one installed. Asking for its version would start it. */

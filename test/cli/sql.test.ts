@@ -108,7 +108,7 @@ t.test('sql cannot change anything on a server either', async (t) => {
     await t.rejects(run({ CLICKHOUSE_URL: url }, ['--timeout', '1', query]), { message }, query)
   }
   for (const [args, message] of [
-    [[''], /no query/],
+    [[''], /query is empty/],
     [['SELECT', '1'], /quotes/],
     [['SELECT 1', '--format', 'a b'], /--format/],
     [['SELECT 1', '--timeout', '0'], /--timeout/],

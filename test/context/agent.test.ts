@@ -98,6 +98,8 @@ const AGENTS: [name: string, seen: string][] = [
     'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/131.0.0.0 Safari/537.36',
     'Chrome 131 | Linux | desktop bot',
   ],
+  ['node', '| |'],
+  ['Deno/2.1.4', '| |'],
   ['curl/8.5.0', '| | other bot'],
   ['python-requests/2.31', '| | other bot'],
   ['okhttp/4.12.0', '| | other'],

@@ -6,9 +6,13 @@ import { command as importCommand } from '../../src/cli/import/command.js'
 import { command as lanes } from '../../src/cli/lanes.js'
 import { command } from '../../src/cli/verify.js'
 import { openWholeStore } from '../../src/cli/whole-store.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
 import { loadConfig } from '../../src/config.js'
 import { LedgerWatch } from '../../src/damage/ledger-watch.js'
+import { deleteEventsOfUsers, insertEvents } from '../../src/store/events.js'
 import { run } from '../cli/lanes-store.js'
+import { clickHouseError, TcpProxy } from '../delivery/tcp-proxy.js'
 import {
   type Client,
   fromServer,
@@ -16,6 +20,7 @@ import {
   STORAGES,
   settingsFor,
   startApp,
+  startClickHouse,
   startService,
   temporaryFolder,
   until,
@@ -70,7 +75,7 @@ for (const storage of STORAGES) {
     await send(client, batch(10, 'keyed'), { 'idempotency-key': 'once' })
     await isStored(client, 135)
     const stored = await ledgerOf(env)
-    t.match(stored.line, sum({ stored: 135, repeated: 50 }), 'beside the running service')
+    t.match(stored.line, sum({ stored: 135, repeated: 50 }), `beside the running service: ${stored.printed}`)
 
     const [first] = await client.events()
     t.equal((await call('DELETE', `/public/events/${first?.eventId}`)).statusCode, 200)
@@ -125,6 +130,76 @@ for (const storage of STORAGES) {
     await client.app.close()
   })
 }
+
+t.test('events whose deletion ClickHouse refuses are counted once', async (t) => {
+  const env: NodeJS.ProcessEnv = { ...(await settingsFor(t, 'servers')), DELETE_USER_EVENTS: 'true' }
+  const proxy = await TcpProxy.open(t, env.CLICKHOUSE_URL ?? '')
+  const client = await startApp(t, { ...env, CLICKHOUSE_URL: proxy.url })
+  const { call } = client
+  await send(client, batch(100))
+  await isStored(client, 100)
+  const [first] = (await client.events()).filter(({ distinct_id }) => distinct_id !== 'u99')
+  const response = await call('POST', '/public/track/batch', { events: batch(10) })
+  await isStored(client, 110)
+  const ways = [
+    { delete: () => call('DELETE', `/public/events/${first?.eventId}`), events: 1 },
+    { delete: () => call('DELETE', '/public/users/u99'), events: 1 },
+    {
+      delete: () => call('POST', '/public/events/delete', { batches: [response.headers['x-batch-ids']] }),
+      events: 10,
+    },
+    { delete: () => call('DELETE', '/public/projects/default'), events: 98 },
+  ]
+  let deleted = 0
+  for (const way of ways) {
+    const refused = proxy.answer('DELETE FROM events', clickHouseError(243, 'NOT_ENOUGH_SPACE', 'Cannot reserve 1 MiB'))
+    t.not((await way.delete()).statusCode, 200)
+    await refused
+    t.match((await ledgerOf(env)).line, sum({ stored: 110 - deleted, deleted }), 'refused')
+    t.equal((await way.delete()).statusCode, 200)
+    deleted += way.events
+    t.match((await ledgerOf(env)).line, sum({ stored: 110 - deleted, deleted }), 'repeated')
+  }
+})
+
+t.test('a deletion spares events that another journal stores meanwhile', async (t) => {
+  const engine = await startClickHouse(t)
+  const [direct, proxy] = [new ClickHouse({ url: engine.url }), await TcpProxy.open(t, engine.url)]
+  const delayed = new ClickHouse({ url: proxy.url })
+  t.teardown(() => Promise.all([direct.close(), delayed.close()]))
+  await migrate(direct)
+  const store = async (journalId: number, ms: number) => {
+    const entry = {
+      position: BigInt(ms) << 16n,
+      kind: 'events',
+      projectId: 'p',
+      count: 1,
+      receivedAt: ms,
+      body: Buffer.from('{"events":[{"event":"e","distinct_id":"ada"}]}'),
+    } as const
+    await insertEvents(direct, journalId, [entry], `${journalId} ${ms}`, AbortSignal.timeout(60_000))
+  }
+  const start = Date.UTC(2026, 3, 1)
+  await store(1, start)
+  await store(2, start + 1)
+  await store(1, start + 10)
+  const { held, release } = proxy.hold('DELETE FROM events')
+  const deleting = deleteEventsOfUsers(delayed, 'p', ['ada'])
+  await held
+  await store(2, start + 5)
+  await store(1, start + 15)
+  await release()
+  await deleting
+  const left = await direct.rows(
+    'SELECT toUInt32(bitAnd(toUInt128(event_id), 0xffffffff)) AS journal, received_at AS at FROM events ORDER BY at',
+  )
+  t.strictSame(left, [
+    { journal: 2, at: String(start + 5) },
+    { journal: 1, at: String(start + 15) },
+  ])
+  const counted = await direct.rows('SELECT project_id AS project, toUInt32(count) AS count FROM deleted_events FINAL')
+  t.strictSame(counted, [{ project: 'p', count: 3 }])
+})
 
 t.test('the ledger reports a loss even if no part was recorded', async (t) => {
   const env = await settingsFor(t, 'embedded')

@@ -1,9 +1,12 @@
 import t from 'tap'
 import { command } from '../../src/cli/dead-letters.js'
+import { changeProject, Projects } from '../../src/projects/projects.js'
+import { Retention } from '../../src/projects/retention.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
+import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
 import { run } from '../cli/lanes-store.js'
-import { type Client, LAYOUTS, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { type Client, LAYOUTS, SECRET_KEY, settingsFor, silent, startApp, until } from '../helper.js'
 import { addressOf, openStream } from '../live-stream.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 
@@ -216,6 +219,63 @@ t.test('nor over several shards', async (t) => {
   const nodes = await startNodes(t, 2)
   const env = await settingsFor(t, 'lanes')
   await check(await startApp(t, { ...env, CLICKHOUSE_URL: shardsUrl(nodes) }), t)
+})
+
+t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothing when it returns', async (t) => {
+  const everyMs = 3_600_000
+  let ahead = 0
+  const client = await startApp(t, await settingsFor(t, 'embedded'), { now: () => Date.now() + ahead })
+  const { call } = client
+  const { shards, close } = await openStore(client.config)
+  t.teardown(close)
+  const warnings: unknown[] = []
+  let purges = 0
+  const projects = new Projects({ log: silent, closing: AbortSignal.abort(), now: Date.now })
+  const retention = new Retention({
+    projects,
+    shards,
+    barrier: { waitForAll: async () => 0n },
+    profiles: { change: async () => t.fail('no profile expires') as never },
+    noteDeletion: async () => undefined,
+    purge: { now: async () => purges++ },
+    log: { ...silent, warn: (...args: unknown[]) => warnings.push(args) },
+    everyMs,
+    now: () => Date.now() + ahead,
+  })
+  const countStored = async () =>
+    Number((await shards.first.rows<{ n: string }>('SELECT count() AS n FROM events'))[0]?.n)
+  const track = async (days: number) => {
+    const timestamp = Date.now() - days * DAY_MS
+    t.equal((await call('POST', '/public/track', { event: 'e', distinct_id: 'u', timestamp })).statusCode, 200)
+  }
+  await track(40)
+  await track(20)
+  await track(1)
+  t.equal((await client.events()).length, 3)
+  await call('PATCH', '/public/project', { keep: { events: '30d' } })
+  const body = Buffer.from(JSON.stringify({ events: [{ event: 'e', distinct_id: 'u', timestamp: 1 }] }))
+  const entry = { position: BigInt(Date.now()) << 16n, kind: 'events', projectId: 'other', count: 1, body } as const
+  await insertEvents(shards.first, 7, [{ ...entry, receivedAt: Date.now() }], 'other', AbortSignal.timeout(60_000))
+  await changeProject(shards, 'other', { keep: { events: '30d' } }, { by: { type: 'command_line' } })
+  await projects.start(shards)
+  await retention.run()
+  t.equal(await countStored(), 2)
+  t.equal(purges, 1, 'one for all projects')
+  ahead = 400 * DAY_MS
+  for (let hour = 0; hour < 24; hour++) await retention.run()
+  t.equal(await countStored(), 2, 'nothing is deleted in a day')
+  t.equal(warnings.length, 1)
+  t.equal((await call('GET', '/public/dead-letters')).statusCode, 200)
+  await retention.run()
+  t.equal(await countStored(), 0, 'then the clock is believed')
+  ahead = 2 * everyMs
+  await track(29)
+  t.equal((await client.events()).length, 1)
+  ahead = 2 * DAY_MS
+  await call('PATCH', '/public/project', { name: 'changed', keep: { events: '30d' } })
+  await projects.start(shards)
+  await retention.run()
+  t.equal(await countStored(), 0, 'a clock that is set back does not stop the removal')
 })
 
 t.test('calls by id treat what has expired as unknown', async (t) => {

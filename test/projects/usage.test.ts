@@ -1,5 +1,8 @@
 import t from 'tap'
+import { changeSettings, DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
+import { QuotaWatch } from '../../src/projects/quota-watch.js'
 import { Usage } from '../../src/projects/usage.js'
+import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
 import { readUsage } from '../../src/store/project-usage.js'
 import { settingsFor, startApp } from '../helper.js'
@@ -20,10 +23,65 @@ t.test('Usage keeps what was counted before midnight and not stored by then', as
   t.match(usage.own('shop'), { events: 3, bytes: 30 })
   await usage.write()
   t.strictSame(
-    [...(await readUsage(shards, 'shop', { from: '2026-12-01' }))].map(([day, { events }]) => [day, events]),
+    [...((await readUsage(shards, ['shop'], { from: '2026-12-01' })).get('shop') ?? [])].map(([day, { events }]) => [
+      day,
+      events,
+    ]),
     [
       ['2026-12-31', 10],
       ['2027-01-01', 3],
     ],
   )
+})
+
+t.test('the quotas of many projects are looked at together', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { shards, close } = await openStore(client.config)
+  t.teardown(close)
+  const today = Date.now()
+  const now = () => today
+  const yesterday = today - 86_400_000
+  const store = async (projectId: string, ms: number, names: string[]) => {
+    const body = Buffer.from(JSON.stringify({ events: names.map((event) => ({ event, distinct_id: 'u' })) }))
+    const position = BigInt(ms) << 16n
+    const entry = { position, kind: 'events', projectId, count: names.length, receivedAt: ms, body } as const
+    await insertEvents(shards.first, 7, [entry], `${projectId} ${ms}`, AbortSignal.timeout(60_000))
+  }
+  await store('a', yesterday, ['old'])
+  await store('b', yesterday, ['new to others'])
+  await store('a', today, ['old', 'new', 'new to others'])
+  await store('b', today, ['new', 'new', 'new to others'])
+  const limit = { limit: 1, mode: 'soft' as const }
+  const limited = (quotas: object) => ({
+    settings: changeSettings(DEFAULT_SETTINGS, { quotas }),
+    revision: 1,
+    updatedAt: 0,
+  })
+  const list = new Map([
+    ['a', limited({ new_event_names_per_day: limit, stored_bytes: limit, events_per_day: limit })],
+    ['b', limited({ new_event_names_per_day: limit, events_per_month: limit })],
+    ['empty', limited({ new_event_names_per_day: limit, stored_bytes: limit })],
+    ['none', limited({})],
+  ])
+  const projects = { list: () => list, get: (id: string) => list.get(id) ?? limited({}) }
+  const byProject = new Map([
+    ['a', { events: 3, bytes: 30 }],
+    ['b', { events: 5, bytes: 50 }],
+  ])
+  const closing = new AbortController().signal
+  const usage = new Usage({ shards, commits: [{ metrics: { byProject } }], log: quiet, closing, now })
+  const earlier = new Usage({ shards, commits: [{ metrics: { byProject } }], log: quiet, closing, now })
+  await earlier.write()
+  const statuses = await new QuotaWatch({ projects, usage, shards, log: quiet, closing, now }).read([...list.keys()])
+  const used = Object.fromEntries(statuses.map(({ projectId, name, used }) => [`${projectId} ${name}`, used]))
+  t.match(used, {
+    'a events_per_day': 6,
+    'b events_per_month': 10,
+    'a new_event_names_per_day': 2,
+    'b new_event_names_per_day': 1,
+    'empty new_event_names_per_day': 0,
+    'empty stored_bytes': 0,
+  })
+  t.ok(Number(used['a stored_bytes']) > 0)
+  t.equal(statuses.length, 7)
 })

@@ -1,13 +1,26 @@
+import { Writable } from 'node:stream'
 import fc from 'fast-check'
+import pino from 'pino'
 import t from 'tap'
 import type { Warning } from '../../src/contract/warning.js'
+import { IgnoredFields } from '../../src/http/ignored-fields.js'
 import { randomName, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 
 for (const storage of ['embedded', 'servers'] as const) {
   t.test(storage, async (t) => {
-    const { call } = await startApp(t, await settingsFor(t, storage))
+    const lines: string[] = []
+    const write = (chunk: Buffer, _: unknown, done: () => void) => {
+      lines.push(
+        ...String(chunk)
+          .split('\n')
+          .filter((line) => line.includes('fields that are ignored')),
+      )
+      done()
+    }
+    const log = pino({ level: 'warn' }, new Writable({ write }))
+    const { app, call } = await startApp(t, await settingsFor(t, storage), { log })
     const answer = async (path: string, body: unknown, headers = {}) => {
       const response = await call('POST', `/public${path}`, body, headers)
       if (response.statusCode !== 200) throw new Error(response.body)
@@ -38,9 +51,35 @@ for (const storage of ['embedded', 'servers'] as const) {
       t.notOk('warnings' in (await answer('/track/batch', { events: [exported] })))
     })
 
-    await t.test('track returns no warnings', async (t) => {
-      const response = await call('POST', '/public/track', event({ userId: 'ada', traits: {} }))
-      t.equal(response.body, '{"status":1,"error":null}')
+    await t.test('track returns no warnings; the log names the fields, and the metrics count the events', async (t) => {
+      const track = async (body: unknown) => {
+        t.equal((await call('POST', '/public/track', body)).body, '{"status":1,"error":null}')
+      }
+      const count = async () => {
+        const [, number] = /^tallyhouse_events_with_ignored_fields_total.*\} (\d+)$/m.exec(
+          (await app.inject('/metrics')).body,
+        ) ?? ['', '0']
+        return Number(number)
+      }
+      await track(event({ properties: { traits: 1 } }))
+      await track(event({ apiKey: SECRET_KEY, eventId: '0193ae30-7c42-7000-8000-00005eed1234', other: null }))
+      t.equal(await count(), 0)
+      t.strictSame(lines, [])
+      await track(event({ userId: 'ada', traits: {}, events: [1], [SECRET_KEY]: 1 }))
+      // A timestamp with a fraction is nothing for the scanner.
+      await track(event({ timestamp: 1.5, name: 'x' }))
+      t.equal(await count(), 2)
+      t.equal(lines.length, 1, 'at most once a minute')
+      t.match(JSON.parse(lines[0] ?? ''), {
+        project: 'default',
+        events: 1,
+        fields: [
+          'The field userId is ignored. Did you mean distinct_id?',
+          'The field traits is ignored. Did you mean properties?',
+          'The field events is ignored. Did you mean event?',
+        ],
+      })
+      t.notMatch(lines.join(''), SECRET_KEY)
     })
 
     await t.test('identify and profile name each ignored field, and the one that was probably meant', async (t) => {
@@ -165,3 +204,31 @@ for (const storage of ['embedded', 'servers'] as const) {
 function inOrder(answer: { warnings?: Warning[] }): object {
   return { ...answer, warnings: answer.warnings?.toSorted((a, b) => (a.path < b.path ? -1 : 1)) }
 }
+
+t.test('IgnoredFields logs once a minute for each project, and uses bounded memory', (t) => {
+  let now = 0
+  const ignored = new IgnoredFields(() => now)
+  const logged: { project: string; events: number }[] = []
+  const note = (projectId: string) => {
+    const log = { warn: (line: (typeof logged)[number]) => logged.push(line) }
+    const body = { event: 'e', distinct_id: 'ada', traits: {} }
+    ignored.note({ body, projectId, server: { log }, key: undefined } as never)
+  }
+  for (let i = 0; i < 3; i++) note('a')
+  note('b')
+  now += 60_000
+  note('a')
+  const short = logged.map(({ project, events }) => [project, events])
+  t.strictSame(short, [
+    ['a', 1],
+    ['b', 1],
+    ['a', 3],
+  ])
+  for (let i = 0; i < 5000; i++) note(`p${i}`)
+  t.equal(ignored.counts.length, 1001)
+  t.equal(
+    ignored.counts.reduce((sum, [, events]) => sum + events, 0),
+    5005,
+  )
+  t.end()
+})

@@ -404,6 +404,35 @@ t.test('saved questions and boards', async (t) => {
   })
 })
 
+t.test('what asking would warn about, saving warns about', async (t) => {
+  const { call } = await startApp(t, await settingsFor(t, 'embedded'), { reviewMs: 60_000 })
+  await call('POST', '/public/track', { event: 'purchased', distinct_id: 'ada', properties: { plan: 'pro' } })
+  const save = async (path: string, body: object) => (await call('PUT', `/public/${path}`, body)).json()
+  const ask = async (question: object) => (await call('POST', '/public/query', question)).json().warnings
+  const at = (prefix: string, warnings: { path: string }[]) => {
+    return warnings.map((warning) => ({ ...warning, path: `${prefix}${warning.path}` }))
+  }
+  const wrong = { kind: 'series', series: [{ event: 'purch' }], breakdwon: ['properties.plan'] }
+  const unknown = { kind: 'series', series: [{ event: 'purchased' }], breakdown: ['properties.plam'] }
+  const [ofWrong, ofUnknown] = [await ask(wrong), await ask(unknown)]
+  t.match(ofWrong, [{ path: '/breakdwon' }, { path: '/series/0/event', suggestion: 'purchased' }])
+  t.match(ofUnknown, [{ path: '/breakdown/0' }])
+  t.strictSame(await save('questions/a', { name: 'A', question: wrong }), {
+    status: 1,
+    error: null,
+    revision: 1,
+    warnings: at('/question', ofWrong),
+  })
+  const cards = [wrong, { saved: 'a' }, unknown].map((question, i) => ({ id: `c${i}`, name: 'C', question, width: 2 }))
+  const board = await save('boards/b', { name: 'B', cards })
+  // Ignored fields of all cards come first.
+  const warned = [...at('/cards/0/question', ofWrong), ...at('/cards/2/question', ofUnknown)]
+  const sort = (all: { path: string }[]) => all.toSorted((one, other) => (one.path < other.path ? -1 : 1))
+  t.strictSame(sort(board.warnings), sort(warned))
+  const right = { kind: 'series', series: [{ event: 'purchased' }], breakdown: ['properties.plan'] }
+  t.strictSame(await save('questions/c', { name: 'C', question: right }), { status: 1, error: null, revision: 1 })
+})
+
 t.test('with several shards, they are on the first one, and a 503 names it if it is down', async (t) => {
   const nodes = (await startNodes(t, 2)) as [Node, Node]
   const redis = await startRedis(t)

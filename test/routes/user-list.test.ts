@@ -93,7 +93,7 @@ async function listsUsers(t: Test, client: App): Promise<void> {
 
   const everybody = [...seen.map(({ name }) => name), 'profile-only']
   const everyone = { order: 'last_seen' }
-  t.strictSame(toNames(await list(client, everyone)), everybody, 'those seen last first, then those never seen')
+  t.strictSame(toNames(await list(client, everyone)), everybody, 'most recently seen first, then those never seen')
   t.strictSame(toNames(await list(client, everyone, 5)), everybody, 'by pages')
   const [first] = await list(client, everyone)
   t.match(first, { properties: {}, created_at: null, updated_at: null, last_seen: seen[0]?.at }, 'without a profile')

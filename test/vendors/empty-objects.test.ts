@@ -10,6 +10,9 @@ import { segmentMessages } from '../../src/vendors/segment.js'
 import { VENDORS, type VendorName } from '../../src/vendors/vendors.js'
 import { json, request } from './sdk-messages.js'
 
+/** The others have no endpoint, so only their exports are read. */
+type SdkVendor = Exclude<VendorName, 'ga4' | 'matomo' | 'umami' | 'plausible'>
+
 /** A value to replace an object in an otherwise valid message. */
 type Messages = (value: unknown) => object
 
@@ -155,7 +158,7 @@ t.test('any other value in place of an object is a fault of its message only', a
 })
 
 t.test('an empty array in an export counts as an empty object', async (t) => {
-  const rows: Record<VendorName, Messages[]> = {
+  const rows: Record<SdkVendor, Messages[]> = {
     segment: [
       (properties) => ({ type: 'track', event: 'e', userId: 'u', timestamp: ISO, properties }),
       (traits) => ({ type: 'identify', userId: 'u', timestamp: ISO, traits }),
@@ -171,7 +174,7 @@ t.test('an empty array in an export counts as an empty object', async (t) => {
       (user_properties) => ({ event_type: '$identify', user_id: 'u', event_time: ISO, user_properties }),
     ],
   }
-  for (const vendor of Object.keys(rows) as VendorName[]) {
+  for (const vendor of Object.keys(rows) as SdkVendor[]) {
     const read = (row: object) => VENDORS[vendor].messages(readRow(Buffer.from(JSON.stringify(row))))
     for (const make of rows[vendor]) {
       t.equal(said(read(make([])), 0).length, said(read(make({})), 0).length, vendor)

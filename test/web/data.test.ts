@@ -75,7 +75,7 @@ t.test('the data view', async (t) => {
       ['"pro"', '1'],
     ])
     t.equal(await download(page, 'CSV of values of plan'), '\uFEFFValue,Count\r\n"""free""",2\r\n"""pro""",1\r\n')
-    t.match(await download(page, 'Download CSV'), /\r\namount,0\.666\d+,number,/)
+    t.match(await download(page, 'CSV of properties'), /\r\namount,0\.666\d+,number,/)
     await checkAccessibility(t, page, 'properties')
     await plan.getByRole('link', { name: 'Explore by plan' }).click()
     await page.getByRole('heading', { name: 'Explore' }).waitFor()
@@ -86,7 +86,7 @@ t.test('the data view', async (t) => {
     const page = await visit(t, '#/data')
     await page.getByRole('link', { name: hostile, exact: true }).click()
     await page.getByRole('heading', { name: hostile }).waitFor()
-    t.match(await download(page, 'Download CSV'), /\r\n'=cmd\(\),1,string,/)
+    t.match(await download(page, 'CSV of properties'), /\r\n'=cmd\(\),1,string,/)
     await page.getByRole('region', { name: '=cmd()' }).getByText('"<script>alert(1)</script>"').waitFor()
   })
 

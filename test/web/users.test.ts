@@ -53,7 +53,7 @@ t.test('the users view', async (t) => {
     const links = page.getByRole('table', { name: 'Users' }).getByRole('link')
     await links.first().waitFor()
     const names = ['ada', 'nobody-3', '<b>"\\u202e=1+1', 'grace']
-    t.strictSame(await links.allTextContents(), names, 'those seen last first')
+    t.strictSame(await links.allTextContents(), names, 'most recently seen first')
     const file = await download(page, 'Download CSV')
     t.match(file, /^\uFEFFUser,Name,Email,Last seen,Created,Updated\r\nada,/)
     t.match(file, /\r\nnobody-3,,,20[^,]+Z,,\r\n/)

@@ -17,8 +17,9 @@ import { type Sent, shopYear } from './shop.js'
 const USAGE = `Usage: tallyhouse demo [options]
        tallyhouse demo --remove [--url URL]
 
-Sends a year of an invented shop to a running service: visits, sign-ups, purchases, profiles, and
-visitors who become customers. Ask about it with tallyhouse query; docs/questions.md has examples.
+Sends a year of an invented shop to a running service: visits with their page views and sources,
+sign-ups, purchases, profiles, and visitors who become customers. Ask about it with tallyhouse
+query; docs/questions.md has examples.
 
   --events N         how many events (default: 1000000)
   --seed N           another seed makes another shop (default: 1)
@@ -39,8 +40,9 @@ sent or removed.`
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
-/** Concurrent calls. Nearly all are small changes of users, which wait for the disk together. */
-const IN_FLIGHT = 256
+/** Concurrent calls. */
+const IN_FLIGHT = 16
+const NDJSON = { 'content-type': 'application/x-ndjson' }
 const MAX_EVENTS = 100_000_000
 
 export const command: Command = {
@@ -105,31 +107,34 @@ interface Planned {
   count: number
 }
 
+/** Makes calls that can be repeated: events and changes of profiles have insert_ids, or set the same values again. */
 function* toCalls(shop: Iterable<Sent>): Generator<Planned, void, undefined> {
-  let batch: object[] = []
-  const flush = () => {
-    const planned = { call: post('/public/track/batch', { events: batch }), count: batch.length }
-    batch = []
-    return planned
+  let lines: string[] = []
+  let changes: object[] = []
+  const flushEvents = (): Planned => {
+    const call = { method: 'POST', path: '/public/import', body: lines.join('\n'), headers: NDJSON } as const
+    const count = lines.length
+    lines = []
+    return { call, count }
+  }
+  const flushChanges = (): Planned => {
+    const call = { method: 'POST', path: '/public/users/batch', body: JSON.stringify({ changes }) } as const
+    changes = []
+    return { call, count: 0 }
   }
   for (const sent of shop) {
     if (sent.type === 'event') {
-      batch.push(sent.event)
-      if (batch.length === MAX_BATCH) yield flush()
-    } else if (sent.type === 'alias') {
-      const { distinct_id, alias } = sent
-      yield { call: post('/public/users/alias', { distinct_id, alias }), count: 0 }
+      lines.push(JSON.stringify(sent.event))
+      if (lines.length === MAX_BATCH) yield flushEvents()
     } else {
-      const { distinct_id, properties } = sent
-      yield { call: post('/public/users/identify', { distinct_id, properties }), count: 0 }
+      const { distinct_id, alias, properties, timestamp } = sent
+      changes.push({ distinct_id, alias })
+      changes.push({ distinct_id, identified: true, operations: { $set: properties }, timestamp })
+      if (changes.length === MAX_BATCH) yield flushChanges()
     }
   }
-  if (batch.length > 0) yield flush()
-}
-
-/** Makes a call that can be repeated: events have insert_ids, and the other calls only set values. */
-function post(path: string, body: object): Call {
-  return { method: 'POST', path, body: JSON.stringify(body) }
+  if (lines.length > 0) yield flushEvents()
+  if (changes.length > 0) yield flushChanges()
 }
 
 /** @throws TallyhouseError of the first call that fails permanently */
@@ -173,7 +178,7 @@ async function parse(args: string[], io: CommandIo) {
   }
   const time = readTime('--until', values.until)
   const until = time === undefined ? undefined : Number(time)
-  if (until !== undefined && until <= 366 * DAY_MS) throw new UsageError('--until must be at least a year after 1970.')
+  if (until !== undefined && until <= 366 * DAY_MS) throw new UsageError('--until must be in 1971 or later.')
   return {
     events: integer('events', 1, MAX_EVENTS),
     seed: integer('seed', 0, 2 ** 32 - 1),

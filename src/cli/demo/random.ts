@@ -24,8 +24,43 @@ export class Random {
     return Math.floor(this.next() * end)
   }
 
+  /** Returns the seed of another generator. */
+  seed(): number {
+    return this.below(2 ** 32)
+  }
+
   /** Picks one of the choices, earlier ones more often. */
   early<T>(choices: readonly T[]): T {
     return choices[Math.floor(this.next() ** 2 * choices.length)] as T
   }
+
+  /** Picks one of the choices by its weight. */
+  pick<T>({ choices, ends, total }: Weighted<T>): T {
+    const at = this.next() * total
+    return choices[ends.findIndex((end) => end > at)] as T
+  }
+
+  /** Draws from a log-normal distribution; a `spread` of 0 always gives the median. */
+  logNormal(median: number, spread: number): number {
+    // Box and Muller's transform, of which the second number is not needed.
+    const normal = Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next())
+    return median * Math.exp(spread * normal)
+  }
+}
+
+/** Choices with weights, for `Random.pick`. */
+export interface Weighted<T> {
+  choices: readonly T[]
+  /** sums of the weights, up to each choice */
+  ends: readonly number[]
+  total: number
+}
+
+export function weighted<T>(entries: readonly (readonly [weight: number, choice: T])[]): Weighted<T> {
+  let total = 0
+  const ends = entries.map(([weight]) => {
+    total += weight
+    return total
+  })
+  return { choices: entries.map(([, choice]) => choice), ends, total }
 }

@@ -1,21 +1,32 @@
-import { Random } from './random.js'
+import { type Client, findSource, makeBot, makeClient, type Source, toUtmParameters } from './audience.js'
+import {
+  ACCOUNT,
+  browse,
+  CART,
+  CHECKOUT,
+  findPage,
+  look,
+  type Page,
+  SIGN_UP,
+  type Step,
+  THANKS,
+  toUrl,
+} from './pages.js'
+import { Random, weighted } from './random.js'
 
-const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 const DAYS = 365
-/** The pause between two events of a visit is the minimum plus a random part of the maximum. */
-const MIN_PAUSE_MS = 2_000
-const MAX_PAUSE_MS = 120_000
-const COUNTRIES = ['US', 'DE', 'GB', 'FR', 'AT', 'JP', 'BR', 'IN', 'ES', 'SE'] as const
-const DEVICES = ['mobile', 'desktop', 'tablet'] as const
+/** Share of the visits that bots make. */
+const BOTS = 0.02
 const PLANS = ['free', 'pro', 'team'] as const
-const SOURCES = ['google', 'newsletter', 'instagram', 'partner'] as const
-const PATHS = ['/', '/products', '/sale', '/about', '/help'] as const
-const CATEGORIES = ['coffee', 'tea', 'mugs', 'grinders', 'gifts'] as const
-const SEARCHES = ['espresso', 'green tea', 'gift', 'Mühle', '抹茶', 'filter', ''] as const
 /** Relative traffic from Sunday to Saturday. */
 const WEEK = [1.15, 0.95, 0.9, 0.92, 1, 1.05, 1.2]
 /** Relative traffic from January to December. */
 const YEAR = [0.9, 0.85, 0.95, 1, 0.95, 0.85, 0.75, 0.8, 1, 1.1, 1.45, 1.6]
+/** Relative traffic of the hours from midnight, local time. */
+const DAY = [12, 7, 4, 3, 3, 5, 12, 24, 36, 42, 45, 46, 52, 48, 44, 44, 47, 52, 60, 70, 78, 74, 52, 28]
+const HOURS = weighted(DAY.map((weight, hour) => [weight, hour] as const))
 
 export interface ShopOptions {
   events: number
@@ -29,43 +40,57 @@ export interface ShopOptions {
   begun?: number | undefined
 }
 
-/** A call that the shop's own program would make. */
+/** What the shop sends. */
 export type Sent =
   | { type: 'event'; event: object }
-  | { type: 'profile'; distinct_id: string; properties: object }
-  | { type: 'alias'; distinct_id: string; alias: string }
+  /** somebody signs up: their profile, and their earlier name */
+  | { type: 'customer'; distinct_id: string; alias: string; properties: object; timestamp: number }
+
+type Stage = 'visitor' | 'customer' | 'active'
+
+interface Person {
+  id: string
+  client: Client
+  plan: string
+  /** what their first visit said about where they came from */
+  source: string | undefined
+}
 
 interface Visit {
   person: Person
+  /** the visits of a person, from 0 */
+  index: number
+  isCustomer: boolean
+  source: Source
+  /** epoch ms */
   at: number
+  /** from its first event to its last, in ms */
+  length: number
   events: number
+  aim: Aim
+  /** seed of everything that happens in it */
+  seed: number
 }
 
-interface Person {
-  id: number
-  country: string
-  device: string
-  plan: string
-  source: string | null
-  stage: 'visitor' | 'customer' | 'active'
-}
+/** What somebody came for. */
+type Aim = 'look' | 'sign up' | 'start' | 'activate' | 'buy' | 'abandon'
+
+/** Stages to which aims lead. */
+const NEXT_STAGES: { [aim in Aim]?: Stage } = { 'sign up': 'customer', start: 'active', activate: 'active' }
+
+/** Events at the end of a visit that its aim takes. */
+const AIM_EVENTS: Record<Aim, number> = { look: 0, 'sign up': 3, start: 4, activate: 2, buy: 8, abandon: 6 }
 
 /**
- * Generates a year of a shop in the order of time: exactly `events` events of people who visit, sign up, activate,
+ * Generates a year of a shop, by the starts of visits: exactly `events` events of people who visit, sign up, activate,
  * buy, and mostly churn.
  */
 export function* shopYear({ events, seed, until, begun }: ShopOptions): Generator<Sent, void, undefined> {
-  const random = new Random(seed)
   const shop = [seed, events, ...(begun === undefined ? [] : [begun])].join('-')
   let n = 0
-  for (const visit of planVisits(events, until, random)) {
-    for (const sent of visited(visit, random)) {
-      if (sent.type === 'event') {
-        // A rerun sends the same ids, so the service stores nothing twice.
-        yield { type: 'event', event: { ...sent.event, insert_id: `demo-${shop}-${n++}` } }
-      } else yield sent
-    }
-  }
+  // A rerun sends the same ids, so the service stores nothing twice.
+  const makeId = () => `demo-${shop}-${n++}`
+  for (const visit of planVisits(events, until, new Random(seed))) yield* happen(visit, seed, makeId)
 }
 
 /** Plans visits, in the order of time, that have this many events together. */
@@ -74,22 +99,28 @@ function planVisits(events: number, until: number, random: Random): Visit[] {
   const days = Math.ceil((until - start) / DAY_MS)
   const first = firstDays(start, days)
   const visits: Visit[] = []
-  for (let left = events, id = 1; left > 0; id++) {
-    const person = newPerson(id, random)
+  let left = events
+  const plan = (visit: Visit) => {
+    if (left === 0 || visit.at + visit.length > until) return false
+    visit.events = Math.min(visit.events, left)
+    left -= visit.events
+    return visits.push(visit) > 0
+  }
+  for (let id = 1; left > 0; id++) {
+    const person = newPerson(String(id), makeClient(random), random)
     // Most people come once or twice; some keep coming, at growing intervals.
     const loyalty = random.next() ** 2
-    for (let day = first(random.next()), visit = 0; day < days && left > 0; visit++) {
-      const count = Math.min(left, 1 + random.below(9))
-      // In the daytime, and more often in the evening.
-      const at = start + (day + 0.25 + 0.7 * Math.max(random.next(), random.next() ** 2)) * DAY_MS
-      if (at + count * (MIN_PAUSE_MS + MAX_PAUSE_MS) > until) break
-      visits.push({ person, at: Math.floor(at), events: count })
-      left -= count
+    let stage: Stage = 'visitor'
+    for (let day = first(random.next()), index = 0; day < days; index++) {
+      const visit = planVisit({ person, index, stage }, start + day * DAY_MS, random)
+      if (!plan(visit)) break
+      stage = NEXT_STAGES[visit.aim] ?? stage
+      if (random.chance(BOTS)) plan(planBot(start + day * DAY_MS, random))
       if (!random.chance(0.5 + 0.49 * loyalty)) break
-      day += 1 + Math.floor(-Math.log(1 - random.next()) * (2 + visit * 0.4))
+      day += 1 + Math.floor(-Math.log(1 - random.next()) * (2 + index * 0.4))
     }
   }
-  return visits.sort((a, b) => a.at - b.at || a.person.id - b.person.id)
+  return visits.sort((a, b) => a.at - b.at || a.seed - b.seed)
 }
 
 /**
@@ -106,52 +137,152 @@ function firstDays(start: number, days: number): (share: number) => number {
   return (share) => ends.findIndex((end) => end > share * total)
 }
 
-function newPerson(id: number, random: Random): Person {
+function newPerson(id: string, client: Client, random: Random): Person {
+  return { id, client, plan: random.early(PLANS), source: undefined }
+}
+
+function planVisit(
+  { person, index, stage }: { person: Person; index: number; stage: Stage },
+  day: number,
+  random: Random,
+): Visit {
+  const source = findSource(random, index > 0)
+  if (index === 0) person.source = source.utm?.source
+  const aim = findAim(stage, random)
+  const bounces = source.bounces * (stage === 'visitor' ? 1 : 0.75)
+  const isBounce = aim === 'look' && random.chance(bounces)
+  const events = isBounce ? 1 : 2 + Math.floor(-Math.log(1 - random.next()) * 4) + AIM_EVENTS[aim]
+  const hour = (random.pick(HOURS) + random.next() - person.client.offset + 24) % 24
+  const at = day + Math.floor(hour * HOUR_MS)
+  const length = drawLength(events, random)
+  return { person, index, isCustomer: stage !== 'visitor', source, at, length, events, aim, seed: random.seed() }
+}
+
+function findAim(stage: Stage, random: Random): Aim {
+  const share = random.next()
+  if (stage === 'visitor') return share < 0.07 ? 'sign up' : share < 0.12 ? 'start' : 'look'
+  if (stage === 'customer') return share < 0.5 ? 'activate' : 'look'
+  return share < 0.3 ? 'buy' : share < 0.45 ? 'abandon' : 'look'
+}
+
+/** Draws how long a visit is, in ms. Even the longest has no pause of half an hour, which would end its session. */
+function drawLength(events: number, random: Random): number {
+  const pauses = events - 1
+  if (pauses === 0) return 0
+  const minutes = random.logNormal(0.6 * pauses ** 0.8, 0.9)
+  return Math.floor(Math.min(minutes, 12 * pauses, 60) * 60_000)
+}
+
+function planBot(day: number, random: Random): Visit {
+  const person = { id: `bot-${1 + random.below(200)}`, client: makeBot(random), plan: '', source: undefined }
+  const events = 1 + random.below(4)
   return {
-    id,
-    country: random.early(COUNTRIES),
-    device: random.early(DEVICES),
-    plan: random.early(PLANS),
-    source: random.chance(0.4) ? random.early(SOURCES) : null,
-    stage: 'visitor',
+    person,
+    index: random.seed(),
+    isCustomer: false,
+    source: { links: ['/', '/products', '/guides/which-grinder'], bounces: 1 },
+    at: day + random.below(DAY_MS),
+    length: (events - 1) * 1500,
+    events,
+    aim: 'look',
+    seed: random.seed(),
   }
 }
 
-function* visited({ person, at, events }: Visit, random: Random): Generator<Sent, void, undefined> {
-  let time = at
-  const isBuying = person.stage === 'active' && random.chance(0.3)
-  for (let i = 0; i < events; i++) {
-    const isLast = i === events - 1
-    if (person.stage === 'visitor' && i >= 2 && random.chance(0.06)) {
-      yield event(person, 'signed up', time, { plan: person.plan, trial: person.plan !== 'free' })
-      yield* signedUp(person, time)
-    } else if (person.stage === 'customer' && random.chance(0.15)) {
-      person.stage = 'active'
-      yield event(person, 'activated', time, { steps_done: 3 + random.below(3) })
-    } else if (isBuying && isLast) yield event(person, 'purchased', time, purchase(random))
-    else if (isBuying && i === events - 2)
-      yield event(person, 'checkout started', time, { express: random.chance(0.3) })
-    else yield event(person, ...browsing(time, random))
-    time += MIN_PAUSE_MS + random.below(MAX_PAUSE_MS)
+/**
+ * Generates what happens in a visit.
+ * @param shop the seed of the shop
+ * @param makeId makes the insert_id of the next event
+ */
+function* happen(visit: Visit, shop: number, makeId: () => string): Generator<Sent, void, undefined> {
+  const { person, index, aim, source, events } = visit
+  let { isCustomer } = visit
+  const random = new Random(visit.seed)
+  const times = drawTimes(visit, random)
+  const session_id = `${shop}-${person.id}-${index}`
+  const utm = toUtmParameters(source, visit.at)
+  let sent = 0
+  let previous = source.referrer
+  const event = (name: string, own: object): Sent => {
+    const { client, source } = person
+    const { country, device, context } = client
+    const distinct_id = isCustomer ? `customer-${person.id}` : `visitor-${person.id}`
+    const timestamp = times[sent++] ?? visit.at
+    const properties: Record<string, unknown> = { ...own }
+    if (!context.bot) Object.assign(properties, { country, device })
+    if (source !== undefined) properties.utm = { source }
+    // The context comes first, which shows that there is one.
+    const event = { context, event: name, distinct_id, timestamp, insert_id: makeId(), session_id, properties }
+    return { type: 'event', event }
+  }
+  const open = (page: Page, parameters: Record<string, string> = {}): Sent => {
+    const url = toUrl(page, parameters)
+    const referrer = previous
+    previous = url
+    return event('$pageview', { url, title: page.title, ...(referrer !== undefined && { referrer }), ...parameters })
+  }
+  function* take({ page, events: own }: Step, end: number): Generator<Sent, void, undefined> {
+    if (sent < end) yield open(page)
+    for (const { name, properties } of own) if (sent < end) yield event(name, properties)
+  }
+
+  yield open(findPage(random.early(source.links)), utm)
+  const rest = events - AIM_EVENTS[aim]
+  while (sent < rest) {
+    if (person.client.context.bot) yield open(findPage(random.early(source.links)))
+    else yield* take(browse(random), rest)
+  }
+  for (const step of finish(aim, person, random)) {
+    yield* take(step, events)
+    if (step.page !== SIGN_UP) continue
+    isCustomer = true
+    yield signUp(person, times[sent - 1] ?? visit.at)
   }
 }
 
-function* signedUp(person: Person, at: number): Generator<Sent, void, undefined> {
-  const { country, plan, id } = person
-  person.stage = 'customer'
-  yield { type: 'alias', distinct_id: `customer-${id}`, alias: `visitor-${id}` }
-  const properties = { plan, country, signed_up_on: new Date(at).toISOString().slice(0, 10) }
-  yield { type: 'profile', distinct_id: `customer-${id}`, properties }
+/** Draws the times of a visit's events, which get the same share of its length on average. */
+function drawTimes({ at, length, events }: Visit, random: Random): number[] {
+  const pauses = Array.from({ length: events - 1 }, () => 0.5 + random.next())
+  const total = pauses.reduce((sum, pause) => sum + pause, 0)
+  const times = [at]
+  let passed = 0
+  for (const pause of pauses) {
+    passed += pause
+    times.push(at + Math.floor((passed / total) * length))
+  }
+  return times
 }
 
-function browsing(at: number, random: Random): [name: string, at: number, properties: object] {
-  const kind = random.next()
-  if (kind < 0.5) return ['page viewed', at, { path: random.early(PATHS) }]
-  if (kind < 0.6) return ['searched', at, { query: random.early(SEARCHES), results: random.below(40) }]
-  const category = random.early(CATEGORIES)
-  const price = 5 + random.below(9_500) / 100
-  if (kind < 0.87) return ['product viewed', at, { category, price, tags: [category, random.early(['new', 'sale'])] }]
-  return ['added to cart', at, { category, price, quantity: 1 + random.early([0, 1, 2, 3]) }]
+/** Makes the steps at the end of a visit, which lead to its aim. */
+function finish(aim: Aim, { plan }: Person, random: Random): Step[] {
+  const signedUp = { page: SIGN_UP, events: [{ name: 'signed up', properties: { plan, trial: plan !== 'free' } }] }
+  const activated = { page: ACCOUNT, events: [{ name: 'activated', properties: { steps_done: 3 + random.below(3) } }] }
+  switch (aim) {
+    case 'look':
+      return []
+    case 'sign up':
+      return [signedUp, { page: ACCOUNT, events: [] }]
+    case 'start':
+      return [signedUp, activated]
+    case 'activate':
+      return [activated]
+    case 'buy':
+    case 'abandon': {
+      const started = { name: 'checkout started', properties: { express: random.chance(0.3) } }
+      const bought = { name: 'purchased', properties: purchase(random) }
+      return [
+        look(random, true),
+        { page: CART, events: [] },
+        { page: CHECKOUT, events: aim === 'buy' ? [started, bought] : [started] },
+        ...(aim === 'buy' ? [{ page: THANKS, events: [] }] : []),
+      ]
+    }
+  }
+}
+
+function signUp({ id, plan, client }: Person, timestamp: number): Sent {
+  const properties = { plan, country: client.country, signed_up_on: new Date(timestamp).toISOString().slice(0, 10) }
+  return { type: 'customer', distinct_id: `customer-${id}`, alias: `visitor-${id}`, properties, timestamp }
 }
 
 /** Makes properties with the oddities of real data: sometimes a number as a string, a null, or an object. */
@@ -163,10 +294,4 @@ function purchase(random: Random): object {
     coupon: random.chance(0.15) ? random.early(['WELCOME10', 'FREESHIP', 'VIP']) : null,
     payment: { method: random.early(['card', 'paypal', 'invoice']), retries: random.early([0, 0, 0, 1]) },
   }
-}
-
-function event({ id, stage, country, device, source }: Person, name: string, timestamp: number, own: object): Sent {
-  const distinct_id = stage === 'visitor' ? `visitor-${id}` : `customer-${id}`
-  const properties = { ...own, country, device, ...(source !== null && { utm: { source } }) }
-  return { type: 'event', event: { event: name, distinct_id, timestamp, properties } }
 }

@@ -102,20 +102,15 @@ export class Batches {
     for (const row of rows) {
       const outcome = this.#source.take(row)
       if (outcome === 'verbatim') {
-        if (!this.#hasRoom(row.end - row.start)) yield this.#close()
+        if (!this.#hasRoom(1, row.end - row.start)) yield this.#close()
         this.#copyVerbatim(row)
         this.#lines.push(row.line)
         this.#haveIds = false
       } else if (outcome === 'skipped') {
         this.#skipped++
-      } else if ('event' in outcome) {
-        if (outcome.event) {
-          if (!this.#hasRoom(outcome.event.length)) yield this.#close()
-          this.#copyRun()
-          this.#copy(outcome.event, 0, outcome.event.length)
-          this.#lines.push(row.line)
-          this.#haveIds &&= outcome.hasId
-        }
+      } else if ('events' in outcome) {
+        if (!this.#hasRoom(outcome.events.length, joinedLength(outcome.events))) yield this.#close()
+        this.#addEvents(outcome, row.line)
         this.#addPeople(outcome, row.line)
       } else {
         this.#rejects.push(rejected(row, outcome.fault))
@@ -129,9 +124,19 @@ export class Batches {
     this.#copyRun()
   }
 
-  #addPeople({ people, event }: VendorOutcome, line: number): void {
+  #addEvents({ events, haveIds }: VendorOutcome, line: number): void {
+    if (events.length === 0) return
+    this.#copyRun()
+    for (const event of events) {
+      this.#copy(event, 0, event.length)
+      this.#lines.push(line)
+    }
+    this.#haveIds &&= haveIds
+  }
+
+  #addPeople({ people, events }: VendorOutcome, line: number): void {
     for (const change of people) {
-      this.#people.push({ ...change, line, hasEvent: event !== null })
+      this.#people.push({ ...change, line, hasEvent: events.length > 0 })
       this.#peopleLength += change.members.length
     }
   }
@@ -140,12 +145,15 @@ export class Batches {
     return this.#people.length >= MAX_PEOPLE || this.#peopleLength >= this.#limits.bytes
   }
 
-  #hasRoom(bytes: number): boolean {
+  /** @param bytes of the events of a row, which are in one batch because an import resumes between two rows */
+  #hasRoom(events: number, bytes: number): boolean {
     const count = this.#lines.length
     if (count === 0) return true
     const comma = this.#length > BATCH_HEAD.length ? 1 : 0
     const run = this.#run ? this.#run.end - this.#run.start + comma : 0
-    return count < this.#limits.events && this.#length + run + bytes + 1 + BATCH_TAIL.length <= this.#limits.bytes
+    return (
+      count + events <= this.#limits.events && this.#length + run + bytes + 1 + BATCH_TAIL.length <= this.#limits.bytes
+    )
   }
 
   /** Most rows are one byte apart, a line end or a comma. With a comma written there, they can be copied as one run. */
@@ -210,6 +218,11 @@ export class Batches {
     this.#skipped = 0
     this.#misfits = {}
   }
+}
+
+/** The length of events with commas between them. */
+function joinedLength(events: readonly Buffer[]): number {
+  return events.reduce((sum, { length }) => sum + length, Math.max(events.length - 1, 0))
 }
 
 function rejected({ raw, start, end, line }: Row, reason: string): Reject {

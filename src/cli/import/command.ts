@@ -41,10 +41,12 @@ ${TARGET_USAGE}
   --time-zone ZONE   the zone of ISO times that name none, such as Europe/Berlin (default: UTC)
   --dry-run          shows the first events as they would be stored, and what would be left out.
                      Needs no service, and sends nothing
-  --from VENDOR      reads an export of mixpanel, amplitude, posthog or segment as the vendor's
-                     endpoint reads the same messages: events with their ids, profile changes and
-                     aliases. Mixpanel's profiles, PostHog's persons and the user properties of
-                     Amplitude's events are set in the profiles
+  --from VENDOR      reads the export of another product. mixpanel, amplitude, posthog and segment are
+                     read as their endpoints read the same messages: events with their ids, profile
+                     changes and aliases. Mixpanel's profiles, PostHog's persons and the user
+                     properties of Amplitude's events are set in the profiles. Of umami, matomo and
+                     ga4, each page view and event is stored with its visitor, visit and browser.
+                     plausible exports no events, and the command says what to do
   --parallel N       batches in flight at a time, 1 to 32 (default: 8); with 1, events are stored in
                      the order of the file
   --state FILE       where to keep progress (default: FILE.import.json next to the input)

@@ -9,7 +9,7 @@ import { timeText } from './row-times.js'
 import { type VendorOutcome, VendorRows } from './vendor-rows.js'
 
 /**
- * The result for a row: `verbatim` if it is sent unchanged, otherwise its event and its changes of profiles, or why
+ * The result for a row: `verbatim` if it is sent unchanged, otherwise its events and its changes of profiles, or why
  * it is rejected. `skipped` rows were never meant to be events.
  */
 export type Outcome = VendorOutcome | { fault: string } | 'verbatim' | 'skipped'
@@ -43,7 +43,7 @@ export class EventSource {
       const json = this.#json(row)
       if (this.#vendor) return this.#vendor.take(json)
       const parts = this.#parts(json, this.#options.time ?? 'ms')
-      return { event: Buffer.from(formatEvent(parts)), hasId: (parts.insert_id ?? null) !== null, people: [] }
+      return { events: [Buffer.from(formatEvent(parts))], haveIds: (parts.insert_id ?? null) !== null, people: [] }
     } catch (error) {
       if (error instanceof RowFault || error instanceof EventFault) return { fault: error.message }
       if (error instanceof NoEvent) return 'skipped'

@@ -190,8 +190,8 @@ function note(
   else {
     found.good++
     if (outcome !== 'verbatim') found.profiles += outcome.people.filter(({ kind }) => kind !== 'alias').length
-    const text = outcome === 'verbatim' ? row.raw.toString('utf8', row.start, row.end) : outcome.event?.toString()
-    if (text !== undefined && found.events.length < SHOWN_EVENTS) found.events.push(text)
+    const texts = outcome === 'verbatim' ? [row.raw.subarray(row.start, row.end)] : outcome.events
+    for (const text of texts.slice(0, SHOWN_EVENTS - found.events.length)) found.events.push(text.toString())
   }
 }
 

@@ -1,8 +1,8 @@
 import { formatEvent } from '../../contract/event-text.js'
-import { isName } from '../../contract/limits.js'
+import { isName, MAX_BATCH } from '../../contract/limits.js'
 import { canLink } from '../../model/user-names.js'
 import { type Decoded, type SdkAlias, type SdkChange, withoutRepeatedAliases } from '../../vendors/message.js'
-import { type JsonRow, NoEvent } from '../../vendors/row.js'
+import { type JsonRow, NoEvent, RowFault } from '../../vendors/row.js'
 import type { Vendor } from '../../vendors/vendor.js'
 
 /** A change of a profile or alias from a row: an element of a call to `/users/batch`. */
@@ -16,10 +16,10 @@ export interface PeopleChange {
 
 /** What a row of an export becomes. */
 export interface VendorOutcome {
-  /** null if it only changes profiles or aliases */
-  event: Buffer | null
-  /** whether the event has an `insert_id` */
-  hasId: boolean
+  /** empty if it only changes profiles or aliases; several for a row that is a visit */
+  events: Buffer[]
+  /** whether the events have an `insert_id` */
+  haveIds: boolean
   /** changes of profiles and aliases, in the order of the row */
   people: PeopleChange[]
 }
@@ -46,18 +46,21 @@ export class VendorRows {
    */
   take(row: JsonRow): VendorOutcome {
     const messages = this.#vendor.messages(row, this.#options)
-    let [event, hasId]: [Buffer | null, boolean] = [null, false]
+    const events: Buffer[] = []
+    let haveIds = true
     for (const message of messages) {
       if (message.type !== 'event') continue
       const insert_id = isName(message.insertId) ? message.insertId : undefined
-      event = Buffer.from(formatEvent({ ...message.parts, insert_id }))
-      hasId = insert_id !== undefined
+      events.push(Buffer.from(formatEvent({ ...message.parts, insert_id })))
+      haveIds &&= insert_id !== undefined
     }
+    if (events.length > MAX_BATCH) throw new RowFault(`The row has more than ${MAX_BATCH} events.`)
+    const hasEvent = events.length > 0
     if (this.#said.size > MAX_PAIRS) this.#said.clear()
     // Done last, because an invalid row must not mark its aliases as sent.
-    const people = withoutRepeatedAliases(messages, this.#said).flatMap((message) => changesIn(message, event !== null))
-    if (event === null && people.length === 0) throw new NoEvent('The row contains nothing to store.')
-    return { event, hasId, people }
+    const people = withoutRepeatedAliases(messages, this.#said).flatMap((message) => changesIn(message, hasEvent))
+    if (!hasEvent && people.length === 0) throw new NoEvent('The row contains nothing to store.')
+    return { events, haveIds, people }
   }
 }
 

@@ -67,7 +67,7 @@ export const command: Command = {
     }
     printWarnings(answer.warnings, io)
     if (answer.pending === 0) return 0
-    io.stderr.write(`${counted(answer.pending, 'accepted event')} not in the store yet. Ask again.\n`)
+    io.stderr.write(`Not counted yet: ${counted(answer.pending, 'accepted event')}. Ask again.\n`)
     return 1
   },
 }

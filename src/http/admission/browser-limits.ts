@@ -108,7 +108,7 @@ export class BrowserLimits {
       return new Limit(max, { inMs, burst, refusal: { limit, reason }, log })
     }
     const work = (max: number, of: string) => {
-      const reason = `This ${of} may cause ${max} bytes of work a second beyond the bytes that it sends, by compressed bodies and by changes of large profiles and sessions.`
+      const reason = `This ${of} may cause ${max} bytes of work a second beyond what it sends. Compressed bodies and changes of large profiles and sessions cause such work.`
       return limit(max, 'work', SECOND_MS, reason, WORK_BURST_S * max)
     }
     this.#now = now

@@ -25,7 +25,8 @@ const success = { status: 1, error: null }
 
 const CHANGE =
   'Creates it, or replaces all of it. With `revision`, only if that is the stored one; 0 means that there is none yet. Without it, the last ' +
-  'change wins. A project has at most 500, and a body at most 256 KiB.'
+  'change wins. A project has at most 500, and a body at most 256 KiB. `warnings` says what asking would warn about, ' +
+  'such as an event that nothing is called by.'
 const parameters = { id: 'sign-ups' }
 const done = { schema: Done, example: success }
 const saved = { schema: Saved, example: { ...success, revision: 1 } }

@@ -163,7 +163,7 @@ export const USER_CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Read pages of profiles, or list and search users',
     description:
-      'Profiles by their `distinct_id`. With `order`, `search` or `where`: everybody with events or a profile, those seen last first; ' +
+      'Profiles by their `distinct_id`. With `order`, `search` or `where`: everybody with events or a profile, most recently seen first; ' +
       'a user of exactly the name or alias that `search` is comes before all others.',
     access: 'read',
     parameters: { limit: 10, page: 1, order: 'last_seen', search: 'ada', where: '["is","user.plan",["pro"]]' },

@@ -68,11 +68,11 @@ async function checkMetaPages(path: string): Promise<string | null> {
     const first = await readAt(file, 0)
     const pageSize = first.length > PAGE_SIZE_AT + 4 ? first.readUInt32LE(PAGE_SIZE_AT) : 0
     const isSize = pageSize >= LEAST_PAGE && pageSize <= LARGEST_PAGE && (pageSize & (pageSize - 1)) === 0
-    if (isDamagedMetaPage(first) || !isSize) return 'its first page is not one of LMDB'
+    if (isDamagedMetaPage(first) || !isSize) return 'its first page is not an LMDB page'
     if (size < 2 * pageSize) return 'it ends within its first two pages'
     const second = await readAt(file, pageSize)
     if (isDamagedMetaPage(second) || second.readUInt32LE(PAGE_SIZE_AT) !== pageSize)
-      return 'its second page is not one of LMDB'
+      return 'its second page is not an LMDB page'
     return null
   } finally {
     await file.close()

@@ -1,4 +1,6 @@
+import type { RowFormat } from '../../contract/formats.js'
 import type { StoredEvent } from '../../contract/responses.js'
+import { BASE_URL } from '../lib/base-url.js'
 import { readElements, readMembers } from '../lib/json-text.js'
 import { call, JsonText, send } from './call.js'
 
@@ -45,6 +47,23 @@ export async function replaceProperties(eventId: string, text: string): Promise<
 
 export async function deleteEvent(eventId: string): Promise<void> {
   await call('DELETE', toPath(eventId))
+}
+
+/** Which events to download, and how. */
+interface EventsFile {
+  event: string
+  format: RowFormat
+  /** epoch ms; null for no bound */
+  from: number | null
+  to: number | null
+}
+
+/** The URL from which the events of a name can be downloaded. */
+export function toExportUrl({ event, format, from, to }: EventsFile): string {
+  const query = new URLSearchParams({ event, format })
+  if (from !== null) query.set('from', String(from))
+  if (to !== null) query.set('to', String(to))
+  return `${BASE_URL}/public/export?${query}`
 }
 
 function toPath(eventId: string): string {

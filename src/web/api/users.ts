@@ -1,6 +1,7 @@
 import type { Filter } from '../../contract/filters.js'
 import type * as responses from '../../contract/responses.js'
-import type { ErasedUsers, Session, SessionPage, User } from '../../contract/responses.js'
+import type { ErasedUsers, Properties, Session, SessionPage, User } from '../../contract/responses.js'
+import { BASE_URL } from '../lib/base-url.js'
 import { readElements, readMembers } from '../lib/json-text.js'
 import { CallError, call, send } from './call.js'
 
@@ -57,7 +58,7 @@ export interface UsersQuery {
   limit: number
 }
 
-/** Everybody with events or a profile who matches, those seen last first. @throws CallError */
+/** Everybody with events or a profile who matches, most recently seen first. @throws CallError */
 export async function listUsers(
   { search = '', filter = null, page = 1, limit }: UsersQuery,
   signal?: AbortSignal,
@@ -70,6 +71,36 @@ export async function listUsers(
     users: readElements(members.get('users') ?? '[]').map((text) => parseExact<Required<responses.ListedUser>>(text)),
     hasMore: members.get('hasMore') === 'true',
   }
+}
+
+/** Names that fit into the URL of a call: a filter has up to 8000 characters. */
+const MAX_NAMES_LENGTH = 6000
+
+/** The profiles of users; those without one are missing. @param ids names of users @throws CallError */
+export async function readProfiles(ids: string[], signal?: AbortSignal): Promise<Map<string, Properties>> {
+  const profiles = new Map<string, Properties>()
+  for (const part of splitByLength(ids)) {
+    const filter: Filter = ['is', 'distinct_id', part]
+    const { users } = await listUsers({ filter, limit: part.length }, signal)
+    for (const { distinct_id, properties } of users) profiles.set(distinct_id, properties)
+  }
+  return profiles
+}
+
+/** Splits names so that each part fits into a URL. */
+function splitByLength(ids: string[]): string[][] {
+  const parts: string[][] = []
+  let length = Number.POSITIVE_INFINITY
+  for (const id of ids) {
+    const size = encodeURIComponent(JSON.stringify([id])).length
+    length += size
+    if (length > MAX_NAMES_LENGTH) {
+      parts.push([])
+      length = size
+    }
+    parts.at(-1)?.push(id)
+  }
+  return parts
 }
 
 /** The sessions of a user, the latest start first. @throws CallError */
@@ -107,9 +138,9 @@ export async function removeAlias(distinctId: string, alias: string): Promise<vo
   await call('DELETE', toPath(distinctId, `/aliases/${encodeURIComponent(alias)}`))
 }
 
-/** The path from which all data of a user can be downloaded. */
-export function toExportPath(distinctId: string): string {
-  return toPath(distinctId, '/export')
+/** The URL from which all data of a user can be downloaded. */
+export function toExportUrl(distinctId: string): string {
+  return `${BASE_URL}${toPath(distinctId, '/export')}`
 }
 
 function toPath(userId: string, rest = ''): string {

@@ -49,9 +49,19 @@ export function Cohorts({ answer: { results, averages, query }, onDrillDown }: C
         </tbody>
       </table>
       {more}
-      {hasOpen && <p class={textStyles.hint}>* is not over yet, may still grow, and is no part of the averages.</p>}
+      <p class={textStyles.hint}>{describeFirst(query)}</p>
+      {hasOpen && <p class={textStyles.hint}>* is not over yet, may still grow, and is left out of the averages.</p>}
     </Scrollable>
   )
+}
+
+const DAYS = { day: '24 hours', week: '7 days', month: '30 days' }
+
+/** Says where the counting of periods begins, such as `Week 0 is the week of the first event, Week 1 the one after.` */
+function describeFirst({ unit, mode }: CohortsProps['answer']['query']): string {
+  const [first, second] = [labelInterval(unit, 0), labelInterval(unit, 1)]
+  if (mode === 'calendar') return `${first} is the ${unit} in which a user started, ${second} the ${unit} after it.`
+  return `${first} is the first ${DAYS[unit]} after a user’s start, ${second} the ${DAYS[unit]} after those.`
 }
 
 interface CohortRowProps {

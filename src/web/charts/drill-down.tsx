@@ -1,10 +1,12 @@
 import { useState } from 'preact/hooks'
 import { listDrillDownUsers } from '../api/answers.js'
+import { readProfiles } from '../api/users.js'
 import type { DrillDown } from '../lib/answer-table.js'
 import type { CsvRow } from '../lib/csv.js'
+import { findEmail, findName, labelPerson } from '../lib/display-name.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { formatNumber } from '../lib/format.js'
-import { linkTo } from '../lib/navigation.js'
+import { keepInEntry, linkTo, readFromEntry } from '../lib/navigation.js'
 import { readAllPages } from '../lib/read-all-pages.js'
 import { useLoaded } from '../lib/use-loaded.js'
 import { CsvButton } from '../ui/csv-button.js'
@@ -17,26 +19,54 @@ import type { OnDrillDown } from './number-button.js'
 const LIMIT = 50
 const FILE_LIMIT = 1000
 
-interface UsersDialogProps {
+/** The users that are listed, and where. It is kept with the history entry, so that going back to it shows them again. */
+interface Opened {
+  /** which of the answers of the view has the number */
+  place: string
   drillDown: DrillDown
   /** describes the number */
   title: string
+  page: number
+}
+
+const ENTRY = 'users'
+
+/**
+ * Opens a dialog with the users that a number counts.
+ * @param place distinguishes the answers of a view
+ * @returns the click handler, and the dialog while it is open
+ */
+export function useDrillDown(place: string) {
+  const [opened, setOpened] = useState(() => {
+    const kept = readFromEntry(ENTRY) as Opened | undefined
+    return kept?.place === place ? kept : null
+  })
+  const open = (next: Opened | null) => {
+    keepInEntry(ENTRY, next ?? undefined)
+    setOpened(next)
+  }
+  const onDrillDown: OnDrillDown = (drillDown, title) => open({ place, drillDown, title, page: 1 })
+  const dialog = opened && (
+    <UsersDialog {...opened} onTurn={(page) => open({ ...opened, page })} onClose={() => open(null)} />
+  )
+  return { onDrillDown, dialog }
+}
+
+interface UsersDialogProps extends Omit<Opened, 'place'> {
+  /** shows another page */
+  onTurn: (page: number) => void
   onClose: () => void
 }
 
-/** Opens a dialog with the users that a number counts: the click handler, and the dialog while it is open. */
-export function useDrillDown() {
-  const [opened, setOpened] = useState<Omit<UsersDialogProps, 'onClose'> | null>(null)
-  const onDrillDown: OnDrillDown = (drillDown, title) => setOpened({ drillDown, title })
-  return { onDrillDown, dialog: opened && <UsersDialog {...opened} onClose={() => setOpened(null)} /> }
-}
-
-/** Lists the users that a number of an answer counts. */
-function UsersDialog({ drillDown, title, onClose }: UsersDialogProps) {
-  const [page, setPage] = useState(1)
+/** Lists the users that a number of an answer counts, with their names. */
+function UsersDialog({ drillDown, title, page, onTurn, onClose }: UsersDialogProps) {
   const key = JSON.stringify([drillDown, page])
   const { value, error, isLoading, reload } = useLoaded(key, (signal) => {
     return listDrillDownUsers(drillDown, { page, limit: LIMIT }, signal)
+  })
+  // The ids are shown until the names are there.
+  const profiles = useLoaded(value && JSON.stringify(value.users), (signal) => {
+    return readProfiles(value?.users ?? [], signal)
   })
   return (
     <Dialog title={title} onClose={onClose}>
@@ -46,7 +76,7 @@ function UsersDialog({ drillDown, title, onClose }: UsersDialogProps) {
         <>
           <p role="status">
             {value.count === 1 ? '1 user' : `${formatNumber(value.count)} users`}
-            {value.count === 0 && ': the events behind this number are of nobody who is known.'}
+            {value.count === 0 && ': these events belong to no known user.'}
           </p>
           <ul class={styles.users} aria-label="Users" aria-busy={isLoading}>
             {value.users.map((user) => (
@@ -54,17 +84,22 @@ function UsersDialog({ drillDown, title, onClose }: UsersDialogProps) {
                 <a href={linkTo(['users', user])}>
                   <bdi>{escapeInvisible(user)}</bdi>
                 </a>
+                <small>
+                  <bdi>{labelPerson(profiles.value?.get(user) ?? {})}</bdi>
+                </small>
               </li>
             ))}
           </ul>
-          {value.count > 0 && <CsvButton name={title} rows={() => buildCsv(drillDown)} label="CSV of users" />}
-          <Pagination
-            page={page}
-            last={Math.ceil(value.count / LIMIT)}
-            hasMore={value.hasMore}
-            isLoading={isLoading}
-            onChange={setPage}
-          />
+          <footer>
+            {value.count > 0 && <CsvButton name={title} rows={() => buildCsv(drillDown)} label="CSV of users" />}
+            <Pagination
+              page={page}
+              last={Math.ceil(value.count / LIMIT)}
+              hasMore={value.hasMore}
+              isLoading={isLoading}
+              onChange={onTurn}
+            />
+          </footer>
         </>
       )}
     </Dialog>
@@ -76,5 +111,10 @@ async function buildCsv(drillDown: DrillDown): Promise<CsvRow[]> {
     const { users, hasMore } = await listDrillDownUsers(drillDown, { page, limit: FILE_LIMIT })
     return { rows: users, hasMore }
   })
-  return [['User'], ...users.map((user) => [user])]
+  const profiles = await readProfiles(users)
+  const rows = users.map((user) => {
+    const properties = profiles.get(user) ?? {}
+    return [user, findName(properties), findEmail(properties)]
+  })
+  return [['User', 'Name', 'Email'], ...rows]
 }

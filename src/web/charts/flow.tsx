@@ -1,10 +1,12 @@
 import { useMemo } from 'preact/hooks'
 import type { AnswerTo } from '../../contract/questions.js'
+import { labelEvents, labelWindow } from '../lib/answer-labels.js'
 import { type DrillDown, labelNode } from '../lib/answer-table.js'
 import { escapeInvisible } from '../lib/escape-invisible.js'
 import { formatNumber } from '../lib/format.js'
 import { Scrollable } from '../ui/scrollable.js'
 import * as tableStyles from '../ui/table.module.css'
+import * as textStyles from '../ui/text.module.css'
 import * as styles from './flow.module.css'
 import { type FlowLink, type FlowNode, layOutFlow, NODE_WIDTH } from './flow-layout.js'
 import type { OnDrillDown } from './number-button.js'
@@ -24,25 +26,43 @@ export function Flow({ answer, onDrillDown }: FlowProps) {
     return layOutFlow(answer.results, answer.query.end !== null)
   }, [answer])
   return (
-    <Scrollable label="Flow of users" class={tableStyles.scroll}>
-      {/* biome-ignore lint/a11y/useSemanticElements: SVG has no fieldset */}
-      <svg
-        class={styles.flow}
-        width={width}
-        height={height}
-        viewBox={`0 0 ${width} ${height}`}
-        role="group"
-        aria-label="Flow"
-      >
-        {links.map((link) => (
-          <Link key={`${link.step} ${link.from}\n${link.to}`} link={link} of={answer.query} onDrillDown={onDrillDown} />
-        ))}
-        {nodes.map((node) => (
-          <Node key={`${node.step} ${node.event}`} node={node} of={answer.query} onDrillDown={onDrillDown} />
-        ))}
-      </svg>
-    </Scrollable>
+    <>
+      <Scrollable label="Flow of users" class={tableStyles.scroll}>
+        {/* biome-ignore lint/a11y/useSemanticElements: SVG has no fieldset */}
+        <svg
+          class={styles.flow}
+          width={width}
+          height={height}
+          viewBox={`0 0 ${width} ${height}`}
+          role="group"
+          aria-label="Flow"
+        >
+          {links.map((link) => (
+            <Link
+              key={`${link.step} ${link.from}\n${link.to}`}
+              link={link}
+              of={answer.query}
+              onDrillDown={onDrillDown}
+            />
+          ))}
+          {nodes.map((node) => (
+            <Node key={`${node.step} ${node.event}`} node={node} of={answer.query} onDrillDown={onDrillDown} />
+          ))}
+        </svg>
+      </Scrollable>
+      <p class={textStyles.hint}>{describeFlow(answer)}</p>
+    </>
   )
+}
+
+/** Says what the numbers are, because those of a step may add up to more than there are users. */
+function describeFlow({ results: { links }, query }: FlowProps['answer']): string {
+  const isBackward = query.end !== null
+  const events = labelEvents((query.start ?? query.end)?.event ?? '')
+  if (links.length === 0) {
+    return `Nobody did anything else in the ${labelWindow(query.window)} ${isBackward ? 'before' : 'after'} “${escapeInvisible(events)}”.`
+  }
+  return 'Numbers are users. Someone who took several paths counts on each of them.'
 }
 
 /** The attributes that make an SVG shape a button. */

@@ -52,8 +52,9 @@ export function buildPlotSeries(data: PlotData, lines: PlotLine[], shape: Shape,
     const { index } = lines[i] ?? { index: 0 }
     const top = tops[i] ?? []
     const [over, open] = styleParts(shape, index, colors, hasPairs)
-    add(over, selectCompletePart(top, complete))
+    // The two parts share a point, which is complete: it is drawn last.
     add(open, shape === 'bar' ? top.map((value, at) => (complete[at] ? null : value)) : selectOpenPart(top, complete))
+    add(over, selectCompletePart(top, complete))
   }
   return { series, values, tops, topsBefore }
 }

@@ -1,7 +1,9 @@
 import { SESSION } from '../../contract/question-schemas.js'
 import type { FieldName, Interval, SeriesDefinition, SeriesLine, SeriesQuestion } from '../../contract/questions.js'
 import { labelBreakdown, labelField } from './fields.js'
+import { formatCount } from './format.js'
 import { createDateFormat } from './intl.js'
+import { type Draft, parseDraft } from './question.js'
 import { addDays, countDays, findDays, findMonthEnd } from './range.js'
 
 /** Labels the events of a line, step or node. */
@@ -9,6 +11,21 @@ export function labelEvents(event: string | string[]): string {
   if (event === '*') return 'Any event'
   if (event === SESSION) return 'Sessions'
   return typeof event === 'string' ? event : event.join(' or ')
+}
+
+const WINDOW_UNITS: Record<string, string> = {
+  ms: 'millisecond',
+  s: 'second',
+  m: 'minute',
+  h: 'hour',
+  d: 'day',
+  w: 'week',
+}
+
+/** Labels a duration, such as `30 minutes` for `30m`. */
+export function labelWindow(window: string): string {
+  const [, count, unit = ''] = /^(\d+)([a-z]+)$/.exec(window) ?? []
+  return formatCount(Number(count), WINDOW_UNITS[unit] ?? unit)
 }
 
 /** Labels a series, such as `purchased (sum of price)`. */
@@ -31,6 +48,32 @@ export function labelSeries({ event, metric, property = '', p = 95, where }: Ser
 
 /** A line of an answer, with the name that the page has for it, if any. */
 type NamedLine = SeriesLine & { name?: string }
+
+/** The longest name that can be saved. */
+const MAX_NAME = 255
+
+/** Proposes a name, such as `purchased (sum of price) by country`; empty if the page cannot edit the question. */
+export function proposeName(question: unknown): string {
+  const draft = parseDraft(question)
+  if (!draft) return ''
+  const by = 'breakdown' in draft ? draft.breakdown.map(labelField).join(' and ') : ''
+  return `${labelByKind(draft)}${by && ` by ${by}`}`.slice(0, MAX_NAME)
+}
+
+function labelByKind(draft: Draft): string {
+  switch (draft.kind) {
+    case 'series':
+      return draft.series.map(labelSeries).join(', ')
+    case 'funnel':
+      return draft.steps.map(({ event }) => labelEvents(event)).join(' → ')
+    case 'retention':
+      return `Retention after ${labelEvents(draft.start.event)}`
+    case 'paths':
+      return draft.start
+        ? `Paths after ${labelEvents(draft.start.event)}`
+        : `Paths to ${labelEvents(draft.end?.event ?? '')}`
+  }
+}
 
 /** Unique names for the lines of an answer. */
 export function labelLines(lines: readonly NamedLine[], { series }: SeriesQuestion): string[] {

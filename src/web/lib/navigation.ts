@@ -60,3 +60,13 @@ function readHistoryIndex(next: number): number {
   history.replaceState({ place: next }, '')
   return next
 }
+
+/** Keeps a value with the current history entry, for when the user goes back to it. @param value undefined removes it */
+export function keepInEntry(name: string, value: unknown): void {
+  history.replaceState({ ...history.state, [name]: value }, '')
+}
+
+/** What `keepInEntry` kept with the current history entry. */
+export function readFromEntry(name: string): unknown {
+  return history.state?.[name]
+}

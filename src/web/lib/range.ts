@@ -95,6 +95,25 @@ function toLocalTime(bound: string | number, timezone: string): LocalTime | null
   return Number.isNaN(instant) ? null : readClock(timezone, Math.floor(instant))
 }
 
+/** The first instant of a bound of a range, in epoch ms; null if the bound is invalid. */
+export function findInstant(bound: string | number, timezone: string): number | null {
+  const local = toLocalTime(bound, timezone)
+  if (!local) return null
+  const wanted = readUtc(local)
+  // No zone is more than a day from UTC.
+  let [low, high] = [wanted - DAY_MS, wanted + DAY_MS]
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2)
+    if (readUtc(readClock(timezone, middle)) < wanted) low = middle
+    else high = middle
+  }
+  return high
+}
+
+function readUtc({ date, time }: LocalTime): number {
+  return Date.parse(`${date}T${time || '00:00'}Z`)
+}
+
 /** The date some days later, or earlier if negative. */
 export function addDays(date: string, days: number): string {
   return new Date(Date.parse(`${date}T00:00Z`) + days * DAY_MS).toISOString().slice(0, 10)

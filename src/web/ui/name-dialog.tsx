@@ -47,6 +47,7 @@ export function NameDialog({ title, name: proposed = '', action, other, onClose 
           maxLength={255}
           required
           autofocus
+          onFocus={({ currentTarget }) => currentTarget.select()}
           onInput={(event) => setName(event.currentTarget.value)}
         />
         {error && <Failure error={error} />}

@@ -18,6 +18,7 @@ import {
 import { useLoaded } from '../lib/use-loaded.js'
 import * as buttonStyles from '../ui/button.module.css'
 import { Combobox } from '../ui/combobox.js'
+import { Popover } from '../ui/popover.js'
 import { Select } from '../ui/select.js'
 import * as textStyles from '../ui/text.module.css'
 import * as styles from './range-fields.module.css'
@@ -79,12 +80,16 @@ export function RangeFields({ choice, moment, onChange, children }: RangeFieldsP
       />
       {isCustom && <Dates choice={{ ...choice, ...resolved }} onChange={onChange} />}
       {children}
-      <details class={styles.more}>
-        <summary>
-          {!isCustom && !isUnknown && `${formatPeriod({ ...resolved, timezone })} · `}
-          {timezone}
-          <span class={textStyles.hidden}>, time zone and weeks</span>
-        </summary>
+      <Popover
+        class={styles.more}
+        summary={
+          <>
+            {!isCustom && !isUnknown && `${formatPeriod({ ...resolved, timezone })} · `}
+            {timezone}
+            <span class={textStyles.hidden}>, time zone and weeks</span>
+          </>
+        }
+      >
         <div class={styles.moreFields}>
           <Combobox
             label="Time zone"
@@ -100,7 +105,7 @@ export function RangeFields({ choice, moment, onChange, children }: RangeFieldsP
             onChange={(next) => onChange({ ...choice, week_start: next })}
           />
         </div>
-      </details>
+      </Popover>
     </>
   )
 }

@@ -2,6 +2,7 @@ import t from 'tap'
 import type { Interval } from '../../../src/contract/questions.js'
 import {
   chooseInterval,
+  findInstant,
   findRangeBefore,
   fitsInterval,
   hasBegun,
@@ -33,6 +34,23 @@ t.test('hasBegun uses the time zone of the question', (t) => {
   t.ok(begun('week', 'UTC', '2026-03-23', 1))
   t.notOk(begun('month', 'UTC', '2026-03-01', 1))
   t.end()
+})
+
+t.test('findInstant finds the first instant of a date, also when clocks change', async (t) => {
+  const find = (bound: string | number, zone: string) => {
+    const found = findInstant(bound, zone)
+    return found === null ? null : new Date(found).toISOString()
+  }
+  t.equal(find('2026-05-01', 'UTC'), '2026-05-01T00:00:00.000Z')
+  t.equal(find('2026-05-01', 'Europe/Vienna'), '2026-04-30T22:00:00.000Z')
+  t.equal(find('2026-12-01', 'America/New_York'), '2026-12-01T05:00:00.000Z')
+  t.equal(find('2026-05-01', 'Pacific/Kiritimati'), '2026-04-30T10:00:00.000Z')
+  // There, the day began at one o'clock.
+  t.equal(find('2026-04-24', 'Africa/Cairo'), '2026-04-23T22:00:00.000Z')
+  t.equal(find('2026-05-01T12:30', 'Europe/Vienna'), '2026-05-01T10:30:00.000Z')
+  t.equal(find('2026-05-01T12:30Z', 'Europe/Vienna'), '2026-05-01T12:30:00.000Z')
+  t.equal(find(1_777_593_600_000, 'Asia/Tokyo'), '2026-05-01T00:00:00.000Z')
+  t.equal(find('never', 'UTC'), null)
 })
 
 t.test('isDate rejects impossible dates', async (t) => {

@@ -2,6 +2,7 @@ import { useMemo } from 'preact/hooks'
 import type { BoardControls } from '../../lib/board-controls.js'
 import { labelFilter } from '../../lib/filter-labels.js'
 import { dropIncomplete } from '../../lib/filters.js'
+import { Popover } from '../../ui/popover.js'
 import * as textStyles from '../../ui/text.module.css'
 import { FilterEditor } from '../explore/filter-editor.js'
 import { Suggestions, SuggestionsContext } from '../explore/suggestions.js'
@@ -22,11 +23,15 @@ export function BoardBar({ controls, onChange }: BoardBarProps) {
   return (
     <section class={rangeStyles.range} aria-label="All cards">
       <RangeFields choice={controls} moment={moment} onChange={(choice) => onChange({ ...choice, where })} />
-      <details class={rangeStyles.more}>
-        <summary>
-          {complete ? `Only ${labelFilter(complete)}` : 'Filter'}
-          <span class={textStyles.hidden}>, for all cards</span>
-        </summary>
+      <Popover
+        class={rangeStyles.more}
+        summary={
+          <>
+            {complete ? `Only ${labelFilter(complete)}` : 'Filter'}
+            <span class={textStyles.hidden}>, for all cards</span>
+          </>
+        }
+      >
         <div class={rangeStyles.moreFields}>
           <SuggestionsContext.Provider value={suggestions}>
             <FilterEditor
@@ -38,7 +43,7 @@ export function BoardBar({ controls, onChange }: BoardBarProps) {
             />
           </SuggestionsContext.Provider>
         </div>
-      </details>
+      </Popover>
     </section>
   )
 }

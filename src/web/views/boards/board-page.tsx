@@ -3,6 +3,7 @@ import { listSavedQuestions } from '../../api/saved-questions.js'
 import { formatControls, parseControls, readControls } from '../../lib/board-controls.js'
 import { navigate } from '../../lib/navigation.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { CopyButton } from '../../ui/copy-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { BoardBar } from './board-bar.js'
 import { BoardEditor } from './board-editor.js'
@@ -55,14 +56,17 @@ export function BoardPage({ id, canEdit, query, onChanged, onDeleted }: BoardPag
     <>
       <header class={boardHeaderStyles.header}>
         <h1>{board.name}</h1>
-        <button
-          type="button"
-          disabled={!canEdit}
-          title={canEdit ? undefined : WHY_SECRET}
-          onClick={() => show(controls, true)}
-        >
-          Edit board
-        </button>
+        <div class={boardHeaderStyles.actions}>
+          <CopyButton label="Copy link" text={location.href} />
+          <button
+            type="button"
+            disabled={!canEdit}
+            title={canEdit ? undefined : WHY_SECRET}
+            onClick={() => show(controls, true)}
+          >
+            Edit board
+          </button>
+        </div>
       </header>
       <BoardBar controls={controls} onChange={show} />
       {cards.length === 0 && (

@@ -91,7 +91,7 @@ export function CardView({ card, place, saved, controls, round, edit }: CardView
         )}
         {result.error && <Failure error={result.error} onRetry={result.reload} />}
         {isWaiting && <Loading what={card.name} />}
-        {result.value && <CardAnswer result={result.value} display={source.display} />}
+        {result.value && <CardAnswer id={card.id} result={result.value} display={source.display} />}
       </Scrollable>
     </article>
   )
@@ -117,8 +117,14 @@ function CardFiles({ name, result: { answer, before } }: { name: string; result:
   )
 }
 
-function CardAnswer({ result: { answer, before }, display }: { result: ComparedAnswer; display: Display }) {
-  const { onDrillDown, dialog } = useDrillDown()
+interface CardAnswerProps {
+  id: string
+  result: ComparedAnswer
+  display: Display
+}
+
+function CardAnswer({ id, result: { answer, before }, display }: CardAnswerProps) {
+  const { onDrillDown, dialog } = useDrillDown(id)
   return (
     <>
       <Warnings warnings={answer.warnings} />

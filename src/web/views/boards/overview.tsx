@@ -5,6 +5,7 @@ import { linkTo, navigate } from '../../lib/navigation.js'
 import { getProjectSettings } from '../../lib/project-settings.js'
 import { omitProjectDefaults } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { CopyButton } from '../../ui/copy-button.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { BoardBar } from './board-bar.js'
@@ -37,14 +38,17 @@ export function Overview({ canEdit, query, onSaved }: OverviewProps) {
     <>
       <header class={boardHeaderStyles.header}>
         <h1>Overview</h1>
-        <button
-          type="button"
-          disabled={!canEdit || isEmpty}
-          title={canEdit ? undefined : WHY_SECRET}
-          onClick={() => setNaming(true)}
-        >
-          Save as board
-        </button>
+        <div class={boardHeaderStyles.actions}>
+          <CopyButton label="Copy link" text={location.href} />
+          <button
+            type="button"
+            disabled={!canEdit || isEmpty}
+            title={canEdit ? undefined : WHY_SECRET}
+            onClick={() => setNaming(true)}
+          >
+            Save as board
+          </button>
+        </div>
       </header>
       {error && <Failure error={error} onRetry={reload} />}
       {isLoading && isEmpty && !isGuessed && <Loading what="the names of events" />}

@@ -14,6 +14,7 @@ import * as tableStyles from '../../ui/table.module.css'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './event-properties.module.css'
 import { linkToEvent } from './explore-link.js'
+import { ExportEvents } from './export-events.js'
 
 /** Maximum number of values listed per property. */
 const MAX_VALUES = 50
@@ -21,6 +22,7 @@ const MAX_VALUES = 50
 /** The properties of the events of a name. */
 export function EventProperties({ event }: { event: string }) {
   const { value, error, isLoading, reload } = useLoaded(event, (signal) => listProperties(event, signal))
+  const [isExporting, setExporting] = useState(false)
   return (
     <>
       <p class={pageHeaderStyles.back}>
@@ -37,9 +39,15 @@ export function EventProperties({ event }: { event: string }) {
           <a class={buttonStyles.button} href={linkToEvent(event)}>
             Explore
           </a>
-          {value && <CsvButton name={`${event} properties`} rows={() => buildCsv(value.properties)} />}
+          {value && (
+            <CsvButton name={`${event} properties`} rows={() => buildCsv(value.properties)} label="CSV of properties" />
+          )}
+          <button type="button" onClick={() => setExporting(true)}>
+            Export events…
+          </button>
         </div>
       </header>
+      {isExporting && <ExportEvents event={event} onClose={() => setExporting(false)} />}
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="properties" />}
       {value && (

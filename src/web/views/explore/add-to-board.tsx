@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
 import { addCard, listBoards, saveBoard } from '../../api/boards.js'
 import type { SavedQuestion } from '../../api/saved-questions.js'
+import { proposeName } from '../../lib/answer-labels.js'
 import { linkTo } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
 import { type Display, omitProjectDefaults, parseDisplay, parseDraft } from '../../lib/question.js'
@@ -44,7 +45,7 @@ export function AddToBoard({ question, display, saved, onClose }: AddToBoardProp
     <Dialog title="Add to board" onClose={onClose}>
       {boards.error && <Failure error={boards.error} onRetry={boards.reload} />}
       {boards.isLoading && !boards.value && <Loading what="the boards" />}
-      {boards.value && !added && <Fields title={saved?.name ?? ''} options={options} onAdd={add} />}
+      {boards.value && !added && <Fields title={saved?.name ?? proposeName(question)} options={options} onAdd={add} />}
       {added && (
         <p role="status">
           The question is on the board <a href={linkTo(['board', added.id])}>{added.name}</a> now.
@@ -74,7 +75,14 @@ function Fields({ title: proposed, options, onAdd }: FieldsProps) {
   const field = (id: string, label: string, value: string, onInput: (value: string) => void) => (
     <>
       <label for={id}>{label}</label>
-      <input id={id} value={value} maxLength={255} required onInput={(event) => onInput(event.currentTarget.value)} />
+      <input
+        id={id}
+        value={value}
+        maxLength={255}
+        required
+        onFocus={({ currentTarget }) => currentTarget.select()}
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
     </>
   )
   const isBlocked = isBusy || !title.trim() || (boardId === NEW && !newName.trim())

@@ -126,7 +126,7 @@ interface AnswerProps {
 
 function Answer({ result: { answer, before }, display, isOld, onAccept }: AnswerProps) {
   const [asTable, setAsTable] = useState(false)
-  const { onDrillDown, dialog } = useDrillDown()
+  const { onDrillDown, dialog } = useDrillDown('answer')
   const drawing = chooseVisualization(answer.query, display)
   return (
     <>

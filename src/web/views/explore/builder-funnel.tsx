@@ -13,7 +13,7 @@ import { WindowField } from './window-field.js'
 const { minItems, maxItems } = Funnel.properties.steps
 const ORDERS = [
   ['ordered', 'In this order'],
-  ['strict', 'In this order, with no other step in between'],
+  ['strict', 'In this order, no step between'],
   ['any', 'In any order'],
 ] as const
 

@@ -72,13 +72,20 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
           {...findBounds(Retention.properties.intervals)}
           onChange={(next) => onChange({ ...draft, intervals: next })}
         />
-        <Select label="Periods" value={mode} options={MODES} onChange={(next) => onChange({ ...draft, mode: next })} />
-        <Select
-          label="Count as returned"
-          value={count}
-          options={COUNTS}
-          onChange={(next) => onChange({ ...draft, count: next })}
-        />
+        <div class={builderStyles.wide}>
+          <Select
+            label="Periods"
+            value={mode}
+            options={MODES}
+            onChange={(next) => onChange({ ...draft, mode: next })}
+          />
+          <Select
+            label="Count as returned"
+            value={count}
+            options={COUNTS}
+            onChange={(next) => onChange({ ...draft, count: next })}
+          />
+        </div>
         <FieldErrors path="/unit" />
       </section>
     </>

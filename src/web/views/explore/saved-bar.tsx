@@ -6,6 +6,7 @@ import {
   type SavedQuestion,
   saveQuestion,
 } from '../../api/saved-questions.js'
+import { proposeName } from '../../lib/answer-labels.js'
 import { navigate } from '../../lib/navigation.js'
 import { createId } from '../../lib/new-id.js'
 import { type Display, linkToExplore, parseDisplay } from '../../lib/question.js'
@@ -174,7 +175,7 @@ function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialog
   return (
     <NameDialog
       title="Save question"
-      name={current?.name ?? ''}
+      name={current?.name ?? proposeName(question)}
       action={current ? { text: 'Save changes', act: (name) => save(name, current) } : { text: 'Save', act: saveNew }}
       other={current && { text: 'Save as another', act: saveNew }}
       onClose={onClose}

@@ -31,6 +31,7 @@ const RETRY_REASONS: Record<string, string> = {
 }
 
 const REFUSED = 'tallyhouse_events_refused_total'
+const IGNORED = 'tallyhouse_events_with_ignored_fields_total'
 
 /** Why events were refused, by the label `code`; `share` stands for those over the limit of their project only. */
 const REFUSALS: Record<string, string> = {
@@ -100,6 +101,7 @@ function checkIntake(history: History): Check {
       ['Events per second', rate === null ? '…' : formatNumber(rate)],
       ['Accepted since it started', formatNumber(accepted)],
       ['Refused since it started', formatNumber(refused)],
+      ['With ignored fields since it started', formatNumber(sumSamples(samples, IGNORED))],
     ] satisfies Check['facts'],
     about: 'An event is accepted once the journal has it on disk. Clients must send refused events again.',
   }
@@ -124,6 +126,17 @@ function checkIntake(history: History): Check {
       level: 'watch',
       verdict,
       advice: 'Nothing, if your clients retry. Events from clients that do not are lost.',
+    }
+  }
+  const ignored = first ? computeIncrease(now, first, IGNORED) : 0
+  if (ignored > 0) {
+    const verdict = `${formatCount(ignored, 'accepted event')} ${describeRecent(history)} had fields that are ignored.`
+    return {
+      ...check,
+      level: 'watch',
+      verdict,
+      advice:
+        'The service’s log names the fields, and what was probably meant, such as properties for traits. Your own data belongs in properties.',
     }
   }
   return { ...check, level: 'good', verdict: describeIntake(rate), advice: null }

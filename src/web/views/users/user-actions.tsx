@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
 import type { Access } from '../../api/sign-in.js'
-import { eraseUser, toExportPath } from '../../api/users.js'
+import { eraseUser, toExportUrl } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { ConfirmDialog } from '../../ui/dialog.js'
@@ -20,7 +20,7 @@ export function UserActions({ distinctId, access, onErased }: UserActionsProps) 
   const mayErase = access.keyKind === 'secret'
   return (
     <div class={pageHeaderStyles.actions}>
-      <a class={buttonStyles.button} href={toExportPath(distinctId)} download>
+      <a class={buttonStyles.button} href={toExportUrl(distinctId)} download>
         Export
       </a>
       {mayErase ? (

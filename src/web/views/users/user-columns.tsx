@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import { listUsers } from '../../api/users.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { Popover } from '../../ui/popover.js'
 import * as styles from './user-columns.module.css'
 
 /** Number of users whose properties are offered, in addition to those shown. */
@@ -24,8 +25,7 @@ export function UserColumns({ chosen, known, onChange }: UserColumnsProps) {
   })
   const names = [...new Set([...chosen, ...known, ...(sample.value ?? [])])].sort()
   return (
-    <details class={styles.columns} onToggle={({ currentTarget: { open } }) => setOpen(open)}>
-      <summary>Columns</summary>
+    <Popover class={styles.columns} summary="Columns" onToggle={setOpen}>
       <fieldset>
         <legend>Properties to show</legend>
         {names.length === 0 && <p>No user has properties.</p>}
@@ -42,6 +42,6 @@ export function UserColumns({ chosen, known, onChange }: UserColumnsProps) {
           </label>
         ))}
       </fieldset>
-    </details>
+    </Popover>
   )
 }

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
 import type { Access } from '../../api/sign-in.js'
 import { type FoundUser, readUser } from '../../api/users.js'
+import { labelPerson } from '../../lib/display-name.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatTime } from '../../lib/format.js'
 import { linkTo } from '../../lib/navigation.js'
@@ -13,7 +14,6 @@ import * as pageHeaderStyles from '../../ui/page-header.module.css'
 import { PropertiesView } from '../../ui/properties-view.js'
 import * as textStyles from '../../ui/text.module.css'
 import { Aliases } from './aliases.js'
-import { findEmail, findName } from './display-name.js'
 import { Erased } from './erased.js'
 import { Sessions, useSessions } from './sessions.js'
 import { Timeline } from './timeline.js'
@@ -79,14 +79,12 @@ export function UserPage({ userId, eventId, sessionId, access }: UserPageProps) 
 }
 
 function Called({ user: { distinctId, profile }, userId }: { user: FoundUser; userId: string }) {
-  const called = profile
-    ? [findName(profile.properties), findEmail(profile.properties)].filter((text) => text !== '')
-    : []
+  const called = labelPerson(profile?.properties ?? {})
   return (
     <>
-      {called.length > 0 && (
+      {called !== '' && (
         <p>
-          <bdi>{called.map(escapeInvisible).join(' · ')}</bdi>
+          <bdi>{called}</bdi>
         </p>
       )}
       {userId !== distinctId && (

@@ -1,4 +1,5 @@
 import type { ListedUser } from '../../api/users.js'
+import { labelPerson } from '../../lib/display-name.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatAgo, formatTime } from '../../lib/format.js'
 import { readMembers } from '../../lib/json-text.js'
@@ -7,7 +8,6 @@ import * as cardStyles from '../../ui/card.module.css'
 import { Scrollable } from '../../ui/scrollable.js'
 import * as tableStyles from '../../ui/table.module.css'
 import * as textStyles from '../../ui/text.module.css'
-import { findEmail, findName } from './display-name.js'
 import * as styles from './user-list.module.css'
 
 interface UserTableProps {
@@ -48,16 +48,16 @@ export function UserTable({ users, columns }: UserTableProps) {
 
 function Row({ user, columns }: { user: ListedUser; columns: string[] }) {
   const { distinct_id, properties, created_at, last_seen } = user
-  const called = [findName(properties), findEmail(properties)].filter((text) => text !== '')
+  const called = labelPerson(properties)
   return (
     <tr>
       <td>
         <a href={linkTo(['users', distinct_id])}>
           <bdi>{escapeInvisible(distinct_id)}</bdi>
         </a>
-        {called.length > 0 && (
+        {called !== '' && (
           <small>
-            <bdi>{called.map(escapeInvisible).join(' · ')}</bdi>
+            <bdi>{called}</bdi>
           </small>
         )}
       </td>

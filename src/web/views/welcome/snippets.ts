@@ -24,6 +24,11 @@ export function buildSnippets(base: string): Snippet[] {
   const below = pathname === '/' ? '' : pathname
   return [
     {
+      title: 'Website',
+      code: `<script defer src="${base}/t.js" data-key="${KEY}"></script>`,
+      note: "Put this line into every page, before </head>. From then on, page views and visits are recorded, with their sources. Events of your own: tallyhouse.track('signed up', { plan: 'pro' }).",
+    },
+    {
       title: 'curl',
       code: `curl ${base}/public/track \\
   -H 'content-type: application/json' \\
@@ -41,15 +46,6 @@ await tallyhouse.track({ event: 'signed up', distinct_id: 'ada', properties: { p
 await tallyhouse.updateProfile('ada', { $set: { plan: 'pro' } })
 await tallyhouse.close()`,
       note: 'To change a profile, use updateProfile with $set as here: identify replaces all properties.',
-    },
-    {
-      title: 'Browser',
-      code: `await fetch('${base}/public/track', {
-  method: 'POST',
-  headers: { 'content-type': 'application/json', 'x-api-key': '${KEY}' },
-  body: JSON.stringify({ event: 'page viewed', distinct_id: 'ada', properties: { path: location.pathname } }),
-})`,
-      note: `From any site: a write key may be in a page. To record sessions as well, install ${base}/packages/tallyhouse-browser.tgz as the Node client is installed; it needs a public key.`,
     },
     {
       title: 'Segment',

@@ -55,6 +55,16 @@ t.test('runChecks computes rates between snapshots of the same processes', async
   t.equal(part('Intake', before, restarted).verdict, 'Events are being accepted.')
 })
 
+t.test('runChecks reports events with ignored fields while there are some', async (t) => {
+  const name = 'tallyhouse_events_with_ignored_fields_total{project="shop"}'
+  const [before, now] = [reading({ [name]: 1 }), reading({ [name]: 3 }, { at: 2_005_000 })]
+  const { level, verdict, advice } = part('Intake', before, now)
+  t.equal(level, 'watch')
+  t.match(verdict, /^2\saccepted events .* had fields that are ignored\.$/)
+  t.match(advice, /log names the fields/)
+  t.equal(part('Intake', now, reading({ [name]: 3 }, { at: 2_010_000 })).level, 'good')
+})
+
 t.test('runChecks names the project and key kind that hit a limit', async (t) => {
   const reads = 'tallyhouse_limit_refusals_total{limit="reads",project="shop",kind="read"}'
   const wrong = 'tallyhouse_limit_refusals_total{limit="wrong_keys",project="",kind=""}'

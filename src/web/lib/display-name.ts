@@ -1,4 +1,5 @@
-import type { Properties } from '../../../contract/responses.js'
+import type { Properties } from '../../contract/responses.js'
+import { escapeInvisible } from './escape-invisible.js'
 
 /** The property names that the supported SDKs use. */
 const NAMES = ['name', '$name', 'full_name', 'username', '$username']
@@ -12,6 +13,12 @@ export function findName(properties: Properties): string {
 /** The email address in profile properties; empty if none. */
 export function findEmail(properties: Properties): string {
   return findText(properties, ADDRESSES)
+}
+
+/** The display name and the email address, such as `Ada · ada@example.com`; empty if there is neither. */
+export function labelPerson(properties: Properties): string {
+  const parts = [findName(properties), findEmail(properties)].filter((text) => text !== '')
+  return parts.map(escapeInvisible).join(' · ')
 }
 
 function findText(properties: Properties, names: readonly string[]): string {

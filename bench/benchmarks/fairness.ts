@@ -1,0 +1,96 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { type Benchmark, eachRound, get, untilVisible } from '../benchmark.js'
+import { load, pacedLoad } from '../load.js'
+import { servicePage } from '../pages.js'
+import { batches, type HttpRequest, singles, writeRequests } from '../requests.js'
+import { Store } from '../store.js'
+
+const PROJECTS = 1_000
+const EVENTS = 5_000_000
+/** Calls of all other projects together. */
+const TRACKED_PER_SECOND = 200
+const ASKED_PER_SECOND = 3
+/** From the start of its work to the measurement, ms. */
+const WARM_UP_MS = 2_000
+const FAIR = { of: 'ratio', target: 1.33, stretch: 1.1 } as const
+
+/**
+ * What a project that does its worst costs the 999 others: it sends batches, asks questions or reads pages without pause.
+ * The others send single events and ask about their own.
+ */
+export const fairness: Benchmark = async (bench) => {
+  const { servers } = bench
+  const clickhouse = await servers.clickhouse()
+  const service = await servers.tallyhouse(clickhouse)
+  const store = new Store(clickhouse)
+  const { url } = service
+  await store.fill(bench.events(EVENTS))
+  const keys = await addProjects(store, PROJECTS - 1)
+  await get(`${url}/public/events?limit=1`)
+
+  const question = JSON.stringify({ kind: 'series', series: [{ event: '*' }], breakdown: ['distinct_id'] })
+  const ask = (headers?: Record<string, string>): HttpRequest => ({
+    method: 'POST',
+    path: '/public/query',
+    body: question,
+    ...(headers && { headers }),
+  })
+  const as = (request: HttpRequest, i: number) => ({
+    ...request,
+    headers: { 'x-api-key': keys[i % keys.length] ?? '' },
+  })
+  const files = {
+    tracked: await writeRequests(servers.folder, (await singles()).slice(0, 5 * PROJECTS).map(as)),
+    asked: await writeRequests(
+      servers.folder,
+      keys.map((_, i) => as(ask(), i)),
+    ),
+    sent: await writeRequests(servers.folder, await batches()),
+    questions: await writeRequests(servers.folder, [ask()]),
+    pages: await writeRequests(servers.folder, [1, 20, 40, 60].map(servicePage)),
+  }
+  const greedy = {
+    'batches over eight connections': { requests: files.sent, connections: 8 },
+    'questions over four': { requests: files.questions, connections: 4 },
+    'pages of 10 000 over four': { requests: files.pages, connections: 4 },
+  }
+  const works = Object.entries(greedy).map(([name, work]) => ({
+    work,
+    track: bench.figure(`p99 of /track beside ${name}`, { unit: 'ms', over: 'alone', goal: FAIR }),
+    asked: bench.figure(`p50 of questions beside ${name}`, { unit: 'ms', over: 'alone', goal: FAIR }),
+    rate: bench.figure(`${name} meanwhile`, { unit: 'req/s' }),
+  }))
+  const measure = async () => {
+    const common = { url, seconds: 2 * bench.seconds, connections: 16 }
+    const tracking = pacedLoad(servers, { ...common, requests: files.tracked, perSecond: TRACKED_PER_SECOND })
+    const asking = pacedLoad(servers, { ...common, requests: files.asked, perSecond: ASKED_PER_SECOND })
+    const [track, asked] = await Promise.all([tracking, asking])
+    return { track: track.p99, asked: asked.p50 }
+  }
+  await measure()
+  await eachRound(bench, store, async () => {
+    const alone = await measure()
+    for (const { work, track, asked, rate } of works) {
+      const busy = load(servers, { url, ...work, seconds: WARM_UP_MS / 1000 + 2 * bench.seconds + 1 })
+      await wait(WARM_UP_MS)
+      const beside = await measure()
+      track(beside.track, alone.track)
+      asked(beside.asked, alone.asked)
+      rate((await busy).perSecond)
+      await untilVisible(url)
+      await store.quiet()
+    }
+  })
+}
+
+/** Makes projects without events. @returns their secret keys */
+async function addProjects(store: Store, count: number): Promise<string[]> {
+  const keys = Array.from({ length: count }, () => makeKey('secret'))
+  const rows = keys.map((key, i) => {
+    const { id, hash } = storedKey(key, { projectId: `project-${i}`, kind: 'secret' })
+    return JSON.stringify({ id, hash, project_id: `project-${i}`, kind: 'secret', created_at: Date.now(), version: 1 })
+  })
+  await store.text(`INSERT INTO api_keys FORMAT JSONEachRow\n${rows.join('\n')}`)
+  return keys
+}

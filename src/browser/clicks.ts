@@ -1,0 +1,35 @@
+const DOWNLOADS = /\.(?:7z|csv|dmg|docx?|exe|gz|iso|mp[34]|msi|pdf|pkg|pptx?|rar|txt|xlsx?|zip)$/i
+
+type Track = (event: string, properties: object) => void
+
+export interface ClickOptions {
+  /** whether clicks on links to other sites are events, `$outbound_link` */
+  outbound?: boolean | undefined
+  /** whether clicks on links to files are events, `$download` */
+  downloads?: boolean | undefined
+}
+
+/** Watches clicks and submitted forms for elements with `data-event` and, if the options say so, for links. */
+export function watchClicks(track: Track, { outbound, downloads }: ClickOptions): void {
+  const watch = ({ type, target, button = 0 }: Event & { button?: number }) => {
+    if (!(target instanceof Element) || button > 1) return
+    const isSubmit = type === 'submit'
+    const element = target.closest('[data-event]')
+    if (element && (element.tagName === 'FORM') === isSubmit) {
+      track(element.getAttribute('data-event') as string, readProperties(element))
+    }
+    const link = target.closest('a')
+    if (isSubmit || !link?.href || !/^http/.test(link.protocol)) return
+    if (downloads && (link.hasAttribute('download') || DOWNLOADS.test(link.pathname))) {
+      track('$download', { url: link.href })
+    } else if (outbound && link.host !== location.host) track('$outbound_link', { url: link.href })
+  }
+  // A page that stops the propagation of its clicks does not hide them from a listener that captures.
+  for (const type of ['click', 'auxclick', 'submit']) document.addEventListener(type, watch, true)
+}
+
+/** The attributes `data-event-*`, by the rest of their names. */
+function readProperties(element: Element): object {
+  const attributes = Array.from(element.attributes).filter(({ name }) => name.startsWith('data-event-'))
+  return Object.fromEntries(attributes.map(({ name, value }) => [name.slice(11), value]))
+}

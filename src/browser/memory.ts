@@ -1,0 +1,51 @@
+const PREFIX = 'tallyhouse '
+
+/** Texts by name, in `localStorage` if the page may use it; otherwise the page forgets them when it ends. */
+export class Memory {
+  readonly #site: Record<string, string>
+  #texts: Record<string, string>
+
+  /** @param isStored false: nothing is stored in the browser */
+  constructor(isStored: boolean) {
+    this.#site = (isStored && findStorage()) || {}
+    this.#texts = this.#site
+  }
+
+  read(name: string): string | undefined {
+    return this.#texts[PREFIX + name]
+  }
+
+  write(name: string, text: string): void {
+    try {
+      this.#texts[PREFIX + name] = text
+    } catch {
+      // The storage is full. From here on, this page remembers by itself.
+      this.#texts = { ...this.#texts, [PREFIX + name]: text }
+    }
+  }
+
+  remove(name: string): void {
+    delete this.#texts[PREFIX + name]
+    delete this.#site[PREFIX + name]
+  }
+
+  /** The names that begin with a text, sorted. */
+  list(start: string): string[] {
+    const names = Object.keys(this.#texts).filter((name) => name.startsWith(PREFIX + start))
+    return names.map((name) => name.slice(PREFIX.length)).sort()
+  }
+}
+
+function findStorage(): Storage | undefined {
+  try {
+    return localStorage
+  } catch {
+    // The page may not use it.
+    return undefined
+  }
+}
+
+export function newId(): string {
+  // randomUUID exists only on secure pages.
+  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (number) => number.toString(36)).join('')
+}

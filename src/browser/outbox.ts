@@ -1,0 +1,134 @@
+import { type Memory, newId } from './memory.js'
+
+export interface OutboxOptions {
+  /** address of the service */
+  url: string
+  key: string
+  /** goes into the URL of each call */
+  query: string
+  memory: Memory
+}
+
+/** How long a call may take, and how old an entry of another page must be to count as abandoned. */
+const CALL_MS = 10_000
+/** Less than the 7 days in which the service recognizes an event that it has. */
+const KEPT_MS = 6 * 86_400_000
+const MAX_KEPT = 500
+/** In characters of up to 3 bytes. Browsers allow 64 KiB of bodies in flight that outlive their page. */
+const MAX_BODY = 15_000
+/** A request that took too long, and too many requests. */
+const RETRIED = [408, 429]
+
+/**
+ * Events and aliases on their way to the service. Each is an entry of its own in the memory, so tabs do not overwrite
+ * each other's, and stays there until the service has answered. An entry whose answer never came, perhaps because the
+ * page was left, is sent again by this page or a later one; its `insert_id` keeps it from being stored twice. Names have
+ * the time of their entry, so they sort in the order of the events.
+ */
+export class Outbox {
+  readonly #options: OutboxOptions
+  /** the entries of this page */
+  readonly #own = new Set<string>()
+  readonly #inFlight = new Set<string>()
+  /** the time of the last entry, epoch ms; no two of a page have the same */
+  #lastAt = 0
+
+  constructor(options: OutboxOptions) {
+    this.#options = options
+  }
+
+  /** @param isLeaving as for `send` */
+  add(kind: 'event' | 'user', body: object, isLeaving = false): void {
+    const { key, memory } = this.#options
+    this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
+    const name = `${key} ${kind} ${this.#lastAt} ${newId()}`
+    const kept = memory.list(key)
+    if (kept.length >= MAX_KEPT) memory.remove(kept[0] as string)
+    this.#own.add(name)
+    memory.write(name, JSON.stringify(body))
+    // Entries that are added in the same turn share a request.
+    queueMicrotask(() => this.send(isLeaving))
+  }
+
+  /**
+   * Sends what is due. There is one request at a time, so that the service gets events in their order.
+   * @param isLeaving whether the page may end before the answer to a request in flight
+   */
+  async send(isLeaving = false): Promise<void> {
+    if (this.#inFlight.size > 0 && !isLeaving) return
+    const { key, memory } = this.#options
+    const due = memory.list(key).filter((name) => {
+      const age = ageOf(name)
+      if (age > KEPT_MS) memory.remove(name)
+      return age <= KEPT_MS && (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
+    })
+    let room = MAX_BODY
+    const names = due.filter((name, index) => {
+      room -= (memory.read(name) ?? '').length
+      // Aliases come last, each in a request of its own.
+      return index === 0 || (room > 0 && !isAlias(name))
+    })
+    if (names.length === 0) return
+    const isDone = this.#deliver(names)
+    // A page that ends cannot wait.
+    if (isLeaving || (await isDone)) await this.send(isLeaving)
+  }
+
+  /** Sends again what was in flight when the page went into the back/forward cache: its answer may never come. */
+  forgetRequests(): void {
+    this.#inFlight.clear()
+  }
+
+  /** @returns whether the service has decided about all of them */
+  async #deliver(names: string[]): Promise<boolean> {
+    const { memory } = this.#options
+    for (const name of names) this.#inFlight.add(name)
+    const texts = names.map((name) => this.#toText(name))
+    const { status, text } = await (isAlias(names[0])
+      ? this.call('users/alias', texts.join())
+      : this.call('track/batch', `{"events":[${texts}]}`))
+    for (const name of names) this.#inFlight.delete(name)
+    if (status < 200 || status > 499 || RETRIED.includes(status)) return false
+    if (status < 400) for (const name of names) memory.remove(name)
+    // One of them is at fault.
+    else if (names.length > 1) for (const name of names) await this.#deliver([name])
+    else {
+      console.error('Tallyhouse:', text)
+      memory.remove(names[0] as string)
+    }
+    return true
+  }
+
+  /** Clocks of browsers may be wrong, so an event has its time only if it is late. */
+  #toText(name: string): string {
+    const text = this.#options.memory.read(name) ?? ''
+    return ageOf(name) > CALL_MS ? `${text.slice(0, -1)},"timestamp":${timeOf(name)}}` : text
+  }
+
+  /**
+   * Makes a call that outlives the page.
+   * @param body an object as JSON, without the key
+   * @returns status 0 if there was no answer
+   */
+  async call(path: string, body: string): Promise<{ status: number; text: string }> {
+    const { url, key, query } = this.#options
+    try {
+      const response = await fetch(`${url}/public/${path}${query}`, {
+        method: 'POST',
+        body: `{"apiKey":${JSON.stringify(key)},${body.slice(1)}`,
+        // Session calls take text/plain as well, which needs no preflight.
+        headers: path.startsWith('s') ? {} : { 'content-type': 'application/json' },
+        keepalive: body.length <= MAX_BODY,
+        credentials: 'omit',
+        signal: AbortSignal.timeout(CALL_MS),
+      })
+      return { status: response.status, text: await response.text() }
+    } catch {
+      return { status: 0, text: '' }
+    }
+  }
+}
+
+const isAlias = (name = '') => name.includes(' user ')
+const timeOf = (name: string) => Number(name.split(' ')[2])
+const ageOf = (name: string) => Date.now() - timeOf(name)

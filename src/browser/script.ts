@@ -1,0 +1,19 @@
+import { Tallyhouse, type TallyhouseOptions } from './index.js'
+
+/** What a page puts in place of the tracker until this script has come: the calls that it has made. */
+interface Early {
+  q: ['track' | 'identify' | 'reset' | 'optOut' | 'optIn', unknown[]][]
+}
+
+const page = window as { tallyhouse?: Tallyhouse | Early }
+const { tallyhouse: early } = page
+// A page may have the script twice.
+if (!(early && 'sessionId' in early)) {
+  const { dataset, src } = document.currentScript as HTMLScriptElement
+  // data-hash and data-hash="true" mean the same.
+  const attributes = Object.entries(dataset).map(([name, value]) => [name, value === 'false' ? false : value || true])
+  const options: TallyhouseOptions = Object.fromEntries(attributes)
+  const tallyhouse = new Tallyhouse({ ...options, url: new URL(dataset.url ?? '.', src).href })
+  page.tallyhouse = tallyhouse
+  for (const [name, args] of early?.q ?? []) (tallyhouse[name] as (...args: unknown[]) => void)?.(...args)
+}

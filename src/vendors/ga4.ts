@@ -1,0 +1,165 @@
+import { createHash } from 'node:crypto'
+import { ANONYMOUS } from '../model/user-names.js'
+import { type Decoded, makeAlias, makeInsertId } from './message.js'
+import { JsonRow, RowFault } from './row.js'
+import { readTimestamp, type Vendor } from './vendor.js'
+import { findUtm, makeWebEvent, PAGE_VIEW, readField, type WebContext, type WebPage } from './web.js'
+
+/**
+ * Google Analytics 4's export to BigQuery: the rows of `events_YYYYMMDD` as JSON lines, as `bq extract` writes them.
+ * Times are microseconds, and BigQuery writes large numbers as strings.
+ * https://support.google.com/analytics/answer/7029846
+ */
+export const ga4: Vendor = {
+  messages: (row, options) => {
+    const stamp = row.readText('event_timestamp')
+    if (stamp === undefined) throw new RowFault(NOT_A_ROW)
+    const time = readTimestamp(stamp, { ...options, time: options?.time ?? 'us' }, 'none')
+    const [user, device] = [readField(row, 'user_id'), readField(row, 'user_pseudo_id')]
+    const distinctId = user ?? device ?? ANONYMOUS
+    const parameters = readParameters(row)
+    const name = row.value('event_name')
+    const session = readText(parameters, 'ga_session_id')
+    const event = makeWebEvent({
+      event: name === 'page_view' ? PAGE_VIEW : name,
+      ...{ distinctId, time },
+      insertId: findInsertId(row, parameters),
+      // The number alone is the second in which the session began, which others share.
+      sessionId: session === undefined || device === undefined ? undefined : `${device}.${session}`,
+      page: readPage(row, parameters),
+      properties: [
+        ...[...parameters].filter(([key]) => !PLACED_PARAMETERS.includes(key)),
+        ...['items', 'ecommerce'].flatMap((key) => {
+          const text = row.readText(key)
+          return text === undefined || text === '[]' || text === '{}' ? [] : [[key, text] as const]
+        }),
+      ],
+      context: readContext(row),
+      rest: ['$ga4', row.without(PLACED)],
+    })
+    const messages: Decoded[] = [event]
+    return [...messages, ...makeAlias(user, device, 'inferred')]
+  },
+}
+
+const NOT_A_ROW =
+  'The row has no event_timestamp, unlike rows of events_YYYYMMDD in BigQuery. Reports of Google Analytics are totals, which cannot become events: link the property to BigQuery, and export its tables as JSON.'
+
+const PLACED = ['event_name', 'event_timestamp', 'event_params', 'items', 'ecommerce', 'user_id', 'user_pseudo_id']
+const PLACED_PARAMETERS = ['page_location', 'page_title', 'page_referrer', 'ga_session_id']
+const INTEGER = /^(?:0|-?[1-9]\d*)$/
+
+/** Reads the parameters of an event, as JSON texts by their keys. Of several values, Google sets one. */
+function readParameters(row: JsonRow): Map<string, string> {
+  const parameters = new Map<string, string>()
+  for (const element of row.readElements('event_params') ?? []) {
+    const parameter = new JsonRow(element)
+    const key = parameter.value('key')
+    const value = parameter.readNestedRow('value')
+    if (typeof key !== 'string' || !value) continue
+    const whole = value.readName('int_value')
+    const text =
+      typeof whole === 'string' && INTEGER.test(whole)
+        ? whole
+        : (value.readText('string_value') ?? value.readText('double_value') ?? value.readText('float_value'))
+    if (text !== undefined) parameters.set(key, text)
+  }
+  return parameters
+}
+
+function readText(parameters: ReadonlyMap<string, string>, key: string): string | undefined {
+  const text = parameters.get(key)
+  const value: unknown = text === undefined || INTEGER.test(text) ? text : JSON.parse(text)
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+/** Names of the fields of a campaign in the row and in its parameters, by their names in an address. */
+const UTM = { source: 'source', medium: 'medium', campaign: 'campaign_name', term: 'term', content: 'content' }
+/** What Google writes for visits without a campaign. */
+const NO_CAMPAIGN = /^\(.*\)$|^organic$|^referral$/
+
+function readPage(row: JsonRow, parameters: ReadonlyMap<string, string>): WebPage {
+  const [url, title, referrer] = ['page_location', 'page_title', 'page_referrer'].map((key) =>
+    readText(parameters, key),
+  )
+  const collected = row.readNestedRow('collected_traffic_source')
+  const medium = readField(collected, 'manual_medium')
+  const utm = { ...findUtm(url) }
+  if (medium !== undefined && !NO_CAMPAIGN.test(medium)) {
+    for (const [name, field] of Object.entries(UTM)) {
+      const value = readField(collected, `manual_${field}`)
+      if (value !== undefined && !NO_CAMPAIGN.test(value)) utm[name as keyof typeof UTM] ??= value
+    }
+  }
+  return { url, title, referrer, utm }
+}
+
+/**
+ * Makes an id from everything that tells two events of a user apart: Google gives them none, and events that were sent
+ * together have the same time.
+ */
+function findInsertId(row: JsonRow, parameters: ReadonlyMap<string, string>): string {
+  const fields = IDENTITY.map((name) => String(row.readName(name) ?? ''))
+  const values = [...parameters].sort(([a], [b]) => (a < b ? -1 : 1))
+  const digest = createHash('sha256').update(JSON.stringify([fields, values, row.readText('items') ?? '']))
+  return makeInsertId('ga4', digest.digest('hex'))
+}
+
+const IDENTITY = [
+  ...['stream_id', 'user_pseudo_id', 'user_id', 'event_name', 'event_timestamp', 'event_bundle_sequence_id'],
+  ...['batch_page_id', 'batch_ordering_id', 'batch_event_index'],
+]
+
+function readContext(row: JsonRow): WebContext {
+  const [device, geo] = [row.readNestedRow('device'), row.readNestedRow('geo')]
+  const web = device?.readNestedRow('web_info')
+  return {
+    browser: readField(web, 'browser') ?? readField(device, 'browser'),
+    browserVersion: readField(web, 'browser_version') ?? readField(device, 'browser_version'),
+    os: readField(device, 'operating_system'),
+    osVersion: /[\d.]+/.exec(readField(device, 'operating_system_version') ?? '')?.[0],
+    device: readField(device, 'category'),
+    country: findCountry(readField(geo, 'country')),
+    region: readField(geo, 'region'),
+    city: readField(geo, 'city'),
+    language: readField(device, 'language'),
+  }
+}
+
+let countries: Map<string, string> | undefined
+
+/** Finds the ISO 3166-1 code of a country that Google names in English. */
+function findCountry(name: string | undefined): string | undefined {
+  countries ??= nameCountries()
+  return name === undefined ? undefined : countries.get(toKey(name))
+}
+
+/** Names that differ from those of ICU. */
+const OTHER_NAMES: Record<string, string> = {
+  'Cape Verde': 'CV',
+  'Czech Republic': 'CZ',
+  Macau: 'MO',
+  Swaziland: 'SZ',
+  'The Bahamas': 'BS',
+  'The Gambia': 'GM',
+}
+const LETTERS = Array.from({ length: 26 }, (_, i) => String.fromCharCode(65 + i))
+
+function nameCountries(): Map<string, string> {
+  const styles = ['long', 'short'] as const
+  const [long, short] = styles.map((style) => new Intl.DisplayNames('en', { type: 'region', style, fallback: 'none' }))
+  const codes = LETTERS.flatMap((first) => LETTERS.map((second) => first + second))
+  const pairs = codes.flatMap((code) =>
+    [short?.of(code), long?.of(code)].flatMap((name) => (name === undefined ? [] : [[toKey(name), code] as const])),
+  )
+  return new Map([...Object.entries(OTHER_NAMES).map(([name, code]) => [toKey(name), code] as const), ...pairs])
+}
+
+/** Compares names without accents, apostrophes and the like. */
+function toKey(name: string): string {
+  return name
+    .normalize('NFD')
+    .replaceAll('&', 'and')
+    .replace(/[^A-Za-z]/g, '')
+    .toLowerCase()
+}

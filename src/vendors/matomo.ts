@@ -1,0 +1,156 @@
+import { memberTexts } from '../json/texts.js'
+import { type Decoded, makeAlias, makeInsertId } from './message.js'
+import { JsonRow, NoEvent, objectText, RowFault } from './row.js'
+import { readTimestamp, type Vendor } from './vendor.js'
+import { makeWebEvent, PAGE_VIEW, readField, type WebContext, type WebEvent, type WebPage } from './web.js'
+
+/**
+ * Matomo's visits, as the method `Live.getLastVisitsDetails` of its Reporting API returns them with `format=json`. Each
+ * action of a visit is an event. Addresses of visitors are left out.
+ * https://developer.matomo.org/api-reference/reporting-api#Live
+ */
+export const matomo: Vendor = {
+  messages: (row, options) => {
+    const actions = row.readElements('actionDetails')
+    if (!actions) throw new RowFault(describeOther(row))
+    if (actions.length === 0) throw new NoEvent('The visit has no actions.')
+    const visitor = readField(row, 'visitorId')
+    const user = readField(row, 'userId')
+    const distinctId = user ?? visitor
+    if (distinctId === undefined) throw new RowFault('The visit has neither a visitorId nor a userId.')
+    const idVisit = readField(row, 'idVisit')
+    if (idVisit === undefined) throw new RowFault('The visit has no idVisit.')
+    const context = readContext(row)
+    const messages: Decoded[] = []
+    let source: Pick<WebPage, 'referrer' | 'utm'> = readSource(row)
+    for (const value of actions) {
+      const action = new JsonRow(value)
+      const { event, page, properties } = readAction(action)
+      const isView = event === PAGE_VIEW
+      const text = action.readText('timestamp')
+      const time = readTimestamp(text, { ...options }, 's or ms')
+      const id = ['pageId', 'goalId', 'orderId', 'url'].map((name) => readField(action, name))
+      const which = [readField(action, 'type') ?? '', id.find((part) => part !== undefined) ?? '', String(text)]
+      messages.push(
+        makeWebEvent({
+          ...{ event, distinctId, time, properties, context },
+          insertId: makeInsertId('matomo', visitor ?? '', idVisit, ...which),
+          sessionId: idVisit,
+          page: isView ? { ...page, ...source } : page,
+          rest: ['$matomo', restOf(action)],
+        }),
+      )
+      // The pages after the first were reached from the site itself.
+      if (isView) source = { utm: {} }
+    }
+    return [...messages, ...makeAlias(user, visitor, 'inferred')]
+  },
+}
+
+/** Says what a row is that is no visit, such as the error of a call that was saved. */
+function describeOther(row: JsonRow): string {
+  const message = row.value('result') === 'error' ? row.value('message') : undefined
+  if (typeof message === 'string') return `Matomo answered with an error instead of visits: ${message.slice(0, 200)}`
+  return 'The row has no actionDetails, unlike visits of Live.getLastVisitsDetails. Other reports of Matomo are totals, which cannot become events.'
+}
+
+interface Action extends Pick<WebEvent, 'properties'> {
+  event: string
+  page: WebPage
+}
+
+/** What an action is, by its `type`. A type that is not known keeps its name. */
+function readAction(action: JsonRow): Action {
+  const type = readField(action, 'type') ?? 'action'
+  const url = readField(action, 'url')
+  switch (type) {
+    case 'action':
+      return { event: PAGE_VIEW, page: { url, title: readField(action, 'pageTitle') } }
+    case 'event': {
+      const properties = pickTexts(action, { category: 'eventCategory', name: 'eventName', value: 'eventValue' })
+      return { event: readField(action, 'eventAction') ?? type, page: { url, utm: {} }, properties }
+    }
+    case 'outlink':
+      return { event: '$outbound_link', page: { url, utm: {} } }
+    case 'download':
+      return { event: '$download', page: { url, utm: {} } }
+    case 'search': {
+      const places = { query: 'siteSearchKeyword', category: 'siteSearchCategory', results: 'siteSearchCount' }
+      return { event: type, page: { utm: {} }, properties: pickTexts(action, places) }
+    }
+    case 'ecommerceOrder':
+    case 'ecommerceAbandonedCart': {
+      const places = { order_id: 'orderId', revenue: 'revenue', items: 'itemDetails' }
+      return { event: type, page: { utm: {} }, properties: pickTexts(action, places) }
+    }
+    case 'goal': {
+      const properties = pickTexts(action, { goal_id: 'goalId', revenue: 'revenue' })
+      return { event: readField(action, 'goalName') ?? type, page: { url, utm: {} }, properties }
+    }
+    default:
+      return { event: type, page: { url, utm: {} } }
+  }
+}
+
+/** Copies fields under other names. */
+function pickTexts(row: JsonRow, places: Record<string, string>): (readonly [name: string, text: string])[] {
+  return Object.entries(places).flatMap(([name, place]) => {
+    const text = row.readText(place)
+    return text === undefined || text === '""' || text === 'false' ? [] : [[name, text] as const]
+  })
+}
+
+const PLACED = new Set([
+  ...['type', 'url', 'pageTitle', 'timestamp', 'pageId', 'eventAction', 'eventCategory', 'eventName', 'eventValue'],
+  ...[
+    'siteSearchKeyword',
+    'siteSearchCategory',
+    'siteSearchCount',
+    'goalName',
+    'goalId',
+    'orderId',
+    'revenue',
+    'itemDetails',
+  ],
+])
+/** Fields that only describe how Matomo shows an action. */
+const SHOWN = /^(?:title|subtitle|icon.*|.*Pretty|.*Icon|.*IconSVG)$/
+
+function restOf(action: JsonRow): string {
+  const isEmpty = (text: string) => text === 'null' || text === '""'
+  return objectText(
+    [...memberTexts(action.text)].filter(([name, text]) => !PLACED.has(name) && !SHOWN.test(name) && !isEmpty(text)),
+  )
+}
+
+/** Reads where a visit came from. Fields of a campaign other than its name need Matomo's marketing plugin. */
+function readSource(row: JsonRow): Pick<WebPage, 'referrer' | 'utm'> {
+  const referrer = readField(row, 'referrerUrl')
+  if (row.value('referrerType') !== 'campaign') return { referrer }
+  const read = (name: string) => readField(row, name)
+  return {
+    referrer,
+    utm: {
+      source: read('campaignSource'),
+      medium: read('campaignMedium'),
+      campaign: read('campaignName') ?? read('referrerName'),
+      term: read('campaignKeyword') ?? read('referrerKeyword'),
+      content: read('campaignContent'),
+    },
+  }
+}
+
+function readContext(row: JsonRow): WebContext {
+  const read = (name: string) => readField(row, name)
+  return {
+    browser: read('browserName'),
+    browserVersion: read('browserVersion'),
+    os: read('operatingSystemName'),
+    osVersion: read('operatingSystemVersion'),
+    device: read('deviceType'),
+    country: read('countryCode'),
+    region: read('region'),
+    city: read('city'),
+    language: read('languageCode'),
+  }
+}

@@ -1,0 +1,73 @@
+import { makeInsertId } from './message.js'
+import { type JsonRow, NoEvent, RowFault } from './row.js'
+import { readTimestamp, type Vendor } from './vendor.js'
+import { makeWebEvent, PAGE_VIEW, readField, readUtm, UTM_FIELDS } from './web.js'
+
+/**
+ * Plausible. Its export is an archive of daily totals, from which nobody can make events. Those who run it themselves
+ * have the events in the table `events_v2` of its ClickHouse; its rows are read in any format of ours.
+ * https://plausible.io/docs/export-stats
+ */
+export const plausible: Vendor = {
+  messages: (row, options) => {
+    const [visitor, event] = [readField(row, 'user_id'), readField(row, 'name')]
+    if (visitor === undefined || event === undefined || !row.has('timestamp')) throw new RowFault(TOTALS)
+    if (event === 'engagement') throw new NoEvent('The row only says how long somebody looked at a page.')
+    const read = (name: string) => readField(row, name)
+    const time = readTimestamp(row.readText('timestamp'), { ...options }, 'none')
+    const [host, path] = [read('hostname'), read('pathname') ?? '/']
+    const url = host === undefined ? path : `https://${host}${path}`
+    const session = read('session_id')
+    return [
+      makeWebEvent({
+        event: event === 'pageview' ? PAGE_VIEW : event,
+        distinctId: visitor,
+        time,
+        insertId: makeInsertId('plausible', visitor, session ?? '', String(time), event, url),
+        sessionId: session,
+        page: {
+          url,
+          referrer: toAddress(read('referrer')),
+          utm: readUtm(row) ?? {},
+        },
+        properties: readOwn(row),
+        context: {
+          browser: read('browser'),
+          browserVersion: read('browser_version'),
+          os: read('operating_system'),
+          osVersion: read('operating_system_version'),
+          device: read('screen_size'),
+          country: read('country_code'),
+          region: read('subdivision1_code'),
+        },
+        rest: ['$plausible', row.without(isList(row) ? [...PLACED, ...OWN] : PLACED)],
+      }),
+    ]
+  },
+}
+
+const TOTALS =
+  'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start to count here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 FORMAT JSONEachRow".'
+
+const PLACED = [...['name', 'timestamp', 'user_id', 'session_id', 'hostname', 'pathname', 'referrer'], ...UTM_FIELDS]
+
+/** The properties of a custom event, which are two lists. */
+const OWN = ['meta.key', 'meta.value'] as const
+
+/** Plausible stores referrers without their protocol. */
+function toAddress(referrer: string | undefined): string | undefined {
+  return referrer === undefined || /^[a-z][\w+.-]*:\/\//i.test(referrer) ? referrer : `https://${referrer}`
+}
+
+/** Whether the properties are lists. ClickHouse writes them into CSV in a form of its own, which is kept as it is. */
+function isList(row: JsonRow): boolean {
+  return OWN.every((name) => Array.isArray(row.value(name)))
+}
+
+function readOwn(row: JsonRow): (readonly [name: string, text: string])[] {
+  const [names = [], values = []] = OWN.map((name) => row.readElements(name) ?? [])
+  return names.flatMap(({ value: name }, i) => {
+    const text = values[i]?.text
+    return typeof name === 'string' && text !== undefined ? [[name, text] as const] : []
+  })
+}

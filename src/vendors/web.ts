@@ -1,0 +1,199 @@
+import type { Context } from '../contract/context.js'
+import { isName } from '../contract/limits.js'
+import type { SdkEvent } from './message.js'
+import { type JsonRow, objectText } from './row.js'
+
+/** What an export of a product for web analytics says about an event, in no particular spelling. */
+export interface WebEvent {
+  event: unknown
+  distinctId: string
+  /** epoch ms */
+  time: number
+  insertId: string
+  sessionId: string | undefined
+  page: WebPage
+  /** texts of more properties, by name */
+  properties?: readonly (readonly [name: string, text: string])[] | undefined
+  context: WebContext
+  /** the fields of the row that are stored nowhere else: the property's name, and the text of an object */
+  rest: readonly [name: string, text: string]
+}
+
+export interface WebPage {
+  url?: string | undefined
+  title?: string | undefined
+  referrer?: string | undefined
+  /** `source`, `medium`, `campaign`, `term` and `content`; default: the parameters of the url */
+  utm?: Utm | undefined
+}
+
+type Utm = Partial<Record<(typeof UTM)[number], string | undefined>>
+
+/** Fields of a context as the product spells them. */
+export interface WebContext {
+  browser?: string | undefined
+  browserVersion?: string | undefined
+  os?: string | undefined
+  osVersion?: string | undefined
+  device?: string | undefined
+  /** ISO 3166-1, in any case; anything else counts as missing */
+  country?: string | undefined
+  region?: string | undefined
+  city?: string | undefined
+  language?: string | undefined
+}
+
+/** The name of page views that our own script sends. */
+export const PAGE_VIEW = '$pageview'
+
+const UTM = ['source', 'medium', 'campaign', 'term', 'content'] as const
+
+/** Makes the event that our own script would have sent. */
+export function makeWebEvent(web: WebEvent): SdkEvent {
+  const { event, distinctId, time, insertId, sessionId, page, properties = [], rest } = web
+  const { url, title, referrer } = page
+  const utm = page.utm ?? findUtm(url)
+  const texts = [
+    ...Object.entries({ url, title, referrer }),
+    ...UTM.map((name) => [`utm_${name}`, utm[name]] as const),
+  ].flatMap(([name, value]) => (value ? [[name, JSON.stringify(value)] as const] : []))
+  const own = new Set(texts.map(([name]) => name))
+  const all = [...texts, ...properties.filter(([name]) => !own.has(name)), ...(rest[1] === '{}' ? [] : [rest])]
+  const parts = {
+    ...{ event, distinct_id: distinctId, timestamp: String(time), properties: objectText(all) },
+    session_id: isName(sessionId) ? sessionId : undefined,
+    context: toContext(web.context),
+  }
+  return { type: 'event', parts, insertId }
+}
+
+/** Reads the parameters that say which campaign led to a page. */
+export function findUtm(url = ''): Utm {
+  const query = /\?([^#]*)/.exec(url)?.[1] ?? ''
+  if (!query.includes('utm_')) return {}
+  const parameters = new URLSearchParams(query)
+  return Object.fromEntries(UTM.map((name) => [name, parameters.get(`utm_${name}`) ?? undefined]))
+}
+
+/** Reads the columns that have the parameters of a campaign, such as `utm_source`; undefined if they are all empty. */
+export function readUtm(row: JsonRow): Utm | undefined {
+  const utm: Utm = Object.fromEntries(UTM.map((name) => [name, readField(row, `utm_${name}`)]))
+  return Object.values(utm).every((value) => value === undefined) ? undefined : utm
+}
+
+/** Names of the columns and properties that have the parameters of a campaign. */
+export const UTM_FIELDS: readonly string[] = UTM.map((name) => `utm_${name}`)
+
+/** Returns the content of a field; undefined if it is missing or empty, or a database's word for that. */
+export function readField(row: JsonRow | undefined, name: string): string | undefined {
+  const text = row?.readNonEmpty(name)?.trim()
+  return text === '' || text === '\\N' || text === 'NULL' ? undefined : text
+}
+
+/** What products write if they do not know a field of the context. */
+const UNKNOWN = /^(?:\((?:not set|data deleted)\)|<other>|unknown|undefined|-)$/i
+
+/** How our own intake spells names, by their spelling elsewhere in lower case. */
+const BROWSERS: Record<string, string> = {
+  'android browser': 'Android Browser',
+  'chrome mobile': 'Chrome',
+  'chrome mobile ios': 'Chrome',
+  'chrome webview': 'Chrome',
+  'android webview': 'Chrome',
+  'chromium-webview': 'Chrome',
+  'edge-chromium': 'Microsoft Edge',
+  'edge-ios': 'Microsoft Edge',
+  'firefox mobile': 'Firefox',
+  'firefox mobile ios': 'Firefox',
+  'ios-webview': 'Safari',
+  'mobile app': '',
+  'mobile safari': 'Safari',
+  'opera mobile': 'Opera',
+  'opera-mini': 'Opera',
+  'safari (in-app)': 'Safari',
+  'samsung browser': 'Samsung Internet',
+  'samsung internet': 'Samsung Internet',
+  android: 'Android Browser',
+  chrome: 'Chrome',
+  crios: 'Chrome',
+  edge: 'Microsoft Edge',
+  'microsoft edge': 'Microsoft Edge',
+  firefox: 'Firefox',
+  fxios: 'Firefox',
+  ie: 'Internet Explorer',
+  ios: 'Safari',
+  opera: 'Opera',
+  safari: 'Safari',
+  samsung: 'Samsung Internet',
+  yandexbrowser: 'Yandex Browser',
+}
+const SYSTEMS: Record<string, string> = {
+  'android os': 'Android',
+  'chrome os': 'Chrome OS',
+  'gnu/linux': 'Linux',
+  'mac os': 'macOS',
+  'mac os x': 'macOS',
+  ipados: 'iOS',
+  mac: 'macOS',
+  macintosh: 'macOS',
+  web: '',
+}
+const DEVICES: Record<string, NonNullable<Context['device']>> = {
+  'feature phone': 'mobile',
+  'smart tv': 'tv',
+  console: 'console',
+  desktop: 'desktop',
+  laptop: 'desktop',
+  mobile: 'mobile',
+  phablet: 'mobile',
+  smartphone: 'mobile',
+  tablet: 'tablet',
+  tv: 'tv',
+}
+/** Umami has the version of Windows in its name. */
+const WINDOWS = /^windows (\S+)$/i
+const VERSION = /^\d{1,6}(?:\.\d{1,6})?/
+/** Matomo writes `xx` for an unknown country, others `zz`. */
+const COUNTRY = /^(?!xx|zz)[a-z]{2}$/i
+const LANGUAGE = /^[a-z]{2,3}(?:[-_][a-z\d]{2,8}){0,3}$/i
+
+/** Writes a context as our own intake would have; undefined if nothing is known. */
+function toContext(context: WebContext): string | undefined {
+  const { os, osVersion, ...given } = dropUnknown(context)
+  const [, windows] = WINDOWS.exec(os ?? '') ?? []
+  const system = windows === undefined ? os : 'Windows'
+  const fields: { [Field in keyof Context]: Context[Field] | undefined } = {
+    browser: rename(BROWSERS, given.browser),
+    browser_version: given.browser === undefined ? undefined : shorten(given.browserVersion),
+    os: rename(SYSTEMS, system),
+    os_version: os === undefined ? undefined : shorten(osVersion ?? windows),
+    device: given.device === undefined ? undefined : (DEVICES[given.device.toLowerCase()] ?? 'other'),
+    country: COUNTRY.test(given.country ?? '') ? given.country?.toUpperCase() : undefined,
+    region: given.region,
+    city: given.city,
+    language: LANGUAGE.test(given.language ?? '') ? toLanguageTag(given.language ?? '') : undefined,
+  }
+  const known = Object.entries(fields).filter(([, value]) => isName(value))
+  return known.length === 0 ? undefined : JSON.stringify(Object.fromEntries(known))
+}
+
+function dropUnknown(context: WebContext): WebContext {
+  return Object.fromEntries(
+    Object.entries<string | undefined>(context).filter(([, value]) => value !== undefined && !UNKNOWN.test(value)),
+  )
+}
+
+function rename(names: Record<string, string>, name: string | undefined): string | undefined {
+  return name === undefined ? undefined : (names[name.toLowerCase()] ?? name)
+}
+
+/** The first two numbers of a version; one if the second is 0. */
+function shorten(version = ''): string | undefined {
+  return VERSION.exec(version)?.[0].replace(/\.0+$/, '')
+}
+
+/** Writes the language in lower case and the country in upper case, such as `de-AT`. */
+function toLanguageTag(language: string): string {
+  const [first = '', ...others] = language.replaceAll('_', '-').split('-')
+  return [first.toLowerCase(), ...others.map((part) => (part.length === 2 ? part.toUpperCase() : part))].join('-')
+}

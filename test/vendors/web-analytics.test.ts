@@ -1,0 +1,230 @@
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { openFile } from '../../src/cli/import/input.js'
+import { inspect } from '../../src/cli/import/inspect.js'
+import { OWN_NAMES, type SourceOptions } from '../../src/cli/import/native-rows.js'
+import { batchesOf, eventsOf, pieces, rejectsOf } from '../cli/import/batches.js'
+
+type From = NonNullable<SourceOptions['from']>
+
+interface Event {
+  event: string
+  distinct_id: string
+  timestamp: number
+  insert_id: string
+  session_id?: string
+  context?: Record<string, unknown>
+  properties: Record<string, unknown>
+}
+
+const pathOf = (file: string) => fileURLToPath(new URL(join('../data/vendors', file), import.meta.url))
+const at = (text: string) => Date.parse(text)
+
+async function readFile(file: string, from: From) {
+  const batches = await batchesOf(await openFile(pathOf(file)), { from })
+  return {
+    events: eventsOf(batches).map((text) => JSON.parse(text) as Event),
+    rejects: rejectsOf(batches),
+    skipped: batches.reduce((sum, batch) => sum + batch.skipped, 0),
+    people: batches.flatMap(({ people }) => people.map(({ members }) => members)),
+    ids: eventsOf(batches).map((text) => (JSON.parse(text) as Event).insert_id),
+  }
+}
+
+async function readRows(text: string, from: From) {
+  const batches = await batchesOf(pieces(text), { from })
+  return { events: eventsOf(batches).map((one) => JSON.parse(one) as Event), rejects: rejectsOf(batches) }
+}
+
+t.test('Umami: a table with a byte order mark, quotes, line ends in cells, and missing values', async (t) => {
+  const { events, rejects, skipped } = await readFile('umami.csv', 'umami')
+  const visitor = '0f5a2c1e-7b1d-5e0f-9a3b-1c2d3e4f5a6b'
+  const [entry, midnight, added, identified, bare] = events
+  t.equal(events.length, 5)
+  t.match(entry, {
+    event: '$pageview',
+    distinct_id: visitor,
+    timestamp: at('2024-03-30T23:59:58Z'),
+    insert_id: 'umami:e0000000-0000-4000-8000-000000000000',
+    session_id: '11111111-1111-5111-8111-000000000000',
+    properties: {
+      url: 'https://shop.example/?utm_source=news%20letter&utm_medium=email&x=1',
+      title: 'Tea, "the good one"',
+      referrer: 'https://google.com/search?q=tea',
+      utm_source: 'news letter',
+      utm_medium: 'email',
+      $umami: { screen: '1920x1080' },
+    },
+  })
+  t.strictSame(entry?.context, {
+    ...{ browser: 'Chrome', os: 'Windows', os_version: '10', device: 'desktop' },
+    ...{ country: 'AT', region: 'AT-9', city: 'Vienna', language: 'de-AT' },
+  })
+  t.match(midnight, { distinct_id: visitor, properties: { title: 'Grüner Tee\n抹茶' } }, 'the visitor stays the same')
+  t.not(midnight?.session_id, entry?.session_id, 'a second visit at midnight')
+  t.notOk(Object.keys(midnight?.properties ?? {}).some((name) => name.startsWith('utm_') || name === 'referrer'))
+  t.match(added, {
+    event: 'add-to-cart',
+    timestamp: at('2024-03-31T00:00:20.123Z'),
+    properties: { $umami: { tag: 'b' } },
+  })
+  t.match(identified, {
+    distinct_id: 'customer-7',
+    properties: { url: 'https://shop.example/sale#top', utm_source: 'partner', utm_campaign: 'spring' },
+  })
+  t.strictSame(identified?.context, { browser: 'Safari', os: 'iOS', device: 'mobile' })
+  t.match(bare, { timestamp: at('2024-03-31T00:31:00Z'), session_id: undefined, properties: { url: '/old' } })
+  t.notOk(
+    ['browser', 'os', 'country'].some((field) => field in (bare?.context ?? {})),
+    'NULL, \\N and ZZZ are nothing',
+  )
+  t.match(rejects, [
+    [8, /no session_id/],
+    [9, /The time "yesterday" is not ISO 8601/],
+    [10, /no event_name/],
+  ])
+  t.equal(skipped, 1, 'a type that is no event')
+})
+
+t.test('Umami: a table without newer columns, and rows of the same second', async (t) => {
+  const header = 'session_id,url_path,event_type,event_name,created_at\n'
+  const rows = ['s1,/a,1,,2024-01-01 00:00:00', 's1,/b,1,,2024-01-01 00:00:00', 's2,/a,1,,2024-01-01 00:00:00']
+  const read = async () => (await readRows(header + rows.join('\n'), 'umami')).events
+  const events = await read()
+  t.equal(new Set(events.map(({ insert_id }) => insert_id)).size, 3, 'each has its own id')
+  t.strictSame(await read(), events, 'the same ids again')
+  t.match(events[0], { distinct_id: 's1', session_id: undefined, context: undefined, properties: { url: '/a' } })
+})
+
+t.test('Matomo: each action of a visit is an event', async (t) => {
+  const { events, rejects, skipped, people } = await readFile('matomo.json', 'matomo')
+  t.strictSame(
+    events.map(({ event, session_id }) => [session_id, event]),
+    [
+      ...['$pageview', '$pageview', 'Play', 'search', '$download', '$outbound_link', 'Found us', 'ecommerceOrder'].map(
+        (name) => ['12', name],
+      ),
+      ['13', '$pageview'],
+    ],
+  )
+  const [entry, second, play, search, , , goal, order, campaign] = events
+  t.match(entry, {
+    distinct_id: 'a1b2c3d4e5f60718',
+    timestamp: 1_711_843_198_000,
+    properties: { url: 'https://shop.example/', title: 'Tea & "more"', referrer: 'https://www.google.com/' },
+  })
+  t.strictSame(entry?.context, {
+    ...{ browser: 'Chrome', browser_version: '123', os: 'Android', os_version: '14', device: 'mobile' },
+    ...{ country: 'AT', region: 'Vienna', city: 'Vienna', language: 'de-AT' },
+  })
+  t.notOk('referrer' in (second?.properties ?? {}), 'only the first page was reached from elsewhere')
+  t.match(play?.properties, { category: 'Videos', name: 'Brewing', value: 12.5 })
+  t.strictSame(search?.properties, { query: '抹茶', results: 0 })
+  t.match(goal?.properties, { goal_id: 3, url: 'https://maps.example/?q=shop' })
+  t.match(order?.properties, { order_id: 'O-1', revenue: 27.5, items: [{ itemSKU: 't1' }] })
+  t.match(campaign, { distinct_id: 'customer-7', properties: { utm_campaign: 'spring', utm_term: 'tea' } })
+  t.equal(campaign?.context, undefined, 'nothing is known')
+  t.strictSame(people, ['"distinct_id":"customer-7","alias":"a1b2c3d4e5f60718"'])
+  t.equal(new Set(events.map(({ insert_id }) => insert_id)).size, events.length)
+  t.notMatch(JSON.stringify(events), '203.0.113', 'the address is left out')
+  t.match(rejects, [
+    [/\d/, /neither a visitorId nor a userId/],
+    [/\d/, /The time "soon" is not a number of seconds/],
+  ])
+  t.equal(skipped, 1, 'a visit without actions')
+})
+
+t.test('Matomo: what is not visits', async (t) => {
+  const error = '{"result":"error","message":"You must be logged in."}'
+  t.match((await readRows(error, 'matomo')).rejects, [[1, /Matomo answered with an error.*You must be logged in/]])
+  t.match((await readRows('[{"label":"Google","nb_visits":3}]', 'matomo')).rejects, [[1, /totals/]])
+})
+
+t.test('a row of many events stays in one batch', async (t) => {
+  const visit = (idVisit: number, count: number) => ({
+    ...{ idVisit, visitorId: 'v' },
+    actionDetails: Array.from({ length: count }, (_, i) => {
+      return { type: 'action', url: 'https://a.example/', pageId: i, timestamp: 1_700_000_000 + i }
+    }),
+  })
+  const visits = JSON.stringify([visit(1, 6), visit(2, 6), visit(3, 3), visit(4, 1001)])
+  const batches = await batchesOf(pieces(visits), { from: 'matomo' }, undefined, 10)
+  t.strictSame(
+    batches.map(({ count }) => count),
+    [6, 9],
+  )
+  t.match(rejectsOf(batches), [[/\d/, /more than 1000 events/]])
+})
+
+t.test('Google Analytics 4: rows of BigQuery', async (t) => {
+  const { events, rejects, people } = await readFile('ga4.ndjson', 'ga4')
+  t.strictSame(
+    events.map(({ event }) => event),
+    ['$pageview', 'view_item', 'view_item', '$pageview', '$pageview', 'screen_view'],
+  )
+  const [entry, item, , customer, unknown, app] = events
+  t.match(entry, {
+    distinct_id: '1234567890.1711843190',
+    timestamp: 1_711_843_198_123,
+    session_id: '1234567890.1711843190.1711843190',
+    properties: {
+      ...{ url: 'https://shop.example/?gclid=x', title: 'Tea, "good"', referrer: 'https://www.google.com/' },
+      ...{ utm_source: 'google', utm_medium: 'cpc', utm_campaign: 'brand', ga_session_number: 1 },
+      $ga4: { stream_id: '1' },
+    },
+  })
+  t.notOk('utm_term' in (entry?.properties ?? {}), 'what is not provided')
+  t.strictSame(entry?.context, {
+    ...{ browser: 'Safari', browser_version: '17.4', os: 'macOS', os_version: '10.15', device: 'desktop' },
+    ...{ country: 'TR', region: 'Istanbul', language: 'en-GB' },
+  })
+  t.match(item?.properties, { value: 9.5, items: [{ item_id: 't1' }] })
+  const text = eventsOf(await batchesOf(await openFile(pathOf('ga4.ndjson')), { from: 'ga4' }))[1]
+  t.match(text, '"firebase_screen_id":-5164663614086310235', 'a large number keeps its digits')
+  t.match(customer, { distinct_id: 'customer-7', context: { country: 'HK' }, properties: { utm_source: 'news' } })
+  t.match(unknown, { distinct_id: '$anonymous', session_id: undefined, context: { device: 'tv' } })
+  t.match(app, { event: 'screen_view', session_id: undefined, context: { os: 'Android', device: 'mobile' } })
+  t.strictSame(people, ['"distinct_id":"customer-7","alias":"1234567890.1711843190"'])
+  t.equal(new Set(events.map(({ insert_id }) => insert_id)).size, events.length, 'even of events of the same moment')
+  t.match(rejects, [
+    [7, /no event_timestamp.*totals/],
+    [8, /not a number of microseconds/],
+  ])
+})
+
+t.test('Plausible: the export is refused as a whole, and rows of its own database are read', async (t) => {
+  const options = {
+    ...{ names: OWN_NAMES, time: undefined, from: 'plausible' as const, format: undefined },
+    ...{ delimiter: ',', types: {} },
+  }
+  await t.rejects(inspect(await openFile(pathOf('plausible.zip')), options), {
+    message: /None of the \d rows of .* is an event, so nothing was stored.*daily totals.*events_v2/,
+  })
+  const { events, skipped } = await readFile('plausible.ndjson', 'plausible')
+  const [view, signup] = events
+  t.match(view, {
+    event: '$pageview',
+    distinct_id: '6085972112563424235',
+    session_id: '15391237473024541032',
+    timestamp: at('2024-03-30T23:59:58Z'),
+    properties: { url: 'https://shop.example/tea', referrer: 'https://www.google.com/search' },
+    context: { browser: 'Microsoft Edge', os: 'macOS', device: 'desktop', country: 'AT' },
+  })
+  t.match(signup, {
+    ...{ event: 'Signup', distinct_id: view?.distinct_id, session_id: view?.session_id },
+    properties: { utm_source: 'news', plan: 'pro', method: 'mail' },
+  })
+  t.equal(skipped, 1, 'an engagement is no event')
+})
+
+t.test('the same file gives the same ids', async (t) => {
+  for (const [file, from] of [
+    ['umami.csv', 'umami'],
+    ['matomo.json', 'matomo'],
+    ['ga4.ndjson', 'ga4'],
+    ['plausible.ndjson', 'plausible'],
+  ] as const) {
+    t.strictSame((await readFile(file, from)).ids, (await readFile(file, from)).ids, from)
+  }
+})
