@@ -1,3 +1,5 @@
+import { CONTEXT_TEXTS } from './context.js'
+
 /** What counts as a page view, and where events keep what is known about the page. Both are settings of a project. */
 
 /** The names of page views: ours, Segment's, PostHog's, Mixpanel's, Amplitude's and OpenPanel's. */
@@ -15,7 +17,11 @@ export const PAGE_VIEWS: readonly string[] = [
 
 /** The properties in which a page field may be; the first one that has a text counts. */
 export const PAGE_FIELDS = {
-  url: list('url $current_url current_url', 'page.url', ['[Amplitude] Page URL', '[Amplitude] Page Location', '__path']),
+  url: list('url $current_url current_url', 'page.url', [
+    '[Amplitude] Page URL',
+    '[Amplitude] Page Location',
+    '__path',
+  ]),
   path: list('path $pathname current_url_path $screen_name', 'page.path', ['[Amplitude] Page Path']),
   title: list('title current_page_title', 'page.title', ['[Amplitude] Page Title', '__title']),
   referrer: list('referrer $referrer', 'page.referrer', ['__referrer']),
@@ -40,7 +46,4 @@ export const PAGE_NAMES = [
 export type PageName = (typeof PAGE_NAMES)[number]
 
 /** The names of `context.` fields in questions, which are columns of events and sessions. */
-export const CONTEXT_NAMES = [
-  ...['browser', 'browser_version', 'os', 'os_version', 'device', 'country', 'region', 'city', 'language', 'bot'],
-] as const
-export type ContextName = (typeof CONTEXT_NAMES)[number]
+export const CONTEXT_NAMES = [...CONTEXT_TEXTS, 'bot'] as const

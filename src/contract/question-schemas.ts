@@ -70,7 +70,11 @@ export type SessionsDefinition = 'id' | { gap: string; where?: Filter | null }
 const Sessions = custom<SessionsDefinition>('Sessions', {
   anyOf: [
     { type: 'string', enum: ['id'] },
-    { type: 'object', properties: { gap: { type: 'string' }, where: { type: ['array', 'null'], items: {} } }, required: ['gap'] },
+    {
+      type: 'object',
+      properties: { gap: { type: 'string' }, where: { type: ['array', 'null'], items: {} } },
+      required: ['gap'],
+    },
   ],
   message: 'must be "id", or an object such as {"gap": "30m"}',
 })

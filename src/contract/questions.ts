@@ -10,8 +10,8 @@ import type { Warning } from './warning.js'
  * callers write it: fields that have a default may be absent or null.
  */
 
-export type { Comparison, FieldName, Filter, Operator, Scalar, SessionEvents }
 export type { SessionsDefinition } from './question-schemas.js'
+export type { Comparison, FieldName, Filter, Operator, Scalar, SessionEvents }
 
 export type Definition = Parsed<typeof schemas.Definition>
 export type DefinitionInput = Input<typeof schemas.Definition>

@@ -2,11 +2,10 @@ import { StatementTooLargeError } from '../clickhouse/errors.js'
 import { CONTEXT_NAMES, type PageName } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
 import { splitField } from './field-name.js'
-import type { FieldRows, FieldSql } from './field-sql.js'
+import type { FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { formatJson, formatNumber } from './json-sql.js'
 import { PageColumns } from './page-columns.js'
 import { Paths } from './property-paths.js'
-import type { Sessions } from './sessions.js'
 import type { QueryContext, Statement } from './statement.js'
 import { joinProfiles, joinUsers, userSql } from './users-join.js'
 
@@ -26,12 +25,12 @@ export class EventRows implements FieldRows {
   readonly #profile = new Paths('u')
   readonly #page: PageColumns
   readonly #context = new Set<string>()
-  readonly #sessions: Sessions | undefined
+  readonly #sessions: SessionTable | undefined
   #sessionKey = ''
   #hasUser = false
 
   /** @param sessions needed for fields of the session */
-  constructor(statement: Statement, sessions?: Sessions) {
+  constructor(statement: Statement, sessions?: SessionTable) {
     this.statement = statement
     this.#page = new PageColumns(statement)
     this.#sessions = sessions
@@ -97,7 +96,7 @@ export class EventRows implements FieldRows {
       ASOF LEFT JOIN ${this.#sessions.sql()} AS s ON s.session_key = e.session_key AND s.session_start <= e.timestamp)`
   }
 
-  #joinSessions(): Sessions {
+  #joinSessions(): SessionTable {
     const sessions = this.#sessions
     if (!sessions) throw new Error('these rows have no sessions')
     if (this.#sessionKey === '') this.#sessionKey = sessions.key(this)

@@ -20,3 +20,19 @@ export interface FieldRows {
   /** The column of the user, the same for all aliases. */
   user(): string
 }
+
+/** The sessions of a question, to join to rows of events. Each field that is asked for becomes a column. */
+export interface SessionTable {
+  /** The column with the token of a field. @param path what follows `session` */
+  field(path: string[]): string
+  /** The column that says whether a session has such an event. */
+  has(events: SessionEvents): string
+  /** SQL for the key of the session of an event row; 0 without a session. */
+  key(rows: FieldRows): string
+  /** The columns that `key` needs from the table of events. */
+  readonly keyColumns: string[]
+  /** The columns of the fields. */
+  readonly names: string[]
+  /** Operand of FROM. Columns: `session_key`, `session_start` and those of the fields. */
+  sql(): string
+}

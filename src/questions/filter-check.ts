@@ -68,9 +68,12 @@ export class FilterCheck {
 
   #checkSessionHas(filter: unknown[], path: string, level: number): void {
     const [, events] = filter
-    if (this.#within > 0) return this.#fault(path, WITHIN)
-    if (filter.length !== 2 || !isObject(events)) return this.#fault(path, SESSION_HAS)
-    const { event, where } = events
+    if (this.#within > 0) this.#fault(path, WITHIN)
+    else if (filter.length !== 2 || !isObject(events)) this.#fault(path, SESSION_HAS)
+    else this.#checkSessionEvents(events, path, level)
+  }
+
+  #checkSessionEvents({ event, where }: Record<string, unknown>, path: string, level: number): void {
     const names = Array.isArray(event) ? event : [event]
     if (names.length === 0 || names.length > MAX_VALUES || !names.every(isName)) {
       this.#fault(`${path}/1/event`, 'must be the name of an event, an array of names, or "*" for all')
@@ -82,7 +85,10 @@ export class FilterCheck {
   #checkComparison(filter: unknown[], path: string): void {
     const [operator, field, operand] = filter as [string, unknown, unknown]
     if (!Object.hasOwn(OPERATORS, operator)) {
-      this.#fault(`${path}/0`, `must be one of ${[...Object.keys(OPERATORS), 'and', 'or', 'not', 'session_has'].join(', ')}`)
+      this.#fault(
+        `${path}/0`,
+        `must be one of ${[...Object.keys(OPERATORS), 'and', 'or', 'not', 'session_has'].join(', ')}`,
+      )
       return
     }
     const kind = OPERATORS[operator as Operator]

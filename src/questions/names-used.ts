@@ -1,5 +1,5 @@
-import { SESSION } from '../contract/question-schemas.js'
 import { OPERATORS } from '../contract/filters.js'
+import { SESSION } from '../contract/question-schemas.js'
 import type { AnyQuestion, Comparison, Definition, FieldName, Filter, Question, Scalar } from '../contract/questions.js'
 import type { PropertyType } from '../contract/responses.js'
 import { splitField } from './field-name.js'

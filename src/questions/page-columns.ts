@@ -1,4 +1,5 @@
 import { PAGE_FIELDS, type PageName, type PagePlace } from '../contract/page-fields.js'
+import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { failIf, repairText, unmarkToken } from './json-sql.js'
 import { isPageView } from './page-views.js'
 import { SITES } from './sites.js'
@@ -65,7 +66,14 @@ export class PageColumns {
    */
   select(rows: string): string {
     if (this.isEmpty) return rows
-    const steps = [...this.#selectTexts(), this.#selectHosts(), this.#selectReferrer(), ...this.#selectSites(), this.#computeTexts(), this.#tokens()]
+    const steps = [
+      ...this.#selectTexts(),
+      this.#selectHosts(),
+      this.#selectReferrer(),
+      ...this.#selectSites(),
+      this.#computeTexts(),
+      this.#tokens(),
+    ]
     return steps
       .filter((columns) => columns.length > 0)
       .reduce((from, columns) => `(SELECT *, ${columns.join(', ')} FROM ${from})`, rows)
@@ -96,7 +104,9 @@ export class PageColumns {
   /** The parser returns other values as texts, too. Where the first one may not be a text, each is looked at. */
   #checkTexts(leaves: Map<PagePlace, Found[]>, json: string): string[] {
     return [...leaves].map(([place, found]) => {
-      const tokens = found.map(({ path }) => `JSONExtractRaw(${json}, ${path.map((name) => this.#statement.text(name)).join(', ')})`)
+      const tokens = found.map(
+        ({ path }) => `JSONExtractRaw(${json}, ${path.map((name) => this.#statement.text(name)).join(', ')})`,
+      )
       const text = `JSONExtractString(arrayFirst(token -> ${IS_TEXT}, [${tokens.join(', ')}]))`
       return `if(match(found_${place}, '${MAY_BE_OTHER}'), ${text}, found_${place}) AS text_${place}`
     })
@@ -118,28 +128,57 @@ export class PageColumns {
   }
 
   /**
-   * The site of the referrer, and the one that decides on the channel, that of the source if there is one: the kind and
-   * the name, separated by a tab, or a text without a tab if it is not known.
+   * The name of the referrer's site, and the kind of the site that decides on the channel, that of the source if there
+   * is one.
    */
   #selectSites(): string[][] {
-    const hasChannel = this.#names.has('channel')
-    const source = this.#find(`replaceAll(small_source, '\t', ' ')`, SITES.names)
-    const origin = toDictionary(`if(small_source = '', referrer, ${withoutWww(source)})`)
+    const name = this.#names.has('source') ? this.#findSites('referrer', `extract(site, '\t(.*)$') AS site_name`) : []
+    if (!this.#names.has('channel')) return name
     return [
-      hasChannel ? [`${toDictionary('lower(text_source)')} AS small_source`, 'lower(text_medium) AS small_medium'] : [],
-      this.#names.has('source') ? [`extract(${this.#findSite('referrer')}, '\t(.*)$') AS site_name`] : [],
-      hasChannel ? [`${origin} AS origin`] : [],
-      hasChannel ? [`extract(${this.#findSite('origin')}, '^(.*)\t') AS site_kind`] : [],
+      ...name,
+      [
+        ...['source', 'medium'].map((place) => {
+          // A tab marks what was found.
+          return `${toDictionary(`replaceAll(lower(text_${place}), '\t', ' ')`)} AS small_${place}`
+        }),
+      ],
+      [`${this.#find('small_source', SITES.names)} AS named_source`],
+      [`${toDictionary(`if(small_source = '', referrer, ${withoutWww('named_source')})`)} AS origin`],
+      ...this.#findSites('origin', `extract(site, '^(.*)\t') AS site_kind`),
+      [
+        `${this.#find('small_source', SOURCE_CLASSES)} AS source_found`,
+        `${this.#find('small_medium', MEDIUM_CLASSES)} AS medium_found`,
+      ],
+      [
+        `replaceRegexpOne(source_found, '^[^\t]+$', '\tother') AS source_class`,
+        `${MEDIUM_PATTERNS.reduce((text, [pattern, name]) => `replaceRegexpOne(${text}, '^(?:${pattern})$', '\t${name}')`, 'medium_found')} AS medium_class`,
+      ],
+      [
+        `concat('\t', site_kind, if(medium_class = '', '\t', medium_class),
+          multiIf(source_class != '', source_class, referrer = '', '\t', '\tsite')) AS channel_key`,
+      ],
+      [`${toDictionary('channel_key')} AS channel_entry`],
     ]
   }
 
-  /** Each step leaves what an earlier one has found, which has a tab, as it is. So all run on the dictionary only. */
-  #findSite(host: string): string {
+  /**
+   * Each step leaves what an earlier one has found, which has a tab, as it is, so that all run on the dictionary only.
+   * They are separate, because ClickHouse's plans repeat the lists in the name of everything that contains them.
+   */
+  #findSites(host: string, result: string): string[][] {
     const ofCountry = `'^(${SITES.before})[.](?:(?:com|org|net|co|it|edu)[.])?[a-z]{2}$', '${FIRST}.{}'`
     const inCountry = `'^[a-z]{2}[.](${SITES.after})$', '{}.${FIRST}'`
     const domain = `'^[^\t]*?([^.\t]+[.](?:(?:com|org|net|co|it|edu)[.][a-z]{2}|[^.\t]+))$', '${FIRST}'`
-    const country = `replaceRegexpOne(replaceRegexpOne(${this.#find(host, SITES.hosts)}, ${ofCountry}), ${inCountry})`
-    return this.#find(`replaceRegexpOne(${this.#find(country, SITES.hosts)}, ${domain})`, SITES.domains)
+    const steps = [
+      (site: string) => this.#find(site, SITES.hosts),
+      (site: string) => `replaceRegexpOne(replaceRegexpOne(${site}, ${ofCountry}), ${inCountry})`,
+      (site: string) => this.#find(site, SITES.hosts),
+      (site: string) => `replaceRegexpOne(${site}, ${domain})`,
+      (site: string) => this.#find(site, SITES.domains),
+    ]
+    const column = (step: number) => (step < 0 ? host : `${host}_site${step}`)
+    const found = steps.map((step, i) => [`${step(column(i - 1))} AS ${column(i)}`])
+    return [...found, [result.replace('site', column(steps.length - 1))]]
   }
 
   /** The value of a key, or else the key. */
@@ -221,41 +260,15 @@ export class PageColumns {
   }
 
   #computeChannel(): string {
-    const statement = this.#statement
-    const [source, medium, kind] = ['small_source', 'small_medium', 'site_kind']
-    const isPaid = `match(${medium}, 'cp|^ppc$|^retargeting$|^paid')`
-    const isOneOf = (text: string, values: string[]) => `${text} IN (${values.map((value) => `'${value}'`).join(', ')})`
-    const hasPage = `(text_url != '' OR text_path != '' OR text_title != '' OR text_referrer != '' OR text_campaign != '')`
-    const hasNoSource = `${source} = '' AND ${medium} = '' AND referrer = ''`
-    const rules: [condition: string, channel: string][] = [
-      [`${hasNoSource} AND (${hasPage} OR ${isPageView(statement)})`, 'Direct'],
-      [hasNoSource, ''],
-      [`${isPaid} AND ${kind} = 'search'`, 'Paid Search'],
-      [`${isPaid} AND ${kind} = 'social'`, 'Paid Social'],
-      [`${isPaid} AND ${kind} = 'video'`, 'Paid Video'],
-      [isOneOf(medium, ['display', 'banner', 'expandable', 'interstitial', 'cpm']), 'Display'],
-      [isPaid, 'Paid Other'],
-      [`${kind} = 'social' OR ${isOneOf(medium, SOCIAL)}`, 'Organic Social'],
-      [`${kind} = 'video' OR position(${medium}, 'video') > 0`, 'Organic Video'],
-      [`${kind} = 'email' OR ${isOneOf(medium, EMAIL)} OR ${isOneOf(source, EMAIL)}`, 'Email'],
-      [`startsWith(${medium}, 'affiliate')`, 'Affiliates'],
-      [`${kind} = 'search' OR ${medium} = 'organic'`, 'Organic Search'],
-      [`${kind} = 'ai'`, 'AI Assistants'],
-      [`${medium} = 'audio'`, 'Audio'],
-      [`${medium} = 'sms' OR ${source} = 'sms'`, 'SMS'],
-      [`match(${medium}, 'push$|mobile|notification')`, 'Mobile Push'],
-      [`${isOneOf(medium, ['referral', 'app', 'link'])} OR (${medium} = '' AND ${source} = '')`, 'Referral'],
-    ]
-    return `multiIf(${rules.map(([condition, channel]) => `${condition}, '${channel}'`).join(', ')}, 'Unassigned')`
+    const places = ['url', 'path', 'title', 'referrer', 'campaign'].map((place) => `text_${place}`)
+    const hasPage = `notEmpty(concat(${places.join(', ')})) OR ${isPageView(this.#statement)}`
+    return `if(channel_key != '\t\t\t' OR ${hasPage}, ${this.#find('channel_entry', CHANNELS)}, '')`
   }
 }
 
 /** What a number, an array, an object, a boolean and an infinite number in a repaired text begin with. */
 const MAY_BE_OTHER = '^(?:[-0-9{[]|true$|false$|\u{10fffd})'
 const IS_TEXT = `startsWith(token, '"') AND token != '""' AND NOT startsWith(token, '"\u{10fffd}')`
-const SOCIAL = ['social', 'social-network', 'social-media', 'sm', 'social network', 'social media']
-const EMAIL = ['email', 'e-mail', 'e_mail', 'e mail', 'newsletter']
-
 /** The first group of a regular expression, in a replacement. */
 const FIRST = String.raw`\\1`
 const ORIGIN = '(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//'
@@ -277,10 +290,10 @@ function withoutWww(host: string): string {
   return String.raw`replaceRegexpOne(${host}, '^www\\.', '')`
 }
 
-/** The first text that is not empty. */
+/** The first text that is not empty. ClickHouse would take many times as long to plan `multiIf`. */
 function chooseFirst(texts: readonly string[]): string {
   const [only] = texts
-  return texts.length === 1 && only ? only : `multiIf(${texts.map((text) => `${text} != '', ${text}`).join(', ')}, '')`
+  return texts.length === 1 && only ? only : `firstNonDefault(${texts.join(', ')})`
 }
 
 /** The type of ClickHouse that has a text for each leaf. */

@@ -1,7 +1,10 @@
+import { CONTEXT_TEXTS } from '../contract/context.js'
+import { CONTEXT_NAMES } from '../contract/page-fields.js'
+import { SESSION } from '../contract/question-schemas.js'
 import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
 import { newestRows } from '../store/newest-rows.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
-import type { FieldSql } from './field-sql.js'
+import type { FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { buildCondition } from './filter.js'
 import { formatNumber } from './json-sql.js'
 import { isPageView } from './page-views.js'
@@ -34,7 +37,7 @@ interface MomentColumn {
  * any session by id has to be cut, so this is tried without looking for cuts first: a session that is too long fails the
  * query as a text does that has to be repaired.
  */
-export class Sessions {
+export class Sessions implements SessionTable {
   readonly scope: SessionsScope
   readonly #statement: Statement
   readonly #events: EventRows
@@ -48,10 +51,6 @@ export class Sessions {
     this.#statement = statement
     this.scope = scope
     this.#events = new EventRows(statement)
-  }
-
-  get isEmpty(): boolean {
-    return this.#columns.size === 0
   }
 
   get names(): string[] {
@@ -100,6 +99,8 @@ export class Sessions {
   has({ event, where }: SessionEvents): string {
     return this.#column(`has ${JSON.stringify([event, where ?? null])}`, () => {
       const context = { rows: this.#events, timezone: this.scope.timezone }
+      // The name alone would mean sessions, which are no events of a session.
+      if (event === SESSION) return 'toUInt8(0)'
       const tests = event === '*' ? ['1'] : [`event IN ${this.#statement.texts([event].flat())}`]
       if (where) tests.push(buildCondition(context, where))
       const name = this.#moment(`is_had${this.#moments.length}`, `toUInt8(${tests.join(' AND ')})`, 'toUInt8(0)')
@@ -117,7 +118,7 @@ export class Sessions {
    * SQL for the key of the session of an event row that has the columns `timestamp`, `session_id` and, by gap, those of
    * the filter; 0 for an event without a session.
    */
-  key(rows: EventRows): string {
+  key(rows: FieldRows): string {
     return `if(${this.#belongs(rows)}, ${this.#hash(rows)}, 0)`
   }
 
@@ -131,7 +132,9 @@ export class Sessions {
     // First, because they ask for columns of events.
     const moments = this.#selectMoments()
     const columns = [...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`)
-    const order = this.#isById ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))` : 'toUInt128(0)'
+    const order = this.#isById
+      ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))`
+      : 'toUInt128(0)'
     const all = [`${order} AS session_order`, ...columns]
     const placed = `(SELECT *, ${PLACE} AS place FROM ${moments})`
     if (this.#isById && !this.#statement.context.repairsTexts) {
@@ -148,7 +151,7 @@ export class Sessions {
     return this.scope.definition === 'id'
   }
 
-  #belongs(rows: EventRows): string {
+  #belongs(rows: FieldRows): string {
     const { definition, timezone } = this.scope
     const tests = [...this.#bounds('timestamp')]
     if (definition === 'id') tests.push(`session_id != ''`)
@@ -159,7 +162,7 @@ export class Sessions {
     return tests.join(' AND ')
   }
 
-  #hash(rows: EventRows): string {
+  #hash(rows: FieldRows): string {
     return this.#isById ? 'sipHash64(session_id)' : `sipHash64(${rows.user()})`
   }
 
@@ -238,9 +241,9 @@ export class Sessions {
     const { context: asked, project } = this.#statement
     const columns = ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at']
     const keys = `project_id = ${project}`
-    const newest = newestRows(asked.shards, 'sessions', { keys, columns: [...columns, ...CONTEXT_COLUMNS] })
+    const newest = newestRows(asked.shards, 'sessions', { keys, columns: [...columns, ...CONTEXT_NAMES] })
     const where = `WHERE ${[keys, ...this.#bounds('toFloat64(started_at)')].join(' AND ')}`
-    const taken = ['session_id', ...columns, ...CONTEXT_COLUMNS]
+    const taken = ['session_id', ...columns, ...CONTEXT_NAMES]
     const user = asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
     const aliases = asked.hasAliases
       ? `${this.#statement.global}ANY LEFT JOIN (${selectAliasEnds(this.#statement)}) AS a ON a.alias = e.distinct_id`
@@ -272,9 +275,7 @@ export class Sessions {
 /** The order of moments, as one number: by time, then by id. The bits of times are in their order, as none is negative. */
 const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(at + 0)), 128), toUInt256(id))'
 
-const TEXT_COLUMNS = ['browser', 'browser_version', 'os', 'os_version', 'device', 'country', 'region', 'city', 'language']
-const CONTEXT_COLUMNS = [...TEXT_COLUMNS, 'bot']
-const CALL_HAS_CONTEXT = `toUInt8(bot = 1 OR ${TEXT_COLUMNS.map((name) => `${name} != ''`).join(' OR ')})`
+const CALL_HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
 
 function callContext(name: string): string {
   return name === 'bot' ? `if(bot = 1, 'true', '')` : `if(${name} = '', '', toJSONString(toString(${name})))`

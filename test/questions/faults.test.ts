@@ -136,7 +136,14 @@ t.test('readQuestion fills in the defaults, and warns of unknown fields, outer o
     { kind: 'series', apiKey: 'sk', series: [{ event: 'a', property: 'user.x' }], intervall: 'week', stacked: null },
     NOW,
   )
-  const range = { from: '2026-04-21', to: '2026-05-21', timezone: 'UTC', week_start: 'monday', where: null }
+  const range = {
+    from: '2026-04-21',
+    to: '2026-05-21',
+    timezone: 'UTC',
+    week_start: 'monday',
+    where: null,
+    sessions: 'id',
+  }
   t.strictSame(question, {
     ...{ kind: 'series', ...range, series: [{ event: 'a', where: null, metric: 'events' }], interval: 'day' },
     ...{ breakdown: [], limit: 10, other: true, approximate: false },

@@ -127,16 +127,31 @@ export class Projects {
     if (erased.length > 0) {
       await this.#call(key, 'POST', '/public/users/erase', JSON.stringify({ distinct_ids: erased }))
     }
-    const data = { events: [...stored.values()], aliases: new Map(aliases), profiles: shared(profiles, aliases), sessions }
+    const data = {
+      events: [...stored.values()],
+      aliases: new Map(aliases),
+      profiles: shared(profiles, aliases),
+      sessions,
+    }
     return { key, world: worldOf(withoutUsers(data, erased)) }
   }
 
   /** The calls would give sessions the time of the clock. */
   async #insertSessions(key: string, sessions: Plan['sessions']): Promise<void> {
     if (sessions.length === 0) return
-    const rows = sessions.map((session) => ({ ...session, project_id: this.#projectIds.get(key), version: 1, is_deleted: 0 }))
+    const rows = sessions.map((session) => ({
+      ...session,
+      project_id: this.#projectIds.get(key),
+      version: 1,
+      is_deleted: 0,
+    }))
     const lines = Readable.from([rows.map((row) => `${JSON.stringify(row)}\n`).join('')])
-    await this.#store.clickhouse.insert('INSERT INTO sessions FORMAT JSONEachRow', lines, {}, AbortSignal.timeout(60_000))
+    await this.#store.clickhouse.insert(
+      'INSERT INTO sessions FORMAT JSONEachRow',
+      lines,
+      {},
+      AbortSignal.timeout(60_000),
+    )
   }
 
   /** Each batch may go to another lane. @returns all events in their order, as they are exported */

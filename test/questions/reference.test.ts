@@ -162,7 +162,14 @@ function visits(text: string): StoredEvent[] {
     const [, event = '', minute = '', session = ''] = /^([A-Z])(\d+)([a-z]*)$/.exec(word) ?? []
     const named = event === 'P' ? '$pageview' : event
     const timestamp = Number(minute) * MINUTE_MS
-    return { eventId: String(index), event: named, distinct_id: 'ada', timestamp, properties: '{}', session_id: session || undefined }
+    return {
+      eventId: String(index),
+      event: named,
+      distinct_id: 'ada',
+      timestamp,
+      properties: '{}',
+      session_id: session || undefined,
+    }
   })
 }
 
@@ -190,7 +197,12 @@ test('a session by gap has the events of a user that match, up to exactly the ga
 })
 
 test('a session bounced with one page view and nothing else', (t) => {
-  t.same(sessions('P0s A1t P2u A3u P4v P5v', ['session.id', 'session.bounced']), ['s true: 1', 't : 1', 'u false: 1', 'v false: 1'])
+  t.same(sessions('P0s A1t P2u A3u P4v P5v', ['session.id', 'session.bounced']), [
+    's true: 1',
+    't : 1',
+    'u false: 1',
+    'v false: 1',
+  ])
   t.end()
 })
 

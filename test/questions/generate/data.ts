@@ -10,7 +10,13 @@ export interface Plan {
   /** `[name, properties]`: JSON texts, as all properties here */
   profiles: [name: string, properties: string][]
   aliases: [alias: string, of: string][]
-  events: { event: string; distinct_id: string; timestamp: number; properties: string; session_id?: string | undefined }[]
+  events: {
+    event: string
+    distinct_id: string
+    timestamp: number
+    properties: string
+    session_id?: string | undefined
+  }[]
   /** sessions of the calls */
   sessions: StoredSession[]
   /** new properties for some of the events */

@@ -3,7 +3,19 @@
  * are those that a careless query takes for another.
  */
 
-export const EVENTS = ['a', 'b', 'c', '$pageview', 'page viewed', 'A', '$session', 'sign up', "'; DROP TABLE events; --", 'ü\u{1f600}', '*']
+export const EVENTS = [
+  'a',
+  'b',
+  'c',
+  '$pageview',
+  'page viewed',
+  'A',
+  '$session',
+  'sign up',
+  "'; DROP TABLE events; --",
+  'ü\u{1f600}',
+  '*',
+]
 
 /** Sorted otherwise by UTF-16 than by UTF-8: the last two. */
 export const NAMES = ['ada', 'bob', 'cyd', 'dan', 'eve', 'Ada', ' ', 'a"\\\'b', '\u{1f600}', '\uff5e']
@@ -23,7 +35,12 @@ export const NO_TEXTS = ['5', 'null', '{"a":"b"}', '["https://x.example/"]', 'tr
 export const REFERRERS = [
   ...['"https://www.google.com/"', '"https://google.co.uk/search?q=x"', '"https://www.google.at/"', '"$direct"'],
   ...['"https://m.facebook.com/x"', '"https://t.co/x"', '"https://chatgpt.com/"', '"https://www.youtube.com/watch"'],
-  ...['"https://mail.google.com/mail"', '"https://shop.example/b"', '"https://blog.example/x"', '"https://de.search.yahoo.com/"'],
+  ...[
+    '"https://mail.google.com/mail"',
+    '"https://shop.example/b"',
+    '"https://blog.example/x"',
+    '"https://de.search.yahoo.com/"',
+  ],
   ...['"android-app://com.google.android.gm/"', '"https://localhost:3000/"'],
 ]
 export const CONTEXTS = [

@@ -27,7 +27,7 @@ const texts = [...pools.TEXTS, ...pools.EVENTS.map((name) => JSON.stringify(name
 )
 const numbers = oddNumbers.map((text) => JSON.parse(text)).filter(Number.isFinite)
 
-const pageFields = PAGE_NAMES.map((name) => `page.${name}`)
+const pageFields = [...PAGE_NAMES.map((name) => `page.${name}`), 'context.browser', 'context.country', 'context.bot']
 
 const field: fc.Arbitrary<Field> = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom<Field>('properties.plan', 'properties.n', 'properties.m') },
@@ -199,9 +199,12 @@ function common(plan: Plan, maxMs: number) {
     )
 }
 
-const breakdown = maybe(fc.oneof(fc.array(anyField, { minLength: 1, maxLength: 1 }), fc.array(anyField, { maxLength: 2 })), {
-  absent: 2,
-})
+const breakdown = maybe(
+  fc.oneof(fc.array(anyField, { minLength: 1, maxLength: 1 }), fc.array(anyField, { maxLength: 2 })),
+  {
+    absent: 2,
+  },
+)
 
 /** Most often as few as may be: ClickHouse takes longest to make a plan, which grows with the question. */
 function few<T>(one: fc.Arbitrary<T>, least: number, most: number): fc.Arbitrary<T[]> {

@@ -1,5 +1,4 @@
 import { compareTexts, parseJson, type Value } from './json.js'
-import type { Session } from './sessions.js'
 
 /** What is in the store, as the API gives it out. */
 export interface Data {
@@ -23,7 +22,7 @@ export interface StoredEvent {
   context?: Context
 }
 
-export type Context = Record<string, string | true>
+type Context = Record<string, string | true>
 
 export interface StoredSession {
   session_id: string
@@ -58,6 +57,20 @@ export interface Call {
   context: Map<string, Value>
 }
 
+/** A session with all that a question may ask of it. */
+export interface Session {
+  id: string | null
+  start: number
+  end: number
+  user: string | null
+  distinctId: string
+  profile: Value
+  /** in their order */
+  events: Fact[]
+  pages: Fact[]
+  call: Call | null
+}
+
 /** An event with all that a question may ask of it. */
 export interface Fact {
   eventId: string
@@ -79,7 +92,7 @@ export interface Fact {
 }
 
 /** All events in the order in which a user has done them: by `timestamp`, and at the same time by `eventId`. */
-export function factsOf({ events, aliases, profiles }: Data): Fact[] {
+function factsOf({ events, aliases, profiles }: Data): Fact[] {
   return events
     .map(({ eventId, event, distinct_id, timestamp, properties, session_id, context }) => {
       const user = endOf(aliases, distinct_id)

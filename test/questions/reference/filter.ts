@@ -1,7 +1,6 @@
-import type { Fact } from './data.js'
+import type { Fact, Session } from './data.js'
 import { areEqual, compareTexts, type Value } from './json.js'
 import { pageField } from './pages.js'
-import type { Session } from './sessions.js'
 import { timeOf } from './time.js'
 
 export type Field = string | string[]
@@ -13,6 +12,8 @@ export interface Definition {
   event: string | string[]
   where?: Filter | null
 }
+
+export type SessionsDefinition = 'id' | { gap: string; where?: Filter | null }
 
 /** The value of a field; null if it is not set. */
 export function fieldValue(field: Field, fact: Fact): Value {

@@ -1,5 +1,5 @@
 import type { Fact, World } from './data.js'
-import { type Definition, type Field, type Filter, matches } from './filter.js'
+import { type Definition, type Field, type Filter, matches, type SessionsDefinition } from './filter.js'
 import { withSessions } from './sessions.js'
 import type { Stretch, Unit, WeekStart } from './time.js'
 import { dateOf, dayAt, dayOf, isDate, timeOf } from './time.js'
@@ -16,8 +16,6 @@ interface Common {
   limit?: number
   sessions?: SessionsDefinition
 }
-
-export type SessionsDefinition = 'id' | { gap: string; where?: Filter | null }
 
 type Metric = 'events' | 'users' | 'events_per_user' | 'sum' | 'avg' | 'min' | 'max' | 'median' | 'percentile'
 

@@ -1,26 +1,11 @@
 import { createHash } from 'node:crypto'
-import type { Call, Fact, World } from './data.js'
-import { matches } from './filter.js'
+import type { Call, Fact, Session, World } from './data.js'
+import { matches, type SessionsDefinition } from './filter.js'
 import { compareTexts, type Value } from './json.js'
 import { isPageView } from './pages.js'
-import type { SessionsDefinition } from './question.js'
 import { durationOf, type Stretch } from './time.js'
 
 const DAY_MS = 86_400_000
-
-/** A session with all that a question may ask of it. */
-export interface Session {
-  id: string | null
-  start: number
-  end: number
-  user: string | null
-  distinctId: string
-  profile: Value
-  /** in their order */
-  events: Fact[]
-  pages: Fact[]
-  call: Call | null
-}
 
 /** An event, or the start of a session of the calls. */
 interface Moment {
@@ -53,15 +38,17 @@ export function withSessions(
   const events = facts.map((fact) => ({ ...fact, session: own.get(fact) ?? null }))
   return [...events, ...sessions.map(asEvent)].sort(
     (a, b) =>
-      a.timestamp - b.timestamp ||
-      Number(b.isSession) - Number(a.isSession) ||
-      compareTexts(orderOf(a), orderOf(b)),
+      a.timestamp - b.timestamp || Number(b.isSession) - Number(a.isSession) || compareTexts(orderOf(a), orderOf(b)),
   )
 }
 
 /** Of sessions that begin together, the order is settled, but has no meaning. */
 function orderOf({ isSession, eventId, session }: Fact): string {
-  return isSession ? createHash('md5').update(session?.id ?? '').digest('hex') : eventId
+  return isSession
+    ? createHash('md5')
+        .update(session?.id ?? '')
+        .digest('hex')
+    : eventId
 }
 
 function asEvent(session: Session): Fact {
