@@ -60,7 +60,10 @@ export class Suggestions {
     ])
   }
 
-  /** Properties of the events, then built-in fields, user properties and fields of pages, senders and sessions, and at the end those that do not fit. */
+  /**
+   * Properties of the events, then built-in fields, user properties and fields of pages, senders and sessions, and at
+   * the end those that do not fit.
+   */
   async suggestFields({ events, areNumbers = false }: FieldsWanted, text: string): Promise<Choice[]> {
     const named = events.length <= MAX_EVENTS ? events : []
     const [all, fields, ofUsers, ...ofNamed] = await Promise.all([

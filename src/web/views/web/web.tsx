@@ -72,7 +72,7 @@ function Site({ pageViews, usualGoals, state }: SiteProps) {
   const show = (next: Partial<WebState>) => navigate(linkToState({ ...state, ...next }), 'replace')
   const filter = (where: Filter | null) => show({ controls: { ...controls, where } })
   const source: WebSource = { pageViews, byGap }
-  const { onDrillDown, dialog } = useDrillDown()
+  const { onDrillDown, dialog } = useDrillDown('web')
   const question = askNumbers(source)
   const numbers = useSeries(question, { compare: true }, controls, 0)
   const goals = state.goals ?? usualGoals
