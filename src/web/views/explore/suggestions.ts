@@ -93,9 +93,10 @@ export class Suggestions {
         return toChoice(toField('user', names), names.join('.'), note, findMisfit(types))
       }),
       ...fields.map((name) => {
-        const [source = '', ...rest] = name.split('.')
+        const [source = ''] = name.split('.')
         const misfit = findMisfit([NUMBER_FIELDS.includes(name) ? 'number' : 'string'])
-        return toChoice(name, rest.join('.'), `of the ${source}`, misfit)
+        // The whole name, so that a property of this name comes first.
+        return toChoice(name, name, `of the ${source}`, misfit)
       }),
       ...others.map(({ names, types }) => {
         const unfit = `${labelType(types)}, not in ${named.join(' or ')}`
