@@ -66,7 +66,7 @@ const Duration = custom<string>('Duration', {
   message: 'must be a whole number above 0 with a unit (ms, s, m, h, d, w), such as "7d", of at most 366d',
 })
 
-export type SessionsDefinition = 'id' | { gap: string; where?: Filter | null }
+type SessionsDefinition = 'id' | { gap: string; where?: Filter | null }
 const Sessions = custom<SessionsDefinition>('Sessions', {
   anyOf: [
     { type: 'string', enum: ['id'] },

@@ -10,7 +10,6 @@ import type { Warning } from './warning.js'
  * callers write it: fields that have a default may be absent or null.
  */
 
-export type { SessionsDefinition } from './question-schemas.js'
 export type { Comparison, FieldName, Filter, Operator, Scalar, SessionEvents }
 
 export type Definition = Parsed<typeof schemas.Definition>
@@ -36,6 +35,7 @@ export type PathsInput = Input<typeof schemas.Paths>
 export type AnyQuestion = SeriesQuestion | FunnelQuestion | RetentionQuestion | PathsQuestion
 /** The fields of every question about a range of time. */
 export type RangeQuestion = Pick<AnyQuestion, 'from' | 'to' | 'timezone' | 'week_start' | 'where' | 'sessions'>
+export type SessionsDefinition = RangeQuestion['sessions']
 
 export type SeriesCell = Parsed<typeof schemas.CELLS.series>
 export type FunnelCell = Parsed<typeof schemas.CELLS.funnel>

@@ -179,7 +179,9 @@ function toContext(context: WebContext): string | undefined {
 
 function dropUnknown(context: WebContext): WebContext {
   return Object.fromEntries(
-    Object.entries<string | undefined>({ ...context }).filter(([, value]) => value !== undefined && !UNKNOWN.test(value)),
+    Object.entries<string | undefined>({ ...context }).filter(
+      ([, value]) => value !== undefined && !UNKNOWN.test(value),
+    ),
   )
 }
 
