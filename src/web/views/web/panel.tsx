@@ -46,7 +46,7 @@ function useWeb(): WebView {
 }
 
 /** A question with the range and filter of the view. */
-export function applyView(question: object, display: Display, controls: BoardControls) {
+function applyView(question: object, display: Display, controls: BoardControls) {
   return applyControls(question, display, controls, Date.now()) ?? { question, display }
 }
 

@@ -14,7 +14,7 @@ const USUAL_GOALS = 5
 /** A question has ten series, one of them for all visits. */
 export const MAX_GOALS = 9
 /** The pause after which a new visit begins, if events have no session ids. */
-export const GAP = '30m'
+const GAP = '30m'
 
 /** Visits without a page view belong to servers and apps. */
 const HAS_PAGE: Filter = ['gt', 'session.pages', 0]
