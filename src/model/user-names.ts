@@ -10,7 +10,7 @@ const GROUP_PREFIX = '$group:'
 /** Begins the names that the service gives to visitors of a day. */
 export const DAILY_VISITOR_PREFIX = '$visitor:'
 /** Why a request may not use such a name. */
-export const DAILY_VISITOR_REASON = `distinct_id must not begin with ${DAILY_VISITOR_PREFIX}, which the service makes for visitor=daily.`
+export const DAILY_VISITOR_REASON = `must not begin with ${DAILY_VISITOR_PREFIX}, which the service makes for visitor=daily`
 /**
  * Names with these prefixes are not users: groups have their own profiles, visitors without cookies a new name each
  * day.

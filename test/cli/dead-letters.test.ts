@@ -104,7 +104,7 @@ t.test('dead letters', async (t) => {
       { id: idOf(good, 1), event: 'b', properties: '{}' },
     ])
     t.strictSame(await listed(), [twice, bad, profile])
-    await t.rejects(run('replay', good), /no waiting dead letter/)
+    await t.rejects(run('replay', good), /No dead letter \S+ is waiting/)
   })
 
   await t.test('stay if they are still refused, and do not block others', async (t) => {

@@ -49,9 +49,9 @@ t.test(
   'statements of numbered files are unchanged for a single server, except for deduplication windows',
   async (t) => {
     const same = [
-      '-- why\nALTER TABLE events ADD COLUMN IF NOT EXISTS country String',
-      'ALTER TABLE events ADD INDEX IF NOT EXISTS by_country country TYPE minmax',
-      "ALTER TABLE events UPDATE country = '' WHERE 0",
+      '-- why\nALTER TABLE events ADD COLUMN IF NOT EXISTS planet String',
+      'ALTER TABLE events ADD INDEX IF NOT EXISTS by_planet planet TYPE minmax',
+      "ALTER TABLE events UPDATE planet = '' WHERE 0",
       'ALTER TABLE events DELETE WHERE 0',
       'INSERT INTO deletions (kind) SELECT name FROM profiles',
       'ALTER TABLE events MODIFY SETTING merge_selector_base = 13',
@@ -95,7 +95,7 @@ t.test('a new replica gets the current tables, not those of the baseline', async
   await cp('schema', folder, { recursive: true })
   await writeFile(
     `${folder}/001_countries.sql`,
-    `ALTER TABLE events ADD COLUMN IF NOT EXISTS country String;
+    `ALTER TABLE events ADD COLUMN IF NOT EXISTS planet String;
 ALTER TABLE events MODIFY SETTING merge_selector_base = 13;
 `,
   )
@@ -120,7 +120,7 @@ ALTER TABLE events MODIFY SETTING merge_selector_base = 13;
   )
   await server.commandWithoutDatabase('DROP DATABASE copied')
   await copyTables(server, model, later)
-  t.match((await tables(server)).find(({ name }) => name === 'events')?.sql, '`country` String')
+  t.match((await tables(server)).find(({ name }) => name === 'events')?.sql, '`planet` String')
 })
 
 t.test('migrate refuses several servers that are not configured as replicas', async (t) => {

@@ -429,7 +429,7 @@ t.test('a backlog is stored in order, in blocks of the configured size', async (
 
 /** ClickHouse with as much memory for each INSERT as is said; it counts those that had too little. */
 class Small extends ClickHouse {
-  memory = 10_000_000
+  memory = 16_000_000
   failures = 0
 
   constructor() {
@@ -447,7 +447,7 @@ class Small extends ClickHouse {
   }
 }
 
-/** Batches of some 130 kB, of which some three fit 10 MB of ClickHouse's memory. */
+/** Batches of some 130 kB, of which some three fit 16 MB of ClickHouse's memory. */
 async function appendBatches({ commits, projectId }: Pick<Started, 'commits' | 'projectId'>, count: number) {
   const names = Array.from({ length: count }, (_, n) => `batch${n}`)
   for (const name of names) {

@@ -110,7 +110,7 @@ for (const storage of LAYOUTS) {
 
     t.test('events of many requests that share an entry keep their contexts', async (t) => {
       const name = user()
-      const agents = ['Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0', CHROME, 'node']
+      const agents = ['Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0', CHROME, 'curl/8.5.0']
       await Promise.all(
         Array.from({ length: 60 }, (_, i) =>
           page('/public/track', { event: `e${i % 3}`, distinct_id: name }, { 'user-agent': agents[i % 3] }),

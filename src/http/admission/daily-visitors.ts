@@ -38,7 +38,8 @@ export function acceptDailyVisitors(scope: FastifyInstance, nameVisitor: NameVis
       )
     }
     if (visitor !== undefined) setVisitor(request, visitor, nameVisitor)
-    else if (request.keyKind !== null && isBrowserKey(request.keyKind)) refuseVisitors(request)
+    // Calls about users refuse these names whatever the key is.
+    else if (!changesUsers && request.keyKind !== null && isBrowserKey(request.keyKind)) refuseVisitors(request)
   })
 }
 
@@ -61,10 +62,13 @@ function setVisitor(request: FastifyRequest, visitor: unknown, nameVisitor: Name
 
 function refuseVisitors({ body, rawBody }: FastifyRequest): void {
   if (body instanceof ScannedBody && !body.mayNameVisitor) return
-  const named = listNamed(body instanceof ScannedBody ? JSON.parse(rawBody.toString()) : body) ?? []
-  if (named.some(({ distinct_id }) => typeof distinct_id === 'string' && isDailyVisitor(distinct_id))) {
-    throw new ApiError('invalid_request', DAILY_VISITOR_REASON)
-  }
+  const parsed: unknown = body instanceof ScannedBody ? JSON.parse(rawBody.toString()) : body
+  const named = listNamed(parsed) ?? []
+  const index = named.findIndex(({ distinct_id }) => typeof distinct_id === 'string' && isDailyVisitor(distinct_id))
+  if (index === -1) return
+  const path = named[index] === parsed ? '/distinct_id' : `/events/${index}/distinct_id`
+  const details = [{ path, message: DAILY_VISITOR_REASON }]
+  throw new ApiError('invalid_request', `${path} ${DAILY_VISITOR_REASON}.`, { details })
 }
 
 /** What has a `distinct_id` in a parsed body; null for a body that was scanned, whose events all have one. */

@@ -122,7 +122,8 @@ function addEvent(message: SdkEvent, { texts, identities, faults, since, findCon
   const insert_id = isName(insertId) ? insertId : null
   try {
     const text = formatEvent({ ...parts, insert_id, context: findContext(source) })
-    if (isDailyVisitor(distinct_id as string)) throw new EventFault(DAILY_VISITOR_REASON, 'distinct_id')
+    if (isDailyVisitor(distinct_id as string))
+      throw new EventFault(`distinct_id ${DAILY_VISITOR_REASON}.`, 'distinct_id')
     if (since !== undefined && timestamp !== undefined && Number(timestamp) < since) {
       throw new EventFault(`timestamp ${tooOldReason(since)}`, 'timestamp')
     }
