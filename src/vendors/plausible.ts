@@ -18,19 +18,21 @@ export const plausible: Vendor = {
     const [host, path] = [read('hostname'), read('pathname') ?? '/']
     const url = host === undefined ? path : `https://${host}${path}`
     const session = read('session_id')
+    const properties = readOwn(row)
     return [
       makeWebEvent({
         event: event === 'pageview' ? PAGE_VIEW : event,
         distinctId: visitor,
         time,
-        insertId: makeInsertId('plausible', visitor, session ?? '', String(time), event, url),
+        // Plausible's times are whole seconds, in which somebody may have sent the same event with other properties.
+        insertId: makeInsertId('plausible', visitor, session ?? '', String(time), event, url, ...properties.flat()),
         sessionId: session,
         page: {
           url,
           referrer: toAddress(read('referrer')),
           utm: readUtm(row) ?? {},
         },
-        properties: readOwn(row),
+        properties,
         context: {
           browser: read('browser'),
           browserVersion: read('browser_version'),
