@@ -75,7 +75,7 @@ for (const storage of STORAGES) {
     await send(client, batch(10, 'keyed'), { 'idempotency-key': 'once' })
     await isStored(client, 135)
     const stored = await ledgerOf(env)
-    t.match(stored.line, sum({ stored: 135, repeated: 50 }), `beside the running service: ${stored.printed}`)
+    t.match(stored.line, sum({ stored: 135, repeated: 50 }), `while the service runs: ${stored.printed}`)
 
     const [first] = await client.events()
     t.equal((await call('DELETE', `/public/events/${first?.eventId}`)).statusCode, 200)
