@@ -117,7 +117,11 @@ const PLACED = new Set([
 const SHOWN = /^(?:title|subtitle|icon.*|.*Pretty|.*Icon|.*IconSVG)$/
 
 function restOf(action: JsonRow, { url, title }: WebPage): string {
-  const placed = new Set([...PLACED, ...(url === undefined ? [] : ['url']), ...(title === undefined ? [] : ['pageTitle'])])
+  const placed = new Set([
+    ...PLACED,
+    ...(url === undefined ? [] : ['url']),
+    ...(title === undefined ? [] : ['pageTitle']),
+  ])
   const isEmpty = (text: string) => text === 'null' || text === '""'
   return objectText(
     [...memberTexts(action.text)].filter(([name, text]) => !placed.has(name) && !SHOWN.test(name) && !isEmpty(text)),

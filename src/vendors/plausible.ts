@@ -49,7 +49,7 @@ export const plausible: Vendor = {
 }
 
 const TOTALS =
-  'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start to count here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 FORMAT JSONEachRow".'
+  'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start counting here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 FORMAT JSONEachRow".'
 
 const PLACED = [...['name', 'timestamp', 'user_id', 'session_id', 'hostname', 'pathname', 'referrer'], ...UTM_FIELDS]
 
