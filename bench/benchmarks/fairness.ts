@@ -57,8 +57,8 @@ export const fairness: Benchmark = async (bench) => {
   }
   const works = Object.entries(greedy).map(([name, work]) => ({
     work,
-    track: bench.figure(`p99 of /track beside ${name}`, { unit: 'ms', over: 'alone', goal: FAIR }),
-    asked: bench.figure(`p50 of questions beside ${name}`, { unit: 'ms', over: 'alone', goal: FAIR }),
+    track: bench.figure(`p99 of /track during ${name}`, { unit: 'ms', over: 'alone', goal: FAIR }),
+    asked: bench.figure(`p50 of questions during ${name}`, { unit: 'ms', over: 'alone', goal: FAIR }),
     rate: bench.figure(`${name} meanwhile`, { unit: 'req/s' }),
   }))
   const measure = async () => {
@@ -74,9 +74,9 @@ export const fairness: Benchmark = async (bench) => {
     for (const { work, track, asked, rate } of works) {
       const busy = load(servers, { url, ...work, seconds: WARM_UP_MS / 1000 + 2 * bench.seconds + 1 })
       await wait(WARM_UP_MS)
-      const beside = await measure()
-      track(beside.track, alone.track)
-      asked(beside.asked, alone.asked)
+      const during = await measure()
+      track(during.track, alone.track)
+      asked(during.asked, alone.asked)
       rate((await busy).perSecond)
       await untilVisible(url)
       await store.quiet()

@@ -17,7 +17,7 @@ import {
   type Expired,
   findUnseenProfiles,
 } from '../store/retention.js'
-import { claimTurn, readLastTurn } from '../store/turns.js'
+import { claimTurn, countTurns, readLastTurn } from '../store/turns.js'
 import { reserveErasureSlots } from '../users/erasure/erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import type { Project, Projects } from './projects.js'
@@ -33,8 +33,10 @@ const RUNS_PER_REMOVAL = 8
 const TASK = 'retention'
 /** A clock that is further ahead of all we know, ms, may be wrong. */
 const MAX_JUMP_MS = 24 * HOUR_MS
-/** After this number of runs, that is, a day, such a clock is believed. */
+/** After this number of runs, that is, a day of running, such a clock is believed. */
 const DOUBTING_RUNS = 24
+/** The turns of these runs are stored, because a service may be restarted more often than once a day. */
+const DOUBT_TASK = `${TASK}, clock in doubt`
 /** Profiles that are looked up at a time, and in all by a run. */
 const PROFILES = 1_000
 const MAX_PROFILES = 100_000
@@ -70,7 +72,7 @@ export async function expireDeadLettersOf(
   only?: string,
 ): Promise<void> {
   const aging = [...projects].filter(([id, { settings }]) => settings.keep.events !== null && id === (only ?? id))
-  if (aging.length === 0 || !(await isClockPlausible(shards, projects, now))) return
+  if (aging.length === 0 || now - (await readKnownTime(shards, projects, now)) > MAX_JUMP_MS) return
   for (const [projectId, { settings }] of aging) {
     const since = keptSince(settings.keep.events ?? '', now)
     await expireDeadLetters(reserveErasureSlots(shards, projectId), projectId, since)
@@ -78,13 +80,12 @@ export async function expireDeadLettersOf(
 }
 
 /**
- * Whether the clock is at most a day ahead of the last removal, or of the last change of a project's settings. A clock
- * that jumped to next year by mistake would delete data that has not expired.
+ * When, epoch ms, something was last removed, or the settings of a project changed. A clock that jumped to next year by
+ * mistake would delete data that has not expired.
  */
-async function isClockPlausible(shards: Shards, projects: ReadonlyMap<string, Project>, now: number): Promise<boolean> {
+async function readKnownTime(shards: Shards, projects: ReadonlyMap<string, Project>, now: number): Promise<number> {
   const changes = [...projects.values()].map(({ updatedAt }) => updatedAt)
-  const known = Math.max(await readLastTurn(shards, TASK, now), ...changes)
-  return now - known <= MAX_JUMP_MS
+  return Math.max(await readLastTurn(shards, TASK, now), ...changes)
 }
 
 /** What of a project has expired, by kind. */
@@ -103,8 +104,8 @@ export class Retention {
   readonly #options: RetentionOptions
   readonly #stop = new AbortController()
   #running: Promise<void> | null = null
-  /** runs since the clock has been in doubt */
-  #doubts = 0
+  /** whether the log says that the clock is in doubt */
+  #hasWarned = false
 
   constructor(options: RetentionOptions) {
     this.#options = options
@@ -136,12 +137,11 @@ export class Retention {
 
   /** Removes what has expired of every project, if no other process has the turn. @throws the first failure, after the other projects */
   async run(): Promise<void> {
-    const { projects, shards, purge, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
+    const { projects, purge, everyMs = RUN_EVERY_MS } = this.#options
     const aging = [...projects.list()].filter(([, { settings }]) => KEPT.some((kind) => settings.keep[kind] !== null))
     if (aging.length === 0 || !(await this.#trustsClock())) return
-    const claim = (task: string, ms: number) => claimTurn(shards, task, Math.floor(now() / ms) * ms)
-    if (!(await claim(TASK, everyMs))) return
-    const removesRows = await claim(`${TASK}, events and sessions`, RUNS_PER_REMOVAL * everyMs)
+    if (!(await this.#claim(TASK, everyMs))) return
+    const removesRows = await this.#claim(`${TASK}, events and sessions`, RUNS_PER_REMOVAL * everyMs)
     const failures: unknown[] = []
     let isPurgeDue = false
     for (const [projectId, { settings }] of aging) {
@@ -159,20 +159,29 @@ export class Retention {
     if (failures.length > 0) throw failures[0]
   }
 
-  /** Whether the clock is plausible, or has stayed as it is for a day. */
+  /** @param ms how long a turn is */
+  async #claim(task: string, ms: number): Promise<boolean> {
+    const { shards, now = Date.now } = this.#options
+    return await claimTurn(shards, task, Math.floor(now() / ms) * ms)
+  }
+
+  /** Whether the clock is plausible, or has stayed as it is for a day of running. */
   async #trustsClock(): Promise<boolean> {
-    const { projects, shards, log, now = Date.now } = this.#options
-    if (await isClockPlausible(shards, projects.list(), now())) {
-      this.#doubts = 0
+    const { projects, shards, log, everyMs = RUN_EVERY_MS, now = Date.now } = this.#options
+    const known = await readKnownTime(shards, projects.list(), now())
+    if (now() - known <= MAX_JUMP_MS) {
+      this.#hasWarned = false
       return true
     }
-    if (this.#doubts === 0) {
+    if (!this.#hasWarned) {
       log.warn(
         { clock: new Date(now()).toISOString() },
         'the clock is more than a day ahead of the last removal of what has expired: if it stays so for a day, the removal resumes',
       )
     }
-    return this.#doubts++ >= DOUBTING_RUNS
+    this.#hasWarned = true
+    await this.#claim(DOUBT_TASK, everyMs)
+    return (await countTurns(shards, DOUBT_TASK, known, now())) > DOUBTING_RUNS
   }
 
   /** Like `expireDeadLettersOf` for one project, by its settings in memory. */

@@ -45,7 +45,8 @@ interface Note {
  * is killed at any step of it.
  *
  * Not promised: concurrent deletions of the same events count them twice, and so does one that is repeated after a kill if
- * it is not resumable, or if ClickHouse is still carrying it out half a minute later. The ledger reports these events as not received, without raising an alarm.
+ * it is not resumable, or if ClickHouse is still carrying it out half a minute later. The ledger reports these events as
+ * not received, without raising an alarm.
  *
  * A counter runs one deletion at a time.
  */

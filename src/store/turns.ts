@@ -37,3 +37,14 @@ export async function readLastTurn(shards: Shards, task: string, now: number): P
   )
   return Number(rows[0]?.last ?? 0)
 }
+
+/** Counts the turns that were claimed after a time, up to another, epoch ms. */
+export async function countTurns(shards: Shards, task: string, after: number, upTo: number): Promise<number> {
+  const rows = await shards.on(shards.at(0), ({ clickhouse }) =>
+    clickhouse.rows<{ count: string }>(
+      'SELECT uniqExact(turn) AS count FROM turns WHERE task = {task:String} AND turn > {after:UInt64} AND turn <= {upTo:UInt64}',
+      { task, after: Math.trunc(after), upTo: Math.trunc(upTo) },
+    ),
+  )
+  return Number(rows[0]?.count ?? 0)
+}

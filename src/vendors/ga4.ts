@@ -148,7 +148,10 @@ const LETTERS = Array.from({ length: 26 }, (_, i) => String.fromCharCode(65 + i)
 function nameCountries(): Map<string, string> {
   const styles = ['long', 'short'] as const
   const [long, short] = styles.map((style) => new Intl.DisplayNames('en', { type: 'region', style, fallback: 'none' }))
-  const codes = LETTERS.flatMap((first) => LETTERS.map((second) => first + second))
+  // Former codes such as UK and FX have the names of those that replaced them.
+  const codes = LETTERS.flatMap((first) => LETTERS.map((second) => first + second)).filter(
+    (code) => new Intl.Locale('und', { region: code }).region === code,
+  )
   const pairs = codes.flatMap((code) =>
     [short?.of(code), long?.of(code)].flatMap((name) => (name === undefined ? [] : [[toKey(name), code] as const])),
   )

@@ -37,7 +37,7 @@ export const matomo: Vendor = {
           insertId: makeInsertId('matomo', visitor ?? '', idVisit, ...which),
           sessionId: idVisit,
           page: isView ? { ...page, ...source } : page,
-          rest: ['$matomo', restOf(action)],
+          rest: ['$matomo', restOf(action, page)],
         }),
       )
       // The pages after the first were reached from the site itself.
@@ -101,7 +101,7 @@ function pickTexts(row: JsonRow, places: Record<string, string>): (readonly [nam
 }
 
 const PLACED = new Set([
-  ...['type', 'url', 'pageTitle', 'timestamp', 'pageId', 'eventAction', 'eventCategory', 'eventName', 'eventValue'],
+  ...['type', 'timestamp', 'pageId', 'eventAction', 'eventCategory', 'eventName', 'eventValue'],
   ...[
     'siteSearchKeyword',
     'siteSearchCategory',
@@ -116,10 +116,15 @@ const PLACED = new Set([
 /** Fields that only describe how Matomo shows an action. */
 const SHOWN = /^(?:title|subtitle|icon.*|.*Pretty|.*Icon|.*IconSVG)$/
 
-function restOf(action: JsonRow): string {
+function restOf(action: JsonRow, { url, title }: WebPage): string {
+  const placed = new Set([
+    ...PLACED,
+    ...(url === undefined ? [] : ['url']),
+    ...(title === undefined ? [] : ['pageTitle']),
+  ])
   const isEmpty = (text: string) => text === 'null' || text === '""'
   return objectText(
-    [...memberTexts(action.text)].filter(([name, text]) => !PLACED.has(name) && !SHOWN.test(name) && !isEmpty(text)),
+    [...memberTexts(action.text)].filter(([name, text]) => !placed.has(name) && !SHOWN.test(name) && !isEmpty(text)),
   )
 }
 

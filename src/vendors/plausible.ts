@@ -18,19 +18,21 @@ export const plausible: Vendor = {
     const [host, path] = [read('hostname'), read('pathname') ?? '/']
     const url = host === undefined ? path : `https://${host}${path}`
     const session = read('session_id')
+    const properties = readOwn(row)
     return [
       makeWebEvent({
         event: event === 'pageview' ? PAGE_VIEW : event,
         distinctId: visitor,
         time,
-        insertId: makeInsertId('plausible', visitor, session ?? '', String(time), event, url),
+        // Plausible's times are whole seconds, in which somebody may have sent the same event with other properties.
+        insertId: makeInsertId('plausible', visitor, session ?? '', String(time), event, url, ...properties.flat()),
         sessionId: session,
         page: {
           url,
           referrer: toAddress(read('referrer')),
           utm: readUtm(row) ?? {},
         },
-        properties: readOwn(row),
+        properties,
         context: {
           browser: read('browser'),
           browserVersion: read('browser_version'),
@@ -47,7 +49,7 @@ export const plausible: Vendor = {
 }
 
 const TOTALS =
-  'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start to count here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 FORMAT JSONEachRow".'
+  'Plausible exports daily totals, which cannot become events: they do not say who came when. Keep its numbers there, and start counting here. If you run Plausible yourself, export its events instead: clickhouse-client --database plausible_events_db --query "SELECT * FROM events_v2 FORMAT JSONEachRow".'
 
 const PLACED = [...['name', 'timestamp', 'user_id', 'session_id', 'hostname', 'pathname', 'referrer'], ...UTM_FIELDS]
 

@@ -64,7 +64,7 @@ function readEvent(row: JsonRow): unknown {
   if (type !== '1' && name !== undefined) return name
   if (type === '2') throw new FieldFault('The custom event has no event_name.', 'event', true)
   const event = TYPES[type]
-  if (event === undefined) throw new NoEvent(`Rows of the event_type ${type.slice(0, 20)} are no events.`)
+  if (event === undefined) throw new NoEvent(`Rows of the event_type ${type.slice(0, 20)} are not events.`)
   return event
 }
 

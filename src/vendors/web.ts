@@ -1,7 +1,7 @@
 import type { Context } from '../contract/context.js'
 import { isName } from '../contract/limits.js'
 import type { SdkEvent } from './message.js'
-import { type JsonRow, objectText } from './row.js'
+import { isEmpty, type JsonRow, objectText } from './row.js'
 
 /** What an export of a product for web analytics says about an event, in no particular spelling. */
 export interface WebEvent {
@@ -12,7 +12,7 @@ export interface WebEvent {
   insertId: string
   sessionId: string | undefined
   page: WebPage
-  /** texts of more properties, by name */
+  /** texts of more properties, by name; one with the name of a field of the page goes to the rest */
   properties?: readonly (readonly [name: string, text: string])[] | undefined
   context: WebContext
   /** the fields of the row that are stored nowhere else: the property's name, and the text of an object */
@@ -57,14 +57,27 @@ export function makeWebEvent(web: WebEvent): SdkEvent {
     ...Object.entries({ url, title, referrer }),
     ...UTM.map((name) => [`utm_${name}`, utm[name]] as const),
   ].flatMap(([name, value]) => (value ? [[name, JSON.stringify(value)] as const] : []))
-  const own = new Set(texts.map(([name]) => name))
-  const all = [...texts, ...properties.filter(([name]) => !own.has(name)), ...(rest[1] === '{}' ? [] : [rest])]
+  const own = new Map(texts)
+  const taken = properties.filter(([name, text]) => own.has(name) && own.get(name) !== text)
+  const restText = addMembers(rest[1], taken)
+  const all = [
+    ...texts,
+    ...properties.filter(([name]) => !own.has(name)),
+    ...(isEmpty(restText) ? [] : [[rest[0], restText] as const]),
+  ]
   const parts = {
     ...{ event, distinct_id: distinctId, timestamp: String(time), properties: objectText(all) },
     session_id: isName(sessionId) ? sessionId : undefined,
     context: toContext(web.context),
   }
   return { type: 'event', parts, insertId }
+}
+
+/** @param object the text of an object */
+function addMembers(object: string, members: (readonly [name: string, text: string])[]): string {
+  if (members.length === 0) return object
+  const added = objectText(members)
+  return isEmpty(object) ? added : `${object.slice(0, object.lastIndexOf('}'))},${added.slice(1)}`
 }
 
 /** Reads the parameters that say which campaign led to a page. */

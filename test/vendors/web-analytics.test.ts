@@ -218,6 +218,43 @@ t.test('Plausible: the export is refused as a whole, and rows of its own databas
   t.equal(skipped, 1, 'an engagement is no event')
 })
 
+t.test('Google Analytics 4: countries get their current codes', async (t) => {
+  const codes: Record<string, string | undefined> = {
+    ...{ France: 'FR', Germany: 'DE', 'United Kingdom': 'GB', Russia: 'RU', Serbia: 'RS', 'Timor-Leste': 'TL' },
+    ...{ 'Congo - Kinshasa': 'CD', 'Myanmar (Burma)': 'MM', 'Czech Republic': 'CZ', '(not set)': undefined },
+  }
+  const rows = Object.keys(codes).map((country, i) => ({
+    ...{ event_name: 'page_view', event_timestamp: `${1_711_843_198_000_000 + i}`, user_pseudo_id: 'v' },
+    geo: { country },
+  }))
+  const { events } = await readRows(rows.map((row) => JSON.stringify(row)).join('\n'), 'ga4')
+  t.strictSame(
+    events.map(({ context }) => context?.country),
+    Object.values(codes),
+  )
+})
+
+t.test('a property with the name of a field of the page is kept', async (t) => {
+  const click = {
+    ...{ timestamp: '2024-03-31 00:00:20', name: 'Outbound Link: Click', user_id: '1', session_id: '2' },
+    ...{ hostname: 'shop.example', pathname: '/', 'meta.key': ['url'], 'meta.value': ['https://maps.example/'] },
+  }
+  const other = { ...click, 'meta.value': ['https://news.example/'] }
+  const plausible = await readRows(`${JSON.stringify(click)}\n${JSON.stringify(other)}`, 'plausible')
+  t.match(plausible.events, [
+    { properties: { url: 'https://shop.example/', $plausible: { url: 'https://maps.example/' } } },
+    { properties: { url: 'https://shop.example/', $plausible: { url: 'https://news.example/' } } },
+  ])
+  t.not(plausible.events[0]?.insert_id, plausible.events[1]?.insert_id, 'two clicks in one second')
+  const parameter = (key: string, string_value: string) => ({ key, value: { string_value } })
+  const row = {
+    ...{ event_name: 'video', event_timestamp: '1711843198000000', user_pseudo_id: 'v', stream_id: '1' },
+    event_params: [parameter('page_title', 'Tea'), parameter('title', 'Brewing')],
+  }
+  const { events } = await readRows(JSON.stringify(row), 'ga4')
+  t.match(events, [{ properties: { title: 'Tea', $ga4: { stream_id: '1', title: 'Brewing' } } }])
+})
+
 t.test('the same file gives the same ids', async (t) => {
   for (const [file, from] of [
     ['umami.csv', 'umami'],
