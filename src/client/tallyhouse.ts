@@ -327,8 +327,8 @@ export class Tallyhouse {
    * @throws like `query`
    */
   async propertyNames({ signal, ...query }: PropertyNamesOptions = {}): Promise<PropertyNames> {
-    const { properties, sampled, pending } = await this.#names<PropertyNames>('properties', query, { signal })
-    return { properties, sampled, pending }
+    const { properties, fields, sampled, pending } = await this.#names<PropertyNames>('properties', query, { signal })
+    return { properties, fields, sampled, pending }
   }
 
   /**

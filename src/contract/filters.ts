@@ -3,8 +3,8 @@
 export type Scalar = string | number | boolean | null
 
 /**
- * `event`, `distinct_id`, `timestamp`, `properties.<name>[.<name>…]` or `user.<name>…`; a list of names if one of them
- * has a dot in it.
+ * `event`, `distinct_id`, `timestamp`, `properties.<name>[.<name>…]`, `user.<name>…`, `session.<name>`, `page.<name>` or
+ * `context.<name>`; a list of names if one of them has a dot in it.
  */
 export type FieldName = string | string[]
 
@@ -40,4 +40,9 @@ type OperatorWith<O extends Operand> = {
 
 /** A filter that compares one field. */
 export type Comparison = { [O in Operand]: [OperatorWith<O>, FieldName, ...Operands[O]] }[Operand]
-export type Filter = Comparison | ['and' | 'or', Filter[]] | ['not', Filter]
+/** Events of which a session has at least one. */
+export interface SessionEvents {
+  event: string | string[]
+  where?: Filter | null
+}
+export type Filter = Comparison | ['session_has', SessionEvents] | ['and' | 'or', Filter[]] | ['not', Filter]

@@ -27,7 +27,10 @@ import type { FieldName, Filter, Scalar } from './filters.js'
  */
 
 export const MAX_EVENTS = 1000
-export const FIELD_MESSAGE = 'must be event, distinct_id, timestamp, properties.<name> or user.<name>'
+export const FIELD_MESSAGE =
+  'must be event, distinct_id, timestamp, properties.<name>, user.<name>, session.<name>, page.<name> or context.<name>'
+/** The name by which questions mean sessions, as if each were an event. */
+export const SESSION = '$session'
 /** The metrics that are computed from the numbers of a property. */
 export const NUMBER_METRICS = ['sum', 'avg', 'min', 'max', 'median', 'percentile'] as const
 
@@ -36,7 +39,8 @@ const Field = custom<FieldName>('Field', {
   anyOf: [{ type: 'string' }, texts],
   message: FIELD_MESSAGE,
   description:
-    '`event`, `distinct_id`, `timestamp`, `properties.<name>` or `user.<name>`; an array if a name contains a dot.',
+    '`event`, `distinct_id`, `timestamp`, `properties.<name>`, `user.<name>`, `session.<name>`, `page.<name>` or ' +
+    '`context.<name>`; an array if a name contains a dot.',
 })
 const Where = custom<Filter>('Filter', {
   type: 'array',
@@ -47,7 +51,7 @@ const Where = custom<Filter>('Filter', {
 const EventNames = custom<string | string[]>('EventNames', {
   anyOf: [{ type: 'string' }, texts],
   message: `must be the name of an event, an array of 1 to ${MAX_EVENTS} names, or "*" for all`,
-  description: 'The name of an event, a list of names, or `*` for all.',
+  description: 'The name of an event, a list of names, `*` for all, or `$session` for sessions.',
 })
 const Time = custom<string | number>('Time', {
   anyOf: [{ type: 'string' }, { type: 'number' }],
@@ -60,6 +64,19 @@ const TimeZone = custom<string>('TimeZone', {
 const Duration = custom<string>('Duration', {
   type: 'string',
   message: 'must be a whole number above 0 with a unit (ms, s, m, h, d, w), such as "7d", of at most 366d',
+})
+
+type SessionsDefinition = 'id' | { gap: string; where?: Filter | null }
+const Sessions = custom<SessionsDefinition>('Sessions', {
+  anyOf: [
+    { type: 'string', enum: ['id'] },
+    {
+      type: 'object',
+      properties: { gap: { type: 'string' }, where: { type: ['array', 'null'], items: {} } },
+      required: ['gap'],
+    },
+  ],
+  message: 'must be "id", or an object such as {"gap": "30m"}',
 })
 
 const definition = {
@@ -86,6 +103,11 @@ const range = {
   ),
   week_start: withDefault(choice('monday', 'sunday'), 'monday', 'The first day of a week.'),
   where: orNull(Where, 'A filter: only events that match count.'),
+  sessions: withDefault(
+    Sessions,
+    'id',
+    'What a session is: the events of one `session_id` (`id`), or a user’s events that are at most `gap` apart.',
+  ),
 }
 const Limit = wholeNumber(1, 1000)
 const split = {

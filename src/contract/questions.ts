@@ -1,7 +1,7 @@
 import type { Static } from '@sinclair/typebox'
 import type * as answers from './answer-schemas.js'
 import type { Input, Parsed } from './fields.js'
-import type { Comparison, FieldName, Filter, Operator, Scalar } from './filters.js'
+import type { Comparison, FieldName, Filter, Operator, Scalar, SessionEvents } from './filters.js'
 import type * as schemas from './question-schemas.js'
 import type { Warning } from './warning.js'
 
@@ -10,7 +10,7 @@ import type { Warning } from './warning.js'
  * callers write it: fields that have a default may be absent or null.
  */
 
-export type { Comparison, FieldName, Filter, Operator, Scalar }
+export type { Comparison, FieldName, Filter, Operator, Scalar, SessionEvents }
 
 export type Definition = Parsed<typeof schemas.Definition>
 export type DefinitionInput = Input<typeof schemas.Definition>
@@ -34,7 +34,8 @@ export type PathsInput = Input<typeof schemas.Paths>
 /** A question whose answer has numbers. */
 export type AnyQuestion = SeriesQuestion | FunnelQuestion | RetentionQuestion | PathsQuestion
 /** The fields of every question about a range of time. */
-export type RangeQuestion = Pick<AnyQuestion, 'from' | 'to' | 'timezone' | 'week_start' | 'where'>
+export type RangeQuestion = Pick<AnyQuestion, 'from' | 'to' | 'timezone' | 'week_start' | 'where' | 'sessions'>
+export type SessionsDefinition = RangeQuestion['sessions']
 
 export type SeriesCell = Parsed<typeof schemas.CELLS.series>
 export type FunnelCell = Parsed<typeof schemas.CELLS.funnel>

@@ -248,6 +248,8 @@ export interface PropertyName {
 export interface PropertyNames {
   /** most first */
   properties: PropertyName[]
+  /** the other fields of events: of their page, context and session */
+  fields: string[]
   /** how many events were looked at, the newest ones */
   sampled: number
   pending: number

@@ -446,6 +446,9 @@ export const EventNames = withFields(
 export const PropertyNames = withFields(
   defineFields<responses.PropertyNames>({
     properties: Type.Array(PropertyName),
+    fields: Type.Array(Type.String(), {
+      description: 'The other fields of events: of their page, context and session.',
+    }),
     sampled,
     pending: Type.Integer(),
     warnings,

@@ -23,9 +23,9 @@ Kinds:
 - paths: what users do after an event ("start") or before ("end"). {"kind":"paths","start":"signed up","steps":3}
 - users: the distinct_ids behind a number. {"kind":"users","of":<that question>,"cell":<which number>}. cell of series: {"series":0,"breakdown":[…],"at":"<at of the point>"}, funnel: {"step":2,"dropped":true}, retention: {"cohort":"2026-04-20","interval":1}, paths: {"step":1,"event":"…"}.
 
-event: a name, a list of names, or "*" for all.
-Fields: event, distinct_id, timestamp, properties.<name>, user.<name> (the profile as it is now). With a dot in the name: ["properties","a.b"].
-Filters ("where", of the question or of one event): ["is", field, [values]], is_not, ["contains", field, text], not_contains, starts_with, ends_with, ["matches", field, RE2], ["gt", field, number], gte, lt, lte, ["set", field], not_set, ["and", [filters]], or, ["not", filter]. 5 is not "5".
+event: a name, a list of names, "*" for all, or "$session" for visits.
+Fields: event, distinct_id, timestamp, properties.<name>, user.<name> (the profile as it is now); page.path, page.source, page.channel …; context.country, context.browser …; of the visit session.seconds, session.pages, session.bounced, session.entry.<field> …. With a dot in the name: ["properties","a.b"].
+Filters ("where", of the question or of one event): ["is", field, [values]], is_not, ["contains", field, text], not_contains, starts_with, ends_with, ["matches", field, RE2], ["gt", field, number], gte, lt, lte, ["set", field], not_set, ["and", [filters]], or, ["not", filter], ["session_has", {"event":…}]. 5 is not "5".
 from, to (not included): dates, ISO times or milliseconds; default: the last 30 days. timezone (IANA; default: the project's) decides where days begin.
 breakdown: up to 2 fields; limit (default 10): how many values get a line; the rest is ["$other"].
 Ask for the longest interval and the fewest values that answer the question.`

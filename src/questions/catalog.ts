@@ -1,4 +1,5 @@
 import type { Shards } from '../clickhouse/shards.js'
+import { SESSION } from '../contract/question-schemas.js'
 import type { FieldName } from '../contract/questions.js'
 import type { EventNames, FieldValue, FieldValues, PropertyNames } from '../contract/responses.js'
 import type { Warning } from '../contract/warning.js'
@@ -6,6 +7,7 @@ import { type Backoff, retry } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import { Backlog } from './backlog.js'
+import { FIELDS, SESSION_EVENTS, splitField } from './field-name.js'
 import { NameCheck } from './name-check.js'
 import { LARGE, NameCounts } from './name-counts.js'
 import {
@@ -116,7 +118,7 @@ export class Catalog {
     const sampled = countSampled(rows)
     const events = looked.event === undefined ? [] : [{ path: '/event', name: looked.event }]
     const warned = sampled === 0 && (await this.#warn(looked.projectId, { events, properties: [] }))
-    return { properties: toProperties(rows, sampled), sampled, pending, ...warned }
+    return { properties: toProperties(rows, sampled), fields: FIELDS, sampled, pending, ...warned }
   }
 
   /**
@@ -124,9 +126,10 @@ export class Catalog {
    * @throws like `events`
    */
   async values(projectId: string, { field, event, search = '', limit }: ValuesRequest): Promise<FieldValues> {
-    const { rows, pending } = await this.#values.take({ projectId, event }, JSON.stringify(field), (asked, range) =>
-      queryFieldValues(asked, range, field),
-    )
+    const known = listSessionValues(field)
+    const { rows, pending } = known
+      ? { rows: known, pending: 0 }
+      : await this.#sampleValues(projectId, findFieldOfEvents(field), event === SESSION ? undefined : event)
     const values: FieldValue[] = []
     const wanted = search.toLowerCase()
     for (const { value: json, count } of rows) {
@@ -138,6 +141,12 @@ export class Catalog {
     }
     const warned = values.length === 0 && (await this.#warn(projectId, findFieldNames(field, event)))
     return { values, sampled: sumCounts(rows), pending, ...warned }
+  }
+
+  async #sampleValues(projectId: string, field: FieldName, event: string | undefined) {
+    return await this.#values.take({ projectId, event }, JSON.stringify(field), (asked, range) =>
+      queryFieldValues(asked, range, field),
+    )
   }
 
   /** Warns about unknown names in a request for an empty list. A failure is no reason to fail the list. */
@@ -166,6 +175,20 @@ export class Catalog {
     })
     return projects
   }
+}
+
+/** The field of events that has the values of a session's field. */
+function findFieldOfEvents(field: FieldName): FieldName {
+  const [source, which = '', ...path] = splitField(field)
+  return source === 'session' && (SESSION_EVENTS as readonly string[]).includes(which) ? path : field
+}
+
+/** The values of a session's own field, as far as they are known without sessions; null for other fields. */
+function listSessionValues(field: FieldName): ValueRow[] | null {
+  const [source, name = ''] = splitField(field)
+  if (source !== 'session' || (SESSION_EVENTS as readonly string[]).includes(name)) return null
+  const values = { bounced: ['true', 'false'], state: ['"active"', '"completed"'] }[name] ?? []
+  return values.map((value) => ({ value, count: '0' }))
 }
 
 function countSampled(rows: readonly PropertyRow[]): number {

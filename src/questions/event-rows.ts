@@ -1,7 +1,11 @@
 import { StatementTooLargeError } from '../clickhouse/errors.js'
-import type { FieldName } from '../contract/questions.js'
+import { CONTEXT_NAMES, type PageName } from '../contract/page-fields.js'
+import type { FieldName, SessionEvents } from '../contract/questions.js'
 import { splitField } from './field-name.js'
-import { failIf, formatJson, formatNumber, markName, repairText, unmarkToken } from './json-sql.js'
+import type { FieldRows, FieldSql, SessionTable } from './field-sql.js'
+import { formatJson, formatNumber } from './json-sql.js'
+import { PageColumns } from './page-columns.js'
+import { Paths } from './property-paths.js'
 import type { QueryContext, Statement } from './statement.js'
 import { joinProfiles, joinUsers, userSql } from './users-join.js'
 
@@ -11,27 +15,25 @@ import { joinProfiles, joinUsers, userSql } from './users-join.js'
  */
 const MAX_PATHS = 32
 
-/** A field of an event as SQL, and its type in comparisons. */
-export type FieldSql =
-  /** a text */
-  | { type: 'text'; sql: string }
-  /** a number */
-  | { type: 'number'; sql: string }
-  /** a token of any JSON value */
-  | { type: 'json'; sql: string }
-
 /**
  * The rows of a project's events with the columns that a question needs. Every property becomes a column of the
  * innermost SELECT, so that it is extracted only once, however often it is used.
  */
-export class EventRows {
+export class EventRows implements FieldRows {
   readonly statement: Statement
   readonly #properties = new Paths('p')
   readonly #profile = new Paths('u')
+  readonly #page: PageColumns
+  readonly #context = new Set<string>()
+  readonly #sessions: SessionTable | undefined
+  #sessionKey = ''
   #hasUser = false
 
-  constructor(statement: Statement) {
+  /** @param sessions needed for fields of the session */
+  constructor(statement: Statement, sessions?: SessionTable) {
     this.statement = statement
+    this.#page = new PageColumns(statement)
+    this.#sessions = sessions
   }
 
   /** @throws StatementTooLargeError if there are more than MAX_PATHS properties */
@@ -52,9 +54,26 @@ export class EventRows {
       case 'user':
         this.#hasUser = true
         return { type: 'json', sql: this.#profile.column(path) }
+      case 'page':
+        return { type: 'json', sql: this.#page.column(path[0] as PageName) }
+      case 'context':
+        this.#context.add(path[0] ?? '')
+        return { type: 'json', sql: `context_${path[0]}` }
+      case 'session':
+        return { type: 'json', sql: this.#joinSessions().field(path) }
       default:
         return { type: 'json', sql: this.#properties.column(path) }
     }
+  }
+
+  sessionHas(events: SessionEvents): string {
+    return this.#joinSessions().has(events)
+  }
+
+  /** SQL for whether an event has a context: 0 or 1. */
+  hasContext(): string {
+    for (const name of CONTEXT_NAMES) this.#context.add(name)
+    return `toUInt8(${CONTEXT_NAMES.map((name) => `context_${name} != ''`).join(' OR ')})`
   }
 
   /** The column of the user, the same for all aliases. */
@@ -67,7 +86,21 @@ export class EventRows {
   sql(narrow: readonly string[], columns: readonly string[]): string {
     const { context: asked, project } = this.statement
     const prewhere = `PREWHERE ${[`project_id = ${project}`, ...narrow].join(' AND ')}`
-    return this.#select(columns, asked.shards.table('events'), this.#joins(null), prewhere)
+    if (!this.#sessions || this.#sessionKey === '') {
+      return this.#select(columns, asked.shards.table('events'), this.#joins(null), prewhere)
+    }
+    const all = [...columns, ...this.#sessions.keyColumns]
+    const events = this.#select(all, asked.shards.table('events'), this.#joins(null), prewhere)
+    const fields = this.#sessions.names.map((name) => `s.${name} AS ${name}`).join(', ')
+    return `(SELECT e.*, ${fields} FROM (SELECT *, ${this.#sessionKey} AS session_key FROM ${events}) AS e
+      ASOF LEFT JOIN ${this.#sessions.sql()} AS s ON s.session_key = e.session_key AND s.session_start <= e.timestamp)`
+  }
+
+  #joinSessions(): SessionTable {
+    const sessions = this.#sessions
+    if (!sessions) throw new Error('these rows have no sessions')
+    if (this.#sessionKey === '') this.#sessionKey = sessions.key(this)
+    return sessions
   }
 
   /** Operand of FROM. @param events a subquery with few rows and the columns that are needed */
@@ -95,85 +128,27 @@ export class EventRows {
 
   #select(columns: readonly string[], events: string, joins: string, prewhere: string): string {
     const { statement } = this
+    const properties = this.#properties
+    const hasJson = !properties.isEmpty || !this.#page.isEmpty
     const all = [
       ...columns,
       ...(this.#hasUser ? [`${userSql(statement)} AS person`] : []),
       ...this.#profile.names,
-      ...this.#properties.raws(statement, 'properties'),
-      ...(this.#properties.isEmpty ? [] : ['properties']),
+      ...[...this.#context].map(selectContext),
+      ...properties.raws(statement, 'properties'),
+      ...this.#page.raws,
+      ...(hasJson ? ['properties'] : []),
     ]
     const rows = `SELECT ${all.join(', ')} FROM ${events} AS e ${joins} ${prewhere}`
-    return this.#properties.isEmpty
-      ? `(${rows})`
-      : `(SELECT *, ${this.#properties.tokens(statement, 'properties').join(', ')} FROM (${rows}))`
+    if (!hasJson) return `(${rows})`
+    if (properties.isEmpty) return this.#page.select(`(${rows})`)
+    return this.#page.select(`(SELECT *, ${properties.tokens(statement, 'properties').join(', ')} FROM (${rows}))`)
   }
 }
 
-/** The paths into one JSON column that a question uses, each with a column name. */
-class Paths {
-  readonly #prefix: string
-  readonly #columns = new Map<string, { name: string; path: string[] }>()
-
-  constructor(prefix: string) {
-    this.#prefix = prefix
-  }
-
-  get size(): number {
-    return this.#columns.size
-  }
-
-  get isEmpty(): boolean {
-    return this.size === 0
-  }
-
-  get names(): string[] {
-    return [...this.#columns.values()].map(({ name }) => name)
-  }
-
-  column(path: string[]): string {
-    const key = JSON.stringify(path)
-    const known = this.#columns.get(key)
-    if (known) return known.name
-    const name = `${this.#prefix}${this.#columns.size}`
-    this.#columns.set(key, { name, path })
-    return name
-  }
-
-  /** Columns with the raw results of the parser. */
-  raws(statement: Statement, json: string): string[] {
-    return this.#each(({ name, path }) => `JSONExtractRaw(${json}, ${toKeys(statement, path)}) AS raw_${name}`)
-  }
-
-  /**
-   * Columns with the tokens, including those of texts that the parser rejects. The repaired text is a column of its
-   * own, because ClickHouse would compute a shared expression for every row. Without repair, every token depends on the
-   * check that fails for a rejected text, so that such a row is never evaluated.
-   */
-  tokens(statement: Statement, json: string): string[] {
-    const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
-    if (!statement.context.repairsTexts) {
-      const taken = this.#each(({ name }) => `if(is_refused OR raw_${name} = 'null', '', raw_${name}) AS ${name}`)
-      return [`${failIf(isRefused)} AS is_refused`, ...taken]
-    }
-    const tokens = this.#each(({ name, path }) => {
-      const found = unmarkToken(`JSONExtractRaw(repaired, ${toKeys(statement, path)})`)
-      return `multiIf(is_refused, replaceRegexpOne(${found}, '^null$', ''), raw_${name} = 'null', '', raw_${name}) AS ${name}`
-    })
-    return [`${isRefused} AS is_refused`, `if(is_refused, ${repairText(json)}, '') AS repaired`, ...tokens]
-  }
-
-  /** For a subquery over profiles, which needs only tokens. */
-  select(statement: Statement): { raws: string[]; tokens: string[]; names: string[] } {
-    return { raws: this.raws(statement, 'properties'), tokens: this.tokens(statement, 'properties'), names: this.names }
-  }
-
-  #each(of: (column: { name: string; path: string[] }) => string): string[] {
-    return [...this.#columns.values()].map(of)
-  }
-}
-
-function toKeys(statement: Statement, path: string[]): string {
-  return path.map((name) => statement.text(markName(name))).join(', ')
+function selectContext(name: string): string {
+  const token = name === 'bot' ? `if(bot = 1, 'true', '')` : `if(${name} = '', '', toJSONString(toString(${name})))`
+  return `${token} AS context_${name}`
 }
 
 /** The value of a field as JSON. */

@@ -1,4 +1,5 @@
 import type { FieldName } from '../contract/filters.js'
+import { CONTEXT_NAMES, PAGE_NAMES } from '../contract/page-fields.js'
 import { FIELD_MESSAGE } from '../contract/question-schemas.js'
 import { Faults } from './faults.js'
 
@@ -34,6 +35,19 @@ export function parseFieldText(text: string): FieldName {
   return field as FieldName
 }
 
+/** The fields of a session, apart from those of its events. */
+const SESSION_NAMES = ['id', 'start', 'seconds', 'events', 'pages', 'bounced', 'state', 'duration'] as const
+/** The events of a session that fields can be taken from. */
+export const SESSION_EVENTS = ['first', 'last', 'entry', 'exit'] as const
+
+/** The fields of events that are no properties, to complete what a person types. */
+export const FIELDS: string[] = [
+  ...PAGE_NAMES.map((name) => `page.${name}`),
+  ...CONTEXT_NAMES.map((name) => `context.${name}`),
+  ...SESSION_NAMES.map((name) => `session.${name}`),
+  ...SESSION_EVENTS.flatMap((event) => PAGE_NAMES.map((name) => `session.${event}.page.${name}`)),
+]
+
 /** Returns what is wrong with the name of a field; undefined if it is valid. */
 export function findFieldFault(value: unknown): string | undefined {
   const names: unknown = typeof value === 'string' ? splitField(value) : value
@@ -41,14 +55,46 @@ export function findFieldFault(value: unknown): string | undefined {
     return `${FIELD_MESSAGE}; write a name that contains a dot as an array: ["properties","a.b"]`
   }
   const [source = '', ...rest] = names as string[]
-  if (source !== 'properties' && source !== 'user') {
-    const isPlain = rest.length === 0 && ['event', 'distinct_id', 'timestamp'].includes(source)
-    if (isPlain) return undefined
-    return names.includes('') ? FIELD_MESSAGE : `${FIELD_MESSAGE}, such as ${formatPath('properties', names)}`
+  switch (source) {
+    case 'event':
+    case 'distinct_id':
+    case 'timestamp':
+      if (rest.length === 0) return undefined
+      break
+    case 'properties':
+    case 'user':
+      return findPathFault(source, rest)
+    case 'page':
+      return findChoiceFault(source, rest, PAGE_NAMES)
+    case 'context':
+      return findChoiceFault(source, rest, CONTEXT_NAMES)
+    case 'session':
+      return findSessionFault(rest)
   }
-  if (rest.length === 0) return `must name a property: ${source}.<name>`
-  const isTooLong = rest.length > MAX_PATH || rest.some((name) => name.length > MAX_NAME_LENGTH)
+  return names.includes('') ? FIELD_MESSAGE : `${FIELD_MESSAGE}, such as ${formatPath('properties', names)}`
+}
+
+function findPathFault(source: string, path: readonly string[]): string | undefined {
+  if (path.length === 0) return `must name a property: ${source}.<name>`
+  const isTooLong = path.length > MAX_PATH || path.some((name) => name.length > MAX_NAME_LENGTH)
   return isTooLong ? `must have at most ${MAX_PATH} names of at most ${MAX_NAME_LENGTH} characters` : undefined
+}
+
+function findChoiceFault(source: string, [name, ...rest]: string[], names: readonly string[]): string | undefined {
+  if (name !== undefined && rest.length === 0 && names.includes(name)) return undefined
+  return `must be ${source}. and one of ${names.join(', ')}`
+}
+
+function findSessionFault(path: string[]): string | undefined {
+  const [name = '', ...rest] = path
+  if (name === 'properties') return findPathFault('session.properties', rest)
+  if ((SESSION_EVENTS as readonly string[]).includes(name)) {
+    if (rest.length === 0 || rest[0] === 'session') return `must name a field of that event: session.${name}.<field>`
+    return findFieldFault(rest)
+  }
+  if (rest.length === 0 && (SESSION_NAMES as readonly string[]).includes(name)) return undefined
+  const events = SESSION_EVENTS.map((one) => `${one}.<field>`).join(', ')
+  return `must be session. and one of ${SESSION_NAMES.join(', ')}, properties.<name>, ${events}`
 }
 
 function parseJson(text: string): unknown {

@@ -1,4 +1,6 @@
 import { type FieldName, OPERATORS, type Operand, type Operator } from '../contract/filters.js'
+import { isName } from '../contract/limits.js'
+import { isObject } from '../contract/read-fields.js'
 import { findFieldFault, splitField } from './field-name.js'
 import { parseInstant } from './time.js'
 
@@ -9,14 +11,26 @@ const MAX_VALUES = 1000
 /** Maximum length of a text or pattern to compare with, characters. */
 const MAX_TEXT = 10_000
 
+const WITHIN = 'is not possible in a filter that chooses the events of a session'
+const SESSION_HAS = 'must be ["session_has", {"event": …, "where": filter}]'
+
 /** Checks all filters of one question. */
 export class FilterCheck {
   readonly #fault: (path: string, message: string) => void
   #filters = 0
+  /** how many filters around this one choose the events of a session, which know of no session themselves */
+  #within = 0
 
   /** @param fault called with each fault */
   constructor(fault: (path: string, message: string) => void) {
     this.#fault = fault
+  }
+
+  /** Checks a filter that chooses the events of a session. */
+  checkWithin(filter: unknown, path: string, level = 1): void {
+    this.#within++
+    this.check(filter, path, level)
+    this.#within--
   }
 
   check(filter: unknown, path: string, level = 1): void {
@@ -30,6 +44,8 @@ export class FilterCheck {
       this.#fault(path, 'must be a filter such as ["is", "properties.plan", ["pro"]]')
     } else if (filter[0] === 'and' || filter[0] === 'or' || filter[0] === 'not') {
       this.#checkGroup(filter, path, level)
+    } else if (filter[0] === 'session_has') {
+      this.#checkSessionHas(filter, path, level)
     } else {
       this.#checkComparison(filter, path)
     }
@@ -50,10 +66,29 @@ export class FilterCheck {
     }
   }
 
+  #checkSessionHas(filter: unknown[], path: string, level: number): void {
+    const [, events] = filter
+    if (this.#within > 0) this.#fault(path, WITHIN)
+    else if (filter.length !== 2 || !isObject(events)) this.#fault(path, SESSION_HAS)
+    else this.#checkSessionEvents(events, path, level)
+  }
+
+  #checkSessionEvents({ event, where }: Record<string, unknown>, path: string, level: number): void {
+    const names = Array.isArray(event) ? event : [event]
+    if (names.length === 0 || names.length > MAX_VALUES || !names.every(isName)) {
+      this.#fault(`${path}/1/event`, 'must be the name of an event, an array of names, or "*" for all')
+    }
+    if (level > MAX_NESTING) this.#fault(path, `must not be nested more than ${MAX_NESTING} levels deep`)
+    else if (where !== undefined && where !== null) this.checkWithin(where, `${path}/1/where`, level + 1)
+  }
+
   #checkComparison(filter: unknown[], path: string): void {
     const [operator, field, operand] = filter as [string, unknown, unknown]
     if (!Object.hasOwn(OPERATORS, operator)) {
-      this.#fault(`${path}/0`, `must be one of ${[...Object.keys(OPERATORS), 'and', 'or', 'not'].join(', ')}`)
+      this.#fault(
+        `${path}/0`,
+        `must be one of ${[...Object.keys(OPERATORS), 'and', 'or', 'not', 'session_has'].join(', ')}`,
+      )
       return
     }
     const kind = OPERATORS[operator as Operator]
@@ -61,7 +96,8 @@ export class FilterCheck {
       this.#fault(path, `must be ["${operator}", field${kind === 'nothing' ? '' : ', value'}]`)
       return
     }
-    const fieldFault = findFieldFault(field)
+    const isOfSession = this.#within > 0 && splitField(field as FieldName)[0] === 'session'
+    const fieldFault = findFieldFault(field) ?? (isOfSession ? WITHIN : undefined)
     if (fieldFault !== undefined) this.#fault(`${path}/1`, fieldFault)
     const isTime = fieldFault === undefined && splitField(field as FieldName)[0] === 'timestamp'
     const fault = findOperandFault(kind, operand, isTime)

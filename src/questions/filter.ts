@@ -1,6 +1,6 @@
 import type { FieldName, Filter, Scalar } from '../contract/questions.js'
-import type { EventRows, FieldSql } from './event-rows.js'
 import { splitField } from './field-name.js'
+import type { FieldRows, FieldSql } from './field-sql.js'
 import { decodeText, extractMembers, isArray, isText, parseNumber, toTextToken } from './json-sql.js'
 import { joinPatterns } from './patterns.js'
 import type { QueryContext, Statement } from './statement.js'
@@ -8,7 +8,7 @@ import { parseInstant } from './time.js'
 
 /** The context of a filter's SQL. */
 export interface FilterSql {
-  rows: EventRows
+  rows: FieldRows
   timezone: string
 }
 
@@ -23,6 +23,8 @@ export function buildCondition(context: FilterSql, filter: Filter): string {
       return joinConditions(context, filter[1], 'OR', FALSE)
     case 'not':
       return `NOT (${buildCondition(context, filter[1])})`
+    case 'session_has':
+      return context.rows.sessionHas(filter[1])
     case 'is':
       return buildIsOneOf(context, filter[1], filter[2])
     case 'is_not':
@@ -47,6 +49,7 @@ export function buildCondition(context: FilterSql, filter: Filter): string {
 export function isNarrow(filter: Filter): boolean {
   if (filter[0] === 'and' || filter[0] === 'or') return filter[1].every(isNarrow)
   if (filter[0] === 'not') return isNarrow(filter[1])
+  if (filter[0] === 'session_has') return false
   const [source = ''] = splitField(filter[1] as FieldName)
   return ['event', 'distinct_id', 'timestamp'].includes(source)
 }

@@ -4,7 +4,7 @@ import { formatBreakdown } from './json-sql.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { Statement } from './statement.js'
-import { parseDuration, parseRange } from './time.js'
+import { parseDuration, parseRange, parseSessions } from './time.js'
 
 /** A line of the answer; its lists have an element for each step that a user reached. */
 interface FunnelRow {
@@ -64,6 +64,7 @@ function selectFunnelUsers(statement: Statement, question: FunnelQuestion): stri
       timezone,
       from,
       to: to + parseWindow(question),
+      sessions: parseSessions(question),
       user: 'known',
       columns: ['id'],
       ...(breakdown.length > 0 && { breakdown }),

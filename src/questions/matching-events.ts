@@ -1,13 +1,17 @@
-import type { Definition, FieldName, Filter } from '../contract/questions.js'
+import { SESSION } from '../contract/question-schemas.js'
+import type { Definition, FieldName, Filter, SessionsDefinition } from '../contract/questions.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
+import type { FieldRows } from './field-sql.js'
 import { buildCondition, type FilterSql, isNarrow } from './filter.js'
 import { parseNumber } from './json-sql.js'
+import { SessionRows } from './session-rows.js'
+import { Sessions } from './sessions.js'
 import type { Statement } from './statement.js'
 import { NOBODY } from './users-join.js'
 
 /** The events that a question is about, and the columns that it needs. */
 export interface Matching {
-  /** at most 64; events that match at least one are included */
+  /** at most 64; events that match at least one are included, and sessions if one of them is `$session` */
   definitions: readonly Definition[]
   /** the filter of the whole question */
   where: Filter | null
@@ -19,9 +23,17 @@ export interface Matching {
   from?: number
   /** epoch ms, exclusive */
   to: number
+  /** the sessions of the question, and the range that they reach a day beyond */
+  sessions: { definition: SessionsDefinition; from?: number; to: number }
   /** `known` excludes events without a known user; `all` includes them with an empty user */
   user: 'none' | 'all' | 'known'
   columns?: readonly ('id' | 'event')[]
+}
+
+/** A definition with its bit in the mask. */
+interface Numbered {
+  definition: Definition
+  bit: number
 }
 
 /**
@@ -30,33 +42,76 @@ export interface Matching {
  * values), `v0`, `v1` … (Nullable(Float64)), `id` (UInt128), `event`.
  */
 export function selectMatchingEvents(statement: Statement, matching: Matching): string {
-  const { definitions, where, timezone, breakdown, values = [], user, columns = [] } = matching
-  const rows = new EventRows(statement)
+  const numbered = matching.definitions.map((definition, bit) => ({ definition, bit }))
+  const ofSessions = numbered.filter(({ definition: { event } }) => event === SESSION)
+  const ofEvents = numbered.filter(({ definition: { event } }) => event !== SESSION)
+  if (ofSessions.length === 0) return selectFromEvents(statement, matching, ofEvents)
+  if (ofEvents.length === 0) return selectFromSessions(statement, matching, ofSessions)
+  return `(SELECT * FROM ${selectFromEvents(statement, matching, ofEvents)}
+    UNION ALL SELECT * FROM ${selectFromSessions(statement, matching, ofSessions)})`
+}
+
+function selectFromEvents(statement: Statement, matching: Matching, numbered: readonly Numbered[]): string {
+  const { where, timezone, columns = [] } = matching
+  const rows = new EventRows(statement, createSessions(statement, matching))
   const context = { rows, timezone }
-  const narrow = buildNarrowConditions(context, matching)
-  const conditions = where === null || isNarrow(where) ? [] : [buildCondition(context, where)]
-  const mask = buildMask(context, definitions)
-  if (mask.isOptional) conditions.push('mask != 0')
-  if (user === 'known') conditions.push(`${rows.user()} != '${NOBODY}'`)
+  const narrow = buildNarrowConditions(context, matching, numbered)
+  const { selected, conditions } = selectColumns(context, matching, numbered)
+  if (where !== null && !isNarrow(where)) conditions.push(buildCondition(context, where))
+  const base = ['event', 'distinct_id', 'timestamp', ...(columns.includes('id') ? ['toUInt128(event_id) AS id'] : [])]
+  return select(selected, rows.sql(narrow, base), conditions)
+}
+
+function selectFromSessions(statement: Statement, matching: Matching, numbered: readonly Numbered[]): string {
+  const { where, timezone } = matching
+  const rows = new SessionRows(statement, createSessions(statement, matching))
+  const context = { rows, timezone }
+  const { selected, conditions } = selectColumns(context, matching, numbered)
+  const all = [...buildRange(statement, matching), ...conditions]
+  if (where !== null) all.push(buildCondition(context, where))
+  return select(selected, rows.sql(), all)
+}
+
+function select(columns: readonly string[], rows: string, conditions: readonly string[]): string {
+  return `(SELECT ${columns.join(', ')} FROM ${rows} AS rows
+    ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''})`
+}
+
+function createSessions(statement: Statement, { sessions, timezone }: Matching): Sessions {
+  return new Sessions(statement, { ...sessions, timezone })
+}
+
+/** The columns of a row, and conditions that need them. */
+function selectColumns(context: FilterSql, matching: Matching, numbered: readonly Numbered[]) {
+  const { breakdown, values = [], user, columns = [] } = matching
+  const { rows } = context
+  const mask = buildMask(context, numbered)
+  const conditions = mask.isOptional ? ['mask != 0'] : []
   const selected = ['timestamp', `${mask.sql} AS mask`]
-  if (user === 'known') selected.push('person AS user')
-  if (user === 'all') selected.push(`if(${rows.user()} = '${NOBODY}', '', person) AS user`)
+  if (user === 'known') {
+    conditions.push(`${rows.user()} != '${NOBODY}'`)
+    selected.push(`${rows.user()} AS user`)
+  }
+  if (user === 'all') selected.push(`if(${rows.user()} = '${NOBODY}', '', ${rows.user()}) AS user`)
   if (breakdown) selected.push(`${buildList(rows, breakdown)} AS breakdown`)
   selected.push(...values.map((name, i) => `${buildNumber(rows, name)} AS v${i}`))
   if (columns.includes('id')) selected.push('id')
   if (columns.includes('event')) selected.push('event')
-  const base = ['event', 'distinct_id', 'timestamp', ...(columns.includes('id') ? ['toUInt128(event_id) AS id'] : [])]
-  return `(SELECT ${selected.join(', ')} FROM ${rows.sql(narrow, base)} AS rows
-    ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''})`
+  return { selected, conditions }
+}
+
+function buildRange(statement: Statement, { from, to }: Matching): string[] {
+  const lower = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
+  return [...lower, `timestamp < ${statement.number(to)}`]
 }
 
 /** Conditions on narrow columns, which exclude most rows before properties are read. */
-function buildNarrowConditions(context: FilterSql, { definitions, where, from, to }: Matching): string[] {
+function buildNarrowConditions(context: FilterSql, matching: Matching, numbered: readonly Numbered[]): string[] {
   const { statement } = context.rows
-  const conditions = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
-  conditions.push(`timestamp < ${statement.number(to)}`)
-  if (definitions.every(({ event }) => event !== '*')) {
-    const names = new Set(definitions.flatMap(({ event }) => event))
+  const { where } = matching
+  const conditions = buildRange(statement, matching)
+  if (numbered.every(({ definition: { event } }) => event !== '*')) {
+    const names = new Set(numbered.flatMap(({ definition: { event } }) => event))
     conditions.push(`event IN ${statement.texts([...names])}`)
   }
   if (where !== null && isNarrow(where)) conditions.push(buildCondition(context, where))
@@ -64,26 +119,29 @@ function buildNarrowConditions(context: FilterSql, { definitions, where, from, t
 }
 
 /** SQL for the mask of definitions that an event matches; `isOptional` if it may match none. */
-function buildMask(context: FilterSql, definitions: readonly Definition[]): { sql: string; isOptional: boolean } {
+function buildMask(context: FilterSql, numbered: readonly Numbered[]): { sql: string; isOptional: boolean } {
   const { statement } = context.rows
-  const [first] = definitions
-  if (first && definitions.length === 1 && first.where === null) return { sql: 'toUInt64(1)', isOptional: false }
-  const bits = definitions.map(({ event, where }, i) => {
-    const tests = event === '*' ? [] : [`event IN ${statement.texts([event].flat())}`]
+  const [first] = numbered
+  if (first && numbered.length === 1 && first.definition.where === null) {
+    return { sql: `bitShiftLeft(toUInt64(1), ${first.bit})`, isOptional: false }
+  }
+  const bits = numbered.map(({ definition: { event, where }, bit }) => {
+    const isAny = event === '*' || event === SESSION
+    const tests = isAny ? [] : [`event IN ${statement.texts([event].flat())}`]
     if (where) tests.push(buildCondition(context, where))
-    return `bitShiftLeft(toUInt64(${tests.length > 0 ? tests.join(' AND ') : '1'}), ${i})`
+    return `bitShiftLeft(toUInt64(${tests.length > 0 ? tests.join(' AND ') : '1'}), ${bit})`
   })
   const sql = bits.reduce((all, bit) => `bitOr(${all}, ${bit})`)
-  return { sql, isOptional: definitions.some(({ where }) => where !== null) }
+  return { sql, isOptional: numbered.some(({ definition: { where } }) => where !== null) }
 }
 
-function buildList(rows: EventRows, fields: readonly FieldName[]): string {
+function buildList(rows: FieldRows, fields: readonly FieldName[]): string {
   if (fields.length === 0) return `'[]'`
   const parts = fields.map((name) => formatFieldJson(rows.field(name), rows.statement.context))
   return `concat('[', ${parts.join(`, ',', `)}, ']')`
 }
 
-function buildNumber(rows: EventRows, name: FieldName): string {
+function buildNumber(rows: FieldRows, name: FieldName): string {
   const { type, sql } = rows.field(name)
   if (type === 'number') return `toNullable(${sql})`
   return type === 'text' ? 'CAST(NULL AS Nullable(Float64))' : parseNumber(sql)

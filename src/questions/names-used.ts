@@ -1,4 +1,5 @@
 import { OPERATORS } from '../contract/filters.js'
+import { SESSION } from '../contract/question-schemas.js'
 import type { AnyQuestion, Comparison, Definition, FieldName, Filter, Question, Scalar } from '../contract/questions.js'
 import type { PropertyType } from '../contract/responses.js'
 import { splitField } from './field-name.js'
@@ -118,11 +119,17 @@ function listEventNames(definitions: readonly Pick<Definition, 'event'>[]): read
 
 function collectNames(event: string | string[], path: string, { events }: NamesUsed): void {
   if (typeof event !== 'string') events.push(...event.map((name, i) => ({ path: `${path}/${i}`, name })))
-  else if (event !== '*') events.push({ path, name: event })
+  else if (event !== '*' && event !== SESSION) events.push({ path, name: event })
 }
 
 function collectFilter(filter: Filter, { path, events }: Place, used: NamesUsed): void {
   switch (filter[0]) {
+    case 'session_has': {
+      const [, { event, where }] = filter
+      collectNames(event, `${path}/1/event`, used)
+      if (where) collectFilter(where, { path: `${path}/1/where`, events: listEventNames([{ event }]) }, used)
+      return
+    }
     case 'not':
       collectFilter(filter[1], { path: `${path}/1`, events }, used)
       return

@@ -1,5 +1,6 @@
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { CONTEXT_NAMES } from '../contract/page-fields.js'
 import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
 import { lastIdAt, parseEventId } from '../model/event-id.js'
@@ -267,7 +268,8 @@ export function queryNameInTexts(
 
 /** Operand of FROM: the events of a range. */
 function selectSample(statement: Statement, range: IdRange): string {
-  const events = `SELECT event, distinct_id, timestamp, properties FROM ${statement.context.shards.table('events')}
+  const columns = ['event', 'distinct_id', 'timestamp', 'properties', ...CONTEXT_NAMES]
+  const events = `SELECT ${columns.join(', ')} FROM ${statement.context.shards.table('events')}
     PREWHERE project_id = ${statement.project} AND ${buildConditions(statement, range).join(' AND ')}`
   if (range.newest === undefined) return `(${events})`
   // In the table's order, so that ClickHouse reads it from its end until there are enough.

@@ -1,9 +1,10 @@
+import { SESSION } from '../contract/question-schemas.js'
 import type { Paths, PathsCell, PathsQuestion } from '../contract/questions.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { type PathQuery, selectCountedLinks, selectTakers } from './paths-links.js'
 import { Statement } from './statement.js'
-import { parseDuration, parseRange } from './time.js'
+import { parseDuration, parseRange, parseSessions } from './time.js'
 
 /** A node, or the link from it to the next one. */
 interface PathsRow {
@@ -52,12 +53,14 @@ const ANY = { event: '*', where: null }
 
 /** The sorted names of all events that may be on a path. */
 function selectNames(statement: Statement, question: PathsQuestion): string {
-  const { timezone } = question
+  const { timezone, start, end } = question
+  const isOfSessions = (start ?? end)?.event === SESSION
   const events = selectMatchingEvents(statement, {
-    definitions: [ANY],
+    definitions: isOfSessions ? [ANY, { event: SESSION, where: null }] : [ANY],
     where: null,
     timezone,
     ...widenRange(question),
+    sessions: parseSessions(question),
     user: 'none',
     columns: ['event'],
   })
@@ -69,7 +72,7 @@ function buildPathQuery(statement: Statement, question: PathsQuestion): PathQuer
   const { start, end, steps, window, where, timezone } = question
   const { from, to } = parseRange(question)
   const first = start ?? end ?? ANY
-  const known = { where, timezone, user: 'known' } as const
+  const known = { where, timezone, sessions: parseSessions(question), user: 'known' } as const
   const beginners = selectMatchingEvents(statement, { ...known, definitions: [first], from, to })
   const events = selectMatchingEvents(statement, {
     ...known,

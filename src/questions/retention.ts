@@ -2,7 +2,7 @@ import type { Cohort, RetentionCell, RetentionQuestion } from '../contract/quest
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { findBucketNumber, Statement } from './statement.js'
-import { type Buckets, parseRange, type Range, splitIntoBuckets } from './time.js'
+import { type Buckets, parseRange, parseSessions, type Range, splitIntoBuckets } from './time.js'
 
 const DAY_MS = 86_400_000
 /** The length of an interval that is counted from a user's own start, ms. */
@@ -93,6 +93,8 @@ function selectEvents(statement: Statement, question: RetentionQuestion): string
     timezone,
     ...(cohort === 'recurring' && { from: range.from }),
     to: range.to,
+    // Who was first ever is a question about all sessions.
+    sessions: cohort === 'recurring' ? parseSessions(question) : { definition: question.sessions, to: range.to },
     user: 'known',
     columns: ['id'],
   })

@@ -11,7 +11,7 @@ import { formatBreakdown } from './json-sql.js'
 import type { Answer, CountingKind, Query } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { findBucketNumber, type QueryContext, Statement } from './statement.js'
-import { type Buckets, formatInstant, parseInstant, parseRange, splitIntoBuckets } from './time.js'
+import { type Buckets, formatInstant, parseInstant, parseRange, parseSessions, splitIntoBuckets } from './time.js'
 
 /** A number of the answer as ClickHouse sends it. */
 interface Row {
@@ -80,6 +80,7 @@ function selectEvents(statement: Statement, question: SeriesQuestion, part: Numb
     ...(question.breakdown.length > 0 && { breakdown: question.breakdown }),
     values: listValueFields(definitions),
     ...parseRange(question),
+    sessions: parseSessions(question),
     user: definitions.some(({ metric }) => OF_USERS.includes(metric)) ? 'all' : 'none',
   })
 }
@@ -116,7 +117,7 @@ function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, 
   const { where, timezone } = question
   const isSplit = question.breakdown.length > 0
   const split = isSplit && { breakdown: question.breakdown }
-  const range = { ...parseRange(question), user: 'known' } as const
+  const range = { ...parseRange(question), sessions: parseSessions(question), user: 'known' } as const
   const events = selectMatchingEvents(statement, { definitions: [definition], where, timezone, ...split, ...range })
   const conditions = at === undefined ? [] : [matchBucket(statement, question, at)]
   // If the question has no line for other values, `$other` is an ordinary value.

@@ -13,8 +13,8 @@ export interface QueryContext {
   hasAliases: boolean
   /**
    * whether to repair texts that ClickHouse's JSON parser rejects and, in breakdowns, arrays and objects with unusually
-   * written numbers. Without repair, a query that meets such a text fails with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but
-   * ClickHouse plans it in half the time.
+   * written numbers, and to look for ids of sessions that were used again days later. Without it, a query that meets one
+   * of these fails with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but ClickHouse plans it in half the time.
    */
   repairsTexts: boolean
 }

@@ -3,7 +3,7 @@ import { Check } from '@sinclair/typebox/value'
 import type { Schema } from '../contract/fields.js'
 import { describeNameFault, isName, isTimeZone } from '../contract/limits.js'
 import { MAX_EVENTS } from '../contract/question-schemas.js'
-import type { Reader } from '../contract/read-fields.js'
+import { isObject, type Reader } from '../contract/read-fields.js'
 import { pointerPart, type Warning } from '../contract/warning.js'
 import { createNearestFinder } from '../lib/nearest.js'
 import type { Faults } from './faults.js'
@@ -12,6 +12,8 @@ import { FilterCheck } from './filter-check.js'
 import { parseDuration, parseInstant } from './time.js'
 
 const MAX_DURATION_MS = 366 * 86_400_000
+const MIN_GAP_MS = 60_000
+const MAX_GAP_MS = 86_400_000
 
 /** Checks that JSON Schema cannot express, by the kind of the schema. */
 const CHECKS: Record<string, (value: unknown) => boolean> = {
@@ -21,6 +23,7 @@ const CHECKS: Record<string, (value: unknown) => boolean> = {
   Time: (value) => (typeof value === 'string' || typeof value === 'number') && parseInstant(value, 'UTC') !== null,
   TimeZone: isTimeZone,
   Duration: (value) => typeof value === 'string' && isInside(parseDuration(value) ?? 0, 1, MAX_DURATION_MS),
+  Sessions: (value) => value === 'id' || (isObject(value) && isGap(value.gap)),
   Filter: (value) => {
     let isValid = true
     new FilterCheck(() => {
@@ -55,6 +58,7 @@ export class StrictReader implements Reader {
       this.#filters.check(value, path)
       return true
     }
+    if (kind === 'Sessions') return this.#checkSessions(schema, value, path)
     if (kind === 'Array') {
       if (Array.isArray(value) && isInside(value.length, schema.minItems, schema.maxItems)) return true
     } else if (Check(schema, value)) return true
@@ -64,6 +68,20 @@ export class StrictReader implements Reader {
       this.fault(path, (kind === 'Field' && findFieldFault(value)) || schema.message)
     }
     return false
+  }
+
+  #checkSessions(schema: Schema, value: unknown, path: string): boolean {
+    if (value === 'id') return true
+    if (!isObject(value)) {
+      this.fault(path, schema.message)
+      return false
+    }
+    this.note(path, value, ['gap', 'where'])
+    const { gap, where } = value
+    if (!isGap(gap)) this.fault(`${path}/gap`, 'must be a whole number with a unit, from "1m" to "24h"')
+    // A filter's faults have their own paths.
+    if (where !== undefined && where !== null) this.#filters.checkWithin(where, `${path}/where`)
+    return isGap(gap)
   }
 
   fault(path: string, message: string): void {
@@ -87,6 +105,10 @@ export class StrictReader implements Reader {
       })
     })
   }
+}
+
+function isGap(value: unknown): boolean {
+  return typeof value === 'string' && isInside(parseDuration(value) ?? 0, MIN_GAP_MS, MAX_GAP_MS)
 }
 
 function isInside(number: number, least: number, most: number): boolean {

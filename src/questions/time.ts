@@ -64,6 +64,11 @@ export function parseRange({ from, to, timezone }: Pick<RangeQuestion, 'from' | 
   return { from: parseInstant(from, timezone) ?? 0, to: parseInstant(to, timezone) ?? 0 }
 }
 
+/** Which sessions a parsed question is about. */
+export function parseSessions(question: Pick<RangeQuestion, 'from' | 'to' | 'timezone' | 'sessions'>) {
+  return { definition: question.sessions, ...parseRange(question) }
+}
+
 /** The local date of an instant, `days` later, as YYYY-MM-DD. */
 export function formatLocalDate(ms: number, timezone: string, days = 0): string {
   return toZoned(ms, timezone).toPlainDate().add({ days }).toString()

@@ -170,7 +170,7 @@ function checkFields(filter: Filter, path: string, faults: Faults): void {
   else if (filter[0] === 'and' || filter[0] === 'or') {
     for (const [i, one] of filter[1].entries()) checkFields(one, `${path}/1/${i}`, faults)
   } else {
-    const [source = ''] = splitField(filter[1] as FieldName)
+    const [source = ''] = filter[0] === 'session_has' ? [] : splitField(filter[1] as FieldName)
     if (source !== 'user' && source !== 'distinct_id') {
       faults.add(`${path}/1`, 'must be distinct_id or a property of the user, such as user.plan')
     }

@@ -30,7 +30,7 @@ export const umami: Vendor = {
         event,
         distinctId: read('distinct_id') ?? visitor,
         time,
-        insertId: findInsertId(row, [visitor, String(time), String(event), page.url ?? '']),
+        insertId: findInsertId(row, [visitor, String(time), JSON.stringify(event), page.url ?? '']),
         sessionId: read('visit_id'),
         page,
         context: {

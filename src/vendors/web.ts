@@ -178,7 +178,11 @@ function toContext(context: WebContext): string | undefined {
 }
 
 function dropUnknown(context: WebContext): WebContext {
-  return Object.fromEntries(Object.entries(context).filter(([, value]) => value !== undefined && !UNKNOWN.test(value)))
+  return Object.fromEntries(
+    Object.entries<string | undefined>({ ...context }).filter(
+      ([, value]) => value !== undefined && !UNKNOWN.test(value),
+    ),
+  )
 }
 
 function rename(names: Record<string, string>, name: string | undefined): string | undefined {

@@ -1,6 +1,8 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { PAGE_VIEWS } from '../contract/page-fields.js'
 import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
+import { listEventNames } from './api/schema.js'
 import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
 import * as styles from './app.module.css'
 import { BASE_URL } from './lib/base-url.js'
@@ -25,11 +27,14 @@ interface View {
   title: string
   /** whether a project without events gets the welcome page instead */
   needsEvents?: true
+  /** whether it is hidden in a project without page views */
+  needsPageViews?: true
   load: () => Promise<{ default: ComponentType<ViewProps> }>
 }
 
 /** By the first part of the route, in navigation order. Each view is loaded when first shown. */
 const VIEWS: Record<string, View> = {
+  web: { title: 'Web', needsEvents: true, needsPageViews: true, load: () => import('./views/web/web.js') },
   boards: { title: 'Boards', needsEvents: true, load: () => import('./views/boards/boards.js') },
   live: { title: 'Live', needsEvents: true, load: () => import('./views/live/live.js') },
   explore: { title: 'Explore', needsEvents: true, load: () => import('./views/explore/explore.js') },
@@ -126,6 +131,7 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
     )
   }, DAY_MS)
   const name = findViewName(route)
+  const hasPageViews = useHasPageViews(access.project, name)
   const title = VIEWS[name]?.title ?? ''
   useEffect(() => {
     document.title = `${title} – Tallyhouse`
@@ -140,11 +146,13 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
           Tallyhouse
         </a>
         <nav aria-label="Views">
-          {Object.entries(VIEWS).map(([view, { title }]) => (
-            <a key={view} href={`#/${view}`} aria-current={view === name ? 'page' : undefined}>
-              {title}
-            </a>
-          ))}
+          {Object.entries(VIEWS)
+            .filter(([view, { needsPageViews }]) => !needsPageViews || hasPageViews || view === name)
+            .map(([view, { title }]) => (
+              <a key={view} href={`#/${view}`} aria-current={view === name ? 'page' : undefined}>
+                {title}
+              </a>
+            ))}
         </nav>
         <div class={styles.account}>
           <span>
@@ -164,6 +172,19 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
       </main>
     </div>
   )
+}
+
+/** Whether a project has page views; looks again whenever another view is shown, until it has some. */
+function useHasPageViews(project: string, view: string): boolean {
+  const [found, setFound] = useState('')
+  const { value } = useLoaded(found === project ? null : `${project} ${view}`, async (signal) => {
+    const { events } = await listEventNames(signal)
+    return { project, hasSome: events.some(({ event }) => PAGE_VIEWS.includes(event)) }
+  })
+  useEffect(() => {
+    if (value?.hasSome) setFound(value.project)
+  }, [value])
+  return found === project
 }
 
 /** A link without a view leads to the one that the project opens first. */

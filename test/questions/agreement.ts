@@ -7,7 +7,7 @@ import { type Asking, askingsOf } from './generate/questions.js'
 import type { Project, Projects } from './projects.js'
 import { answerOf } from './reference/answer.js'
 import type { Answerable, Question } from './reference/question.js'
-import { frameOf } from './reference/question.js'
+import { frameOf, NOTHING } from './reference/question.js'
 
 export const KINDS = ['series', 'funnel', 'retention', 'paths', 'users'] as const
 export type Kind = (typeof KINDS)[number]
@@ -93,12 +93,12 @@ function arbitraryOf(kind: Kind, data: Plan): fc.Arbitrary<Case> {
 async function check(projects: Projects, project: Project, { question: base, now, users }: Case) {
   let question: Question = base
   if (users) {
-    const cells = cellsOf(base, answerOf(base, project.facts, now))
+    const cells = cellsOf(base, answerOf(base, project.world, now))
     const cell = cells[users.cell % cells.length]
     if (cell === undefined) return undefined
     question = { kind: 'users', of: base, ...users, cell }
   }
-  const expected = answerOf(question, project.facts, now)
+  const expected = answerOf(question, project.world, now)
   const actual = await projects.ask(project, question, now)
   return difference(actual, { status: 1, error: null, kind: question.kind, ...expected, ...echo(question, now) })
 }
@@ -106,7 +106,7 @@ async function check(projects: Projects, project: Project, { question: base, now
 /** What the answer says that the question was. */
 function echo(question: Question, now: number) {
   const asked = (base: Answerable) => {
-    const { from, to, zone, weekStart } = frameOf(base, [], now)
+    const { from, to, zone, weekStart } = frameOf(base, NOTHING, now)
     return { kind: base.kind, from, to, timezone: zone, week_start: weekStart }
   }
   const query = question.kind === 'users' ? { kind: 'users', of: asked(question.of) } : asked(question)

@@ -53,6 +53,16 @@ t.test('readQuestion names every fault with its path', (t) => {
     [{ ...START, start: '', return: {}, breakdown: ['event'] }, '/start/event', '/return/event', '/breakdown'],
     [{ ...START, breakdown: [], from: null, unit: null }],
     [{ kind: 'paths' }, '/start'],
+    [{ ...SERIES, breakdown: ['session.bogus', 'page.colour'] }, '/breakdown/0', '/breakdown/1'],
+    [{ ...SERIES, breakdown: ['session.entry.session.id', 'context'] }, '/breakdown/0', '/breakdown/1'],
+    [{ ...SERIES, breakdown: [['session', 'first', 'properties', 'a.b'], 'session.exit.page.path'] }],
+    [{ ...SERIES, sessions: 'gap' }, '/sessions'],
+    [{ ...SERIES, sessions: { gap: '25h' } }, '/sessions/gap'],
+    [{ ...SERIES, sessions: { gap: '30m', where: ['set', 'session.id'] } }, '/sessions/where/1'],
+    [{ ...SERIES, where: ['session_has', { event: 'a', where: ['is', 'event', ['a']] }] }],
+    [{ ...SERIES, where: ['session_has', 'a'] }, '/where'],
+    [{ ...SERIES, where: ['session_has', { event: '' }] }, '/where/1/event'],
+    [{ ...SERIES, where: ['session_has', { event: 'a', where: ['session_has', { event: 'b' }] }] }, '/where/1/where'],
     [{ kind: 'paths', start: 'a', end: 'b', steps: 6 }, '/steps', '/start'],
     [{ kind: 'users', of: { kind: 'users' } }, '/of/kind'],
     [
@@ -126,7 +136,14 @@ t.test('readQuestion fills in the defaults, and warns of unknown fields, outer o
     { kind: 'series', apiKey: 'sk', series: [{ event: 'a', property: 'user.x' }], intervall: 'week', stacked: null },
     NOW,
   )
-  const range = { from: '2026-04-21', to: '2026-05-21', timezone: 'UTC', week_start: 'monday', where: null }
+  const range = {
+    from: '2026-04-21',
+    to: '2026-05-21',
+    timezone: 'UTC',
+    week_start: 'monday',
+    where: null,
+    sessions: 'id',
+  }
   t.strictSame(question, {
     ...{ kind: 'series', ...range, series: [{ event: 'a', where: null, metric: 'events' }], interval: 'day' },
     ...{ breakdown: [], limit: 10, other: true, approximate: false },
@@ -156,5 +173,12 @@ t.test('checkQuestion adds the faults of several questions, one for each path an
       ['/cards/0/interval', '/cards/0/limit', '/cards/1/interval'],
     )
   }
+  t.end()
+})
+
+t.test('a wrong field is answered with what there is', (t) => {
+  const [session, page] = faultsIn({ ...SERIES, breakdown: ['session.bogus', 'page.colour'] })
+  t.match(session?.message, /^must be session\. and one of id, start, seconds, .*properties\.<name>, first\.<field>/)
+  t.match(page?.message, /^must be page\. and one of url, host, path, /)
   t.end()
 })

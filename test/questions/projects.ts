@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
@@ -9,13 +10,13 @@ import { insertKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { dataFolder, PUBLIC_KEY, type Scope, SECRET_KEY, until } from '../helper.js'
 import type { Plan } from './generate/data.js'
-import { type Fact, factsOf, type StoredEvent, withoutUsers } from './reference/data.js'
+import { type StoredEvent, type World, withoutUsers, worldOf } from './reference/data.js'
 import type { Question } from './reference/question.js'
 
 /** Some data that a service has, and what there is to know about it. */
 export interface Project {
   key: string
-  facts: Fact[]
+  world: World
 }
 
 /** Events that are sent at a time. */
@@ -36,6 +37,15 @@ function shared(profiles: Plan['profiles'], aliases: Plan['aliases']): Map<strin
   return of
 }
 
+type Store = Awaited<ReturnType<typeof openStore>>
+
+interface Parts {
+  app: FastifyInstance
+  clock: AsyncLocalStorage<number>
+  keys: string[]
+  store: Store
+}
+
 /** A service with many projects, each of which holds other data. Its clock is set for every question. */
 export class Projects {
   readonly #app: FastifyInstance
@@ -44,10 +54,15 @@ export class Projects {
   /** of projects without data */
   readonly #keys: string[]
 
-  private constructor(app: FastifyInstance, clock: AsyncLocalStorage<number>, keys: string[]) {
+  readonly #projectIds: Map<string, string>
+  readonly #store: Store
+
+  private constructor({ app, clock, keys, store }: Parts) {
     this.#app = app
     this.#clock = clock
     this.#keys = keys
+    this.#store = store
+    this.#projectIds = new Map(keys.map((key, index) => [key, `project ${index}`]))
   }
 
   static async open(
@@ -68,8 +83,8 @@ export class Projects {
     // A statement has at most 1000 parameters.
     for (let at = 0; at < stored.length; at += 200)
       await insertKeys(store.clickhouse, stored.slice(at, at + 200), Date.now())
-    await store.close()
-    const projects = new Projects(app, clock, keys)
+    scope.teardown(() => store.close())
+    const projects = new Projects({ app, clock, keys, store })
     await until('the keys', () => projects.#call(keys[0] ?? '', 'GET', '/public/events').catch(() => undefined))
     return projects
   }
@@ -80,7 +95,7 @@ export class Projects {
   }
 
   /** Sends some data to a project of its own, edits and deletes some of its events, and erases some of its users. */
-  async load({ profiles, aliases, events, edits, deletes, erased }: Plan): Promise<Project> {
+  async load({ profiles, aliases, events, sessions, edits, deletes, erased }: Plan): Promise<Project> {
     const key = this.#keys.pop()
     if (key === undefined) throw new Error('no project is left')
     for (const [name, properties] of profiles) {
@@ -89,6 +104,7 @@ export class Projects {
     for (const [alias, of] of aliases) {
       await this.#call(key, 'POST', '/public/users/alias', JSON.stringify({ distinct_id: of, alias }))
     }
+    await this.#insertSessions(key, sessions)
     const stored = new Map<string, StoredEvent>()
     const ids = await this.#send(key, events)
     for (const [index, event] of events.entries()) {
@@ -111,8 +127,31 @@ export class Projects {
     if (erased.length > 0) {
       await this.#call(key, 'POST', '/public/users/erase', JSON.stringify({ distinct_ids: erased }))
     }
-    const data = { events: [...stored.values()], aliases: new Map(aliases), profiles: shared(profiles, aliases) }
-    return { key, facts: factsOf(withoutUsers(data, erased)) }
+    const data = {
+      events: [...stored.values()],
+      aliases: new Map(aliases),
+      profiles: shared(profiles, aliases),
+      sessions,
+    }
+    return { key, world: worldOf(withoutUsers(data, erased)) }
+  }
+
+  /** The calls would give sessions the time of the clock. */
+  async #insertSessions(key: string, sessions: Plan['sessions']): Promise<void> {
+    if (sessions.length === 0) return
+    const rows = sessions.map((session) => ({
+      ...session,
+      project_id: this.#projectIds.get(key),
+      version: 1,
+      is_deleted: 0,
+    }))
+    const lines = Readable.from([rows.map((row) => `${JSON.stringify(row)}\n`).join('')])
+    await this.#store.clickhouse.insert(
+      'INSERT INTO sessions FORMAT JSONEachRow',
+      lines,
+      {},
+      AbortSignal.timeout(60_000),
+    )
   }
 
   /** Each batch may go to another lane. @returns all events in their order, as they are exported */
@@ -153,7 +192,8 @@ export class Projects {
 
 /** A body with properties as they are spelled. */
 function textOf(rest: object, properties: string): string {
-  const members = Object.entries(rest).map(([name, value]) => `"${name}":${JSON.stringify(value)},`)
+  const given = Object.entries(rest).filter(([, value]) => value !== undefined)
+  const members = given.map(([name, value]) => `"${name}":${JSON.stringify(value)},`)
   return `{${members.join('')}"properties":${properties}}`
 }
 

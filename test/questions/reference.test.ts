@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { answerOf } from './reference/answer.js'
-import { factsOf, type StoredEvent } from './reference/data.js'
+import { type StoredEvent, worldOf } from './reference/data.js'
 import { jsonText, parseJson } from './reference/json.js'
 import type { FunnelQuestion, Question } from './reference/question.js'
 import { bucketsOf, localText, timeOf } from './reference/time.js'
@@ -21,8 +21,8 @@ function events(text: string): StoredEvent[] {
 }
 
 function answer(question: Question, stored: StoredEvent[], aliases: [string, string][] = []) {
-  const facts = factsOf({ events: stored, aliases: new Map(aliases), profiles: new Map() })
-  return answerOf(question, facts, NOW)
+  const world = worldOf({ events: stored, aliases: new Map(aliases), profiles: new Map() })
+  return answerOf(question, world, NOW)
 }
 
 /** The minutes from the entry to each step that was done. */
@@ -150,5 +150,68 @@ test('a user of a cohort is back in an interval by an event after its first', (t
   }
   t.same(users('calendar'), [0, 1])
   t.same(users('rolling'), [1, 0])
+  t.end()
+})
+
+const MINUTE_MS = 60_000
+const DAY_MINUTES = 24 * 60
+
+/** Events as in `A1s B5`: with the session after the minute, if they have one. */
+function visits(text: string): StoredEvent[] {
+  return text.split(' ').map((word, index) => {
+    const [, event = '', minute = '', session = ''] = /^([A-Z])(\d+)([a-z]*)$/.exec(word) ?? []
+    const named = event === 'P' ? '$pageview' : event
+    const timestamp = Number(minute) * MINUTE_MS
+    return {
+      eventId: String(index),
+      event: named,
+      distinct_id: 'ada',
+      timestamp,
+      properties: '{}',
+      session_id: session || undefined,
+    }
+  })
+}
+
+/** The number of sessions by the values of some fields. */
+function sessions(text: string, breakdown: string[], more: object = {}): string[] {
+  const series = [{ event: '$session' }]
+  const question: Question = { kind: 'series', from: 0, to: 1e10, interval: 'none', series, breakdown, ...more }
+  const { results } = answer(question, visits(text)) as { results: { breakdown: unknown[]; total: number }[] }
+  return results.map(({ breakdown, total }) => `${breakdown.join(' ')}: ${total}`).sort()
+}
+
+test('a session by id ends where neighbors are more than 24 hours apart', (t) => {
+  const fields = ['session.start', 'session.seconds']
+  t.same(sessions(`P0s P30s P5t P${30 + DAY_MINUTES}s A9`, fields), [`0 ${(30 + DAY_MINUTES) * 60}: 1`, '300000 0: 1'])
+  t.same(sessions(`P0s P30s P${31 + DAY_MINUTES}s`, fields), ['0 1800: 1', `${(31 + DAY_MINUTES) * MINUTE_MS} 0: 1`])
+  t.end()
+})
+
+test('a session by gap has the events of a user that match, up to exactly the gap', (t) => {
+  const fields = ['session.start', 'session.events']
+  t.same(sessions('P0s P30t P61', fields, { sessions: { gap: '30m' } }), ['0 2: 1', '3660000 1: 1'])
+  const where = ['is', 'event', ['$pageview']] as const
+  t.same(sessions('P0 A10 P40', fields, { sessions: { gap: '30m', where } }), ['0 1: 1', '2400000 1: 1'])
+  t.end()
+})
+
+test('a session bounced with one page view and nothing else', (t) => {
+  t.same(sessions('P0s A1t P2u A3u P4v P5v', ['session.id', 'session.bounced']), [
+    's true: 1',
+    't : 1',
+    'u false: 1',
+    'v false: 1',
+  ])
+  t.end()
+})
+
+test('a session counts where it starts, and its events know it', (t) => {
+  const range = { from: 10 * MINUTE_MS, to: 20 * MINUTE_MS }
+  t.same(sessions('P9s P11s P19t P21t P20u', ['session.id', 'session.pages'], range), ['t 2: 1'])
+  const series = [{ event: '$pageview', where: ['is', 'session.start', [9 * MINUTE_MS]] as ['is', string, number[]] }]
+  const asked: Question = { kind: 'series', ...range, interval: 'none', series }
+  const { results } = answer(asked, visits('P9s P11s P12t')) as { results: { total: number }[] }
+  t.equal(results[0]?.total, 1)
   t.end()
 })

@@ -38,6 +38,7 @@ t.test('the page works behind a proxy with a path prefix', async (t) => {
   await page.getByLabel('Key of the project').fill(SECRET_KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
+  await page.getByRole('tab', { name: 'curl' }).click()
   t.match(await page.getByRole('region', { name: 'An event from curl' }).textContent(), `curl ${base}/public/track`)
   await page.getByRole('tab', { name: 'Node' }).click()
   t.match(

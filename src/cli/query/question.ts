@@ -145,6 +145,9 @@ function readText(name: string, schema: Schema, given: string | boolean | string
       return given.startsWith('[') ? json('The field', given) : given
     case 'Time':
       return /^\d+$/.test(given) ? Number(given) : given
+    case 'Sessions':
+      if (given === 'id') return given
+      return given.startsWith('{') ? json(`--${toFlag(name)}`, given) : { gap: given }
     case 'Union':
       return { event: given }
     case 'Array':
@@ -164,6 +167,7 @@ const PLACEHOLDERS: Record<string, string> = {
   Filter: 'FILTER',
   Integer: 'N',
   Number: 'N',
+  Sessions: 'id or GAP',
   Time: 'TIME',
   TimeZone: 'ZONE',
   Union: 'NAME',

@@ -115,6 +115,7 @@ export const QUESTION_CALLS: Record<string, Call> = {
         properties: [
           { property: 'plan', share: 0.98, types: [{ type: 'string', share: 1 }], examples: ['free', 'pro'] },
         ],
+        fields: ['page.url', 'context.browser', 'session.seconds'],
         sampled: 1204,
         pending: 0,
       },

@@ -2,7 +2,7 @@ import type { AnyAnswer, QuestionInput } from '../../contract/questions.js'
 import type { Call } from './call.js'
 
 const range = { from: '2024-12-10', to: '2024-12-11' }
-const filled = { ...range, timezone: 'UTC', week_start: 'monday', where: null } as const
+const filled = { ...range, timezone: 'UTC', week_start: 'monday', where: null, sessions: 'id' } as const
 const named = (event: string) => ({ event, where: null })
 
 const of: QuestionInput & { kind: 'series' } = {

@@ -18,20 +18,21 @@ export async function listEventNames(signal?: AbortSignal): Promise<EventNames> 
 }
 
 /**
- * The properties of the newest events, the most frequent first, and the number of events sampled.
+ * The properties of the newest events, the most frequent first, the number of events sampled, and the fields that
+ * events have besides properties.
  * @param event only events of this name; all if empty
  * @throws CallError
  */
 export async function listProperties(
   event: string,
   signal?: AbortSignal,
-): Promise<{ properties: ExactProperty[]; sampled: number }> {
+): Promise<{ properties: ExactProperty[]; fields: string[]; sampled: number }> {
   const path = `/public/schema/properties?${new URLSearchParams(event && { event })}`
   const members = readMembers(await (await send('GET', path, undefined, signal)).text())
   const properties = readElements(members.get('properties') ?? '[]').map((text): ExactProperty => {
     return { ...JSON.parse(text), examples: readElements(readMembers(text).get('examples') ?? '[]') }
   })
-  return { properties, sampled: Number(members.get('sampled')) }
+  return { properties, fields: JSON.parse(members.get('fields') ?? '[]'), sampled: Number(members.get('sampled')) }
 }
 
 /** Which values to list. */

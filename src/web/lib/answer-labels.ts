@@ -1,3 +1,4 @@
+import { SESSION } from '../../contract/question-schemas.js'
 import type { FieldName, Interval, SeriesDefinition, SeriesLine, SeriesQuestion } from '../../contract/questions.js'
 import { labelBreakdown, labelField } from './fields.js'
 import { formatCount } from './format.js'
@@ -8,6 +9,7 @@ import { addDays, countDays, findDays, findMonthEnd } from './range.js'
 /** Labels the events of a line, step or node. */
 export function labelEvents(event: string | string[]): string {
   if (event === '*') return 'Any event'
+  if (event === SESSION) return 'Sessions'
   return typeof event === 'string' ? event : event.join(' or ')
 }
 
@@ -44,6 +46,9 @@ export function labelSeries({ event, metric, property = '', p = 95, where }: Ser
   return notes.length > 0 ? `${labelEvents(event)} (${notes.join(', ')})` : labelEvents(event)
 }
 
+/** A line of an answer, with the name that the page has for it, if any. */
+type NamedLine = SeriesLine & { name?: string }
+
 /** The longest name that can be saved. */
 const MAX_NAME = 255
 
@@ -71,11 +76,11 @@ function labelByKind(draft: Draft): string {
 }
 
 /** Unique names for the lines of an answer. */
-export function labelLines(lines: SeriesLine[], { series }: SeriesQuestion): string[] {
+export function labelLines(lines: readonly NamedLine[], { series }: SeriesQuestion): string[] {
   const seen = new Map<string, number>()
   return lines.map((line) => {
     const definition = series[line.series]
-    const name = definition ? labelSeries(definition) : String(line.series)
+    const name = line.name ?? (definition ? labelSeries(definition) : String(line.series))
     const values = labelBreakdown(line.breakdown)
     const text = values === '' ? name : series.length === 1 ? values : `${name}: ${values}`
     const count = (seen.get(text) ?? 0) + 1

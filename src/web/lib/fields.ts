@@ -10,7 +10,8 @@ export function formatField(field: FieldName): string {
 /** Parses a field as typed; a plain name is that of a property. */
 export function parseField(text: string): FieldName {
   const trimmed = text.trim()
-  if (trimmed === '' || PLAIN.includes(trimmed) || /^(properties|user)\../s.test(trimmed)) return trimmed
+  if (trimmed === '' || PLAIN.includes(trimmed) || /^(properties|user|session|page|context)\../s.test(trimmed))
+    return trimmed
   if (trimmed.startsWith('[')) {
     const list = parseJson(trimmed)
     if (Array.isArray(list) && list.length > 0 && list.every((name) => typeof name === 'string')) return list
@@ -27,7 +28,25 @@ export function toField(source: 'properties' | 'user', names: readonly string[])
 export function labelField(field: FieldName): string {
   const [source, ...names] = typeof field === 'string' ? field.split('.') : field
   if (names.length === 0) return source === 'distinct_id' ? 'user' : (source ?? '')
-  return source === 'user' ? `user’s ${names.join(' › ')}` : names.join(' › ')
+  switch (source) {
+    case 'user':
+      return `user’s ${names.join(' › ')}`
+    case 'session':
+      return labelSessionField(names)
+    case 'page':
+      return `page ${names.join(' › ')}`
+    case 'context':
+      return names.join(' › ').replaceAll('_', ' ')
+    default:
+      return names.join(' › ')
+  }
+}
+
+/** Labels a field of a session, such as `entry page path` and `session seconds`. */
+function labelSessionField([name = '', ...names]: string[]): string {
+  if (names.length === 0) return `session ${name}`
+  const event = { first: 'first event’s ', last: 'last event’s ', entry: 'entry ', exit: 'exit ' }[name]
+  return event === undefined ? `session ${[name, ...names].join(' › ')}` : `${event}${labelField(names)}`
 }
 
 /** Formats a value for a text field; a string that would parse as another type is quoted. */

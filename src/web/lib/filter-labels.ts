@@ -1,4 +1,5 @@
 import { type Comparison, type Filter, OPERATORS } from '../../contract/filters.js'
+import { labelEvents } from './answer-labels.js'
 import { escapeInvisible } from './escape-invisible.js'
 import { labelBreakdown, labelField } from './fields.js'
 import { OPERATOR_LABELS } from './filters.js'
@@ -16,6 +17,10 @@ function labelPart(filter: Filter): string {
       part[0] === 'and' || part[0] === 'or' ? `(${labelPart(part)})` : labelPart(part),
     )
     return texts.join(`, ${joint} `)
+  }
+  if (filter[0] === 'session_has') {
+    const { event, where } = filter[1]
+    return `session has ${labelEvents(event)}${where ? ` (${labelPart(where)})` : ''}`
   }
   const [operator, field, operand] = filter as Comparison
   const name = `${labelField(field)} ${OPERATOR_LABELS[operator]}`

@@ -32,6 +32,11 @@ export function isFilter(value: unknown): value is Filter {
   if (!Array.isArray(value)) return false
   const [operator, operand, compared] = value
   if (operator === 'not') return value.length === 2 && isFilter(operand)
+  if (operator === 'session_has') {
+    if (value.length !== 2 || typeof operand !== 'object' || operand === null || !isFieldName(operand.event))
+      return false
+    return operand.where === undefined || operand.where === null || isFilter(operand.where)
+  }
   if (operator === 'and' || operator === 'or') {
     return value.length === 2 && Array.isArray(operand) && operand.every(isFilter)
   }
@@ -68,7 +73,11 @@ export function dropIncomplete(filter: Filter | null): Filter | null {
     const inner = filter[1].map(dropIncomplete).filter((one) => one !== null)
     return inner.length > 0 ? [filter[0], inner] : null
   }
-  const [, field, compared] = filter
+  if (filter[0] === 'session_has') {
+    const { event, where } = filter[1]
+    return event.length === 0 ? null : ['session_has', { event, where: dropIncomplete(where ?? null) }]
+  }
+  const [, field, compared] = filter as Condition
   if (field.length === 0 || field === 'properties.' || field === 'user.') return null
   return compared === '' || (Array.isArray(compared) && compared.length === 0) ? null : filter
 }
@@ -79,7 +88,7 @@ export interface Group {
   rows: (Condition | Group)[]
 }
 
-/** @returns null if the filter has a `not` or nested groups; such a filter is edited as JSON */
+/** @returns null if the filter has a `not`, a `session_has` or nested groups; such a filter is edited as JSON */
 export function toGroup(filter: Filter | null): Group | null {
   if (filter === null) return { joint: 'and', rows: [] }
   const group = toGroupOfAnyDepth(filter)
@@ -88,14 +97,14 @@ export function toGroup(filter: Filter | null): Group | null {
 }
 
 function toGroupOfAnyDepth(filter: Filter): Group | null {
-  if (filter[0] === 'not') return null
+  if (filter[0] === 'not' || filter[0] === 'session_has') return null
   if (isCondition(filter)) return { joint: 'and', rows: [filter] }
-  const rows = filter[1].map((one) => (isCondition(one) ? one : toGroupOfAnyDepth(one)))
-  return rows.includes(null) ? null : { joint: filter[0], rows: rows.filter((row) => row !== null) }
+  const rows = (filter[1] as Filter[]).map((one) => (isCondition(one) ? one : toGroupOfAnyDepth(one)))
+  return rows.includes(null) ? null : { joint: filter[0] as Joint, rows: rows.filter((row) => row !== null) }
 }
 
 function isCondition(filter: Filter): filter is Condition {
-  return !['and', 'or', 'not'].includes(filter[0])
+  return !['and', 'or', 'not', 'session_has'].includes(filter[0])
 }
 
 export function isGroup(row: Condition | Group): row is Group {

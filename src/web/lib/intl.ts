@@ -76,6 +76,15 @@ function createKnownFormat(options: Intl.DateTimeFormatOptions): Intl.DateTimeFo
   }
 }
 
+const COUNTRIES = new Intl.DisplayNames(LANGUAGE, { type: 'region', fallback: 'code' })
+
+/** The name of a country. @param code ISO 3166-1, such as `AT`; anything else is returned as it is */
+export function labelCountry(code: string): string {
+  return COUNTRY.test(code) ? (COUNTRIES.of(code) ?? code) : code
+}
+
+const COUNTRY = /^[A-Z]{2}$/
+
 /** Which form of a word goes with a count: `one` event, `other` events. */
 export const PLURALS = new Intl.PluralRules(LANGUAGE)
 

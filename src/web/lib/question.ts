@@ -148,6 +148,8 @@ function hasForm(schema: Schema, value: unknown): boolean {
       return isFilter(value)
     case 'Integer':
       return typeof value === 'number'
+    case 'Sessions':
+      return value === 'id' || isObject(value)
     case 'Time':
       return typeof value === 'number' || typeof value === 'string'
     default:

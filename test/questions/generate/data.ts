@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import type { StoredSession } from '../reference/data.js'
 import * as pools from './pools.js'
 
 /** What is sent to make the data of a project, in this order. */
@@ -9,7 +10,15 @@ export interface Plan {
   /** `[name, properties]`: JSON texts, as all properties here */
   profiles: [name: string, properties: string][]
   aliases: [alias: string, of: string][]
-  events: { event: string; distinct_id: string; timestamp: number; properties: string }[]
+  events: {
+    event: string
+    distinct_id: string
+    timestamp: number
+    properties: string
+    session_id?: string | undefined
+  }[]
+  /** sessions of the calls */
+  sessions: StoredSession[]
   /** new properties for some of the events */
   edits: [index: number, properties: string][]
   deletes: number[]
@@ -83,6 +92,20 @@ function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
     },
     { weight: 1, arbitrary: object(member('n', pools.NUMBERS)) },
     {
+      weight: 4,
+      arbitrary: object(
+        once('url', [...pools.URLS, ...pools.NO_TEXTS]),
+        once('$current_url', pools.URLS),
+        once('path', ['"/plain?x=1"', '"Home"', '5']),
+        once('referrer', [...pools.REFERRERS, ...pools.NO_TEXTS]),
+        once('title', ['"5 things"', '"[x]"', '"true"', '"\\u00e9"', ...(areRefused ? ['"\\ud83d"', '1e400'] : [])]),
+        once('utm_source', ['"google"', '"Newsletter"', '"fb.example"', '"chatgpt.com"', '"Hacker News"']),
+        once('utm_medium', ['"cpc"', '"CPM"', '"email"', '"social"', '"organic"', '"affiliates"', '"x"', '"referral"']),
+        once('utm_campaign', ['"2024"', '2024', '"spring"']),
+        once('context', pools.CONTEXTS),
+      ),
+    },
+    {
       weight: 1,
       arbitrary: object(member('\\u006e', pools.NUMBERS), member('m', areRefused ? pools.REFUSED_TEXTS : pools.TEXTS)),
     },
@@ -112,13 +135,15 @@ export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<P
       fc.shuffledSubarray(pools.EVENTS, { minLength: 2, maxLength: 5 }),
       // Such texts cost ClickHouse twice the time.
       fc.constantFrom(true, false, false).map(eventProperties),
+      fc.shuffledSubarray(pools.SESSIONS, { minLength: 1, maxLength: 6 }),
     )
-    .chain(([era, distances, names, eventNames, properties]) => {
+    .chain(([era, distances, names, eventNames, properties, sessionIds]) => {
       const event = fc.record({
         event: fc.constantFrom(...eventNames),
         distinct_id: fc.constantFrom(...names, ...names, pools.NOBODY),
         timestamp: fc.tuple(fc.constantFrom(...distances), aside).map(([away, by]) => era.center + away + by),
         properties,
+        session_id: fc.constantFrom(...sessionIds, undefined),
       })
       return fc.record({
         zone: fc.constant(era.zone),
@@ -128,6 +153,10 @@ export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<P
         }),
         aliases: aliasesAmong(names),
         events: fc.array(event, { size: 'max', ...events }),
+        sessions: fc.uniqueArray(session(era.center, distances, names, properties), {
+          selector: ({ session_id }) => session_id,
+          maxLength: 6,
+        }),
         edits: fc.array(fc.tuple(fc.nat(), properties), { maxLength: 4 }),
         deletes: fc.array(fc.nat(), { maxLength: 4 }),
         erased: fc.oneof(
@@ -135,6 +164,26 @@ export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<P
           { weight: 1, arbitrary: fc.array(fc.constantFrom(...names), { maxLength: 2 }) },
         ),
       })
+    })
+}
+
+/** A session of the calls, which have whole milliseconds. */
+function session(center: number, distances: number[], names: string[], properties: fc.Arbitrary<string>) {
+  return fc
+    .record({
+      session_id: fc.constantFrom(...pools.SESSIONS),
+      distinct_id: fc.constantFrom(...names, pools.NOBODY),
+      state: fc.constantFrom('active', 'completed'),
+      properties,
+      duration: fc.constantFrom(null, null, 0, 61.5, 3600),
+      at: fc.tuple(fc.constantFrom(...distances), aside).map(([away, by]) => Math.floor(center + away + by)),
+      lasting: fc.constantFrom(0, 1, 30 * MINUTE_MS, 26 * HOUR_MS),
+      after: fc.constantFrom(0, 1000),
+    })
+    .map(({ at, lasting, after, ...rest }): StoredSession => {
+      const updated_at = at + lasting + after
+      const ended_at = rest.state === 'completed' ? updated_at : null
+      return { ...rest, started_at: at, updated_at, ended_at }
     })
 }
 

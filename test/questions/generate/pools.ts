@@ -3,11 +3,52 @@
  * are those that a careless query takes for another.
  */
 
-export const EVENTS = ['a', 'b', 'c', 'd', 'A', 'sign up', "'; DROP TABLE events; --", 'ü\u{1f600}', '*']
+export const EVENTS = [
+  'a',
+  'b',
+  'c',
+  '$pageview',
+  'page viewed',
+  'A',
+  '$session',
+  'sign up',
+  "'; DROP TABLE events; --",
+  'ü\u{1f600}',
+  '*',
+]
 
 /** Sorted otherwise by UTF-16 than by UTF-8: the last two. */
 export const NAMES = ['ada', 'bob', 'cyd', 'dan', 'eve', 'Ada', ' ', 'a"\\\'b', '\u{1f600}', '\uff5e']
 export const NOBODY = '$anonymous'
+
+/** Session ids, which are reused after days, and by other users. */
+export const SESSIONS = ['s', 't', 'u', '"', '\u{1f600}', 's'.repeat(200)]
+
+/** Addresses of pages, as JSON. */
+export const URLS = [
+  ...['"https://shop.example/"', '"https://www.shop.example/a?utm_source=x#y"', '"http://Shop.Example:8080/a"'],
+  ...['"/a/b?c"', '"//cdn.example/x"', '"https://user:p@w@shop.example"', '"https://shop.example?q=1"', '""', '"5"'],
+  ...['"https:\\/\\/shop.example\\/esc"', '"app://shop.example/\\u00fc"', '"2 pages"'],
+]
+export const NO_TEXTS = ['5', 'null', '{"a":"b"}', '["https://x.example/"]', 'true', '-1', '""']
+/** Where visitors came from, as JSON. */
+export const REFERRERS = [
+  ...['"https://www.google.com/"', '"https://google.co.uk/search?q=x"', '"https://www.google.at/"', '"$direct"'],
+  ...['"https://m.facebook.com/x"', '"https://t.co/x"', '"https://chatgpt.com/"', '"https://www.youtube.com/watch"'],
+  ...[
+    '"https://mail.google.com/mail"',
+    '"https://shop.example/b"',
+    '"https://blog.example/x"',
+    '"https://de.search.yahoo.com/"',
+  ],
+  ...['"android-app://com.google.android.gm/"', '"https://localhost:3000/"'],
+]
+export const CONTEXTS = [
+  '{"page":{"url":"https://segment.example/s?x","referrer":"https://www.bing.com/"}}',
+  '{"campaign":{"source":"google","medium":"ppc","name":"n"},"page":{"title":"T"}}',
+  '5',
+  '{"page":"x"}',
+]
 
 /** Texts, as JSON spells them: the same in many ways, and some that look like something else. */
 export const TEXTS = [

@@ -1,9 +1,11 @@
 import fc from 'fast-check'
+import { PAGE_NAMES } from '../../../src/contract/page-fields.js'
 import type { Definition, Field, Filter } from '../reference/filter.js'
 import {
   type Answerable,
   type FunnelQuestion,
   frameOf,
+  NOTHING,
   type PathsQuestion,
   type RetentionQuestion,
   type SeriesQuestion,
@@ -25,6 +27,8 @@ const texts = [...pools.TEXTS, ...pools.EVENTS.map((name) => JSON.stringify(name
 )
 const numbers = oddNumbers.map((text) => JSON.parse(text)).filter(Number.isFinite)
 
+const pageFields = [...PAGE_NAMES.map((name) => `page.${name}`), 'context.browser', 'context.country', 'context.bot']
+
 const field: fc.Arbitrary<Field> = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom<Field>('properties.plan', 'properties.n', 'properties.m') },
   {
@@ -42,12 +46,31 @@ const field: fc.Arbitrary<Field> = fc.oneof(
   },
   { weight: 2, arbitrary: fc.constantFrom<Field>('event', 'distinct_id', 'timestamp') },
   { weight: 2, arbitrary: fc.constantFrom<Field>('user.plan', 'user.n', 'user.a.b', ['user', 'plan']) },
+  { weight: 2, arbitrary: fc.constantFrom<Field>(...pageFields) },
 )
+
+const ofSession: fc.Arbitrary<Field> = fc.oneof(
+  fc.constantFrom<Field>(...['id', 'start', 'seconds', 'events', 'pages', 'bounced'].map((name) => `session.${name}`)),
+  fc.constantFrom<Field>('session.properties.n', 'session.properties.m', 'session.state', 'session.duration'),
+  fc
+    .tuple(fc.constantFrom('first', 'last', 'entry', 'exit'), field)
+    .map(([which, field]) => ['session', which, ...(Array.isArray(field) ? field : field.split('.'))]),
+)
+
+/** A field of an event and, outside of filters that choose the events of sessions, of its session. */
+const anyField: fc.Arbitrary<Field> = fc.oneof({ weight: 3, arbitrary: field }, { weight: 1, arbitrary: ofSession })
 
 /** A field that is a number now and then. */
 const property = fc.oneof(
   { weight: 4, arbitrary: fc.constant<Field>('properties.n') },
   { weight: 1, arbitrary: fc.constantFrom<Field>('properties.a.b', 'user.n', 'properties.plan', 'event', 'timestamp') },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom<Field>(
+      ...['session.seconds', 'session.events', 'session.pages', 'session.bounced', 'session.duration', 'session.start'],
+      'session.first.properties.n',
+    ),
+  },
 )
 
 /** Times as callers spell them. */
@@ -69,7 +92,7 @@ function time(plan: Plan, zone: string, from: number, to: number): fc.Arbitrary<
   })
 }
 
-function filter(plan: Plan, zone: string): fc.Arbitrary<Filter> {
+function filter(plan: Plan, zone: string, field = anyField): fc.Arbitrary<Filter> {
   const scalar = fc.constantFrom(...scalars)
   const text = fc.constantFrom(...texts)
   const list = (one: fc.Arbitrary<unknown>) => fc.array(one, { minLength: 1, maxLength: 3 })
@@ -106,10 +129,31 @@ function filter(plan: Plan, zone: string): fc.Arbitrary<Filter> {
       ),
       fc.tuple(order, fc.constant('timestamp'), time(plan, zone, -3 * DAY_MS, 3 * DAY_MS)),
       fc.tuple(fc.constantFrom('set', 'not_set'), field),
+      ...(field === anyField ? [fc.tuple(fc.constant('session_has'), within(plan, zone))] : []),
       tie('tree'),
     ) as fc.Arbitrary<Filter>,
   }))
   return leaf
+}
+
+/** Events of which a session may have one. */
+function within(plan: Plan, zone: string): fc.Arbitrary<Definition> {
+  const names = [...new Set(plan.events.map(({ event }) => event))]
+  return fc.record({
+    event: fc.oneof(fc.constantFrom(...names, '*'), fc.uniqueArray(fc.constantFrom(...names), { minLength: 1 })),
+    where: maybe(filter(plan, zone, field), { absent: 2 }),
+  }) as fc.Arbitrary<Definition>
+}
+
+function sessions(plan: Plan, zone: string) {
+  const gap = fc.constantFrom('1m', '30m', '60m', '1h', '3h', '24h', '1d')
+  return fc.oneof(
+    { weight: 3, arbitrary: fc.constantFrom(undefined, null, 'id' as const) },
+    {
+      weight: 2,
+      arbitrary: fc.record({ gap, where: maybe(filter(plan, zone, field), { absent: 2 }) }),
+    },
+  )
 }
 
 /** A member that may be there, null, or absent; all three ask the same. */
@@ -122,7 +166,7 @@ function maybe<T>(one: fc.Arbitrary<T>, { absent = 1, given = 1 } = {}): fc.Arbi
 
 function definition(plan: Plan, zone: string): fc.Arbitrary<Definition> {
   const names = [...new Set(plan.events.map(({ event }) => event))]
-  const name = fc.constantFrom(...names, ...names, '*', 'no such event')
+  const name = fc.constantFrom(...names, ...names, '*', 'no such event', ...Array(names.length).fill('$session'))
   return fc.record({
     event: fc.oneof(
       { weight: 4, arbitrary: name },
@@ -150,13 +194,17 @@ function common(plan: Plan, maxMs: number) {
         week_start: maybe(fc.constantFrom('monday' as const, 'sunday' as const)),
         where: maybe(filter(plan, zone), { absent: 3 }),
         limit: maybe(fc.constantFrom(1, 2, 3, 10, 1000)),
+        sessions: sessions(plan, zone),
       }),
     )
 }
 
-const breakdown = maybe(fc.oneof(fc.array(field, { minLength: 1, maxLength: 1 }), fc.array(field, { maxLength: 2 })), {
-  absent: 2,
-})
+const breakdown = maybe(
+  fc.oneof(fc.array(anyField, { minLength: 1, maxLength: 1 }), fc.array(anyField, { maxLength: 2 })),
+  {
+    absent: 2,
+  },
+)
 
 /** Most often as few as may be: ClickHouse takes longest to make a plan, which grows with the question. */
 function few<T>(one: fc.Arbitrary<T>, least: number, most: number): fc.Arbitrary<T[]> {
@@ -311,7 +359,7 @@ const LEAST_MS: Record<string, number> = { hour: HOUR_MS, week: 7 * DAY_MS, mont
 
 /** Whether the range has something in it, and not too many buckets, as it has where one end of it is the default. */
 function isModest({ question, now }: Asking): boolean {
-  const { range } = frameOf(question, [], now)
+  const { range } = frameOf(question, NOTHING, now)
   const { interval, unit } = question as { interval?: string; unit?: string }
   const bucketMs = LEAST_MS[interval ?? unit ?? 'day'] ?? DAY_MS
   return range.start < range.end && range.end - range.start < MAX_BUCKETS * bucketMs

@@ -1,4 +1,4 @@
-import type { Fact } from './data.js'
+import type { World } from './data.js'
 import { funnelAnswer } from './funnel.js'
 import { pathsAnswer } from './paths.js'
 import { frameOf, type Question } from './question.js'
@@ -10,10 +10,10 @@ import { usersAnswer } from './users.js'
  * What a question must be answered, over events in an array: as slow and as obvious as can be, and written from the
  * definitions alone (docs/questions.md), so that an answer by SQL that agrees with it is right.
  */
-export function answerOf(given: Question, facts: Fact[], now: number) {
+export function answerOf(given: Question, world: World, now: number) {
   const question = withoutNulls(given)
   const asked = question.kind === 'users' ? question.of : question
-  const frame = frameOf(asked, facts, now)
+  const frame = frameOf(asked, world, now)
   switch (question.kind) {
     case 'series':
       return seriesAnswer(question, frame)

@@ -7,6 +7,8 @@ export interface Data {
   aliases: Map<string, string>
   /** the properties of each profile, as JSON */
   profiles: Map<string, string>
+  /** the sessions of the calls */
+  sessions?: StoredSession[]
 }
 
 export interface StoredEvent {
@@ -16,6 +18,57 @@ export interface StoredEvent {
   timestamp: number
   /** as JSON, to the letter */
   properties: string
+  session_id?: string | undefined
+  context?: Context
+}
+
+type Context = Record<string, string | true>
+
+export interface StoredSession {
+  session_id: string
+  distinct_id: string
+  state: string
+  /** as JSON */
+  properties: string
+  duration: number | null
+  started_at: number
+  updated_at: number
+  ended_at: number | null
+  context?: Context
+}
+
+/** All that questions are about. */
+export interface World {
+  facts: Fact[]
+  calls: Call[]
+}
+
+/** A session of the calls. */
+export interface Call {
+  sessionId: string
+  user: string | null
+  profile: Value
+  properties: Value
+  state: string
+  duration: number
+  startedAt: number
+  updatedAt: number
+  endedAt: number | null
+  context: Map<string, Value>
+}
+
+/** A session with all that a question may ask of it. */
+export interface Session {
+  id: string | null
+  start: number
+  end: number
+  user: string | null
+  distinctId: string
+  profile: Value
+  /** in their order */
+  events: Fact[]
+  pages: Fact[]
+  call: Call | null
 }
 
 /** An event with all that a question may ask of it. */
@@ -30,12 +83,18 @@ export interface Fact {
   properties: Value
   /** of the user, as it is now; null if there is none */
   profile: Value
+  sessionId: string | null
+  context: Map<string, Value>
+  /** whether it is a session, asked for as an event */
+  isSession: boolean
+  /** by the question's definition; null for an event without one, and before there is a question */
+  session: Session | null
 }
 
 /** All events in the order in which a user has done them: by `timestamp`, and at the same time by `eventId`. */
-export function factsOf({ events, aliases, profiles }: Data): Fact[] {
+function factsOf({ events, aliases, profiles }: Data): Fact[] {
   return events
-    .map(({ eventId, event, distinct_id, timestamp, properties }) => {
+    .map(({ eventId, event, distinct_id, timestamp, properties, session_id, context }) => {
       const user = endOf(aliases, distinct_id)
       return {
         eventId,
@@ -45,19 +104,44 @@ export function factsOf({ events, aliases, profiles }: Data): Fact[] {
         user: user === '$anonymous' ? null : user,
         properties: parseJson(properties),
         profile: parseJson(profiles.get(user) ?? 'null'),
+        sessionId: session_id ?? null,
+        context: new Map(Object.entries(context ?? {})),
+        isSession: false,
+        session: null,
       }
     })
     .sort((a, b) => a.timestamp - b.timestamp || compareTexts(a.eventId, b.eventId))
 }
 
+export function worldOf(data: Data): World {
+  const { aliases, profiles, sessions = [] } = data
+  const calls = sessions.map((one): Call => {
+    const user = endOf(aliases, one.distinct_id)
+    return {
+      sessionId: one.session_id,
+      user: user === '$anonymous' ? null : user,
+      profile: parseJson(profiles.get(user) ?? 'null'),
+      properties: parseJson(one.properties),
+      state: one.state,
+      duration: one.duration ?? (one.updated_at - one.started_at) / 1000,
+      startedAt: one.started_at,
+      updatedAt: one.updated_at,
+      endedAt: one.ended_at,
+      context: new Map(Object.entries(one.context ?? {})),
+    }
+  })
+  return { facts: factsOf(data), calls }
+}
+
 /** The same without some users, whichever of their names they are called by. */
-export function withoutUsers({ events, aliases, profiles }: Data, names: string[]): Data {
+export function withoutUsers({ events, aliases, profiles, sessions = [] }: Data, names: string[]): Data {
   const gone = new Set(names.map((name) => endOf(aliases, name)))
   const isLeft = (name: string) => !gone.has(endOf(aliases, name))
   return {
     events: events.filter(({ distinct_id }) => isLeft(distinct_id)),
     aliases: new Map([...aliases].filter(([alias]) => isLeft(alias))),
     profiles: new Map([...profiles].filter(([name]) => isLeft(name))),
+    sessions: sessions.filter(({ distinct_id }) => isLeft(distinct_id)),
   }
 }
 

@@ -1,5 +1,6 @@
-import type { Fact } from './data.js'
+import type { Fact, Session } from './data.js'
 import { areEqual, compareTexts, type Value } from './json.js'
+import { pageField } from './pages.js'
 import { timeOf } from './time.js'
 
 export type Field = string | string[]
@@ -11,6 +12,8 @@ export interface Definition {
   event: string | string[]
   where?: Filter | null
 }
+
+export type SessionsDefinition = 'id' | { gap: string; where?: Filter | null }
 
 /** The value of a field; null if it is not set. */
 export function fieldValue(field: Field, fact: Fact): Value {
@@ -26,8 +29,51 @@ export function fieldValue(field: Field, fact: Fact): Value {
       return at(fact.properties, path)
     case 'user':
       return at(fact.profile, path)
+    case 'context':
+      return fact.context.get(path[0] ?? '') ?? null
+    case 'page': {
+      // The page of a session is that of its first page view.
+      const page = fact.isSession ? fact.session?.pages[0] : fact
+      return page ? pageField(path[0] ?? '', page) : null
+    }
+    case 'session':
+      return fact.session === null ? null : sessionField(path, fact.session)
     default:
       throw new Error(`no field: ${field}`)
+  }
+}
+
+function sessionField([name = '', ...path]: string[], { id, start, end, events, pages, call }: Session): Value {
+  const of = (fact: Fact | undefined) => (fact ? fieldValue(path, fact) : null)
+  switch (name) {
+    case 'id':
+      return id
+    case 'start':
+      return start
+    case 'seconds':
+      return (end - start) / 1000
+    case 'events':
+      return events.length
+    case 'pages':
+      return pages.length
+    case 'bounced':
+      return pages.length === 0 ? null : pages.length === 1 && events.length === 1
+    case 'first':
+      return of(events[0])
+    case 'last':
+      return of(events.at(-1))
+    case 'entry':
+      return of(pages[0])
+    case 'exit':
+      return of(pages.at(-1))
+    case 'properties':
+      return call ? at(call.properties, path) : null
+    case 'state':
+      return call?.state ?? null
+    case 'duration':
+      return call?.duration ?? null
+    default:
+      throw new Error(`no field of a session: ${name}`)
   }
 }
 
@@ -36,7 +82,10 @@ function at(value: Value, path: string[]): Value {
 }
 
 export function isEvent({ event, where }: Definition, fact: Fact, zone: string): boolean {
-  const isNamed = event === '*' || event === fact.event || (Array.isArray(event) && event.includes(fact.event))
+  // Only the name alone means sessions.
+  if (fact.isSession) return event === '$session' && matches(where, fact, zone)
+  const isAlone = event === fact.event && event !== '$session'
+  const isNamed = event === '*' || isAlone || (Array.isArray(event) && event.includes(fact.event))
   return isNamed && matches(where, fact, zone)
 }
 
@@ -51,6 +100,8 @@ export function matches(filter: Filter | null | undefined, fact: Fact, zone: str
       return first.some((inner: Filter) => matches(inner, fact, zone))
     case 'not':
       return !matches(first, fact, zone)
+    case 'session_has':
+      return fact.session?.events.some((one) => isEvent(first, one, zone)) ?? false
     case 'is_not':
       return !matches(['is', first, second], fact, zone)
     case 'not_contains':

@@ -78,7 +78,9 @@ function pathsOf(question: PathsQuestion, frame: Frame): Path[] {
   const given = start ?? end ?? '*'
   const first: Definition = typeof given === 'string' ? { event: given } : given
   const windowMs = durationOf(window)
-  return [...byUser(frame.facts)].flatMap(([user, facts]) =>
+  // Sessions are among the events of a path only if it starts or ends at one.
+  const taken = frame.facts.filter(({ isSession }) => !isSession || first.event === '$session')
+  return [...byUser(taken)].flatMap(([user, facts]) =>
     facts.flatMap((fact, index) => {
       if (!isInRange(frame, fact) || !isEvent(first, fact, frame.zone)) return []
       const others = end ? facts.slice(0, index).reverse() : facts.slice(index + 1)

@@ -1,5 +1,6 @@
-import type { Fact } from './data.js'
-import { type Definition, type Field, type Filter, matches } from './filter.js'
+import type { Fact, World } from './data.js'
+import { type Definition, type Field, type Filter, matches, type SessionsDefinition } from './filter.js'
+import { withSessions } from './sessions.js'
 import type { Stretch, Unit, WeekStart } from './time.js'
 import { dateOf, dayAt, dayOf, isDate, timeOf } from './time.js'
 
@@ -13,6 +14,7 @@ interface Common {
   where?: Filter | null
   breakdown?: Field[]
   limit?: number
+  sessions?: SessionsDefinition
 }
 
 type Metric = 'events' | 'users' | 'events_per_user' | 'sum' | 'avg' | 'min' | 'max' | 'median' | 'percentile'
@@ -65,6 +67,8 @@ export interface UsersQuestion {
 
 export type Question = Answerable | UsersQuestion
 
+export const NOTHING: World = { facts: [], calls: [] }
+
 /** What every kind looks at. */
 export interface Frame {
   /** in their order, without those that the question's own filter leaves out */
@@ -79,15 +83,20 @@ export interface Frame {
   now: number
 }
 
-export function frameOf(question: Answerable, all: Fact[], now: number): Frame {
+export function frameOf(question: Answerable, world: World, now: number): Frame {
   const zone = question.timezone ?? 'UTC'
   const to = question.to ?? dateOf(dayAt(zone, now) + 1)
   // A date is a day of the calendar, even one that the zone left out.
   const end = isDate(to) ? dayOf(to) : dayAt(zone, timeOf(to, zone))
   const from = question.from ?? dateOf(end - 30)
+  const range = { start: timeOf(from, zone), end: timeOf(to, zone) }
+  // Who came first ever is asked of all sessions.
+  const isEver = question.kind === 'retention' && (question.cohort ?? 'first') === 'first'
+  const sessionsRange = isEver ? { start: Number.NEGATIVE_INFINITY, end: range.end } : range
+  const facts = withSessions(world, question.sessions ?? 'id', sessionsRange, zone)
   return {
-    facts: all.filter((fact) => matches(question.where, fact, zone)),
-    range: { start: timeOf(from, zone), end: timeOf(to, zone) },
+    facts: facts.filter((fact) => matches(question.where, fact, zone)),
+    range,
     from,
     to,
     zone,

@@ -1,5 +1,6 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
+import { SESSION } from '../../../contract/question-schemas.js'
 import type { FieldName, Scalar } from '../../../contract/questions.js'
 import type { PropertyType } from '../../../contract/responses.js'
 import { listEventNames, listProperties, listValues } from '../../api/schema.js'
@@ -29,6 +30,14 @@ const TYPE_LABELS: Record<PropertyType, string> = {
 }
 
 const BUILT_IN = ['event', 'distinct_id', 'timestamp'] as const
+const NUMBER_FIELDS = [
+  'timestamp',
+  'session.start',
+  'session.seconds',
+  'session.events',
+  'session.pages',
+  'session.duration',
+]
 
 /** Which fields fit. */
 export interface FieldsWanted {
@@ -45,17 +54,21 @@ export class Suggestions {
   /** The events that match a text, the most frequent first. */
   async suggestEvents(text: string): Promise<Choice[]> {
     const { events } = await this.#once('events', listEventNames)
-    return filterChoices(
-      text,
-      events.map(({ event, count }) => ({ value: event, note: formatCompact(count) })),
-    )
+    return filterChoices(text, [
+      ...events.map(({ event, count }) => ({ value: event, note: formatCompact(count) })),
+      ...(events.length > 0 ? [{ value: SESSION, note: 'sessions' }] : []),
+    ])
   }
 
-  /** Properties of the events, then built-in fields and user properties, and at the end those that do not fit. */
+  /**
+   * Properties of the events, then built-in fields, user properties and fields of pages, senders and sessions, and at
+   * the end those that do not fit.
+   */
   async suggestFields({ events, areNumbers = false }: FieldsWanted, text: string): Promise<Choice[]> {
     const named = events.length <= MAX_EVENTS ? events : []
-    const [all, ofUsers, ...ofNamed] = await Promise.all([
+    const [all, fields, ofUsers, ...ofNamed] = await Promise.all([
       this.#properties(''),
+      this.#fields(),
       this.#userProperties(),
       ...named.map((event) => this.#properties(event)),
     ])
@@ -73,11 +86,17 @@ export class Suggestions {
         return toChoice(toField('properties', names), names.join('.'), note, findMisfit(types))
       }),
       ...BUILT_IN.map((name) => {
-        return toChoice(name, name, 'of all events', findMisfit([name === 'timestamp' ? 'number' : 'string']))
+        return toChoice(name, name, 'of all events', findMisfit([NUMBER_FIELDS.includes(name) ? 'number' : 'string']))
       }),
       ...ofUsers.map(({ names, types }) => {
         const note = `${labelType(types)}, of the user now`
         return toChoice(toField('user', names), names.join('.'), note, findMisfit(types))
+      }),
+      ...fields.map((name) => {
+        const [source = ''] = name.split('.')
+        const misfit = findMisfit([NUMBER_FIELDS.includes(name) ? 'number' : 'string'])
+        // The whole name, so that a property of this name comes first.
+        return toChoice(name, name, `of the ${source}`, misfit)
       }),
       ...others.map(({ names, types }) => {
         const unfit = `${labelType(types)}, not in ${named.join(' or ')}`
@@ -89,6 +108,10 @@ export class Suggestions {
   async #properties(event: string): Promise<ListedProperty[]> {
     const { properties } = await this.#once(`properties of ${event}`, () => listProperties(event))
     return flattenProperties(properties)
+  }
+
+  async #fields(): Promise<string[]> {
+    return (await this.#once('properties of ', () => listProperties(''))).fields
   }
 
   async #userProperties(): Promise<ListedProperty[]> {

@@ -1,6 +1,8 @@
+import type { Context } from '../../../contract/context.js'
 import type { ExactEvent } from '../../api/events.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatMoment } from '../../lib/format.js'
+import { labelCountry } from '../../lib/intl.js'
 import { linkTo } from '../../lib/navigation.js'
 import * as eventLinkStyles from '../event/event-link.module.css'
 import * as styles from './event-rows.module.css'
@@ -28,6 +30,11 @@ export function EventRows({ events, toLink }: EventRowsProps) {
   )
 }
 
+/** The country and the device of a sender, such as `Austria, mobile`. */
+function labelSender({ country, device, bot }: Context): string {
+  return [country && labelCountry(country), bot ? 'bot' : device].filter((part) => part !== undefined).join(', ')
+}
+
 function EventRow({ event, link }: { event: ExactEvent; link: string }) {
   return (
     <>
@@ -42,7 +49,10 @@ function EventRow({ event, link }: { event: ExactEvent; link: string }) {
       >
         <bdi>{escapeInvisible(event.distinct_id)}</bdi>
       </a>
-      <code>{escapeInvisible(event.text.slice(0, PREVIEW_LENGTH))}</code>
+      <span class={styles.details}>
+        {event.context && <small>{escapeInvisible(labelSender(event.context))} </small>}
+        <code>{escapeInvisible(event.text.slice(0, PREVIEW_LENGTH))}</code>
+      </span>
     </>
   )
 }

@@ -5,6 +5,7 @@ import { escapeInvisible } from '../../lib/escape-invisible.js'
 import { formatClock, formatCount, formatDay, formatDuration } from '../../lib/format.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
 import { buildTimeline, type Visit } from '../../lib/timeline.js'
+import { findVisitOrigin } from '../../lib/visit-origin.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import * as textStyles from '../../ui/text.module.css'
 import { EventDialog } from '../event/event-dialog.js'
@@ -30,11 +31,17 @@ export function Timeline({ names, sessions, eventId, access }: TimelineProps) {
   return (
     <section class={styles.timeline} aria-label="Events" aria-busy={isLoading}>
       <h2>Events</h2>
-      {buildTimeline(events, sessions).map(({ at, visits }) => (
+      {buildTimeline(events, sessions).map(({ at, visits }, day, days) => (
         <section key={at} class={styles.day}>
           <h3>{formatDay(at)}</h3>
-          {visits.map((visit) => (
-            <VisitRows key={visit.events[0]?.eventId} visit={visit} distinctId={distinctId} />
+          {visits.map((visit, i) => (
+            <VisitRows
+              key={visit.events[0]?.eventId}
+              visit={visit}
+              distinctId={distinctId}
+              // The beginning of the last one may not have been loaded.
+              isWhole={!hasMore || day < days.length - 1 || i < visits.length - 1}
+            />
           ))}
         </section>
       ))}
@@ -59,7 +66,14 @@ export function Timeline({ names, sessions, eventId, access }: TimelineProps) {
   )
 }
 
-function VisitRows({ visit: { sessionId, events }, distinctId }: { visit: Visit<ExactEvent>; distinctId: string }) {
+interface VisitRowsProps {
+  visit: Visit<ExactEvent>
+  distinctId: string
+  /** whether all of its events are known */
+  isWhole: boolean
+}
+
+function VisitRows({ visit: { sessionId, events }, distinctId, isWhole }: VisitRowsProps) {
   const rows = (
     <ol>
       {events.map((event) => (
@@ -70,6 +84,7 @@ function VisitRows({ visit: { sessionId, events }, distinctId }: { visit: Visit<
     </ol>
   )
   if (sessionId === null) return rows
+  const origin = isWhole ? findVisitOrigin(events) : null
   const span = (events[0]?.timestamp ?? 0) - (events.at(-1)?.timestamp ?? 0)
   return (
     <div class={styles.visit}>
@@ -77,6 +92,14 @@ function VisitRows({ visit: { sessionId, events }, distinctId }: { visit: Visit<
         <small>
           Session <bdi>{escapeInvisible(sessionId)}</bdi>
           {events.length > 1 && `, ${formatCount(events.length, 'event')} in ${formatDuration(span)}`}
+          {origin && (
+            <>
+              {origin.path !== '' && ', began at '}
+              <bdi>{escapeInvisible(origin.path)}</bdi>
+              {origin.source !== null && ', from '}
+              <bdi>{escapeInvisible(origin.source ?? '')}</bdi>
+            </>
+          )}
         </small>
       </p>
       {rows}

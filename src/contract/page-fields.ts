@@ -1,0 +1,49 @@
+import { CONTEXT_TEXTS } from './context.js'
+
+/** What counts as a page view, and where events keep what is known about the page. Both are settings of a project. */
+
+/** The names of page views: ours, Segment's, PostHog's, Mixpanel's, Amplitude's and OpenPanel's. */
+export const PAGE_VIEWS: readonly string[] = [
+  '$pageview',
+  'page viewed',
+  'Page Viewed',
+  'page',
+  'screen',
+  'screen_view',
+  '$screen',
+  '$mp_web_page_view',
+  '[Amplitude] Page Viewed',
+]
+
+/** The properties in which a page field may be; the first one that has a text counts. */
+export const PAGE_FIELDS = {
+  url: list('url $current_url current_url', 'page.url', [
+    '[Amplitude] Page URL',
+    '[Amplitude] Page Location',
+    '__path',
+  ]),
+  path: list('path $pathname current_url_path $screen_name', 'page.path', ['[Amplitude] Page Path']),
+  title: list('title current_page_title', 'page.title', ['[Amplitude] Page Title', '__title']),
+  referrer: list('referrer $referrer', 'page.referrer', ['__referrer']),
+  source: list('utm_source utm.source', 'campaign.source'),
+  medium: list('utm_medium utm.medium', 'campaign.medium'),
+  campaign: list('utm_campaign utm.campaign', 'campaign.name'),
+  term: list('utm_term utm.term', 'campaign.term'),
+  content: list('utm_content utm.content', 'campaign.content'),
+} as const satisfies Record<string, readonly string[]>
+
+/** @param inContext the name in Segment's context, which is a property of an event, or of what its endpoint adds */
+function list(names: string, inContext: string, others: readonly string[] = []): readonly string[] {
+  return [...names.split(' '), `context.${inContext}`, `$segment.context.${inContext}`, ...others]
+}
+
+export type PagePlace = keyof typeof PAGE_FIELDS
+
+/** The names of `page.` fields in questions. */
+export const PAGE_NAMES = [
+  ...['url', 'host', 'path', 'title', 'referrer', 'source', 'medium', 'campaign', 'term', 'content', 'channel'],
+] as const
+export type PageName = (typeof PAGE_NAMES)[number]
+
+/** The names of `context.` fields in questions, which are columns of events and sessions. */
+export const CONTEXT_NAMES = [...CONTEXT_TEXTS, 'bot'] as const

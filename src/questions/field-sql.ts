@@ -1,0 +1,38 @@
+import type { FieldName, SessionEvents } from '../contract/questions.js'
+import type { Statement } from './statement.js'
+
+/** A field of a row as SQL, and its type in comparisons. */
+export type FieldSql =
+  /** a text */
+  | { type: 'text'; sql: string }
+  /** a number */
+  | { type: 'number'; sql: string }
+  /** a token of any JSON value */
+  | { type: 'json'; sql: string }
+
+/** Rows of events, or of sessions as if they were events. Each field that is asked for becomes a column. */
+export interface FieldRows {
+  readonly statement: Statement
+  /** @throws StatementTooLargeError if there are too many different properties */
+  field(name: FieldName): FieldSql
+  /** SQL for whether the session of the row has such an event: 0 or 1 */
+  sessionHas(events: SessionEvents): string
+  /** The column of the user, the same for all aliases. */
+  user(): string
+}
+
+/** The sessions of a question, to join to rows of events. Each field that is asked for becomes a column. */
+export interface SessionTable {
+  /** The column with the token of a field. @param path what follows `session` */
+  field(path: string[]): string
+  /** The column that says whether a session has such an event. */
+  has(events: SessionEvents): string
+  /** SQL for the key of the session of an event row; 0 without a session. */
+  key(rows: FieldRows): string
+  /** The columns that `key` needs from the table of events. */
+  readonly keyColumns: string[]
+  /** The columns of the fields. */
+  readonly names: string[]
+  /** Operand of FROM. Columns: `session_key`, `session_start` and those of the fields. */
+  sql(): string
+}

@@ -1,0 +1,308 @@
+import { PAGE_FIELDS, type PageName, type PagePlace } from '../contract/page-fields.js'
+import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
+import { failIf, repairText, unmarkToken } from './json-sql.js'
+import { isPageView } from './page-views.js'
+import { SITES } from './sites.js'
+import type { Statement } from './statement.js'
+
+/** Where each field of a page comes from. */
+const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
+  url: ['url'],
+  host: ['url'],
+  path: ['url', 'path'],
+  title: ['title'],
+  referrer: ['url', 'referrer'],
+  source: ['url', 'referrer', 'source'],
+  medium: ['medium'],
+  campaign: ['campaign'],
+  term: ['term'],
+  content: ['content'],
+  channel: ['url', 'path', 'title', 'referrer', 'source', 'medium', 'campaign'],
+}
+
+/** A name in a document, with the names below it; a leaf has the numbers of its place and of its rank there. */
+interface Names {
+  children: Map<string, Names>
+  leaves: { place: PagePlace; rank: number }[]
+}
+
+/** A value that the parser found. */
+interface Found {
+  sql: string
+  path: string[]
+}
+
+/**
+ * Columns with what is known about the page of an event. All places are read with one pass of the parser over the
+ * properties; what follows from a text is computed once per block for each different text (LowCardinality).
+ */
+export class PageColumns {
+  readonly #statement: Statement
+  readonly #names = new Set<PageName>()
+
+  constructor(statement: Statement) {
+    this.#statement = statement
+  }
+
+  get isEmpty(): boolean {
+    return this.#names.size === 0
+  }
+
+  /** The column with the token of a field. */
+  column(name: PageName): string {
+    this.#names.add(name)
+    return `page_${name}`
+  }
+
+  /** Columns with the results of the parser. */
+  get raws(): string[] {
+    return this.isEmpty ? [] : [`${this.#parse('properties')} AS page_raw`]
+  }
+
+  /**
+   * Operand of FROM. Columns build upon each other in several steps, because ClickHouse would analyze an expression that
+   * is used twice twice, and so on.
+   * @param rows with the columns `event`, `properties` and `raws`
+   */
+  select(rows: string): string {
+    if (this.isEmpty) return rows
+    const steps = [
+      ...this.#selectTexts(),
+      this.#selectHosts(),
+      this.#selectReferrer(),
+      ...this.#selectSites(),
+      this.#computeTexts(),
+      this.#tokens(),
+    ]
+    return steps
+      .filter((columns) => columns.length > 0)
+      .reduce((from, columns) => `(SELECT *, ${columns.join(', ')} FROM ${from})`, rows)
+  }
+
+  /** The text of each place; empty if none has one. */
+  #selectTexts(): string[][] {
+    const leaves = this.#leaves()
+    const first = (raw: string, name: string) =>
+      [...leaves].map(([place, found]) => `${chooseFirst(found.map(({ sql }) => `${raw}${sql}`))} AS ${name}_${place}`)
+    const hasNone = [...leaves.keys()].map((place) => `first_${place} = ''`).join(' AND ')
+    const isRefused = `${hasNone} AND properties != '{}' AND NOT isValidJSON(properties)`
+    if (!this.#statement.context.repairsTexts) {
+      const refused = `${failIf(isRefused)} AS page_refused`
+      // Everything depends on the check.
+      const checked = [...leaves.keys()].map((place) => `if(page_refused, '', first_${place}) AS found_${place}`)
+      return [first('page_raw', 'first'), [refused], checked, this.#checkTexts(leaves, 'properties')]
+    }
+    return [
+      first('page_raw', 'first'),
+      [`if(${isRefused}, ${repairText('properties')}, properties) AS page_json`],
+      [`${this.#parse('page_json')} AS page_read`],
+      first('page_read', 'found'),
+      this.#checkTexts(leaves, 'page_json'),
+    ]
+  }
+
+  /** The parser returns other values as texts, too. Where the first one may not be a text, each is looked at. */
+  #checkTexts(leaves: Map<PagePlace, Found[]>, json: string): string[] {
+    return [...leaves].map(([place, found]) => {
+      const tokens = found.map(
+        ({ path }) => `JSONExtractRaw(${json}, ${path.map((name) => this.#statement.text(name)).join(', ')})`,
+      )
+      const text = `JSONExtractString(arrayFirst(token -> ${IS_TEXT}, [${tokens.join(', ')}]))`
+      return `if(match(found_${place}, '${MAY_BE_OTHER}'), ${text}, found_${place}) AS text_${place}`
+    })
+  }
+
+  /** The hosts of the page and of where the visitor came from, and the path. */
+  #selectHosts(): string[] {
+    const places = this.#places().filter((place) => place === 'url' || place === 'referrer')
+    const hosts = places.map((place) => `${computeHost(`text_${place}`)} AS host_${place}`)
+    const path = computePath(`if(text_url = '', text_path, text_url)`)
+    return this.#names.has('path') ? [...hosts, `${path} AS bare_path`] : hosts
+  }
+
+  /** The host that the visitor came from, unless it is the page's own. */
+  #selectReferrer(): string[] {
+    if (!this.#places().includes('referrer')) return []
+    const [own, other] = ['host_url', 'host_referrer'].map(withoutWww)
+    return [`${toDictionary(`if(${other} = ${own}, '', ${other})`)} AS referrer`]
+  }
+
+  /**
+   * The name of the referrer's site, and the kind of the site that decides on the channel, that of the source if there
+   * is one.
+   */
+  #selectSites(): string[][] {
+    const name = this.#names.has('source') ? this.#findSites('referrer', `extract(site, '\t(.*)$') AS site_name`) : []
+    if (!this.#names.has('channel')) return name
+    return [
+      ...name,
+      [
+        ...['source', 'medium'].map((place) => {
+          // A tab marks what was found.
+          return `${toDictionary(`replaceAll(lower(text_${place}), '\t', ' ')`)} AS small_${place}`
+        }),
+      ],
+      [`${this.#find('small_source', SITES.names)} AS named_source`],
+      [`${toDictionary(`if(small_source = '', referrer, ${withoutWww('named_source')})`)} AS origin`],
+      ...this.#findSites('origin', `extract(site, '^(.*)\t') AS site_kind`),
+      [
+        `${this.#find('small_source', SOURCE_CLASSES)} AS source_found`,
+        `${this.#find('small_medium', MEDIUM_CLASSES)} AS medium_found`,
+      ],
+      [
+        `replaceRegexpOne(source_found, '^[^\t]+$', '\tother') AS source_class`,
+        `${MEDIUM_PATTERNS.reduce((text, [pattern, name]) => `replaceRegexpOne(${text}, '^(?:${pattern})$', '\t${name}')`, 'medium_found')} AS medium_class`,
+      ],
+      [
+        `concat('\t', site_kind, if(medium_class = '', '\t', medium_class),
+          multiIf(source_class != '', source_class, referrer = '', '\t', '\tsite')) AS channel_key`,
+      ],
+      [`${toDictionary('channel_key')} AS channel_entry`],
+    ]
+  }
+
+  /**
+   * Each step leaves what an earlier one has found, which has a tab, as it is, so that all run on the dictionary only.
+   * They are separate, because ClickHouse's plans repeat the lists in the name of everything that contains them.
+   */
+  #findSites(host: string, result: string): string[][] {
+    const ofCountry = `'^(${SITES.before})[.](?:(?:com|org|net|co|it|edu)[.])?[a-z]{2}$', '${FIRST}.{}'`
+    const inCountry = `'^[a-z]{2}[.](${SITES.after})$', '{}.${FIRST}'`
+    const domain = `'^[^\t]*?([^.\t]+[.](?:(?:com|org|net|co|it|edu)[.][a-z]{2}|[^.\t]+))$', '${FIRST}'`
+    const steps = [
+      (site: string) => this.#find(site, SITES.hosts),
+      (site: string) => `replaceRegexpOne(replaceRegexpOne(${site}, ${ofCountry}), ${inCountry})`,
+      (site: string) => this.#find(site, SITES.hosts),
+      (site: string) => `replaceRegexpOne(${site}, ${domain})`,
+      (site: string) => this.#find(site, SITES.domains),
+    ]
+    const column = (step: number) => (step < 0 ? host : `${host}_site${step}`)
+    const found = steps.map((step, i) => [`${step(column(i - 1))} AS ${column(i)}`])
+    return [...found, [result.replace('site', column(steps.length - 1))]]
+  }
+
+  /** The value of a key, or else the key. */
+  #find(key: string, { keys, values }: { keys: string[]; values: string[] }): string {
+    return `transform(${key}, (SELECT ${this.#statement.texts(keys)}), (SELECT ${this.#statement.texts(values)}))`
+  }
+
+  /** Columns with the tokens of the fields. */
+  #tokens(): string[] {
+    const { repairsTexts } = this.#statement.context
+    return [...this.#names].map((name) => {
+      const text = this.#findText(name)
+      const written = repairsTexts ? unmarkToken(`toJSONString(${text})`) : `toJSONString(${text})`
+      return `if(${text} = '', '', ${written}) AS page_${name}`
+    })
+  }
+
+  /** Columns with the texts of the fields that are computed from others. */
+  #computeTexts(): string[] {
+    return [...this.#names].flatMap((name) => {
+      const column = this.#findText(name)
+      return column.startsWith('value_') ? [`${this.#compute(name)} AS ${column}`] : []
+    })
+  }
+
+  /** The column with the text of a field. */
+  #findText(name: PageName): string {
+    if (name === 'host') return 'host_url'
+    if (name === 'referrer') return 'referrer'
+    return name === 'path' || name === 'source' || name === 'channel' ? `value_${name}` : `text_${name}`
+  }
+
+  #places(): PagePlace[] {
+    return [...new Set([...this.#names].flatMap((name) => PLACES_OF[name]))]
+  }
+
+  #tree(): Names {
+    const root: Names = { children: new Map(), leaves: [] }
+    for (const place of this.#places()) {
+      for (const [rank, name] of PAGE_FIELDS[place].entries()) {
+        let at = root
+        for (const part of name.split('.')) {
+          const next = at.children.get(part) ?? { children: new Map(), leaves: [] }
+          at.children.set(part, next)
+          at = next
+        }
+        at.leaves.push({ place, rank })
+      }
+    }
+    return root
+  }
+
+  #parse(json: string): string {
+    return `JSONExtract(${json}, ${this.#statement.text(formatType(this.#tree()))})`
+  }
+
+  /** By place, the values in their order. */
+  #leaves(): Map<PagePlace, Found[]> {
+    const byPlace = new Map<PagePlace, Found[]>(this.#places().map((place) => [place, []]))
+    const visit = ({ children }: Names, sql: string, path: string[]) => {
+      for (const [i, [name, child]] of [...children].entries()) {
+        const found = { sql: `${sql}.${i + 1}`, path: [...path, name] }
+        for (const { place, rank } of child.leaves) {
+          const list = byPlace.get(place)
+          if (list) list[rank] = found
+        }
+        visit(child, found.sql, found.path)
+      }
+    }
+    visit(this.#tree(), '', [])
+    return byPlace
+  }
+
+  /** SQL for the text of a field that is computed. */
+  #compute(name: PageName): string {
+    if (name === 'channel') return this.#computeChannel()
+    if (name === 'path') return `multiIf(text_url = '' AND text_path = '', '', bare_path = '', '/', bare_path)`
+    return `multiIf(text_source != '', text_source, site_name != '', site_name, referrer)`
+  }
+
+  #computeChannel(): string {
+    const places = ['url', 'path', 'title', 'referrer', 'campaign'].map((place) => `text_${place}`)
+    const hasPage = `notEmpty(concat(${places.join(', ')})) OR ${isPageView(this.#statement)}`
+    return `if(channel_key != '\t\t\t' OR ${hasPage}, ${this.#find('channel_entry', CHANNELS)}, '')`
+  }
+}
+
+/** What a number, an array, an object, a boolean and an infinite number in a repaired text begin with. */
+const MAY_BE_OTHER = '^(?:[-0-9{[]|true$|false$|\u{10fffd})'
+const IS_TEXT = `startsWith(token, '"') AND token != '""' AND NOT startsWith(token, '"\u{10fffd}')`
+/** The first group of a regular expression, in a replacement. */
+const FIRST = String.raw`\\1`
+const ORIGIN = '(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//'
+
+function toDictionary(text: string): string {
+  return `toLowCardinality(${text})`
+}
+
+function computeHost(url: string): string {
+  const authority = `extract(${toDictionary(url)}, '^${ORIGIN}([^/?#\t]*)')`
+  return `lower(replaceRegexpOne(replaceRegexpOne(${authority}, '(?s)^.*@', ''), ':[0-9]*$', ''))`
+}
+
+function computePath(url: string): string {
+  return `replaceRegexpOne(replaceRegexpOne(${toDictionary(url)}, '^${ORIGIN}[^/?#]*', ''), '(?s)[?#].*$', '')`
+}
+
+function withoutWww(host: string): string {
+  return String.raw`replaceRegexpOne(${host}, '^www\\.', '')`
+}
+
+/** The first text that is not empty. ClickHouse would take many times as long to plan `multiIf`. */
+function chooseFirst(texts: readonly string[]): string {
+  const [only] = texts
+  return texts.length === 1 && only ? only : `firstNonDefault(${texts.join(', ')})`
+}
+
+/** The type of ClickHouse that has a text for each leaf. */
+function formatType({ children }: Names): string {
+  if (children.size === 0) return 'String'
+  const members = [...children].map(([name, child]) => `${quoteName(name)} ${formatType(child)}`)
+  return `Tuple(${members.join(', ')})`
+}
+
+function quoteName(name: string): string {
+  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``
+}

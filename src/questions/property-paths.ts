@@ -1,0 +1,69 @@
+import { failIf, markName, repairText, unmarkToken } from './json-sql.js'
+import type { Statement } from './statement.js'
+
+/** The paths into one JSON column that a question uses, each with a column name. */
+export class Paths {
+  readonly #prefix: string
+  readonly #columns = new Map<string, { name: string; path: string[] }>()
+
+  constructor(prefix: string) {
+    this.#prefix = prefix
+  }
+
+  get size(): number {
+    return this.#columns.size
+  }
+
+  get isEmpty(): boolean {
+    return this.size === 0
+  }
+
+  get names(): string[] {
+    return [...this.#columns.values()].map(({ name }) => name)
+  }
+
+  column(path: string[]): string {
+    const key = JSON.stringify(path)
+    const known = this.#columns.get(key)
+    if (known) return known.name
+    const name = `${this.#prefix}${this.#columns.size}`
+    this.#columns.set(key, { name, path })
+    return name
+  }
+
+  /** Columns with the raw results of the parser. */
+  raws(statement: Statement, json: string): string[] {
+    return this.#each(({ name, path }) => `JSONExtractRaw(${json}, ${toKeys(statement, path)}) AS raw_${name}`)
+  }
+
+  /**
+   * Columns with the tokens, including those of texts that the parser rejects. The repaired text is a column of its
+   * own, because ClickHouse would compute a shared expression for every row. Without repair, every token depends on the
+   * check that fails for a rejected text, so that such a row is never evaluated.
+   */
+  tokens(statement: Statement, json: string): string[] {
+    const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
+    if (!statement.context.repairsTexts) {
+      const taken = this.#each(({ name }) => `if(is_refused OR raw_${name} = 'null', '', raw_${name}) AS ${name}`)
+      return [`${failIf(isRefused)} AS is_refused`, ...taken]
+    }
+    const tokens = this.#each(({ name, path }) => {
+      const found = unmarkToken(`JSONExtractRaw(repaired, ${toKeys(statement, path)})`)
+      return `multiIf(is_refused, replaceRegexpOne(${found}, '^null$', ''), raw_${name} = 'null', '', raw_${name}) AS ${name}`
+    })
+    return [`${isRefused} AS is_refused`, `if(is_refused, ${repairText(json)}, '') AS repaired`, ...tokens]
+  }
+
+  /** For a subquery over profiles, which needs only tokens. */
+  select(statement: Statement): { raws: string[]; tokens: string[]; names: string[] } {
+    return { raws: this.raws(statement, 'properties'), tokens: this.tokens(statement, 'properties'), names: this.names }
+  }
+
+  #each(of: (column: { name: string; path: string[] }) => string): string[] {
+    return [...this.#columns.values()].map(of)
+  }
+}
+
+function toKeys(statement: Statement, path: string[]): string {
+  return path.map((name) => statement.text(markName(name))).join(', ')
+}

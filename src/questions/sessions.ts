@@ -1,0 +1,286 @@
+import { CONTEXT_TEXTS } from '../contract/context.js'
+import { CONTEXT_NAMES } from '../contract/page-fields.js'
+import { SESSION } from '../contract/question-schemas.js'
+import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
+import { newestRows } from '../store/newest-rows.js'
+import { EventRows, formatFieldJson } from './event-rows.js'
+import type { FieldRows, FieldSql, SessionTable } from './field-sql.js'
+import { buildCondition } from './filter.js'
+import { formatNumber } from './json-sql.js'
+import { isPageView } from './page-views.js'
+import { Paths } from './property-paths.js'
+import type { Statement } from './statement.js'
+import { parseDuration } from './time.js'
+import { NOBODY, selectAliasEnds } from './users-join.js'
+
+const DAY_MS = 86_400_000
+
+/** Which sessions a question is about. */
+export interface SessionsScope {
+  definition: SessionsDefinition
+  /** epoch ms of the question's range, from which sessions reach a day to either side; absent: no lower bound */
+  from?: number | undefined
+  to: number
+  timezone: string
+}
+
+/** A column of the moments of a session, which are its events and the start of the session of the calls. */
+interface MomentColumn {
+  name: string
+  ofEvent: string
+  ofCall: string
+}
+
+/**
+ * The sessions of a question, a row each, with a column for each field that is asked for. The rows of events and calls
+ * are grouped by a hash of the session's id, or of the user, and by the run: the number of cuts before the event. Hardly
+ * any session by id has to be cut, so this is tried without looking for cuts first: a session that is too long fails the
+ * query as a text does that has to be repaired.
+ */
+export class Sessions implements SessionTable {
+  readonly scope: SessionsScope
+  readonly #statement: Statement
+  readonly #events: EventRows
+  readonly #calls = new Paths('q')
+  readonly #moments: MomentColumn[] = []
+  /** the columns of a session by what they are */
+  readonly #columns = new Map<string, { name: string; sql: string }>()
+  #hasUser = false
+
+  constructor(statement: Statement, scope: SessionsScope) {
+    this.#statement = statement
+    this.scope = scope
+    this.#events = new EventRows(statement)
+  }
+
+  get names(): string[] {
+    return [...this.#columns.values()].map(({ name }) => name)
+  }
+
+  /** The column with the token of a field. @param path what follows `session` */
+  field([name = '', ...path]: string[]): string {
+    switch (name) {
+      case 'first':
+        return this.#column(`first ${JSON.stringify(path)}`, () => `argMinIf(${this.#take(path)}, place, is_event)`)
+      case 'last':
+        return this.#column(`last ${JSON.stringify(path)}`, () => `argMaxIf(${this.#take(path)}, place, is_event)`)
+      case 'entry':
+        return this.#column(`entry ${JSON.stringify(path)}`, () => `argMinIf(${this.#take(path)}, place, is_page)`)
+      case 'exit':
+        return this.#column(`exit ${JSON.stringify(path)}`, () => `argMaxIf(${this.#take(path)}, place, is_page)`)
+      case 'properties':
+        return this.#column(`properties ${JSON.stringify(path)}`, () => {
+          const column = this.#calls.column(path)
+          return `max(${this.#moment(column, `''`, column)})`
+        })
+      case 'state':
+        return this.#column(name, () => `max(${this.#moment('call_state', `''`, 'toJSONString(state)')})`)
+      case 'duration': {
+        const duration = 'ifNull(duration, toFloat64(updated_at - started_at) / 1000)'
+        return this.#column(name, () => `max(${this.#moment('call_duration', `''`, formatNumber(duration))})`)
+      }
+      default:
+        return this.#column(name, () => this.#compute(name))
+    }
+  }
+
+  /** The column with the token of a session's context: that of the calls, or of the first event that has one. */
+  context(name: string): string {
+    return this.#column(`context ${name}`, () => {
+      const { sql } = this.#events.field(['context', name])
+      const value = this.#moment(`context_${name}`, sql, callContext(name))
+      const hasContext = this.#moment('has_context', this.#events.hasContext(), `${CALL_HAS_CONTEXT}`)
+      // The place of the calls is before all events.
+      return `argMinIf(${value}, place, ${hasContext})`
+    })
+  }
+
+  /** The column that says whether a session has such an event. */
+  has({ event, where }: SessionEvents): string {
+    return this.#column(`has ${JSON.stringify([event, where ?? null])}`, () => {
+      const context = { rows: this.#events, timezone: this.scope.timezone }
+      // The name alone would mean sessions, which are no events of a session.
+      if (event === SESSION) return 'toUInt8(0)'
+      const tests = event === '*' ? ['1'] : [`event IN ${this.#statement.texts([event].flat())}`]
+      if (where) tests.push(buildCondition(context, where))
+      const name = this.#moment(`is_had${this.#moments.length}`, `toUInt8(${tests.join(' AND ')})`, 'toUInt8(0)')
+      return `max(${name})`
+    })
+  }
+
+  /** The column with a session's user. */
+  user(): string {
+    this.#hasUser = true
+    return this.#column('user', () => `argMax(${this.#moment('person', this.#events.user(), 'person')}, place)`)
+  }
+
+  /**
+   * SQL for the key of the session of an event row that has the columns `timestamp`, `session_id` and, by gap, those of
+   * the filter; 0 for an event without a session.
+   */
+  key(rows: FieldRows): string {
+    return `if(${this.#belongs(rows)}, ${this.#hash(rows)}, 0)`
+  }
+
+  /** The columns that `key` needs from the table of events. */
+  get keyColumns(): string[] {
+    return this.scope.definition === 'id' ? ['session_id'] : []
+  }
+
+  /** Operand of FROM. Columns: `session_key`, `session_start` (epoch ms), `session_order` and those of the fields. */
+  sql(): string {
+    // First, because they ask for columns of events.
+    const moments = this.#selectMoments()
+    const columns = [...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`)
+    const order = this.#isById
+      ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))`
+      : 'toUInt128(0)'
+    const all = [`${order} AS session_order`, ...columns]
+    const placed = `(SELECT *, ${PLACE} AS place FROM ${moments})`
+    if (this.#isById && !this.#statement.context.repairsTexts) {
+      // Everything depends on the check.
+      const isWhole = `throwIf(max(at) - min(at) > ${DAY_MS}, 'a session may have to be cut')`
+      return `(SELECT key AS session_key, min(at) + ${isWhole} AS session_start, ${all.join(', ')} FROM ${placed} GROUP BY key)`
+    }
+    return `(SELECT moments.key AS session_key, min(at) AS session_start, ${all.join(', ')}
+      FROM ${placed} AS moments ANY LEFT JOIN ${this.#selectCuts()} AS cuts ON cuts.key = moments.key
+      GROUP BY moments.key, arrayCount(start -> start <= at, cuts.starts))`
+  }
+
+  get #isById(): boolean {
+    return this.scope.definition === 'id'
+  }
+
+  #belongs(rows: FieldRows): string {
+    const { definition, timezone } = this.scope
+    const tests = [...this.#bounds('timestamp')]
+    if (definition === 'id') tests.push(`session_id != ''`)
+    else {
+      tests.push(`${rows.user()} != '${NOBODY}'`)
+      if (definition.where) tests.push(buildCondition({ rows, timezone }, definition.where))
+    }
+    return tests.join(' AND ')
+  }
+
+  #hash(rows: FieldRows): string {
+    return this.#isById ? 'sipHash64(session_id)' : `sipHash64(${rows.user()})`
+  }
+
+  #bounds(instant: string): string[] {
+    const { from, to } = this.scope
+    const upper = `${instant} < ${this.#statement.number(to + DAY_MS)}`
+    return from === undefined ? [upper] : [`${instant} >= ${this.#statement.number(from - DAY_MS)}`, upper]
+  }
+
+  #column(key: string, build: () => string): string {
+    const known = this.#columns.get(key)
+    if (known) return known.name
+    const name = `session_${this.#columns.size}`
+    const column = { name, sql: '' }
+    this.#columns.set(key, column)
+    column.sql = build()
+    return name
+  }
+
+  #moment(name: string, ofEvent: string, ofCall: string): string {
+    if (!this.#moments.some((one) => one.name === name)) this.#moments.push({ name, ofEvent, ofCall })
+    return name
+  }
+
+  /** A column with the token of a field of events. */
+  #take(path: string[]): string {
+    const field = this.#events.field(path)
+    const token = toToken(field, this.#statement)
+    const known = this.#moments.find(({ ofEvent }) => ofEvent === token)
+    return known?.name ?? this.#moment(`taken${this.#moments.length}`, token, `''`)
+  }
+
+  #compute(name: string): string {
+    const seconds = '(max(until) - min(at)) / 1000'
+    switch (name) {
+      case 'id':
+        return this.#isById ? 'toJSONString(any(session_id))' : `any('')`
+      case 'start':
+        return formatNumber('min(at)')
+      case 'seconds':
+        return formatNumber(seconds)
+      case 'events':
+        return 'toString(sum(is_event))'
+      case 'pages':
+        return 'toString(sum(is_page))'
+      default:
+        return `multiIf(sum(is_page) = 0, '', sum(is_page) = 1 AND sum(is_event) = 1, 'true', 'false')`
+    }
+  }
+
+  /** Operand of FROM: the moments of all sessions. */
+  #selectMoments(): string {
+    const rows = this.#events
+    const all: MomentColumn[] = [
+      { name: 'key', ofEvent: this.#hash(rows), ofCall: 'sipHash64(session_id)' },
+      { name: 'at', ofEvent: 'timestamp', ofCall: 'toFloat64(started_at)' },
+      { name: 'until', ofEvent: 'timestamp', ofCall: 'toFloat64(ifNull(ended_at, updated_at))' },
+      { name: 'id', ofEvent: 'id', ofCall: 'toUInt128(0)' },
+      { name: 'is_event', ofEvent: 'toUInt8(1)', ofCall: 'toUInt8(0)' },
+      { name: 'is_page', ofEvent: isPageView(this.#statement), ofCall: 'toUInt8(0)' },
+      ...(this.#isById ? [{ name: 'session_id', ofEvent: 'session_id', ofCall: 'session_id' }] : []),
+      ...this.#moments,
+    ]
+    const belongs = this.#belongs(rows)
+    const columns = ['event', 'distinct_id', 'timestamp', 'toUInt128(event_id) AS id', ...this.keyColumns]
+    const narrow = this.#bounds('timestamp')
+    if (this.#isById) narrow.push(`session_id != ''`)
+    const list = (side: 'ofEvent' | 'ofCall') => all.map((one) => `${one[side]} AS ${one.name}`).join(', ')
+    const events = `SELECT ${list('ofEvent')} FROM ${rows.sql(narrow, columns)} AS rows WHERE ${belongs}`
+    if (!this.#isById) return `(${events})`
+    return `(${events} UNION ALL SELECT ${list('ofCall')} FROM ${this.#selectCalls()})`
+  }
+
+  /** Operand of FROM: the sessions of the calls that started in the window. */
+  #selectCalls(): string {
+    const { context: asked, project } = this.#statement
+    const columns = ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at']
+    const keys = `project_id = ${project}`
+    const newest = newestRows(asked.shards, 'sessions', { keys, columns: [...columns, ...CONTEXT_NAMES] })
+    const where = `WHERE ${[keys, ...this.#bounds('toFloat64(started_at)')].join(' AND ')}`
+    const taken = ['session_id', ...columns, ...CONTEXT_NAMES]
+    const user = asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
+    const aliases = asked.hasAliases
+      ? `${this.#statement.global}ANY LEFT JOIN (${selectAliasEnds(this.#statement)}) AS a ON a.alias = e.distinct_id`
+      : ''
+    const rows = `(SELECT ${taken.join(', ')} FROM ${newest} ${where})`
+    const people = this.#hasUser
+      ? `(SELECT ${taken.map((name) => `e.${name} AS ${name}`).join(', ')}, ${user} AS person FROM ${rows} AS e ${aliases})`
+      : rows
+    if (this.#calls.isEmpty) return people
+    const raws = this.#calls.raws(this.#statement, 'properties').join(', ')
+    const tokens = this.#calls.tokens(this.#statement, 'properties').join(', ')
+    return `(SELECT *, ${tokens} FROM (SELECT *, ${raws} FROM ${people}))`
+  }
+
+  /** Operand of FROM: by key, the instants at which another session begins. */
+  #selectCuts(): string {
+    const { definition } = this.scope
+    const gap = definition === 'id' ? DAY_MS : (parseDuration(definition.gap) ?? 0)
+    // Without the columns of fields.
+    const least = new Sessions(this.#statement, this.scope)
+    const far = this.#statement.number(gap)
+    return `(SELECT key, starts FROM (
+        SELECT key, arraySort(groupArray(at)) AS ats, arrayFilter((at, since) -> since > ${far}, ats, arrayDifference(ats)) AS starts
+        FROM ${least.#selectMoments()} GROUP BY key
+      ) WHERE notEmpty(starts))`
+  }
+}
+
+/** The order of moments, as one number: by time, then by id. The bits of times are in their order, as none is negative. */
+const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(at + 0)), 128), toUInt256(id))'
+
+const CALL_HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
+
+function callContext(name: string): string {
+  return name === 'bot' ? `if(bot = 1, 'true', '')` : `if(${name} = '', '', toJSONString(toString(${name})))`
+}
+
+function toToken(field: FieldSql, { context }: Statement): string {
+  return field.type === 'json' ? field.sql : formatFieldJson(field, context)
+}

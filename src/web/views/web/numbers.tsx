@@ -1,0 +1,137 @@
+import type { AnswerTo } from '../../../contract/questions.js'
+import { AnswerView } from '../../charts/answer-view.js'
+import type { LineTotal } from '../../charts/line-totals.js'
+import type { OnDrillDown } from '../../charts/number-button.js'
+import { Change, Periods, TotalNumber } from '../../charts/totals.js'
+import { drillIntoLine } from '../../lib/answer-table.js'
+import type { CsvRow } from '../../lib/csv.js'
+import { formatDuration, formatNumber, formatShare } from '../../lib/format.js'
+import type { AnswerBefore, LineBefore } from '../../lib/period-before.js'
+import * as styles from './numbers.module.css'
+import { SERIES } from './web-questions.js'
+import { NUMBERS, type NumberName } from './web-state.js'
+
+/** How a number is shown. */
+interface Shown {
+  title: string
+  /** its name in the chart, with the unit */
+  inChart: string
+  format: (value: number) => string
+}
+
+const SHOWN: Record<NumberName, Shown> = {
+  visitors: { title: 'Unique visitors', inChart: 'Unique visitors', format: formatNumber },
+  visits: { title: 'Visits', inChart: 'Visits', format: formatNumber },
+  views: { title: 'Page views', inChart: 'Page views', format: formatNumber },
+  pages: { title: 'Pages per visit', inChart: 'Pages per visit', format: formatNumber },
+  bounces: { title: 'Bounce rate', inChart: 'Bounce rate (%)', format: (percent) => formatShare(percent / 100) },
+  seconds: {
+    title: 'Time per visit',
+    inChart: 'Time per visit (s)',
+    format: (seconds) => (seconds === 0 ? `0\u00a0s` : formatDuration(Math.round(seconds) * 1000)),
+  },
+}
+
+type SeriesAnswer = AnswerTo<'series'>
+
+interface NumbersProps {
+  answer: SeriesAnswer
+  before: AnswerBefore | null
+  /** the number that the chart shows */
+  chosen: NumberName
+  onChoose: (number: NumberName) => void
+  onDrillDown: OnDrillDown
+}
+
+/** The six numbers, and the chosen one over time. */
+export function Numbers({ answer, before, chosen, onChoose, onDrillDown }: NumbersProps) {
+  const picked = pickNumber({ answer, before }, chosen)
+  return (
+    <>
+      <ul class={styles.numbers} aria-label="Numbers">
+        {NUMBERS.map((number) => {
+          const line = computeTotal({ answer, before }, number)
+          return (
+            <li key={number} data-chosen={number === chosen}>
+              <button
+                type="button"
+                class={styles.choose}
+                aria-pressed={number === chosen}
+                onClick={() => onChoose(number)}
+              >
+                {line.name}
+              </button>
+              <span class={styles.total}>
+                <TotalNumber line={line} onDrillDown={onDrillDown} />
+              </span>
+              <Change line={line} onDrillDown={onDrillDown} />
+            </li>
+          )
+        })}
+      </ul>
+      {before && <Periods answer={answer} before={before} />}
+      <AnswerView {...picked} display={{ as: 'line' }} onDrillDown={onDrillDown} />
+    </>
+  )
+}
+
+interface SeriesPair {
+  answer: SeriesAnswer
+  before: AnswerBefore | null
+}
+
+function computeTotal(pair: SeriesPair, number: NumberName): LineTotal {
+  const { answer, before } = pickNumber(pair, number)
+  const { title, format } = SHOWN[number]
+  const build = (of: Pick<SeriesAnswer, 'query'>, line: LineBefore | null | undefined) => {
+    const value = line?.total ?? null
+    const drillDown = line ? drillIntoLine(of, line) : undefined
+    return { value, text: value === null ? '–' : format(value), drillDown }
+  }
+  const then = before?.results[0]
+  return {
+    name: title,
+    series: SERIES[number],
+    now: build(answer, answer.results[0]),
+    before: before && then !== 'unknown' ? build(before, then) : null,
+  }
+}
+
+/** The answer with the line of one number alone. */
+function pickNumber({ answer, before }: SeriesPair, number: NumberName): SeriesPair {
+  const find = (name: NumberName) => answer.results.findIndex(({ series }) => series === SERIES[name])
+  const pick = (results: readonly (LineBefore | 'unknown' | null)[]) => {
+    const line = toLine(results[find(number)])
+    const whole = toLine(results[find('visits')])
+    return line && { ...(number === 'bounces' ? toPercent(line, whole) : line), name: SHOWN[number].inChart }
+  }
+  const line = pick(answer.results)
+  return {
+    answer: { ...answer, results: line ? [line] : [] },
+    before: before && { ...before, results: [pick(before.results)] },
+  }
+}
+
+/** The six numbers of each part of the range, and of the whole. */
+export function buildNumbersCsv(pair: SeriesPair): CsvRow[] {
+  const lines = NUMBERS.map((number) => pickNumber({ ...pair, before: null }, number).answer.results[0])
+  const ats = lines[0]?.points.map(({ at }) => at) ?? []
+  return [
+    ['Time', ...NUMBERS.map((number) => SHOWN[number].inChart)],
+    ...ats.map((at, i): CsvRow => [at, ...lines.map((line) => line?.points[i]?.value ?? null)]),
+    ['Total', ...lines.map((line) => line?.total ?? null)],
+  ]
+}
+
+function toLine(line: LineBefore | 'unknown' | null | undefined): LineBefore | null {
+  return line === undefined || line === 'unknown' ? null : line
+}
+
+/** A line as a share of another one, in percent. */
+function toPercent(line: LineBefore, whole: LineBefore | null): LineBefore {
+  const divide = (value: number | null | undefined, by: number | null | undefined) => {
+    return value == null || !by ? null : (100 * value) / by
+  }
+  const points = line.points.map((point, i) => ({ ...point, value: divide(point.value, whole?.points[i]?.value) }))
+  return { ...line, total: divide(line.total, whole?.total), points }
+}

@@ -1,0 +1,263 @@
+import { type ComponentChildren, createContext } from 'preact'
+import { useContext, useState } from 'preact/hooks'
+import type { AnswerTo, Filter, Scalar } from '../../../contract/questions.js'
+import { fetchAnswer } from '../../api/answers.js'
+import type { OnDrillDown } from '../../charts/number-button.js'
+import { drillIntoLine } from '../../lib/answer-table.js'
+import { applyControls, type BoardControls } from '../../lib/board-controls.js'
+import type { CsvRow } from '../../lib/csv.js'
+import { type Display, linkToExplore } from '../../lib/question.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
+import { CsvButton } from '../../ui/csv-button.js'
+import { Dialog } from '../../ui/dialog.js'
+import { Failure, Loading } from '../../ui/notice.js'
+import { Tabs } from '../../ui/tabs.js'
+import * as styles from './panel.module.css'
+import { type Row, Rows } from './rows.js'
+import {
+  askGoals,
+  askTab,
+  filterByGoal,
+  filterByValue,
+  labelValue,
+  MAX_ROWS,
+  type PANELS,
+  ROWS,
+  type Tab,
+  type WebSource,
+} from './web-questions.js'
+
+/** What all panels have in common. */
+export interface WebView {
+  source: WebSource
+  controls: BoardControls
+  onFilter: (filter: Filter) => void
+  onDrillDown: OnDrillDown
+}
+
+export const WebContext = createContext<WebView | null>(null)
+
+function useWeb(): WebView {
+  const view = useContext(WebContext)
+  if (!view) throw new Error('there is no view')
+  return view
+}
+
+/** A question with the range and filter of the view. */
+export function applyView(question: object, display: Display, controls: BoardControls) {
+  return applyControls(question, display, controls, Date.now()) ?? { question, display }
+}
+
+/**
+ * Asks a question.
+ * @param controls null if the question has its own range and filter
+ * @param priority order among those asked together, the smallest first
+ */
+export function useSeries(question: object | null, display: Display, controls: BoardControls | null, priority: number) {
+  const applied = question && (controls ? applyView(question, display, controls) : { question, display })
+  return useLoaded(applied && JSON.stringify([applied.question, applied.display]), async (signal) => {
+    const { answer, before } = await fetchAnswer(applied?.question, applied?.display ?? {}, { signal, priority })
+    if (answer.kind !== 'series') throw new Error('The service has answered another question.')
+    return { answer, before }
+  })
+}
+
+interface TabPanelProps {
+  panel: (typeof PANELS)[number]
+  /** id of the selected tab */
+  selected: string
+  priority: number
+  onSelect: (id: string) => void
+}
+
+/** Tabs, the selected one with the most frequent values of its field. */
+export function TabPanel({ panel: { title, tabs }, selected, priority, onSelect }: TabPanelProps) {
+  const index = Math.max(
+    0,
+    tabs.findIndex(({ id }) => id === selected),
+  )
+  const tab = tabs[index]
+  return (
+    <section class={`${cardStyles.card} ${styles.panel}`} aria-label={title}>
+      <Tabs
+        label={title}
+        titles={tabs.map((one) => one.title)}
+        selected={index}
+        onSelect={(next) => onSelect(next === 0 ? '' : (tabs[next]?.id ?? ''))}
+      >
+        {tab && <TabContent key={tab.id} tab={tab} priority={priority} />}
+      </Tabs>
+    </section>
+  )
+}
+
+function TabContent({ tab, priority }: { tab: Tab; priority: number }) {
+  const { source, controls } = useWeb()
+  const [isOpen, setOpen] = useState(false)
+  const question = askTab(tab, source, ROWS)
+  const result = useSeries(question, {}, controls, priority)
+  const hasMore = result.value?.answer.results.some(isOther)
+  return (
+    <>
+      {result.error && <Failure error={result.error} onRetry={result.reload} />}
+      {!result.value && result.isLoading && <Loading what={tab.title.toLowerCase()} />}
+      {result.value && (
+        <div class={styles.content} aria-busy={result.isLoading}>
+          <TabRows tab={tab} answer={result.value.answer} />
+        </div>
+      )}
+      <PanelFooter
+        title={tab.title}
+        question={question}
+        csv={() => buildCsv(tab, source, controls)}
+        more={
+          hasMore && (
+            <button
+              type="button"
+              class={`${buttonStyles.link} ${buttonStyles.small}`}
+              aria-label={`More ${tab.title.toLowerCase()}`}
+              onClick={() => setOpen(true)}
+            >
+              More
+            </button>
+          )
+        }
+      />
+      {isOpen && <TabDialog tab={tab} onClose={() => setOpen(false)} />}
+    </>
+  )
+}
+
+/** All values of a tab. */
+function TabDialog({ tab, onClose }: { tab: Tab; onClose: () => void }) {
+  const { source, controls } = useWeb()
+  const { value, error, reload } = useSeries(askTab(tab, source, MAX_ROWS), {}, controls, 0)
+  return (
+    <Dialog title={tab.title} onClose={onClose}>
+      {error && <Failure error={error} onRetry={reload} />}
+      {!value && !error && <Loading what={tab.title.toLowerCase()} />}
+      {value && <TabRows tab={tab} answer={value.answer} onFiltered={onClose} />}
+    </Dialog>
+  )
+}
+
+type SeriesAnswer = AnswerTo<'series'>
+
+interface TabRowsProps {
+  tab: Tab
+  answer: SeriesAnswer
+  onFiltered?: () => void
+}
+
+function TabRows({ tab, answer, onFiltered }: TabRowsProps) {
+  const { source, onFilter, onDrillDown } = useWeb()
+  const rows = answer.results
+    .filter((line) => !isOther(line) && line.total !== 0)
+    .map((line): Row => {
+      const value = line.breakdown[0] as Scalar
+      return {
+        label: labelValue(tab, value),
+        value: line.total ?? 0,
+        drillDown: drillIntoLine(answer, line),
+        onFilter: () => {
+          onFilter(filterByValue(tab, value, source))
+          onFiltered?.()
+        },
+      }
+    })
+  return <Rows columns={[tab.one, 'Visitors']} rows={rows} onDrillDown={onDrillDown} />
+}
+
+function isOther({ breakdown }: { breakdown: unknown[] }): boolean {
+  return breakdown[0] === '$other'
+}
+
+async function buildCsv(tab: Tab, source: WebSource, controls: BoardControls): Promise<CsvRow[]> {
+  const { question, display } = applyView(askTab(tab, source, MAX_ROWS), {}, controls)
+  const { answer } = await fetchAnswer(question, display)
+  if (answer.kind !== 'series') return []
+  const lines = answer.results.filter((line) => !isOther(line))
+  return [
+    [tab.one, 'Visitors'],
+    ...lines.map(({ breakdown, total }): CsvRow => [labelValue(tab, breakdown[0] as Scalar), total]),
+  ]
+}
+
+interface PanelFooterProps {
+  title: string
+  question: object
+  display?: Display
+  csv: () => CsvRow[] | Promise<CsvRow[]>
+  more?: ComponentChildren
+}
+
+/** The way to Explore and to a file. */
+export function PanelFooter({ title, question, display = {}, csv, more }: PanelFooterProps) {
+  const { controls } = useWeb()
+  const applied = applyView(question, display, controls)
+  return (
+    <footer class={styles.footer}>
+      {more}
+      <a href={linkToExplore(applied.question, applied.display)} aria-label={`Explore ${title.toLowerCase()}`}>
+        Explore
+      </a>
+      <CsvButton name={title} rows={csv} label="CSV" about={`CSV of ${title.toLowerCase()}`} />
+    </footer>
+  )
+}
+
+interface GoalsPanelProps {
+  goals: readonly string[]
+  priority: number
+  /** the fields that choose the goals */
+  children: ComponentChildren
+}
+
+/** Events that visits should lead to, with the share of the visits that have them. */
+export function GoalsPanel({ goals, priority, children }: GoalsPanelProps) {
+  const { source, controls, onFilter, onDrillDown } = useWeb()
+  const question = goals.length > 0 ? askGoals(goals, source) : null
+  const { value, error, isLoading, reload } = useSeries(question, {}, controls, priority)
+  const rows = value && question ? listGoals(value.answer, goals, onFilter) : []
+  return (
+    <section class={`${cardStyles.card} ${styles.panel} ${styles.wide}`} aria-labelledby="goals">
+      <h2 id="goals">Goals</h2>
+      {error && <Failure error={error} onRetry={reload} />}
+      {question && !value && isLoading && <Loading what="the goals" />}
+      {(value || !question) && <Rows columns={['Event', 'Visits']} rows={rows} onDrillDown={onDrillDown} />}
+      {children}
+      {question && (
+        <PanelFooter
+          title="Goals"
+          question={question}
+          csv={() => [
+            ['Event', 'Visits', 'Rate'],
+            ...rows.map(({ label, value, share }): CsvRow => [label, value, share ?? null]),
+          ]}
+        />
+      )}
+    </section>
+  )
+}
+
+function listGoals(answer: SeriesAnswer, goals: readonly string[], onFilter: (filter: Filter) => void): Row[] {
+  const find = (series: number) => answer.results.find((line) => line.series === series)
+  const all = find(0)?.total ?? 0
+  return goals.flatMap((goal, i): Row[] => {
+    // The first series counts all visits. Goals that have just been chosen are not in the last answer yet.
+    const line = find(i + 1)
+    if (!line) return []
+    const value = line.total ?? 0
+    return [
+      {
+        label: goal,
+        value,
+        share: all > 0 ? value / all : undefined,
+        drillDown: drillIntoLine(answer, line),
+        onFilter: () => onFilter(filterByGoal(goal)),
+      },
+    ]
+  })
+}

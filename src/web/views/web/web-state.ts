@@ -1,0 +1,54 @@
+import { type BoardControls, formatControls, parseControls, readControls } from '../../lib/board-controls.js'
+import { linkTo } from '../../lib/route.js'
+import { MAX_GOALS, NO_BOTS, PANELS } from './web-questions.js'
+
+export const NUMBERS = ['visitors', 'visits', 'views', 'pages', 'bounces', 'seconds'] as const
+/** One of the numbers at the top. */
+export type NumberName = (typeof NUMBERS)[number]
+
+/** What the view shows, all of it in the URL. */
+export interface WebState {
+  controls: BoardControls
+  /** the number that the chart shows */
+  number: NumberName
+  /** the selected tab of each panel, by their ids */
+  tabs: Record<string, string>
+  /** names of events; null for the usual ones */
+  goals: string[] | null
+  /** whether visits are told apart by pauses instead of session ids */
+  byGap: boolean
+}
+
+const usual = () => parseControls({ where: NO_BOTS })
+
+/** Reads the state from the URL. */
+export function readState(query: URLSearchParams): WebState {
+  const goals = query.get('goals')
+  return {
+    controls: readControls(query, usual()),
+    number: NUMBERS.find((one) => one === query.get('number')) ?? 'visitors',
+    tabs: Object.fromEntries(PANELS.map(({ id }) => [id, query.get(id) ?? ''])),
+    goals: goals === null ? null : parseGoals(goals),
+    byGap: query.get('visits') === 'gap',
+  }
+}
+
+/** The link to a state, the inverse of `readState`. */
+export function linkToState({ controls, number, tabs, goals, byGap }: WebState): string {
+  return linkTo(['web'], {
+    ...formatControls(controls, usual()),
+    number: number === 'visitors' ? '' : number,
+    ...tabs,
+    goals: goals === null ? '' : JSON.stringify(goals),
+    visits: byGap ? 'gap' : '',
+  })
+}
+
+function parseGoals(text: string): string[] | null {
+  try {
+    const names: unknown = JSON.parse(text)
+    return Array.isArray(names) ? names.filter((name) => typeof name === 'string').slice(0, MAX_GOALS) : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,235 @@
+import { useMemo, useState } from 'preact/hooks'
+import type { Filter } from '../../../contract/questions.js'
+import { listEventNames } from '../../api/schema.js'
+import { useDrillDown } from '../../charts/drill-down.js'
+import { NumberButton, type OnDrillDown } from '../../charts/number-button.js'
+import { drillIntoLine } from '../../lib/answer-table.js'
+import type { BoardControls } from '../../lib/board-controls.js'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatCount } from '../../lib/format.js'
+import { navigate } from '../../lib/navigation.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { usePoll } from '../../lib/use-poll.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as cardStyles from '../../ui/card.module.css'
+import { Empty, Failure, Loading, Warnings } from '../../ui/notice.js'
+import { EventField } from '../explore/event-field.js'
+import { Suggestions, SuggestionsContext } from '../explore/suggestions.js'
+import { RangeFields, useMoment } from '../range-fields.js'
+import * as rangeStyles from '../range-fields.module.css'
+import type { ViewProps } from '../view-props.js'
+import { buildNumbersCsv, Numbers } from './numbers.js'
+import { GoalsPanel, PanelFooter, TabPanel, useSeries, WebContext } from './panel.js'
+import * as styles from './web.module.css'
+import {
+  addFilter,
+  askNumbers,
+  askOnline,
+  describeFilter,
+  findPageViews,
+  joinFilters,
+  leavesOutBots,
+  listFilters,
+  MAX_GOALS,
+  NO_BOTS,
+  PANELS,
+  SERIES,
+  suggestGoals,
+  type WebSource,
+} from './web-questions.js'
+import { linkToState, readState, type WebState } from './web-state.js'
+
+const ONLINE_MS = 5 * 60_000
+const ONLINE_POLL_MS = 30_000
+
+/** The visits of a site: who came from where, and what they looked at. */
+export default function Web({ route }: ViewProps) {
+  const { value, error, reload } = useLoaded('events', listEventNames)
+  if (error) return <Failure error={error} onRetry={reload} />
+  if (!value) return <Loading what="the names of events" />
+  const pageViews = findPageViews(value.events)
+  if (pageViews.length === 0) {
+    return (
+      <>
+        <h1>Web</h1>
+        <Empty title="There are no page views yet">
+          <p>Once a site sends some, this view shows its visitors.</p>
+        </Empty>
+      </>
+    )
+  }
+  return <Site pageViews={pageViews} usualGoals={suggestGoals(value.events)} state={readState(route.query)} />
+}
+
+interface SiteProps {
+  pageViews: string[]
+  usualGoals: string[]
+  state: WebState
+}
+
+function Site({ pageViews, usualGoals, state }: SiteProps) {
+  const { controls, number, tabs, byGap } = state
+  const show = (next: Partial<WebState>) => navigate(linkToState({ ...state, ...next }), 'replace')
+  const filter = (where: Filter | null) => show({ controls: { ...controls, where } })
+  const source: WebSource = { pageViews, byGap }
+  const { onDrillDown, dialog } = useDrillDown('web')
+  const question = askNumbers(source)
+  const numbers = useSeries(question, { compare: true }, controls, 0)
+  const goals = state.goals ?? usualGoals
+  const onFilter = (added: Filter) => filter(addFilter(controls.where, added))
+  const suggestions = useMemo(() => new Suggestions(), [])
+  return (
+    <WebContext.Provider value={{ source, controls, onFilter, onDrillDown }}>
+      <header class={styles.header}>
+        <h1>Web</h1>
+        <Online where={controls.where} onDrillDown={onDrillDown} />
+      </header>
+      <WebBar controls={controls} onChange={(next) => show({ controls: next })} />
+      <section class={cardStyles.card} aria-label="Visits" aria-busy={numbers.isLoading}>
+        {numbers.error && <Failure error={numbers.error} onRetry={numbers.reload} />}
+        {!numbers.value && numbers.isLoading && <Loading what="the numbers" />}
+        {numbers.value && (
+          <>
+            <Warnings warnings={numbers.value.answer.warnings} />
+            <Numbers
+              {...numbers.value}
+              chosen={number}
+              onChoose={(next) => show({ number: next })}
+              onDrillDown={onDrillDown}
+            />
+            <VisitsNote
+              byGap={byGap}
+              areMissing={hasNoVisits(numbers.value.answer.results)}
+              onChange={(next) => show({ byGap: next })}
+            />
+          </>
+        )}
+        <PanelFooter
+          title="Visits"
+          question={question}
+          display={{ compare: true, as: 'number' }}
+          csv={() => (numbers.value ? buildNumbersCsv(numbers.value) : [])}
+        />
+      </section>
+      <div class={styles.panels}>
+        {PANELS.map((panel, i) => (
+          <TabPanel
+            key={panel.id}
+            panel={panel}
+            selected={tabs[panel.id] ?? ''}
+            priority={i + 1}
+            onSelect={(id) => show({ tabs: { ...tabs, [panel.id]: id } })}
+          />
+        ))}
+        <GoalsPanel goals={goals.filter((goal) => goal !== '')} priority={PANELS.length + 1}>
+          <details class={styles.goals}>
+            <summary>Choose goals</summary>
+            <SuggestionsContext.Provider value={suggestions}>
+              <EventField
+                label="Goal"
+                value={goals.length === 1 ? (goals[0] ?? '') : goals.length === 0 ? '' : [...goals]}
+                path="/goals"
+                onChange={(next) => {
+                  const names = typeof next === 'string' ? [next] : next
+                  show({ goals: names.filter((name) => name !== '*').slice(0, MAX_GOALS) })
+                }}
+              />
+            </SuggestionsContext.Provider>
+          </details>
+        </GoalsPanel>
+      </div>
+      {dialog}
+    </WebContext.Provider>
+  )
+}
+
+/** The range, and what is filtered by, each filter with a button that removes it. */
+function WebBar({ controls, onChange }: { controls: BoardControls; onChange: (controls: BoardControls) => void }) {
+  const moment = useMoment(controls)
+  const { where } = controls
+  const filters = listFilters(where)
+  return (
+    <section aria-label="Range and filters">
+      <div class={rangeStyles.range}>
+        <RangeFields choice={controls} moment={moment} onChange={(choice) => onChange({ ...choice, where })} />
+      </div>
+      <ul class={styles.filters} aria-label="Filters">
+        {filters.map((filter, i) => {
+          const text = escapeInvisible(describeFilter(filter))
+          return (
+            <li key={JSON.stringify(filter)}>
+              <bdi>{text}</bdi>
+              <button
+                type="button"
+                class={buttonStyles.plain}
+                aria-label={`Remove filter: ${text}`}
+                onClick={() => onChange({ ...controls, where: joinFilters(filters.toSpliced(i, 1)) })}
+              >
+                ✕
+              </button>
+            </li>
+          )
+        })}
+        {!leavesOutBots(where) && (
+          <li>
+            <button
+              type="button"
+              class={buttonStyles.plain}
+              onClick={() => onChange({ ...controls, where: joinFilters([NO_BOTS, ...filters]) })}
+            >
+              Leave out bots
+            </button>
+          </li>
+        )}
+      </ul>
+    </section>
+  )
+}
+
+/** How many users have sent something in the last five minutes. */
+function Online({ where, onDrillDown }: { where: Filter | null; onDrillDown: OnDrillDown }) {
+  const [now, setNow] = useState(Date.now)
+  usePoll(() => setNow(Date.now()), ONLINE_POLL_MS)
+  const question = askOnline(where, { from: now - ONLINE_MS, to: now })
+  const { value } = useSeries(question, {}, null, 1)
+  const line = value?.answer.results[0]
+  if (!value || !line) return null
+  return (
+    <p class={styles.online} data-online={(line.total ?? 0) > 0}>
+      <NumberButton
+        text={`${formatCount(line.total ?? 0, 'visitor')} online`}
+        title="in the last 5 minutes"
+        drillDown={drillIntoLine(value.answer, line)}
+        onDrillDown={onDrillDown}
+      />
+    </p>
+  )
+}
+
+/** Whether there are page views, but none belongs to a visit. */
+function hasNoVisits(lines: readonly { series: number; total: number | null }[]): boolean {
+  const find = (series: number) => lines.find((line) => line.series === series)?.total ?? 0
+  return find(SERIES.views) > 0 && find(SERIES.visits) === 0
+}
+
+interface VisitsNoteProps {
+  byGap: boolean
+  /** whether no page view belongs to a visit */
+  areMissing: boolean
+  onChange: (byGap: boolean) => void
+}
+
+/** Says what a visit is if events have no session ids. */
+function VisitsNote({ byGap, areMissing, onChange }: VisitsNoteProps) {
+  if (!byGap && !areMissing) return null
+  return (
+    <p role="status">
+      {byGap
+        ? 'A visit ends with a pause of 30 minutes. '
+        : 'The page views of this range have no session ids, so they belong to no visits. '}
+      <button type="button" class={buttonStyles.link} onClick={() => onChange(!byGap)}>
+        {byGap ? 'Tell visits apart by session ids' : 'Tell visits apart by pauses of 30 minutes'}
+      </button>
+    </p>
+  )
+}

@@ -1,0 +1,130 @@
+import { PAGE_FIELDS, PAGE_VIEWS, type PagePlace } from '../../../src/contract/page-fields.js'
+import { REFERRERS } from '../../../src/questions/referrers.js'
+import type { Fact } from './data.js'
+import type { Value } from './json.js'
+
+/** The page of an event, by the definitions of docs/questions.md; only the lists of names and hosts are the product's. */
+export function pageField(name: string, fact: Fact): Value {
+  const url = placed('url', fact)
+  const host = url === null ? null : hostOf(url)
+  const shortHost = withoutWww(host)
+  const referring = withoutWww(hostOf(placed('referrer', fact)))
+  const referrer = referring === shortHost ? null : referring
+  switch (name) {
+    case 'url':
+      return url
+    case 'host':
+      return host
+    case 'path':
+      return url === null ? pathOf(placed('path', fact)) : pathOf(url)
+    case 'title':
+    case 'medium':
+    case 'campaign':
+    case 'term':
+    case 'content':
+      return placed(name, fact)
+    case 'referrer':
+      return referrer
+    case 'source':
+      return placed('source', fact) ?? (referrer === null ? null : (known(referrer)?.name ?? referrer))
+    case 'channel':
+      return channelOf(fact, referrer)
+    default:
+      throw new Error(`no page field: ${name}`)
+  }
+}
+
+export function isPageView({ event, isSession }: Fact): boolean {
+  return !isSession && PAGE_VIEWS.includes(event)
+}
+
+/** The first of the places that has a text which is not empty. */
+function placed(place: PagePlace, { properties }: Fact): string | null {
+  for (const name of PAGE_FIELDS[place]) {
+    const value = name
+      .split('.')
+      .reduce<Value>((inner, one) => (inner instanceof Map ? (inner.get(one) ?? null) : null), properties)
+    if (typeof value === 'string' && value !== '') return value
+  }
+  return null
+}
+
+/** The host of a URL in lower case, without user and port; null if it has none. */
+function hostOf(url: string | null): string | null {
+  const [, authority = ''] = /^(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?\/\/([^/?#\t]*)/.exec(url ?? '') ?? []
+  const host = authority.replace(/^.*@/s, '').replace(/:[0-9]*$/, '')
+  return host === '' ? null : host.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
+}
+
+function pathOf(url: string | null): string | null {
+  if (url === null) return null
+  const path = url.replace(/^(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?\/\/[^/?#]*/, '').replace(/[?#].*$/s, '')
+  return path === '' ? '/' : path
+}
+
+function withoutWww(host: string | null): string | null {
+  return host === null ? null : host.replace(/^www\./, '')
+}
+
+interface Site {
+  kind: string
+  name: string
+}
+
+/** A site by its host: the host itself, that of any country, or the domain that it is below. */
+function known(host: string): Site | null {
+  const all = Object.entries(REFERRERS).flatMap(([kind, text]) =>
+    text
+      .trim()
+      .replaceAll('\n  ', ' ')
+      .split('\n')
+      .map((line) => {
+        const [name = '', hosts = ''] = line.split(': ')
+        return { kind, name, hosts: hosts.split(' ') }
+      }),
+  )
+  const find = (wanted: string) => all.find(({ hosts }) => hosts.includes(wanted))
+  const ofCountry = host.replace(/\.(?:(?:com|org|net|co|it|edu)\.)?[a-z]{2}$/, '.{}')
+  const inCountry = host.replace(/^[a-z]{2}\./, '{}.')
+  const [domain = host] = /[^.]+\.(?:(?:com|org|net|co|it|edu)\.[a-z]{2}|[^.]+)$/.exec(host) ?? []
+  return find(host) ?? find(ofCountry) ?? find(inCountry) ?? find(`*.${domain}`) ?? null
+}
+
+/** What a `utm_source` is: the name or the host of a site. */
+function sourceKind(source: string): string | null {
+  const small = source.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
+  for (const [kind, text] of Object.entries(REFERRERS)) {
+    for (const line of text.trim().replaceAll('\n  ', ' ').split('\n')) {
+      if (line.split(': ')[0]?.toLowerCase() === small) return kind
+    }
+  }
+  return known(small.replace(/^www\./, ''))?.kind ?? null
+}
+
+function channelOf(fact: Fact, referrer: string | null): string | null {
+  const lower = (text: string | null) => (text ?? '').replace(/[A-Z]/g, (letter) => letter.toLowerCase())
+  const source = lower(placed('source', fact))
+  const medium = lower(placed('medium', fact))
+  const hasPage = (['url', 'path', 'title', 'referrer', 'campaign'] as const).some((place) => placed(place, fact))
+  if (source === '' && medium === '' && referrer === null) return hasPage || isPageView(fact) ? 'Direct' : null
+  const kind = source === '' ? (referrer === null ? null : (known(referrer)?.kind ?? null)) : sourceKind(source)
+  const isPaid = /cp|^ppc$|^retargeting$|^paid/.test(medium)
+  if (isPaid && kind === 'search') return 'Paid Search'
+  if (isPaid && kind === 'social') return 'Paid Social'
+  if (isPaid && kind === 'video') return 'Paid Video'
+  if (['display', 'banner', 'expandable', 'interstitial', 'cpm'].includes(medium)) return 'Display'
+  if (isPaid) return 'Paid Other'
+  const social = ['social', 'social-network', 'social-media', 'sm', 'social network', 'social media']
+  if (kind === 'social' || social.includes(medium)) return 'Organic Social'
+  if (kind === 'video' || medium.includes('video')) return 'Organic Video'
+  const email = ['email', 'e-mail', 'e_mail', 'e mail', 'newsletter']
+  if (kind === 'email' || email.includes(medium) || email.includes(source)) return 'Email'
+  if (medium.startsWith('affiliate')) return 'Affiliates'
+  if (kind === 'search' || medium === 'organic') return 'Organic Search'
+  if (kind === 'ai') return 'AI Assistants'
+  if (medium === 'audio') return 'Audio'
+  if (medium === 'sms' || source === 'sms') return 'SMS'
+  if (medium.endsWith('push') || medium.includes('mobile') || medium.includes('notification')) return 'Mobile Push'
+  if (['referral', 'app', 'link'].includes(medium) || (medium === '' && source === '')) return 'Referral'
+  return 'Unassigned'
+}

@@ -1,0 +1,220 @@
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { until } from '../helper.js'
+import { checkAccessibility, download, type Site, startSite } from './page.js'
+
+const DAY_MS = 86_400_000
+const SECOND_MS = 1000
+const YESTERDAY = Date.now() - DAY_MS
+
+interface Visit {
+  id?: string
+  user: string
+  at: number
+  context: object
+  /** seconds after the start, event and properties */
+  events: [seconds: number, event: string, properties: object][]
+}
+
+const page = (path: string, more: object = {}) => ({ url: `https://shop.example${path}?x=1#top`, ...more })
+const AUSTRIA = { browser: 'Chrome', os: 'Windows', device: 'desktop', country: 'AT', city: 'Vienna' }
+const GERMANY = { browser: 'Firefox', os: 'Linux', device: 'desktop', country: 'DE' }
+const PHONE = { browser: 'Safari', os: 'iOS', device: 'mobile', country: 'AT' }
+
+const VISITS: Visit[] = [
+  {
+    id: 'v1',
+    user: 'ada',
+    at: YESTERDAY,
+    context: AUSTRIA,
+    events: [
+      [0, '$pageview', page('/', { referrer: 'https://www.google.com/' })],
+      [60, '$pageview', page('/pricing')],
+      [120, 'purchased', {}],
+    ],
+  },
+  { id: 'v2', user: 'bob', at: YESTERDAY, context: GERMANY, events: [[0, '$pageview', page('/')]] },
+  {
+    id: 'v3',
+    user: 'cy',
+    at: YESTERDAY,
+    context: PHONE,
+    events: [
+      [0, '$pageview', page('/blog', { utm_source: 'news', utm_medium: 'email', utm_campaign: 'spring' })],
+      [30, '$pageview', page('/pricing')],
+    ],
+  },
+  { id: 'v4', user: 'ada', at: YESTERDAY - DAY_MS, context: AUSTRIA, events: [[0, '$pageview', page('/pricing')]] },
+  { id: 'bot', user: 'crawler', at: YESTERDAY, context: { bot: true }, events: [[0, '$pageview', page('/')]] },
+  {
+    id: 'v0',
+    user: 'dora',
+    at: YESTERDAY - 35 * DAY_MS,
+    context: AUSTRIA,
+    events: [
+      [0, '$pageview', page('/')],
+      [10, '$pageview', page('/pricing')],
+    ],
+  },
+]
+
+async function send({ call }: Site, visits: Visit[]): Promise<void> {
+  const events = visits.flatMap(({ id, user, at, context, events }) =>
+    events.map(([seconds, event, properties], i) => ({
+      event,
+      distinct_id: user,
+      timestamp: at + seconds * SECOND_MS,
+      insert_id: `${user} ${at} ${i}`,
+      ...(id !== undefined && { session_id: id }),
+      properties,
+      context,
+    })),
+  )
+  const lines = events.map((event) => `${JSON.stringify(event)}\n`).join('')
+  const { statusCode, body } = await call('POST', '/public/import', lines, { 'content-type': 'application/x-ndjson' })
+  if (statusCode !== 200) throw new Error(body)
+}
+
+/** The tiles, such as `Visits 4`; the change comes after them. */
+const readNumbers = async (page: Page) =>
+  (await page.getByRole('list', { name: 'Numbers' }).getByRole('listitem').allInnerTexts()).map((text) =>
+    text.split('\n').slice(0, 2).join(' ').replaceAll('\u00a0', ' '),
+  )
+
+const waitForNumbers = (page: Page, expected: string[]) =>
+  until(`${expected}`, async () => JSON.stringify(await readNumbers(page)) === JSON.stringify(expected))
+
+const findPanel = (page: Page, name: string) => page.getByRole('region', { name, exact: true })
+
+/** The rows of a panel, such as `Direct 2`. */
+const readRows = async (page: Page, panel: string) =>
+  (await findPanel(page, panel).locator('tbody tr').allInnerTexts()).map((text) => text.replaceAll(/\s+/g, ' ').trim())
+
+const waitForRows = (page: Page, panel: string, expected: string[]) =>
+  until(`${panel}: ${expected}`, async () => JSON.stringify(await readRows(page, panel)) === JSON.stringify(expected))
+
+const ALL = [
+  'Unique visitors 3',
+  'Visits 4',
+  'Page views 6',
+  'Pages per visit 1.5',
+  'Bounce rate 50%',
+  'Time per visit 38 s',
+]
+
+t.test('the view of a site', async (t) => {
+  const site = await startSite(t)
+  const { visit } = site
+  await send(site, VISITS)
+
+  t.test('shows what visitors did, and compares it', async (t) => {
+    const page = await visit(t, '#/web')
+    await waitForNumbers(page, ALL)
+    t.equal(await page.getByRole('navigation', { name: 'Views' }).getByRole('link').first().textContent(), 'Web')
+    const before = await page.getByRole('list', { name: 'Numbers' }).getByText('in the previous period').allInnerTexts()
+    t.strictSame(
+      before.map((text) => text.replaceAll('\u00a0', ' ').replace(/vs\. (.*) in the previous period/, '$1')),
+      ['1', '1', '2', '2', '0%', '10 s'],
+    )
+    const channels = ['Direct 2', 'Email 1', 'Organic Search 1']
+    await waitForRows(page, 'Where visitors come from', channels)
+    await waitForRows(page, 'Pages', ['/ 2', '/pricing 2', '/blog 1'])
+    await waitForRows(page, 'Goals', ['purchased 1 25%'])
+    await checkAccessibility(t, page, 'the view of a site')
+  })
+
+  t.test('a click on a row filters everything, and a filter can be removed', async (t) => {
+    const page = await visit(t, '#/web')
+    await findPanel(page, 'Where visitors come from').getByRole('button', { name: 'Email', exact: true }).click()
+    const byEmail = ['Unique visitors 1', 'Visits 1', 'Page views 2', 'Pages per visit 2']
+    await waitForNumbers(page, [...byEmail, 'Bounce rate 0%', 'Time per visit 30 s'])
+    await waitForRows(page, 'Pages', ['/blog 1', '/pricing 1'])
+    await waitForRows(page, 'Devices', ['Safari 1'])
+    await page.getByRole('button', { name: 'Remove filter: Channel is Email' }).click()
+    await waitForNumbers(page, ALL)
+    await findPanel(page, 'Pages').getByRole('button', { name: '/pricing', exact: true }).click()
+    const byPage = ['Unique visitors 2', 'Visits 3', 'Page views 5', 'Pages per visit 1.67']
+    await waitForNumbers(page, [...byPage, 'Bounce rate 33.3%', 'Time per visit 50 s'])
+    await findPanel(page, 'Goals').getByRole('button', { name: 'purchased', exact: true }).click()
+    const byGoal = ['Unique visitors 1', 'Visits 1', 'Page views 2', 'Pages per visit 2']
+    const ofGoal = [...byGoal, 'Bounce rate 0%', 'Time per visit 2 min']
+    await waitForNumbers(page, ofGoal)
+    await page.reload()
+    await waitForNumbers(page, ofGoal)
+    const filters = page.getByRole('list', { name: 'Filters' }).getByRole('listitem')
+    t.strictSame(
+      (await filters.allInnerTexts()).map((text) => text.replace(/\s*✕/, '')),
+      ['Without bots', 'Page is /pricing', 'Goal is purchased'],
+    )
+    for (const name of ['Goal is purchased', 'Page is /pricing', 'Without bots']) {
+      await page.getByRole('button', { name: `Remove filter: ${name}` }).click()
+    }
+    const withBots = ['Unique visitors 4', 'Visits 5', 'Page views 7', 'Pages per visit 1.4']
+    await waitForNumbers(page, [...withBots, 'Bounce rate 60%', 'Time per visit 30 s'])
+    await page.getByRole('button', { name: 'Leave out bots' }).click()
+    await waitForNumbers(page, ALL)
+  })
+
+  t.test('tabs are part of the link, and have a file and a question', async (t) => {
+    const page = await visit(t, '#/web')
+    const places = findPanel(page, 'Places')
+    await waitForRows(page, 'Places', ['Austria 2', 'Germany 1'])
+    t.equal(await download(page, 'CSV of countries'), '\uFEFFCountry,Visitors\r\nAustria,2\r\nGermany,1\r\n')
+    await places.getByRole('tab', { name: 'Countries' }).press('End')
+    await waitForRows(page, 'Places', ['Vienna 1'])
+    await page.reload()
+    await waitForRows(page, 'Places', ['Vienna 1'])
+    t.equal(await places.getByRole('tab', { name: 'Cities' }).getAttribute('aria-selected'), 'true')
+    await findPanel(page, 'Pages').getByRole('tab', { name: 'Exit pages' }).click()
+    await waitForRows(page, 'Pages', ['/pricing 2', '/ 1'])
+    t.equal(await download(page, 'CSV of goals'), '\uFEFFEvent,Visits,Rate\r\npurchased,1,0.25\r\n')
+    t.match(await download(page, 'CSV of visits'), /\r\nTotal,3,4,6,1\.5,50,37\.5\r\n$/)
+    await page.getByRole('link', { name: 'Explore exit pages' }).click()
+    await page.getByRole('heading', { name: 'Explore' }).waitFor()
+    await page.getByText('/pricing', { exact: true }).first().waitFor()
+  })
+
+  t.test('every number leads to its users, and any number can be the chart', async (t) => {
+    const page = await visit(t, '#/web')
+    await waitForNumbers(page, ALL)
+    await page.getByRole('button', { name: 'Bounce rate', exact: true }).press('Enter')
+    await page.getByRole('img', { name: 'Chart of Bounce rate (%)' }).waitFor()
+    t.match(page.url(), /number=bounces/)
+    await page.getByRole('button', { name: '50%: Bounce rate' }).click()
+    const users = page.getByRole('dialog').getByRole('list', { name: 'Users' }).getByRole('link')
+    await users.first().waitFor()
+    t.strictSame(await users.allInnerTexts(), ['ada', 'bob'])
+    await page.keyboard.press('Escape')
+    await findPanel(page, 'Where visitors come from').getByRole('button', { name: '1: Visitors, Email' }).click()
+    await users.getByText('cy', { exact: true }).waitFor()
+  })
+
+  t.test('says who is there now', async (t) => {
+    const online = { user: 'eve', at: Date.now(), context: GERMANY, events: [] as Visit['events'] }
+    await send(site, [{ ...online, id: 'now', events: [[0, 'looked', {}]] }])
+    const page = await visit(t, '#/web')
+    await page.getByRole('button', { name: '1\u00a0visitor online' }).waitFor()
+  })
+})
+
+t.test('page views without session ids', async (t) => {
+  const site = await startSite(t)
+  const page = await site.visit(t, '#/users')
+  await page.getByRole('heading', { name: 'Users' }).waitFor()
+  const views = page.getByRole('navigation', { name: 'Views' }).getByRole('link')
+  t.equal(await views.first().textContent(), 'Boards', 'there are no page views yet')
+  await send(
+    site,
+    VISITS.map(({ id: _, ...visit }) => visit),
+  )
+  await until('the view', async () => {
+    await page.getByRole('link', { name: 'Data', exact: true }).click()
+    await page.getByRole('link', { name: 'Users', exact: true }).click()
+    return (await views.first().textContent()) === 'Web'
+  })
+  await page.getByRole('link', { name: 'Web', exact: true }).click()
+  await page.getByRole('button', { name: 'Tell visits apart by pauses of 30 minutes' }).click()
+  await waitForNumbers(page, ALL)
+  t.match(page.url(), /visits=gap/)
+  await page.getByRole('button', { name: 'Tell visits apart by session ids' }).waitFor()
+})
