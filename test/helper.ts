@@ -25,7 +25,7 @@ export const fromServer = (projectId: string) => ({ projectId, keyClass: 'secret
 export const silent = { info() {}, warn() {}, error() {} }
 
 /** Of a wait that ends with a condition: what never comes true fails; a slow machine does not. */
-const WAIT_LIMIT_MS = 90_000
+export const WAIT_LIMIT_MS = 90_000
 /** Between two looks at a condition. */
 const MIN_PAUSE_MS = 5
 const MAX_PAUSE_MS = 100

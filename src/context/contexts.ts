@@ -28,8 +28,10 @@ export interface ContextsOptions {
   geo: Pick<GeoDatabase, 'find'> | null
 }
 
-/** Contexts that are remembered, each of about a kilobyte; then all are forgotten. */
+/** Contexts that are remembered; then all are forgotten. */
 const MAX_CONTEXTS = 20_000
+/** Characters of headers by which a context is remembered. Those of browsers have a few hundred. */
+const MAX_REMEMBERED = 1_024
 /** What the headers of a browser say is remembered for longer, because it takes longer to read. */
 const MAX_AGENTS = 2_000
 /** Characters of a header that are looked at. */
@@ -123,6 +125,7 @@ export class Contexts {
     const agent = this.#agents.get(agentKey) ?? readAgent({ name, brands, mobile, platform, platformVersion })
     this.#agents.set(agentKey, agent)
     const context = toRequestContext({ ...agent, ...place, language: readLanguage(language) })
+    if (name.length + key.length > MAX_REMEMBERED) return context
     if (this.#count === MAX_CONTEXTS) {
       this.#known.clear()
       this.#count = 0
@@ -168,12 +171,13 @@ function readHeader(headers: IncomingHttpHeaders, name: string): string {
 }
 
 function cut(text: string): string {
-  return text.length > MAX_HEADER ? text.slice(0, MAX_HEADER) : text
+  // A slice would keep all of the text in memory, a copy does not.
+  return text.length > MAX_HEADER ? Buffer.from(text.slice(0, MAX_HEADER)).toString() : text
 }
 
 /** The first language of Accept-Language, or of a locale such as `de_AT`; empty if there is none. */
 function readLanguage(text: string | undefined): string {
-  const [, tag = ''] = LANGUAGE.exec((text ?? '').slice(0, MAX_HEADER).replace('_', '-')) ?? []
+  const [, tag = ''] = LANGUAGE.exec((text ?? '').slice(0, MAX_HEADER).replaceAll('_', '-')) ?? []
   if (tag === '') return ''
   const [language = '', ...parts] = tag.split('-')
   const written = parts.map((part) => {

@@ -63,7 +63,9 @@ export class GeoDatabase {
   /** The place of an address; empty if it has none. */
   find(address: string): Place {
     const plain = address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '')
-    if (isIP(plain) === 0) return {}
+    const version = isIP(plain)
+    // The reader would find the place of the IPv4 address that has the same first 32 bits.
+    if (version === 0 || version > this.#reader.metadata.ipVersion) return {}
     return readPlace((this.#reader.get(plain) as PlaceRecord | null) ?? {})
   }
 

@@ -33,7 +33,8 @@ export function writeInsertId(
   const sender = isDailyVisitor(distinctId) ? DAILY_VISITOR_PREFIX : distinctId
   // The lengths separate the parts, because any part may contain any character.
   const user = `${projectId.length}:${projectId}${sender.length}:${sender}`
-  to.writeUInt32BE(hashUser(user), at)
+  // All daily visitors of a project would have the same lane.
+  to.writeUInt32BE(hashUser(sender === distinctId ? user : user + insertId), at)
   to.write(hash('sha256', user + insertId, 'binary'), at + ROUTE_BYTES, ID_BYTES, 'latin1')
 }
 

@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Log } from '../lib/log.js'
+import { oncePerMinute } from '../lib/once-per-minute.js'
 import { DAILY_VISITOR_PREFIX } from '../model/user-names.js'
 import { dropVisitorSalts, ensureVisitorSalts, type VisitorSalts } from '../store/visitor-salts.js'
 
@@ -38,9 +39,14 @@ export class DailyVisitors {
   readonly #options: DailyVisitorsOptions
   #salts: VisitorSalts = new Map()
   #isStarted = false
+  #isRefreshing = false
+  readonly #warn: (error: unknown) => void
 
   constructor(options: DailyVisitorsOptions) {
     this.#options = options
+    this.#warn = oncePerMinute((error) =>
+      options.log.warn({ err: error }, 'the salts of daily visitors could not be read; they will be read again'),
+    )
   }
 
   /**
@@ -61,6 +67,7 @@ export class DailyVisitors {
   name({ projectId, address, userAgent }: Visit): string {
     const salt = this.#salts.get(toDay(this.#now()))
     if (salt === undefined) {
+      void this.#tryRefresh()
       throw new ApiError('unavailable', 'Visitors of today cannot be told apart yet. Try again in a moment.')
     }
     const digest = createHmac('sha256', salt)
@@ -70,14 +77,20 @@ export class DailyVisitors {
   }
 
   async #repeat(): Promise<void> {
-    const { closing, log } = this.#options
+    const { closing } = this.#options
     for (;;) {
       await wait(REFRESH_MS, undefined, { signal: closing, ref: false }).catch(() => undefined)
       if (closing.aborted) return
-      await this.#refresh().catch((error: unknown) => {
-        log.warn({ err: error }, 'the salts of daily visitors could not be read; they are read again in ten minutes')
-      })
+      await this.#tryRefresh()
     }
+  }
+
+  /** Refreshes the salts unless that is under way; a failure only goes into the log. */
+  async #tryRefresh(): Promise<void> {
+    if (this.#isRefreshing) return
+    this.#isRefreshing = true
+    await this.#refresh().catch(this.#warn)
+    this.#isRefreshing = false
   }
 
   async #refresh(): Promise<void> {

@@ -6,7 +6,7 @@ import { delimiter, resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import type { BrowserContext, ConnectOverCDPTransport } from 'playwright-core'
 import type { Test } from 'tap'
-import { temporaryFolder } from '../helper.js'
+import { temporaryFolder, WAIT_LIMIT_MS } from '../helper.js'
 
 // Required rather than imported: an import scans its 3 MB for CommonJS exports, which costs 170 ms of CPU time.
 const { chromium } = createRequire(import.meta.url)('playwright-core') as typeof import('playwright-core')
@@ -30,27 +30,30 @@ const ARGUMENTS = [
   '--disable-sync',
   // The lists below the address bar are separate pages. Loading them took three quarters of a new window's CPU time.
   '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
+  // A page in the background would get no CPU time on a busy machine.
+  '--disable-renderer-backgrounding',
   // One process renders all pages, so their code is compiled once.
   '--renderer-process-limit=1',
 ]
 
 /**
  * A real browser with its own profile. Playwright only connects to it, because a browser that Playwright starts
- * treats every page as visible and has no back/forward cache.
+ * treats every page as visible and has no back/forward cache. It is killed at the end, because closing it would wait
+ * for an orderly exit that may never come.
  */
 export async function startChromium(t: Test): Promise<BrowserContext> {
   const { child, ended, output } = await launch(t, 'about:blank', ['--remote-debugging-pipe'])
   const [, , , commands, answers] = child.stdio
   const pipes = transport(commands as Writable, answers as Readable)
   const browser = await Promise.race([
-    chromium.connectOverCDP(pipes, { noDefaults: true }),
+    chromium.connectOverCDP(pipes, { noDefaults: true, timeout: WAIT_LIMIT_MS }),
     ended.then(() => {
       throw new Error(`Chromium ended: ${output()}`)
     }),
   ])
-  t.teardown(() => browser.close())
   const [context] = browser.contexts()
   if (!context) throw new Error('the browser has no context')
+  context.setDefaultTimeout(WAIT_LIMIT_MS)
   return context
 }
 

@@ -1,5 +1,7 @@
 import { appendFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { Contexts, type ContextsOptions, type RequestSource } from '../../src/context/contexts.js'
 import { findCountryOfZone } from '../../src/context/country.js'
@@ -7,6 +9,9 @@ import { GeoDatabase } from '../../src/context/geo-database.js'
 import type { MessageSource } from '../../src/model/request-context.js'
 import { silent, temporaryFolder, until } from '../helper.js'
 import { makeMmdb } from './mmdb.js'
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
 
 const CHROME =
   'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36'
@@ -112,6 +117,7 @@ t.test('what a message says counts more than its request', async (t) => {
     os: 'Linux',
   })
   t.match(value({ language: 'de_AT' }), { language: 'de-AT' })
+  t.match(value({ language: 'zh_Hans_CN' }), { language: 'zh-Hans-CN' })
   t.equal(value({}, server), undefined, 'a server says nothing about the person for whom it sends')
   t.strictSame(value({ address: '192.0.2.1' }, server), place)
   t.strictSame(value({ userAgent: CHROME, address: '192.0.2.1' }, server), { ...DEVICE, ...place })
@@ -128,6 +134,26 @@ t.test('a context is found once, and written in a fixed order', async (t) => {
   t.equal(contexts.find('p', source({ headers: { 'user-agent': '' } })), null)
   for (let i = 0; i < 20_000; i++) contexts.find('p', source({ headers: { 'accept-language': `de-${i}` } }))
   t.not(contexts.find('p', source(sent)), first, 'the cache is bounded')
+})
+
+t.test('long headers do not fill the memory', async (t) => {
+  const contexts = new Contexts(options)
+  const send = (count: number) => {
+    for (let i = 0; i < count; i++) {
+      // As it comes from a socket: a slice of such a string keeps all of it.
+      const agent = Buffer.alloc(16_000, `${i} `).toString('latin1')
+      contexts.find('p', source({ headers: { 'user-agent': agent } }))
+    }
+  }
+  const measure = () => {
+    collectGarbage()
+    return process.memoryUsage().heapUsed
+  }
+  send(10)
+  const before = measure()
+  send(4_000)
+  const grown = measure() - before
+  t.ok(contexts.find('p', source()) && grown < 16e6, `${grown} bytes`)
 })
 
 t.test('a database is read again when it changes, and the last good one stays', async (t) => {
@@ -151,7 +177,7 @@ t.test('a database is read again when it changes, and the last good one stays', 
     { country: 'DE', region: 'Bavaria', city: 'Hof' },
     'texts, as IPinfo has them',
   )
-  for (const address of ['192.0.2.3', '', 'nowhere', '::1', 'fe80::1%eth0'])
+  for (const address of ['192.0.2.3', '', 'nowhere', '::1', 'fe80::1%eth0', 'c000:201::1', 'c000:0201:ffff::'])
     t.strictSame(geo.find(address), {}, address)
 
   await writeFile(`${file}.new`, makeMmdb({ '192.0.2.1': { registered_country: { iso_code: 'CH' } } }))

@@ -19,6 +19,13 @@ t.test('findInsertIdLane returns one lane for a user, and spreads users over the
   }
 })
 
+t.test('ids of daily visitors do not depend on their names, and are spread over the lanes', async (t) => {
+  t.strictSame(digestOf('p', '$visitor:a', 'i'), digestOf('p', '$visitor:b', 'i'))
+  const lanes = new Set<number>()
+  for (let i = 0; i < 100; i++) lanes.add(findInsertIdLane(digestOf('p', '$visitor:a', `i${i}`), 0, 3))
+  t.equal(lanes.size, 3)
+})
+
 t.test('writeInsertId separates project, user and id', async (t) => {
   const digests = [
     digestOf('p', 'u', 'i'),

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { openStore } from '../../src/store/open.js'
 import { DailyVisitors } from '../../src/users/daily-visitors.js'
-import { LAYOUTS, settingsFor, silent } from '../helper.js'
+import { LAYOUTS, settingsFor, silent, until } from '../helper.js'
 import { isRefused } from '../routes/event-calls.js'
 import { basic, startSdkApp } from '../routes/vendors/sdk-app.js'
 
@@ -85,10 +85,13 @@ for (const storage of LAYOUTS) {
         const one = `{"event":"${event}","distinct_id":"${text}"}`
         for (const [url, payload] of [
           ['track', one],
+          ['track', `${one.slice(0, -1)},"events":[]}`],
+          ['track', `${one.slice(0, -1)},"events":[{"distinct_id":"a"}],"properties":null}`],
           ['track/batch', `{"events":[{"event":"${event}","distinct_id":"a"},${one}]}`],
           ['sessions/start', `{"session_id":"s","distinct_id":"${text}"}`],
           ['sessions/update', `{"session_id":"s","distinct_id":"${text}"}`],
           ['sessions/end', `{"session_id":"s","distinct_id":"${text}"}`],
+          ['sessions/start', `{"session_id":"s","distinct_id":"${text}","events":[]}`],
         ] as const) {
           const headers = { 'x-api-key': keys.write, 'content-type': 'application/json' }
           isRefused(
@@ -122,6 +125,7 @@ for (const storage of LAYOUTS) {
       const event = uniqueEvent()
       const named = { event, distinct_id: 'ada' }
       isRefused(t, await send(`/public/track${DAILY}`, named), 400, 'invalid_request')
+      isRefused(t, await send(`/public/track${DAILY}`, { ...named, events: [] }), 400, 'invalid_request')
       isRefused(t, await send(`/public/track/batch${DAILY}`, { events: [{ event }, named] }), 400, 'invalid_request')
       isRefused(t, await send('/public/track?visitor=weekly', { event }), 400, 'invalid_request')
       isRefused(t, await send(`/public/track${DAILY}`, { event }, { key: keys.secret }), 403, 'wrong_key_kind')
@@ -159,6 +163,23 @@ for (const storage of LAYOUTS) {
         salts.map(({ day }) => day),
         ['2026-11-27', '2026-11-28', '2026-11-29'],
       )
+
+      let at = now + 2 * DAY_MS
+      const { shards } = store
+      const visitors = new DailyVisitors({ shards, log: silent, closing: closing.signal, now: () => at })
+      await visitors.start()
+      at += DAY_MS
+      const later = visitors.name(visit)
+      at += DAY_MS
+      t.throws(() => visitors.name(visit), { code: 'unavailable' }, 'ClickHouse was down for more than a day')
+      const attempt = () => {
+        try {
+          return visitors.name(visit)
+        } catch {
+          return undefined
+        }
+      }
+      t.not(await until('a salt, because it was needed', attempt), later)
     })
   })
 }

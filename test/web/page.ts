@@ -9,7 +9,7 @@ import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys, revokeKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { startChromium } from '../browser/chromium.js'
-import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { type Client, SECRET_KEY, settingsFor, startApp, until, WAIT_LIMIT_MS } from '../helper.js'
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const WIDE = { width: 1280, height: 900 }
@@ -18,8 +18,6 @@ const NARROW = { width: 390, height: 844 }
 const ZONE = 'Europe/Berlin'
 const LOCALE = 'en-GB'
 const KEYS_REFRESH_MS = 200
-/** The same limit as in `until`. */
-export const WAIT_LIMIT_MS = 90_000
 
 export interface Site extends Client {
   /** without a trailing slash */

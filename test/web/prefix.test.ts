@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { startChromium } from '../browser/chromium.js'
 import { SECRET_KEY } from '../helper.js'
-import { startSite, WAIT_LIMIT_MS } from './page.js'
+import { startSite } from './page.js'
 
 const PREFIX = '/analytics'
 
@@ -33,7 +33,6 @@ async function startProxy(t: Test, target: string): Promise<string> {
 t.test('the page works behind a proxy with a path prefix', async (t) => {
   const { url, call } = await startSite(t)
   const page = await (await startChromium(t)).newPage()
-  page.setDefaultTimeout(WAIT_LIMIT_MS)
   const base = await startProxy(t, url)
   await page.goto(`${base}/#/live`)
   await page.getByLabel('Key of the project').fill(SECRET_KEY)

@@ -51,30 +51,38 @@ function setVisitor(request: FastifyRequest, visitor: unknown, nameVisitor: Name
       'visitor=daily needs a write or public key: with another key, send a distinct_id.',
     )
   }
-  const named = listNamed(request.body)
-  if (named === null || named.some(({ distinct_id }) => distinct_id !== undefined)) {
+  const { body } = request
+  const named = listNamed(body)
+  // The events of a body that was scanned all have names.
+  if (body instanceof ScannedBody || named.some(({ distinct_id }) => distinct_id !== undefined)) {
     throw new ApiError('invalid_request', 'With visitor=daily, leave out distinct_id: the service makes one.')
   }
   const { projectId, headers } = request
   const name = nameVisitor({ projectId, address: clientAddress(request), userAgent: headers['user-agent'] ?? '' })
-  for (const one of named) one.distinct_id = name
+  const isBatch = named.length > 0 && Array.isArray((body as Named).events)
+  for (const one of isBatch ? named.slice(1) : named) one.distinct_id = name
 }
 
 function refuseVisitors({ body, rawBody }: FastifyRequest): void {
   if (body instanceof ScannedBody && !body.mayNameVisitor) return
-  const parsed: unknown = body instanceof ScannedBody ? JSON.parse(rawBody.toString()) : body
-  const named = listNamed(parsed) ?? []
-  const index = named.findIndex(({ distinct_id }) => typeof distinct_id === 'string' && isDailyVisitor(distinct_id))
-  if (index === -1) return
-  const path = named[index] === parsed ? '/distinct_id' : `/events/${index}/distinct_id`
+  const [parsed, ...events] = listNamed(body instanceof ScannedBody ? JSON.parse(rawBody.toString()) : body)
+  const isForged = (one: Named | undefined) => typeof one?.distinct_id === 'string' && isDailyVisitor(one.distinct_id)
+  const index = events.findIndex(isForged)
+  if (index === -1 && !isForged(parsed)) return
+  const path = index === -1 ? '/distinct_id' : `/events/${index}/distinct_id`
   const details = [{ path, message: DAILY_VISITOR_REASON }]
   throw new ApiError('invalid_request', `${path} ${DAILY_VISITOR_REASON}.`, { details })
 }
 
-/** What has a `distinct_id` in a parsed body; null for a body that was scanned, whose events all have one. */
-function listNamed(body: unknown): Named[] | null {
-  if (body instanceof ScannedBody) return null
-  if (typeof body !== 'object' || body === null) return []
-  const { events } = body as Named
-  return Array.isArray(events) ? events.filter((one) => typeof one === 'object' && one !== null) : [body]
+/**
+ * What may have a `distinct_id` in a parsed body: first the body, then its events. A single event may have a field
+ * `events` as well, which must not hide its own name.
+ */
+function listNamed(body: unknown): Named[] {
+  if (!isObject(body)) return []
+  return [body, ...(Array.isArray(body.events) ? body.events.filter(isObject) : [])]
+}
+
+function isObject(value: unknown): value is Named {
+  return typeof value === 'object' && value !== null
 }
