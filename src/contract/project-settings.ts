@@ -4,7 +4,7 @@ import type { ContextMode } from './context.js'
 
 export const WEEK_STARTS = ['monday', 'sunday'] as const
 /** The views that the page can open first. */
-export const FIRST_VIEWS = ['overview', 'explore', 'boards', 'users', 'live'] as const
+export const FIRST_VIEWS = ['overview', 'web', 'explore', 'boards', 'users', 'live'] as const
 /** How the page writes numbers, each an example of itself. */
 export const NUMBER_FORMATS = ['1,234.5', '1.234,5', '1 234,5', '1234.5'] as const
 

@@ -236,6 +236,7 @@ t.test('profiles and sessions are the newest of all shards, including deletions'
       startedAt,
       updatedAt: startedAt,
       endedAt,
+      context: {},
     } as never
     return put(SESSIONS, SESSIONS.row('p', name, value), shard)
   }

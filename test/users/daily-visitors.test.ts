@@ -94,20 +94,13 @@ for (const storage of LAYOUTS) {
           ['sessions/start', `{"session_id":"s","distinct_id":"${text}","events":[]}`],
         ] as const) {
           const headers = { 'x-api-key': keys.write, 'content-type': 'application/json' }
-          isRefused(
-            t,
-            await inject({ method: 'POST', url: `/public/${url}`, payload, headers }),
-            400,
-            'invalid_request',
-          )
+          const path = url === 'track/batch' ? '/events/1/distinct_id' : '/distinct_id'
+          const refused = await inject({ method: 'POST', url: `/public/${url}`, payload, headers })
+          isRefused(t, refused, 400, 'invalid_request', path)
         }
         const headers = { 'x-api-key': keys.write, ...NDJSON }
-        isRefused(
-          t,
-          await inject({ method: 'POST', url: '/public/import', payload: one, headers }),
-          400,
-          'invalid_request',
-        )
+        const line = await inject({ method: 'POST', url: '/public/import', payload: one, headers })
+        isRefused(t, line, 400, 'invalid_request', '/events/0/distinct_id')
       }
       const segment = { batch: [{ type: 'track', event, userId: name, messageId: 'm' }] }
       await inject({ method: 'POST', url: '/segment/v1/batch', payload: segment, headers: basic(keys.write) })
