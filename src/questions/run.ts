@@ -68,7 +68,7 @@ const GRACE_FOR_REVIEW_MS = 1_000
 const MAX_RESULT_BYTES = 128 * 1024 * 1024
 /**
  * Rewrites of comparisons, GROUP BY, ORDER BY and LIMIT BY that our statements do not need. Trying them compares whole
- * expression trees, which takes a third of the time to plan paths or a breakdown by channel, and a quarter for a funnel.
+ * expression trees, which takes a third of the time to plan paths or a breakdown by channel, and a quarter for funnels.
  */
 export const NEEDLESS_REWRITES = [
   'optimize_and_compare_chain',
