@@ -55,13 +55,14 @@ export class Tallyhouse {
   #isShown = false
   /** the visit and path of the last page view */
   #viewed = ''
-  #referrer = document.referrer
+  #referrer: string
 
   /** @throws TypeError without a write key */
   constructor(options: TallyhouseOptions) {
     const { url, key, visitor } = options
     if (!/^wk_/.test(key)) throw new TypeError('A page needs a write key (wk_…)')
     this.#options = options
+    this.#referrer = document.referrer
     this.#memory = new Memory(!visitor)
     const timeZone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)
     const query = `?timezone=${timeZone}${visitor ? `&visitor=${visitor}` : ''}`
