@@ -90,7 +90,7 @@ export class Outbox {
     for (const name of names) this.#inFlight.delete(name)
     if (status < 200 || status > 499 || RETRIED.includes(status)) return false
     if (status < 400) for (const name of names) memory.remove(name)
-    // One of them is at fault.
+    // The service refuses a whole batch for one bad event.
     else if (names.length > 1) for (const name of names) await this.#deliver([name])
     else {
       console.error('Tallyhouse:', text)

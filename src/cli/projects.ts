@@ -40,7 +40,7 @@ set   changes settings. What is not named stays; the value "default" sets the de
         --first-view VIEW         the view that the page opens first
         --currency CODE           of amounts on the page, such as EUR
         --number-format EXAMPLE   1,234.5 or 1.234,5 or '1 234,5' or 1234.5
-        --context MODE            how much is stored of what requests say about their sender: off,
+        --context MODE            how much to store about who sent a request: off,
                                   device (without the place) or full
         --keep-events AGE         90d, 12w, 25m (months) or 2y: older events are refused, are no
                                   longer shown, and have left the disk within a day

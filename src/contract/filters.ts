@@ -40,7 +40,7 @@ type OperatorWith<O extends Operand> = {
 
 /** A filter that compares one field. */
 export type Comparison = { [O in Operand]: [OperatorWith<O>, FieldName, ...Operands[O]] }[Operand]
-/** Events of which a session has at least one. */
+/** A session needs at least one such event. */
 export interface SessionEvents {
   event: string | string[]
   where?: Filter | null

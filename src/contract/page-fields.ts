@@ -32,7 +32,7 @@ export const PAGE_FIELDS = {
   content: list('utm_content utm.content', 'campaign.content'),
 } as const satisfies Record<string, readonly string[]>
 
-/** @param inContext the name in Segment's context, which is a property of an event, or of what its endpoint adds */
+/** @param inContext the name in Segment's `context`, which is among an event's properties, or below `$segment` */
 function list(names: string, inContext: string, others: readonly string[] = []): readonly string[] {
   return [...names.split(' '), `context.${inContext}`, `$segment.context.${inContext}`, ...others]
 }

@@ -55,7 +55,7 @@ const visitor = Type.Optional(
     message: 'must be daily, or absent',
     description:
       'With `daily`, send no `distinct_id`: the service makes one that is the same all day (UTC) for the same address ' +
-      'and User-Agent, and of which nobody can tell later whose it was. Write and public keys only.',
+      'and User-Agent. Later, nobody can tell whose it was. Write and public keys only.',
   }),
 )
 

@@ -92,7 +92,7 @@ const GivenContext = Type.Object(contextFields, {
   message: messages.object,
   description: 'What an earlier export has as the context. Only with a secret key; with any other it is ignored.',
 })
-/** An event of which the context counts. */
+/** An event whose context is stored. */
 export const EventContext = Type.Object({ context: optional(GivenContext) }, { message: messages.object })
 /** A batch of such events. */
 export const EventContexts = Type.Object({ events: Type.Array(EventContext) }, { message: messages.object })

@@ -9,7 +9,7 @@ const MAX_PROJECTS = 1000
 interface Noted {
   /** events since the start */
   events: number
-  /** events of which the log does not know */
+  /** events that the log has not mentioned yet */
   unlogged: number
   silentUntil: number
 }

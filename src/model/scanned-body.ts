@@ -3,8 +3,8 @@ export const BATCH_HEAD: Buffer = Buffer.from('{"events":[')
 export const BATCH_TAIL: Buffer = Buffer.from(']}')
 const SPACE = 0x20
 /**
- * Begins the entry of events of which some have a context. The space is a mark: ClickHouse takes longer to read contexts,
- * which most entries of secret keys do not have.
+ * Begins an entry in which some events have a context. The space is a mark: ClickHouse takes longer to read contexts, and
+ * most entries of secret keys have none.
  */
 export const CONTEXTS_HEAD: Buffer = Buffer.from(' {"events":[')
 

@@ -1,9 +1,13 @@
-import { PAGE_FIELDS, type PageName, type PagePlace } from '../contract/page-fields.js'
+import { PAGE_FIELDS, PAGE_VIEWS, type PageName, type PagePlace } from '../contract/page-fields.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { failIf, repairText, unmarkToken } from './json-sql.js'
-import { isPageView } from './page-views.js'
 import { SITES } from './sites.js'
 import type { Statement } from './statement.js'
+
+/** SQL for whether a row with the column `event` is a page view. */
+export function isPageView(statement: Statement): string {
+  return `event IN ${statement.texts(PAGE_VIEWS)}`
+}
 
 /** Where each field of a page comes from. */
 const PLACES_OF: Record<PageName, readonly PagePlace[]> = {

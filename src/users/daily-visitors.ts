@@ -11,7 +11,7 @@ const DAY_MS = 86_400_000
 /** How often the salts are looked at; that of tomorrow is there a day before it is needed. */
 const REFRESH_MS = 10 * 60_000
 const SALT_BYTES = 32
-/** Of the HMAC; two of a million visitors of a day have the same name with a probability of 10^-15. */
+/** Of the HMAC; the probability that any two of a million visitors share a name is below 10^-16. */
 const NAME_BYTES = 12
 
 export interface DailyVisitorsOptions {

@@ -42,7 +42,7 @@ export class Random {
 
   /** Draws from a log-normal distribution; a `spread` of 0 always gives the median. */
   logNormal(median: number, spread: number): number {
-    // Box and Muller's transform, of which the second number is not needed.
+    // The transform by Box and Muller, which makes two numbers; one is enough.
     const normal = Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next())
     return median * Math.exp(spread * normal)
   }

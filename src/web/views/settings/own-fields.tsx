@@ -12,7 +12,7 @@ import { WEEKS } from '../range-fields.js'
 import { type OwnSetting, SETTING_NAMES } from './setting-text.js'
 import * as styles from './settings-form.module.css'
 
-/** How much is stored of what requests say about their sender. */
+/** How much to store about who sent a request. */
 const CONTEXTS = [
   ['default', 'As the service is set'],
   ['full', 'Browser, device and place'],

@@ -189,7 +189,8 @@ interface PanelFooterProps {
   title: string
   question: object
   display?: Display
-  csv: () => CsvRow[] | Promise<CsvRow[]>
+  /** null until there is something to save */
+  csv: (() => CsvRow[] | Promise<CsvRow[]>) | null
   more?: ComponentChildren
 }
 
@@ -203,7 +204,7 @@ export function PanelFooter({ title, question, display = {}, csv, more }: PanelF
       <a href={linkToExplore(applied.question, applied.display)} aria-label={`Explore ${title.toLowerCase()}`}>
         Explore
       </a>
-      <CsvButton name={title} rows={csv} label="CSV" about={`CSV of ${title.toLowerCase()}`} />
+      {csv && <CsvButton name={title} rows={csv} label="CSV" about={`CSV of ${title.toLowerCase()}`} />}
     </footer>
   )
 }
@@ -232,10 +233,13 @@ export function GoalsPanel({ goals, priority, children }: GoalsPanelProps) {
         <PanelFooter
           title="Goals"
           question={question}
-          csv={() => [
-            ['Event', 'Visits', 'Rate'],
-            ...rows.map(({ label, value, share }): CsvRow => [label, value, share ?? null]),
-          ]}
+          csv={
+            value &&
+            (() => [
+              ['Event', 'Visits', 'Rate'],
+              ...rows.map(({ label, value, share }): CsvRow => [label, value, share ?? null]),
+            ])
+          }
         />
       )}
     </section>

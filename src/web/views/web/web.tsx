@@ -108,7 +108,7 @@ function Site({ pageViews, usualGoals, state }: SiteProps) {
           title="Visits"
           question={question}
           display={{ compare: true, as: 'number' }}
-          csv={() => (numbers.value ? buildNumbersCsv(numbers.value) : [])}
+          csv={numbers.value && (() => buildNumbersCsv(numbers.value))}
         />
       </section>
       <div class={styles.panels}>
