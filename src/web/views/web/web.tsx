@@ -75,6 +75,7 @@ function Site({ pageViews, usualGoals, state }: SiteProps) {
   const { onDrillDown, dialog } = useDrillDown('web')
   const question = askNumbers(source)
   const numbers = useSeries(question, { compare: true }, controls, 0)
+  const loaded = numbers.value
   const goals = state.goals ?? usualGoals
   const onFilter = (added: Filter) => filter(addFilter(controls.where, added))
   const suggestions = useMemo(() => new Suggestions(), [])
@@ -87,19 +88,19 @@ function Site({ pageViews, usualGoals, state }: SiteProps) {
       <WebBar controls={controls} onChange={(next) => show({ controls: next })} />
       <section class={cardStyles.card} aria-label="Visits" aria-busy={numbers.isLoading}>
         {numbers.error && <Failure error={numbers.error} onRetry={numbers.reload} />}
-        {!numbers.value && numbers.isLoading && <Loading what="the numbers" />}
-        {numbers.value && (
+        {!loaded && numbers.isLoading && <Loading what="the numbers" />}
+        {loaded && (
           <>
-            <Warnings warnings={numbers.value.answer.warnings} />
+            <Warnings warnings={loaded.answer.warnings} />
             <Numbers
-              {...numbers.value}
+              {...loaded}
               chosen={number}
               onChoose={(next) => show({ number: next })}
               onDrillDown={onDrillDown}
             />
             <VisitsNote
               byGap={byGap}
-              areMissing={hasNoVisits(numbers.value.answer.results)}
+              areMissing={hasNoVisits(loaded.answer.results)}
               onChange={(next) => show({ byGap: next })}
             />
           </>
@@ -108,7 +109,7 @@ function Site({ pageViews, usualGoals, state }: SiteProps) {
           title="Visits"
           question={question}
           display={{ compare: true, as: 'number' }}
-          csv={numbers.value && (() => buildNumbersCsv(numbers.value))}
+          csv={loaded && (() => buildNumbersCsv(loaded))}
         />
       </section>
       <div class={styles.panels}>
