@@ -1,7 +1,7 @@
 import type { Scalar } from '../contract/questions.js'
 import type { PropertyType } from '../contract/responses.js'
 import { createNearestFinder } from '../lib/nearest.js'
-import { unmarkName } from './json-sql.js'
+import { unmarkName } from '../store/json-sql.js'
 import { MAX_DEPTH, MAX_MEMBERS, MAX_PROPERTIES, type PropertyRow } from './names.js'
 import type { ComparedValue, PropertyUse } from './names-used.js'
 

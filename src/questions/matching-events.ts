@@ -3,7 +3,7 @@ import type { Definition, FieldName, Filter, SessionsDefinition } from '../contr
 import { EventRows, formatFieldJson } from './event-rows.js'
 import type { FieldRows } from './field-sql.js'
 import { buildCondition, type FilterSql, isNarrow } from './filter.js'
-import { parseNumber } from './json-sql.js'
+import { parseNumber } from '../store/json-sql.js'
 import { SessionRows } from './session-rows.js'
 import { Sessions } from './sessions.js'
 import type { Statement } from './statement.js'

@@ -7,7 +7,7 @@ import { lastIdAt, parseEventId } from '../model/event-id.js'
 import { START, toMilliseconds } from '../model/position.js'
 import { newestRows } from '../store/newest-rows.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
-import { failIf, repairText, unmarkName, unmarkToken } from './json-sql.js'
+import { failIf, repairText, unmarkName, unmarkToken } from '../store/json-sql.js'
 import type { Query } from './kind.js'
 import { type QueryContext, Statement } from './statement.js'
 

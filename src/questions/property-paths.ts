@@ -1,10 +1,15 @@
-import { failIf, markName, repairText, unmarkToken } from './json-sql.js'
+import { failIf, markName, repairText, unmarkToken } from '../store/json-sql.js'
 import type { Statement } from './statement.js'
+
+interface PathColumn {
+  name: string
+  path: string[]
+}
 
 /** The paths into one JSON column that a question uses, each with a column name. */
 export class Paths {
   readonly #prefix: string
-  readonly #columns = new Map<string, { name: string; path: string[] }>()
+  readonly #columns = new Map<string, PathColumn>()
 
   constructor(prefix: string) {
     this.#prefix = prefix
@@ -54,12 +59,43 @@ export class Paths {
     return [`${isRefused} AS is_refused`, `if(is_refused, ${repairText(json)}, '') AS repaired`, ...tokens]
   }
 
+  /** Columns with the values in `event_facts`, and those that a path within one of them begins at. */
+  factRaws(statement: Statement): string[] {
+    return this.#each(({ name, path: [first = '', ...rest] }) => {
+      const outer = `props[${statement.text(markName(first))}]`
+      if (rest.length === 0) return `${outer} AS raw_${name}`
+      return `${outer} AS outer_${name}, JSONExtractRaw(outer_${name}, ${toKeys(statement, rest)}) AS raw_${name}`
+    })
+  }
+
+  /**
+   * Columns with the tokens, from `factRaws` and `repaired`. The parser may reject a value that it has written itself, such
+   * as an integer beyond 64 bits.
+   */
+  factTokens(statement: Statement): string[] {
+    const isRefused = ({ name, path }: PathColumn) =>
+      path.length > 1 ? `(raw_${name} = '' AND outer_${name} != '' AND NOT isValidJSON(outer_${name}))` : '0'
+    if (!statement.context.repairsTexts) {
+      const refused = this.#each(isRefused).filter((test) => test !== '0')
+      const taken = this.#each(({ name }) => `if(is_refused OR raw_${name} = 'null', '', raw_${name}) AS ${name}`)
+      return [`${failIf(['repaired', ...refused].join(' OR '))} AS is_refused`, ...taken]
+    }
+    return this.#each((column) => {
+      const { name, path } = column
+      const found = `replaceRegexpOne(${unmarkToken(`raw_${name}`)}, '^null$', '')`
+      const token = `multiIf(repaired, ${found}, raw_${name} = 'null', '', raw_${name})`
+      if (path.length === 1) return `${token} AS ${name}`
+      const within = unmarkToken(`JSONExtractRaw(${repairText(`outer_${name}`)}, ${toKeys(statement, path.slice(1))})`)
+      return `if(${isRefused(column)}, replaceRegexpOne(${within}, '^null$', ''), ${token}) AS ${name}`
+    })
+  }
+
   /** For a subquery over profiles, which needs only tokens. */
   select(statement: Statement): { raws: string[]; tokens: string[]; names: string[] } {
     return { raws: this.raws(statement, 'properties'), tokens: this.tokens(statement, 'properties'), names: this.names }
   }
 
-  #each(of: (column: { name: string; path: string[] }) => string): string[] {
+  #each(of: (column: PathColumn) => string): string[] {
     return [...this.#columns.values()].map(of)
   }
 }

@@ -7,7 +7,7 @@ import type {
   SeriesPoint,
   SeriesQuestion,
 } from '../contract/questions.js'
-import { formatBreakdown } from './json-sql.js'
+import { formatBreakdown } from '../store/json-sql.js'
 import type { Answer, CountingKind, Query } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { findBucketNumber, type QueryContext, Statement } from './statement.js'

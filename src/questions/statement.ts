@@ -1,6 +1,6 @@
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
-import { encodeText } from './json-sql.js'
+import { encodeText } from '../store/json-sql.js'
 import type { Buckets } from './time.js'
 
 /** What the SQL of a question depends on, apart from the question itself. */
