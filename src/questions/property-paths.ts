@@ -82,11 +82,12 @@ export class Paths {
     }
     return this.#each((column) => {
       const { name, path } = column
-      const found = `replaceRegexpOne(${unmarkToken(`raw_${name}`)}, '^null$', '')`
-      const token = `multiIf(repaired, ${found}, raw_${name} = 'null', '', raw_${name})`
-      if (path.length === 1) return `${token} AS ${name}`
-      const within = unmarkToken(`JSONExtractRaw(${repairText(`outer_${name}`)}, ${toKeys(statement, path.slice(1))})`)
-      return `if(${isRefused(column)}, replaceRegexpOne(${within}, '^null$', ''), ${token}) AS ${name}`
+      const [, ...rest] = path
+      const repaired = `JSONExtractRaw(${repairText(`outer_${name}`)}, ${toKeys(statement, rest)})`
+      const found = rest.length === 0 ? `raw_${name}` : `if(${isRefused(column)}, ${repaired}, raw_${name})`
+      // Only the text of the whole row was given marks: a value that is written again has none.
+      const token = `if(repaired, ${unmarkToken(`found_${name}`)}, found_${name})`
+      return `${found} AS found_${name}, if(found_${name} = 'null', '', ${token}) AS ${name}`
     })
   }
 

@@ -10,8 +10,22 @@ export const FACT_COLUMNS: readonly string[] = [
 
 const COPIED = ['project_id', 'event', 'timestamp', 'event_id', 'distinct_id', 'session_id', ...CONTEXT_COLUMNS]
 
-/** Of a name that is there twice, ClickHouse finds the first value in a text, and either in a map. */
-const FIRST_OF_EACH = 'arrayFilter((pair, number) -> number = 1, found, arrayEnumerateUniq(found.1))'
+/**
+ * SQL for `props`. Of a name that is there twice, ClickHouse finds the first value in a text, but either in a map.
+ * @param pairs SQL for the names and tokens of the properties
+ */
+function toProps(pairs: string): string {
+  const names = `tupleElement(${pairs}, 1)`
+  const firsts = `arrayFilter((pair, number) -> number = 1, ${pairs}, arrayEnumerateUniq(${names}))`
+  return `CAST(if(arrayUniq(${names}) = length(${pairs}), ${pairs}, ${firsts}) AS Map(LowCardinality(String), String))`
+}
+
+/** SQL for the columns that follow from the properties, for few rows. @param text SQL for the text of the properties */
+export function computeFromProperties(text: string): { props: string; repaired: string } {
+  const isRefused = `NOT isValidJSON(${text})`
+  const pairs = `JSONExtractKeysAndValuesRaw(if(${isRefused}, ${repairText(text)}, ${text}))`
+  return { props: toProps(pairs), repaired: `toUInt8(${isRefused})` }
+}
 
 /** SQL for the day of an event in facts. @param timestamp SQL for a number, epoch ms */
 export function toDay(timestamp: string): string {
@@ -34,7 +48,7 @@ export function selectFacts(events: string, where: string, step: string): string
     day: toDay('timestamp'),
     user: hashName('distinct_id'),
     session: `if(session_id = '', 0, ${hashName('session_id')})`,
-    props: `CAST(if(arrayUniq(found.1) = length(found), found, ${FIRST_OF_EACH}) AS Map(LowCardinality(String), String))`,
+    props: toProps('found'),
     step,
   }
   const columns = FACT_COLUMNS.map((name) => (name in computed ? `${computed[name]} AS ${name}` : name))

@@ -6,7 +6,7 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { Paths } from '../../src/questions/property-paths.js'
 import { Statement } from '../../src/questions/statement.js'
-import { BUCKET_SETTINGS, FACT_COLUMNS, selectFacts } from '../../src/store/fact-columns.js'
+import { BUCKET_SETTINGS, computeFromProperties, FACT_COLUMNS, selectFacts } from '../../src/store/fact-columns.js'
 import { startClickHouse } from '../helper.js'
 import { spaces, spell, value } from '../json/spell.js'
 
@@ -19,7 +19,7 @@ const taken = fc.oneof(
   fc.tuple(value, spaces).map(([one, gaps]) => spell(one, gaps)),
   fc.constantFrom('null', '1.0', '-0', '-0.0', '1e20', '-1e19', '18446744073709551615', '1e-320', '123456789.5e300'),
   fc.constantFrom('"\\u0000"', '"\\ud83d\\ude00"', '"\u2028"', '"\\/"', '"\\\\ud83d"', '"\u{10fffc}d83d"'),
-  fc.integer({ min: 20, max: 200 }).map((depth) => `${'{"a":'.repeat(depth)}[]${'}'.repeat(depth)}`),
+  fc.integer({ min: 20, max: 60 }).map((depth) => `${'{"a":'.repeat(depth)}[]${'}'.repeat(depth)}`),
 )
 const refused = fc.constantFrom(
   ...['"\\ud83d"', '"x\\udc00\\ud83d"', '1e400', '-1e400', '36893488147419103232', '"\\\\\\ud83d"', '1e999'],
@@ -44,7 +44,12 @@ const texts = fc.oneof(
 /** ClickHouse's time to plan a statement grows faster than the number of its paths. */
 const AT_ONCE = 5
 
-const decode = (base64 = '') => Buffer.from(base64, 'base64').toString()
+/** A token, with the same spelling for numbers that questions take for the same. */
+const decode = (base64 = '') =>
+  Buffer.from(base64, 'base64')
+    .toString()
+    .replace(/(?<=^|[[,:])-0(?=$|[\],}])/g, '0')
+    .replace(/(?<=^|[[,:]-?)\d{16,}(?=$|[\],}])/g, (digits) => BigInt(Number(digits)).toString())
 
 t.test('facts have the values that questions find in the text', async (t) => {
   const engine = await startClickHouse(t)
@@ -53,7 +58,7 @@ t.test('facts have the values that questions find in the text', async (t) => {
   await migrate(clickhouse)
   await clickhouse.command(`ALTER TABLE event_facts MODIFY SETTING ${BUCKET_SETTINGS}`)
   const shards = Shards.of(clickhouse)
-  const given = fc.sample(texts, { numRuns: 1000, seed: 45 })
+  const given = fc.sample(texts, { numRuns: 400, seed: 45 })
   const rows = given.map((properties, index) => ({
     project_id: 'p',
     event_id: formatEventId({ position: 1n << 40n, index, journalId: 1 }),
@@ -67,8 +72,8 @@ t.test('facts have the values that questions find in the text', async (t) => {
   await clickhouse.command(`INSERT INTO events FORMAT JSONEachRow ${events}`)
   const copy = (from: string) =>
     clickhouse.command(`INSERT INTO event_facts (${FACT_COLUMNS.join(', ')}) ${selectFacts('events', from, '1')}`)
-  await copy('timestamp < 500')
-  await copy('timestamp >= 500')
+  await copy('timestamp < 200')
+  await copy('timestamp >= 200')
 
   const read = async (source: 'events' | 'facts', some: string[][]) => {
     const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: true }
@@ -79,7 +84,7 @@ t.test('facts have the values that questions find in the text', async (t) => {
       source === 'events'
         ? [paths.raws(statement, 'properties'), paths.tokens(statement, 'properties'), 'events', 'properties']
         : [paths.factRaws(statement), paths.factTokens(statement), 'event_facts', 'repaired']
-    const names = paths.names.map((name) => `base64Encode(replaceRegexpOne(${name}, '^-0$', '0'))`)
+    const names = paths.names.map((name) => `base64Encode(${name})`)
     return await clickhouse.rows<{ found: string[] }>(
       `SELECT [${names.join(', ')}] AS found FROM (SELECT *, ${tokens.join(', ')} FROM
          (SELECT timestamp, ${raws.join(', ')}, ${rest} FROM ${table})) ORDER BY timestamp`,
@@ -88,8 +93,8 @@ t.test('facts have the values that questions find in the text', async (t) => {
   }
   const isRepaired = (await clickhouse.rows<{ repaired: number }>('SELECT repaired FROM event_facts ORDER BY timestamp'))
     .map(({ repaired }) => repaired === 1)
-  t.ok(isRepaired.filter(Boolean).length > 100)
-  t.ok(isRepaired.filter((is) => !is).length > 100)
+  t.ok(isRepaired.filter(Boolean).length > 40)
+  t.ok(isRepaired.filter((is) => !is).length > 40)
   const compare = async () => {
     for (let first = 0; first < PATHS.length; first += AT_ONCE) {
       const some = PATHS.slice(first, first + AT_ONCE)
@@ -105,6 +110,13 @@ t.test('facts have the values that questions find in the text', async (t) => {
     }
   }
   await compare()
+  // As for an edit.
+  const { props, repaired } = computeFromProperties('properties')
+  const [same] = await clickhouse.rows<{ all: string }>(
+    `SELECT countIf(toString(f.props) = toString(${props}) AND f.repaired = ${repaired}) AS all
+     FROM events AS e JOIN event_facts AS f ON f.event_id = e.event_id`,
+  )
+  t.equal(Number(same?.all), given.length)
   await clickhouse.command('OPTIMIZE TABLE event_facts FINAL')
   await compare()
 })
