@@ -11,13 +11,11 @@ export const FACT_COLUMNS: readonly string[] = [
 const COPIED = ['project_id', 'event', 'timestamp', 'event_id', 'distinct_id', 'session_id', ...CONTEXT_COLUMNS]
 
 /**
- * SQL for `props`. Of a name that is there twice, ClickHouse finds the first value in a text, but either in a map.
- * @param pairs SQL for the names and tokens of the properties
+ * SQL for the first of each name in a list of names and tokens, as ClickHouse finds the first value of a name in a text,
+ * but any of them in a map.
  */
-function toProps(pairs: string): string {
-  const names = `tupleElement(${pairs}, 1)`
-  const firsts = `arrayFilter((pair, number) -> number = 1, ${pairs}, arrayEnumerateUniq(${names}))`
-  return `CAST(if(arrayUniq(${names}) = length(${pairs}), ${pairs}, ${firsts}) AS Map(LowCardinality(String), String))`
+function takeFirsts(pairs: string): string {
+  return `arrayFilter((pair, number) -> number = 1, ${pairs}, arrayEnumerateUniq(tupleElement(${pairs}, 1)))`
 }
 
 /** SQL for the day of an event in facts. @param timestamp SQL for a number, epoch ms */
@@ -42,11 +40,12 @@ export function hashSession(id: string): string {
  * @param step SQL for the number of the step
  */
 export function selectFacts(events: string, where: string, step: string): string {
+  const distinct = `if(arrayUniq(tupleElement(pairs, 1)) = length(pairs), pairs, ${takeFirsts('pairs')})`
   const computed: Record<string, string> = {
     day: toDay('timestamp'),
     user: hashName('distinct_id'),
     session: hashSession('session_id'),
-    props: toProps('found'),
+    props: `CAST(if(repaired, ${takeFirsts('JSONExtractKeysAndValuesRaw(repaired_text)')}, ${distinct}) AS Map(LowCardinality(String), String))`,
     step,
   }
   const columns = FACT_COLUMNS.map((name) => (name in computed ? `${computed[name]} AS ${name}` : name))
@@ -55,8 +54,7 @@ export function selectFacts(events: string, where: string, step: string): string
       FROM ${events} WHERE ${where}`
   const checked = `SELECT *, toUInt8(empty(pairs) AND NOT isValidJSON(properties)) AS repaired FROM (${parsed})`
   const repaired = `SELECT *, if(repaired, ${repairText('properties')}, '') AS repaired_text FROM (${checked})`
-  const found = 'SELECT *, if(repaired, JSONExtractKeysAndValuesRaw(repaired_text), pairs) AS found'
-  return `SELECT ${columns.join(', ')} FROM (${found} FROM (${repaired}))`
+  return `SELECT ${columns.join(', ')} FROM (${repaired})`
 }
 
 /**
