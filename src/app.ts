@@ -3,12 +3,14 @@ import type { ClickHouse } from './clickhouse/client.js'
 import { warnOfMissingRights } from './clickhouse/missing-rights.js'
 import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
+import type { Shards } from './clickhouse/shards.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
 import { Contexts } from './context/contexts.js'
 import { GeoDatabase } from './context/geo-database.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
+import { FactCopier, type FactCopierOptions } from './facts/fact-copier.js'
 import { openAdmission } from './http/admission/admission.js'
 import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
 import { allowOrigins } from './http/cross-origin.js'
@@ -173,6 +175,8 @@ async function open(
   opened.add(keys.usage)
   const intervalMs = HOUR_MS * config.PURGE_INTERVAL
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
+  const copiers = openCopiers(config, { shards: inBackground, barrier, journals, log })
+  for (const copier of copiers) opened.add(copier)
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
@@ -198,6 +202,7 @@ async function open(
     if (failure) throw failure
     if (isWriter) {
       purge.start()
+      for (const copier of copiers) copier.start()
       lanes.settling.start()
       ledger.start()
     }
@@ -245,6 +250,15 @@ function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }
   const refresh = new KeyRefresh({ ring, table: openKeyTable(clickhouse), log, closing, everyMs })
   const usage = new KeyUsage({ table: openUsageTable(clickhouse), log, closing, everyMs: usageMs })
   return { fixed, keys: ring, refresh, usage }
+}
+
+/** Opens what copies events into facts, for each shard. */
+function openCopiers(
+  { FACTS, REDIS_URL }: Config,
+  { shards, ...parts }: Pick<FactCopierOptions, 'barrier' | 'journals' | 'log'> & { shards: Shards },
+): FactCopier[] {
+  const options = { ...parts, isOn: FACTS === 'on', isShared: REDIS_URL !== undefined }
+  return shards.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
 }
 
 /** @throws Error if GEO_DATABASE cannot be read */

@@ -3,7 +3,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import type { Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Kept } from '../contract/project-settings.js'
-import { deleteEventsByMonth } from './events.js'
+import { deleteEventsBefore } from './events.js'
 import { newestRows } from './newest-rows.js'
 import { mutate } from './rewrite.js'
 
@@ -16,7 +16,10 @@ const IS_KEPT = {
   sessions: (since: number) => `(updated_at >= ${since} OR is_deleted = 1)`,
 }
 /** The names by which queries read a table: on one shard, over all, and all versions over all. */
-const NAMES = { events: ['events', 'events_all'], sessions: ['sessions', 'sessions_rows'] }
+const NAMES = {
+  events: ['events', 'events_all', 'event_facts', 'event_facts_all'],
+  sessions: ['sessions', 'sessions_rows'],
+}
 
 /**
  * Makes a query not see what has expired, whatever it reads: ClickHouse adds the condition to each of these tables
@@ -98,7 +101,7 @@ async function countOnShards(shards: Shards, table: string, values: Parameters, 
  * @returns the number of deleted events
  */
 export async function deleteExpiredEvents(clickhouse: ClickHouse, projectId: string, before: number): Promise<number> {
-  return await deleteEventsByMonth(clickhouse, projectId, `timestamp < ${Math.trunc(before)}`)
+  return await deleteEventsBefore(clickhouse, projectId, Math.trunc(before))
 }
 
 /** Deletes the sessions of a project that were last changed before a time from one shard, and from its disk. */

@@ -1,0 +1,196 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { StoreUnreachableError } from '../clickhouse/errors.js'
+import type { Journal } from '../journal/journal.js'
+import { type Backoff, backoffMs } from '../lib/backoff.js'
+import type { Log } from '../lib/log.js'
+import { idNumber, lastIdAt } from '../model/event-id.js'
+import type { Barrier } from '../reads/read-barrier.js'
+import { type EventChange, readOpenChanges } from '../store/event-changes.js'
+import { isChangingSince } from '../store/fact-backlog.js'
+import { FactLead, LeadLostError } from '../store/fact-lead.js'
+import { FactBacklog } from './fact-backlog.js'
+
+export interface FactCopierOptions {
+  /** the shard */
+  clickhouse: ClickHouse
+  barrier: Pick<Barrier, 'reach'>
+  journals: readonly Pick<Journal, 'depth' | 'listen'>[]
+  /** whether to copy; if not, the shard's facts are removed */
+  isOn: boolean
+  /** whether other processes may copy, too */
+  isShared: boolean
+  log: Pick<Log, 'info' | 'warn'>
+  /** what a step copies at most */
+  most?: { rows: number; bytes: number }
+  /** pause between two looks for new events, ms */
+  pauseMs?: number
+  /** how long a change that has not ended is waited for, ms */
+  abandonedMs?: number
+}
+
+/** 0.3 s of CPU and 250 MB of memory, for ordinary events. */
+const MOST = { rows: 100_000, bytes: 64 * 1024 * 1024 }
+/** A step costs some 10 ms and makes a part to be merged, however small it is. */
+const PAUSE_MS = 1_000
+/** How often a process that does not lead looks whether it has to. */
+const FOLLOWER_PAUSE_MS = 3_000
+/** How often a leader that has nothing to do says that it leads. */
+const BEAT_MS = 3_000
+/** Readers that wait for a change may wake the copier more often than that is worthwhile. */
+const MIN_PAUSE_MS = 10
+/** Events whose facts are made anew in one statement, which names them. */
+const EVENTS_TOGETHER = 2_000
+/** The journals wait for the store with more than this: copying yields. */
+const BACKLOG_BYTES = 16 * 1024 * 1024
+/** Longer than any statement that changes events is waited for, by twice. */
+const ABANDONED_MS = 4 * 60_000
+const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }
+
+/**
+ * Copies stored events into the facts of a shard, in the background, and makes the facts follow what changes events. Of
+ * all processes that may, one does it.
+ *
+ * Copying never makes an event wait: it takes one thread of a low priority, and pauses while the journals have a backlog.
+ */
+export class FactCopier {
+  readonly #options: FactCopierOptions
+  readonly #process = randomUUID()
+  readonly #stop = new AbortController()
+  readonly #stopListening: (() => void)[]
+  #lead: FactLead | null = null
+  #backlog: FactBacklog
+  #running: Promise<void> | null = null
+  #wake: (() => void) | null = null
+  #isWoken = false
+  #beatAt = 0
+  /** when this process began to lead, `performance.now()` */
+  #leadsSince: number | null = null
+
+  constructor(options: FactCopierOptions) {
+    this.#options = options
+    this.#backlog = this.#newBacklog()
+    this.#stopListening = options.journals.map((journal) => journal.listen({ onWake: () => this.wake() }))
+  }
+
+  #newBacklog(): FactBacklog {
+    return new FactBacklog(this.#options.clickhouse, this.#options.most ?? MOST)
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  /** Looks for changes soon, because a reader waits for them. Only ever a hint. */
+  wake(): void {
+    this.#isWoken = true
+    this.#wake?.()
+  }
+
+  async close(): Promise<void> {
+    for (const stop of this.#stopListening) stop()
+    this.#stop.abort()
+    this.#wake?.()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop
+    let failures = 0
+    while (!signal.aborted) {
+      try {
+        this.#lead ??= await this.#takeLead()
+        const isMore = this.#lead !== null && (await this.#round(this.#lead))
+        failures = 0
+        if (!isMore) await this.#pause(this.#lead ? (this.#options.pauseMs ?? PAUSE_MS) : FOLLOWER_PAUSE_MS)
+      } catch (error) {
+        // Whatever was carried out of it, the next lead finds out.
+        this.#lead = null
+        if (signal.aborted) break
+        failures++
+        this.#report(error, failures)
+        await wait(backoffMs(BACKOFF, failures), undefined, { signal }).catch(() => undefined)
+      }
+    }
+    await this.#lead?.release().catch(() => undefined)
+  }
+
+  #report(error: unknown, failures: number): void {
+    // The writer logs that ClickHouse is unavailable.
+    if (error instanceof StoreUnreachableError || error instanceof LeadLostError) return
+    this.#options.log.warn({ err: error, failures }, 'facts are behind: copying failed and is retried')
+  }
+
+  async #takeLead(): Promise<FactLead | null> {
+    const { clickhouse, isShared } = this.#options
+    const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, signal: this.#stop.signal })
+    this.#backlog = this.#newBacklog()
+    if (lead) this.#leadsSince ??= performance.now()
+    return lead
+  }
+
+  /** Follows changes, or else copies a step. @returns whether to go on immediately */
+  async #round(lead: FactLead): Promise<boolean> {
+    const { isOn, isShared, barrier } = this.#options
+    this.#isWoken = false
+    const changes = await this.#endedChanges()
+    if (changes.length > 0) {
+      await lead.follow(changes)
+      return true
+    }
+    if (isShared && performance.now() - this.#beatAt > BEAT_MS) {
+      await lead.beat()
+      this.#beatAt = performance.now()
+    }
+    if (!isOn) {
+      if (lead.progress.size > 0) await lead.rebuild()
+      return false
+    }
+    if (await this.#mustYield()) return false
+    const { stored } = await barrier.reach()
+    await this.#backlog.look(idNumber(lastIdAt(stored)))
+    const ranges = await this.#backlog.next(lead.progress)
+    if (ranges.length > 0) await lead.copy(ranges)
+    return this.#backlog.rows > 0
+  }
+
+  /** The next changes that are over; a few, because they are in one statement. */
+  async #endedChanges(): Promise<EventChange[]> {
+    const ended: EventChange[] = []
+    let events = 0
+    for (const change of await readOpenChanges(this.#options.clickhouse)) {
+      if (!change.hasEnded && !(await this.#isAbandoned(change))) continue
+      events += change.scope.kind === 'events' ? change.scope.events.length : 1
+      if (ended.length > 0 && events > EVENTS_TOGETHER) break
+      ended.push(change)
+    }
+    return ended
+  }
+
+  /**
+   * Whether nobody will say that a change has ended. Not covered: a process that is suspended for minutes between the log
+   * and its statement.
+   */
+  async #isAbandoned({ ageMs }: EventChange): Promise<boolean> {
+    const { clickhouse, isShared, abandonedMs = ABANDONED_MS } = this.#options
+    // The engine of a process ends with it, and what it was doing.
+    if (!isShared && ageMs > performance.now() - (this.#leadsSince ?? 0)) return true
+    if (ageMs < abandonedMs) return false
+    return !(await isChangingSince(clickhouse, ageMs))
+  }
+
+  async #mustYield(): Promise<boolean> {
+    const depths = await Promise.all(this.#options.journals.map((journal) => journal.depth()))
+    return depths.some(({ bytes }) => bytes > BACKLOG_BYTES)
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await wait(MIN_PAUSE_MS, undefined, { signal: this.#stop.signal }).catch(() => undefined)
+    if (this.#isWoken || this.#stop.signal.aborted) return
+    const woken = new AbortController()
+    this.#wake = () => woken.abort()
+    await wait(ms, undefined, { signal: woken.signal }).catch(() => undefined)
+    this.#wake = null
+  }
+}
