@@ -175,8 +175,7 @@ async function open(
   opened.add(keys.usage)
   const intervalMs = HOUR_MS * config.PURGE_INTERVAL
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
-  const copiers = openCopiers(config, { shards: inBackground, barrier, journals, log })
-  for (const copier of copiers) opened.add(copier)
+  const facts = opened.add(openFacts(config, { shards: inBackground, barrier, journals, log }))
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
@@ -201,10 +200,7 @@ async function open(
     // The lanes of a shard that is down are started when it is back.
     if (failure) throw failure
     if (isWriter) {
-      purge.start()
-      for (const copier of copiers) copier.start()
-      lanes.settling.start()
-      ledger.start()
+      for (const part of [purge, facts, lanes.settling, ledger]) part.start()
     }
     // So are lanes that are down themselves.
     if (missing) throw missing
@@ -252,13 +248,21 @@ function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }
   return { fixed, keys: ring, refresh, usage }
 }
 
-/** Opens what copies events into facts, for each shard. */
-function openCopiers(
+/** Opens what copies the events of each shard into facts. */
+function openFacts(
   { FACTS, REDIS_URL }: Config,
   { shards, ...parts }: Pick<FactCopierOptions, 'barrier' | 'journals' | 'log'> & { shards: Shards },
-): FactCopier[] {
+) {
   const options = { ...parts, isOn: FACTS === 'on', isShared: REDIS_URL !== undefined }
-  return shards.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
+  const copiers = shards.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
+  return {
+    start: () => {
+      for (const copier of copiers) copier.start()
+    },
+    close: async () => {
+      await Promise.all(copiers.map((copier) => copier.close()))
+    },
+  }
 }
 
 /** @throws Error if GEO_DATABASE cannot be read */
