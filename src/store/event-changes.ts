@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreError } from '../clickhouse/errors.js'
@@ -36,6 +37,7 @@ export interface EventChange {
   ageMs: number
 }
 
+const POLL_MS = 50
 const BEGUN = 0
 const ENDED = 1
 /** The state of a change that facts have followed. */
@@ -123,4 +125,21 @@ export async function readOpenChanges(clickhouse: ClickHouse): Promise<EventChan
     hasEnded: state === ENDED,
     ageMs: Number(age),
   }))
+}
+
+/**
+ * Waits until facts have followed everything that has ended before the call, if the store has ever had facts.
+ * @throws Error if that takes longer than `limitMs`
+ */
+export async function waitForFacts(clickhouse: ClickHouse, limitMs: number, signal: AbortSignal): Promise<void> {
+  const leaders = await clickhouse.rows('SELECT 1 FROM facts_state LIMIT 1')
+  if (leaders.length === 0) return
+  const ended = (await readOpenChanges(clickhouse)).filter(({ hasEnded }) => hasEnded)
+  const deadline = performance.now() + limitMs
+  for (let left = ended; left.length > 0; ) {
+    if (performance.now() > deadline) throw new Error('facts have not followed what was deleted')
+    await wait(POLL_MS, undefined, { signal })
+    const open = new Set((await readOpenChanges(clickhouse)).map(({ id }) => id))
+    left = left.filter(({ id }) => open.has(id))
+  }
 }

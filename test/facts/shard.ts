@@ -52,6 +52,7 @@ export async function openShard(t: Test) {
   }
   return {
     clickhouse,
+    url: engine.url,
     open,
     shards: Shards.of(clickhouse),
     /** @returns the ids of the events */
