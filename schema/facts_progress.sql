@@ -28,3 +28,14 @@ CREATE TABLE IF NOT EXISTS facts_progress
 ENGINE = ReplacingMergeTree(step)
 ORDER BY (generation, project_id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
+
+-- Projects whose events are not copied into facts, as an operator has said; the row with the highest version counts.
+CREATE TABLE IF NOT EXISTS facts_left_out
+(
+    project_id  LowCardinality(String),
+    is_left_out UInt8,
+    version     UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY project_id
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;

@@ -12,15 +12,17 @@ const MAX_PROJECTS = 100
 export class FactBacklog {
   readonly #clickhouse: ClickHouse
   readonly #most: Waiting
+  readonly #leftOut: ReadonlySet<string>
   /** by project, in the order of their turns */
   readonly #waiting = new Map<string, Waiting>()
   /** everything up to here was counted; null before the first look */
   #counted: bigint | null = null
 
-  /** @param most what a step may copy */
-  constructor(clickhouse: ClickHouse, most: Waiting) {
+  /** @param options `most`: what a step may copy; `leftOut`: projects that are not copied */
+  constructor(clickhouse: ClickHouse, { most, leftOut }: { most: Waiting; leftOut: ReadonlySet<string> }) {
     this.#clickhouse = clickhouse
     this.#most = most
+    this.#leftOut = leftOut
   }
 
   /** Events that wait, at most. */
@@ -37,6 +39,7 @@ export class FactBacklog {
         : await countEventsBetween(this.#clickhouse, this.#counted, upTo)
     this.#counted = upTo
     for (const [projectId, { rows, bytes }] of found) {
+      if (this.#leftOut.has(projectId)) continue
       const known = this.#waiting.get(projectId) ?? { rows: 0, bytes: 0 }
       this.#waiting.set(projectId, { rows: known.rows + rows, bytes: known.bytes + bytes })
     }

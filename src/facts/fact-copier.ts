@@ -7,7 +7,7 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { idNumber, lastIdAt } from '../model/event-id.js'
 import type { Barrier } from '../reads/read-barrier.js'
-import { type EventChange, readOpenChanges } from '../store/event-changes.js'
+import { type EventChange, readLeftOut, readOpenChanges } from '../store/event-changes.js'
 import { isChangingSince } from '../store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../store/fact-lead.js'
 import { FactBacklog } from './fact-backlog.js'
@@ -40,6 +40,8 @@ const FOLLOWER_PAUSE_MS = 3_000
 const BEAT_MS = 3_000
 /** Readers that wait for a change may wake the copier more often than that is worthwhile. */
 const MIN_PAUSE_MS = 10
+/** Changes after which other events wait. */
+const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
 /** Events whose facts are made anew in one statement, which names them. */
 const EVENTS_TOGETHER = 2_000
 /** The journals wait for the store with more than this: copying yields. */
@@ -70,12 +72,16 @@ export class FactCopier {
 
   constructor(options: FactCopierOptions) {
     this.#options = options
-    this.#backlog = this.#newBacklog()
+    this.#backlog = this.#newBacklog(new Set())
     this.#stopListening = options.journals.map((journal) => journal.listen({ onWake: () => this.wake() }))
   }
 
-  #newBacklog(): FactBacklog {
-    return new FactBacklog(this.#options.clickhouse, this.#options.most ?? MOST)
+  #newBacklog(leftOut: ReadonlySet<string>): FactBacklog {
+    return new FactBacklog(this.#options.clickhouse, { most: this.#options.most ?? MOST, leftOut })
+  }
+
+  async #resetBacklog(): Promise<void> {
+    this.#backlog = this.#newBacklog(await readLeftOut(this.#options.clickhouse))
   }
 
   start(): void {
@@ -125,7 +131,7 @@ export class FactCopier {
   async #takeLead(): Promise<FactLead | null> {
     const { clickhouse, isShared } = this.#options
     const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, signal: this.#stop.signal })
-    this.#backlog = this.#newBacklog()
+    if (lead) await this.#resetBacklog()
     if (lead) this.#leadsSince ??= performance.now()
     return lead
   }
@@ -137,6 +143,8 @@ export class FactCopier {
     const changes = await this.#endedChanges()
     if (changes.length > 0) {
       await lead.follow(changes)
+      // What waits has changed if an operator wanted other facts.
+      if (changes.some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
       return true
     }
     if (isShared && performance.now() - this.#beatAt > BEAT_MS) {

@@ -16,7 +16,7 @@ export interface EventKey {
   user: string
 }
 
-/** Which events of a project a change touches, on one shard. */
+/** Which events of a project a change touches, on one shard; or what an operator wants of their facts. */
 export type ChangeScope =
   | { kind: 'events'; events: EventKey[] }
   /** all events of these users, by their hashes */
@@ -25,6 +25,8 @@ export type ChangeScope =
   | { kind: 'month'; month: string; before: number | null }
   /** an entry that was stored late: its events are from the first id up to the last one */
   | { kind: 'entry'; first: string; last: string }
+  /** none: an operator wants the facts of all projects to be copied again, or those of one to be kept or not */
+  | { kind: 'rebuild' | 'leave_out' | 'take_in' }
 
 /** A change that facts have to follow. */
 export interface EventChange {
@@ -78,6 +80,35 @@ export async function logChange<T>(
     // If this fails, the copier finds out that the change is over, only later.
     if (hasEnded) await note(ENDED).catch(() => undefined)
   }
+}
+
+/** Asks for a change of facts only. @param projectId empty: of all projects */
+export async function askForFacts(
+  clickhouse: ClickHouse,
+  kind: 'rebuild' | 'leave_out' | 'take_in',
+  projectId: string,
+): Promise<void> {
+  const values = { project: projectId, kind }
+  if (kind !== 'rebuild') {
+    await clickhouse.command(
+      `INSERT INTO facts_left_out SELECT {project:String}, {kind:String} = 'leave_out', max(version) + 1
+       FROM facts_left_out WHERE project_id = {project:String}`,
+      values,
+    )
+  }
+  await clickhouse.command(
+    `INSERT INTO event_changes (project_id, id, kind, scope, state)
+     SELECT {project:String}, generateUUIDv4(), {kind:String}, '{}', ${ENDED}`,
+    values,
+  )
+}
+
+/** The projects that are not copied. */
+export async function readLeftOut(clickhouse: ClickHouse): Promise<Set<string>> {
+  const rows = await clickhouse.rows<{ project: string }>(
+    'SELECT project_id AS project FROM facts_left_out FINAL WHERE is_left_out = 1',
+  )
+  return new Set(rows.map(({ project }) => project))
 }
 
 /** The keys of the events of a shard that meet a condition in SQL. */

@@ -259,6 +259,7 @@ export class FactLead {
 
   /** @returns the events whose facts have to be made anew */
   async #followOne(projectId: string, scope: ChangeScope): Promise<EventKey[]> {
+    if (scope.kind === 'rebuild') await this.rebuild()
     // What is not copied yet will be copied as it is now.
     const hi = this.progress.get(projectId)
     if (hi === undefined) return []
@@ -288,6 +289,15 @@ export class FactLead {
         await this.#deleteAllBut(left, facts, { project: projectId, month: scope.month })
         return []
       }
+      case 'leave_out':
+        // Questions read all its events in `events` from now on.
+        await this.#write({ begun: this.#state.begun + 1 })
+        await this.#finish(this.#state.begun, [{ projectId, hi: 0n }])
+        await this.#change('DELETE FROM event_facts WHERE project_id = {project:String}', { project: projectId })
+        return []
+      case 'rebuild':
+      case 'take_in':
+        return []
       default:
         throw new Error(`no such change: ${scope satisfies never}`)
     }

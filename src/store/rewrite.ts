@@ -42,10 +42,7 @@ type EventTable = 'events' | 'event_facts'
  * It is done when no part of its partition has an older data version. Replaced properties do not count, because the
  * next merge removes them.
  */
-export async function findEventLeftovers(
-  clickhouse: ClickHouse,
-  table: EventTable = 'events',
-): Promise<Leftovers[]> {
+export async function findEventLeftovers(clickhouse: ClickHouse, table: EventTable = 'events'): Promise<Leftovers[]> {
   // The name of a patch's partition ends with the name of the partition that it applies to.
   const rows = await clickhouse.rows<{ id: string; deleted: string; written: string }>(
     `SELECT

@@ -27,8 +27,11 @@ for (const storage of [...STORAGES, 'lanes'] as const) {
       properties: { plan: 'pro', i },
     }))
     await ok('POST', '/public/track/batch', { events })
+    const [first, second] = await until('the events', async () => {
+      const stored = await client.events()
+      return stored.length === 40 && stored
+    })
     await settled('the first events')
-    const [first, second] = await client.events()
     await ok('PUT', `/public/events/${first?.eventId}`, { properties: { plan: 'free' } })
     await ok('DELETE', `/public/events/${second?.eventId}`)
     await settled('an edit and a delete')
