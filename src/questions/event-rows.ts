@@ -1,19 +1,42 @@
 import { StatementTooLargeError } from '../clickhouse/errors.js'
+import { MAX_TIMESTAMP } from '../contract/limits.js'
 import { CONTEXT_NAMES, type PageName } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
-import { splitField } from './field-name.js'
-import type { FieldRows, FieldSql, SessionTable } from './field-sql.js'
+import { hashName, hashSession, toDay } from '../store/fact-columns.js'
 import { formatJson, formatNumber } from '../store/json-sql.js'
+import { splitField } from './field-name.js'
+import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { PageColumns } from './page-columns.js'
 import { Paths } from './property-paths.js'
 import type { QueryContext, Statement } from './statement.js'
-import { joinProfiles, joinUsers, userSql } from './users-join.js'
+import { joinProfiles, joinUserHashes, joinUsers, userHashSql, userSql } from './users-join.js'
 
 /**
  * Maximum number of different properties of events and users in one statement. ClickHouse's time to analyze a statement
  * grows faster than their number, to minutes for a hundred, and neither a time limit nor a disconnect ends it.
  */
 const MAX_PATHS = 32
+
+/** The rows to read. */
+export interface RowRange {
+  /** epoch ms; absent: no lower bound */
+  from?: number | undefined
+  /** epoch ms, exclusive */
+  to: number
+  /** whether only events of sessions by id are needed */
+  hasSession?: boolean
+}
+
+/** The columns of `events`, and of `event_facts`. */
+const EVENT_COLUMNS: Record<EventColumn, string> = {
+  event: 'event',
+  distinct_id: 'distinct_id',
+  timestamp: 'timestamp',
+  id: 'toUInt128(event_id) AS id',
+  session_id: 'session_id',
+  session: `${hashSession('session_id')} AS session`,
+}
+const FACT_COLUMNS = { ...EVENT_COLUMNS, session: 'session' }
 
 /**
  * The rows of a project's events with the columns that a question needs. Every property becomes a column of the
@@ -28,6 +51,7 @@ export class EventRows implements FieldRows {
   readonly #sessions: SessionTable | undefined
   #sessionKey = ''
   #hasUser = false
+  #hasUserHash = false
 
   /** @param sessions needed for fields of the session */
   constructor(statement: Statement, sessions?: SessionTable) {
@@ -52,7 +76,6 @@ export class EventRows implements FieldRows {
       case 'timestamp':
         return { type: 'number', sql: 'timestamp' }
       case 'user':
-        this.#hasUser = true
         return { type: 'json', sql: this.#profile.column(path) }
       case 'page':
         return { type: 'json', sql: this.#page.column(path[0] as PageName) }
@@ -82,18 +105,79 @@ export class EventRows implements FieldRows {
     return 'person'
   }
 
+  userHash(): string {
+    this.#hasUserHash = true
+    return 'person_hash'
+  }
+
   /** Operand of FROM. @param narrow conditions on columns other than `properties` and the user */
-  sql(narrow: readonly string[], columns: readonly string[]): string {
-    const { context: asked, project } = this.statement
-    const prewhere = `PREWHERE ${[`project_id = ${project}`, ...narrow].join(' AND ')}`
-    if (!this.#sessions || this.#sessionKey === '') {
-      return this.#select(columns, asked.shards.table('events'), this.#joins(null), prewhere)
-    }
-    const all = [...columns, ...this.#sessions.keyColumns]
-    const events = this.#select(all, asked.shards.table('events'), this.#joins(null), prewhere)
+  sql(range: RowRange, narrow: readonly string[], columns: readonly EventColumn[]): string {
+    if (!this.#sessions || this.#sessionKey === '') return this.#read(range, narrow, columns)
+    const events = this.#read(range, narrow, [...columns, ...this.#sessions.keyColumns])
     const fields = this.#sessions.names.map((name) => `s.${name} AS ${name}`).join(', ')
     return `(SELECT e.*, ${fields} FROM (SELECT *, ${this.#sessionKey} AS session_key FROM ${events}) AS e
       ASOF LEFT JOIN ${this.#sessions.sql()} AS s ON s.session_key = e.session_key AND s.session_start <= e.timestamp)`
+  }
+
+  /** Reads facts, and the events that are not among them yet. */
+  #read(range: RowRange, narrow: readonly string[], columns: readonly EventColumn[]): string {
+    const { statement } = this
+    const { shards, facts } = statement.context
+    const conditions = [`project_id = ${statement.project}`, ...selectRange(statement, range), ...narrow]
+    const fromEvents = (more: readonly string[]) => {
+      const own = hashName('e.distinct_id')
+      const hasSession = range.hasSession ? [`session_id != ''`] : []
+      const prewhere = `PREWHERE ${[...conditions, ...hasSession, ...more].join(' AND ')}`
+      const taken = [...columns.map((name) => EVENT_COLUMNS[name]), ...this.#users(own)]
+      return this.#select(taken, shards.table('events'), this.#joins(null, own), prewhere)
+    }
+    if (!facts || !this.#page.isEmpty) return fromEvents([])
+    const names = [...columns, ...this.#names].join(', ')
+    const later = fromEvents([`toUInt128(event_id) > toUInt128(${statement.text(String(facts.hi))})`])
+    return `(SELECT ${names} FROM ${this.#selectFacts(range, conditions, columns)} UNION ALL SELECT ${names} FROM ${later})`
+  }
+
+  #selectFacts(range: RowRange, narrow: readonly string[], columns: readonly EventColumn[]): string {
+    const { statement } = this
+    const { shards, facts } = statement.context
+    const conditions = [...narrow, ...selectDays(statement, range)]
+    if (range.hasSession) conditions.push('session != 0')
+    if (typeof facts?.step === 'number') conditions.push(`step <= ${statement.count(facts.step)}`)
+    const all = [
+      ...columns.map((name) => FACT_COLUMNS[name]),
+      ...this.#users('e.user'),
+      ...this.#profile.names,
+      ...[...this.#context].map(selectContext),
+    ]
+    const from = `FROM ${shards.table('event_facts')} AS e ${this.#joins(null, 'e.user')} PREWHERE ${conditions.join(' AND ')}`
+    if (this.#properties.isEmpty) return `(SELECT ${all.join(', ')} ${from})`
+    const rows = `(SELECT ${[...all, ...this.#properties.factRaws(statement), 'repaired'].join(', ')} ${from})`
+    return `(SELECT *, ${this.#properties.factTokens(statement).join(', ')} FROM ${rows})`
+  }
+
+  /** The columns of the user. @param own SQL for the hash of `distinct_id` */
+  #users(own: string): string[] {
+    const { statement } = this
+    if (this.#needsName) {
+      const hash = this.#hasUserHash ? [`${hashName('person')} AS person_hash`] : []
+      return [`${userSql(statement)} AS person`, ...hash]
+    }
+    return this.#hasUserHash ? [`${userHashSql(statement, own)} AS person_hash`] : []
+  }
+
+  /** The columns that a row has apart from those of the table. */
+  get #names(): string[] {
+    return [
+      ...(this.#needsName ? ['person'] : []),
+      ...(this.#hasUserHash ? ['person_hash'] : []),
+      ...this.#profile.names,
+      ...[...this.#context].map((name) => `context_${name}`),
+      ...this.#properties.names,
+    ]
+  }
+
+  get #needsName(): boolean {
+    return this.#hasUser || !this.#profile.isEmpty
   }
 
   #joinSessions(): SessionTable {
@@ -105,7 +189,8 @@ export class EventRows implements FieldRows {
 
   /** Operand of FROM. @param events a subquery with few rows and the columns that are needed */
   of(events: string, columns: readonly string[]): string {
-    return this.#select(columns, events, this.#joins(events), '')
+    const own = hashName('e.distinct_id')
+    return this.#select([...columns, ...this.#users(own)], events, this.#joins(events, own), '')
   }
 
   /**
@@ -121,8 +206,8 @@ export class EventRows implements FieldRows {
     return `(SELECT ${all.join(', ')} FROM ${users} AS e ${joinProfiles(this.statement, profile, 'e.distinct_id', names)})`
   }
 
-  #joins(events: string | null): string {
-    if (!this.#hasUser) return ''
+  #joins(events: string | null, own: string): string {
+    if (!this.#needsName) return this.#hasUserHash ? joinUserHashes(this.statement, own) : ''
     return joinUsers(this.statement, this.#profile.isEmpty ? null : this.#profile.select(this.statement), events)
   }
 
@@ -132,7 +217,6 @@ export class EventRows implements FieldRows {
     const hasJson = !properties.isEmpty || !this.#page.isEmpty
     const all = [
       ...columns,
-      ...(this.#hasUser ? [`${userSql(statement)} AS person`] : []),
       ...this.#profile.names,
       ...[...this.#context].map(selectContext),
       ...properties.raws(statement, 'properties'),
@@ -144,6 +228,17 @@ export class EventRows implements FieldRows {
     if (properties.isEmpty) return this.#page.select(`(${rows})`)
     return this.#page.select(`(SELECT *, ${properties.tokens(statement, 'properties').join(', ')} FROM (${rows}))`)
   }
+}
+
+function selectRange(statement: Statement, { from, to }: RowRange): string[] {
+  const lower = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
+  return [...lower, `timestamp < ${statement.number(to)}`]
+}
+
+/** The days of a range, by which facts are sorted. */
+function selectDays(statement: Statement, { from, to }: RowRange): string[] {
+  const lower = from === undefined ? [] : [`day >= ${toDay(statement.number(Math.max(from, 0)))}`]
+  return [...lower, `day <= ${toDay(statement.number(Math.min(Math.max(to, 0), MAX_TIMESTAMP)))}`]
 }
 
 function selectContext(name: string): string {

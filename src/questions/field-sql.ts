@@ -19,7 +19,12 @@ export interface FieldRows {
   sessionHas(events: SessionEvents): string
   /** The column of the user, the same for all aliases. */
   user(): string
+  /** The column of the user's hash, which is read faster than the name. */
+  userHash(): string
 }
+
+/** A column of events or facts: `id` is the event's as a UInt128, `session` the hash of `session_id`, 0 without one. */
+export type EventColumn = 'event' | 'distinct_id' | 'timestamp' | 'id' | 'session_id' | 'session'
 
 /** The sessions of a question, to join to rows of events. Each field that is asked for becomes a column. */
 export interface SessionTable {
@@ -30,7 +35,7 @@ export interface SessionTable {
   /** SQL for the key of the session of an event row; 0 without a session. */
   key(rows: FieldRows): string
   /** The columns that `key` needs from the table of events. */
-  readonly keyColumns: string[]
+  readonly keyColumns: EventColumn[]
   /** The columns of the fields. */
   readonly names: string[]
   /** Operand of FROM. Columns: `session_key`, `session_start` and those of the fields. */

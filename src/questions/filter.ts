@@ -1,7 +1,7 @@
 import type { FieldName, Filter, Scalar } from '../contract/questions.js'
+import { decodeText, extractMembers, isArray, isText, parseNumber, toTextToken } from '../store/json-sql.js'
 import { splitField } from './field-name.js'
 import type { FieldRows, FieldSql } from './field-sql.js'
-import { decodeText, extractMembers, isArray, isText, parseNumber, toTextToken } from '../store/json-sql.js'
 import { joinPatterns } from './patterns.js'
 import type { QueryContext, Statement } from './statement.js'
 import { parseInstant } from './time.js'

@@ -1,6 +1,6 @@
 import type { Definition, FunnelCell, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
-import { type Course, selectFurthestEntries } from './funnel-entries.js'
 import { formatBreakdown } from '../store/json-sql.js'
+import { type Course, selectFurthestEntries } from './funnel-entries.js'
 import type { CountingKind } from './kind.js'
 import { selectMatchingEvents } from './matching-events.js'
 import { Statement } from './statement.js'

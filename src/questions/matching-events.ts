@@ -1,13 +1,13 @@
 import { SESSION } from '../contract/question-schemas.js'
 import type { Definition, FieldName, Filter, SessionsDefinition } from '../contract/questions.js'
+import { parseNumber } from '../store/json-sql.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
 import type { FieldRows } from './field-sql.js'
 import { buildCondition, type FilterSql, isNarrow } from './filter.js'
-import { parseNumber } from '../store/json-sql.js'
 import { SessionRows } from './session-rows.js'
 import { Sessions } from './sessions.js'
 import type { Statement } from './statement.js'
-import { NOBODY } from './users-join.js'
+import { NOBODY, NOBODY_HASH } from './users-join.js'
 
 /** The events that a question is about, and the columns that it needs. */
 export interface Matching {
@@ -25,7 +25,7 @@ export interface Matching {
   to: number
   /** the sessions of the question, and the range that they reach a day beyond */
   sessions: { definition: SessionsDefinition; from?: number; to: number }
-  /** `known` excludes events without a known user; `all` includes them with an empty user */
+  /** `known` excludes events without a known user; `all` includes them with the hash 0 */
   user: 'none' | 'all' | 'known'
   columns?: readonly ('id' | 'event')[]
 }
@@ -38,7 +38,7 @@ interface Numbered {
 
 /**
  * The matching events of a project, as an operand of FROM. Columns: `timestamp` (Float64), `mask` (UInt64, bit i for
- * definition i); on demand `user` (String, the same for all aliases), `breakdown` (String, the JSON text of the list of
+ * definition i); on demand `user` (the same for all aliases: a hash, or the name if the statement names users), `breakdown` (String, the JSON text of the list of
  * values), `v0`, `v1` … (Nullable(Float64)), `id` (UInt128), `event`.
  */
 export function selectMatchingEvents(statement: Statement, matching: Matching): string {
@@ -58,8 +58,8 @@ function selectFromEvents(statement: Statement, matching: Matching, numbered: re
   const narrow = buildNarrowConditions(context, matching, numbered)
   const { selected, conditions } = selectColumns(context, matching, numbered)
   if (where !== null && !isNarrow(where)) conditions.push(buildCondition(context, where))
-  const base = ['event', 'distinct_id', 'timestamp', ...(columns.includes('id') ? ['toUInt128(event_id) AS id'] : [])]
-  return select(selected, rows.sql(narrow, base), conditions)
+  const base = ['event', 'distinct_id', 'timestamp', ...(columns.includes('id') ? (['id'] as const) : [])] as const
+  return select(selected, rows.sql(matching, narrow, base), conditions)
 }
 
 function selectFromSessions(statement: Statement, matching: Matching, numbered: readonly Numbered[]): string {
@@ -85,14 +85,15 @@ function createSessions(statement: Statement, { sessions, timezone }: Matching):
 function selectColumns(context: FilterSql, matching: Matching, numbered: readonly Numbered[]) {
   const { breakdown, values = [], user, columns = [] } = matching
   const { rows } = context
+  const { namesUsers } = rows.statement
   const mask = buildMask(context, numbered)
   const conditions = mask.isOptional ? ['mask != 0'] : []
   const selected = ['timestamp', `${mask.sql} AS mask`]
   if (user === 'known') {
-    conditions.push(`${rows.user()} != '${NOBODY}'`)
-    selected.push(`${rows.user()} AS user`)
+    conditions.push(namesUsers ? `${rows.user()} != '${NOBODY}'` : `${rows.userHash()} != ${NOBODY_HASH}`)
+    selected.push(`${namesUsers ? rows.user() : rows.userHash()} AS user`)
   }
-  if (user === 'all') selected.push(`if(${rows.user()} = '${NOBODY}', '', ${rows.user()}) AS user`)
+  if (user === 'all') selected.push(`if(${rows.userHash()} = ${NOBODY_HASH}, 0, ${rows.userHash()}) AS user`)
   if (breakdown) selected.push(`${buildList(rows, breakdown)} AS breakdown`)
   selected.push(...values.map((name, i) => `${buildNumber(rows, name)} AS v${i}`))
   if (columns.includes('id')) selected.push('id')
@@ -109,7 +110,7 @@ function buildRange(statement: Statement, { from, to }: Matching): string[] {
 function buildNarrowConditions(context: FilterSql, matching: Matching, numbered: readonly Numbered[]): string[] {
   const { statement } = context.rows
   const { where } = matching
-  const conditions = buildRange(statement, matching)
+  const conditions: string[] = []
   if (numbered.every(({ definition: { event } }) => event !== '*')) {
     const names = new Set(numbered.flatMap(({ definition: { event } }) => event))
     conditions.push(`event IN ${statement.texts([...names])}`)

@@ -1,6 +1,6 @@
 import { PAGE_FIELDS, PAGE_VIEWS, type PageName, type PagePlace } from '../contract/page-fields.js'
-import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { failIf, repairText, unmarkToken } from '../store/json-sql.js'
+import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { SITES } from './sites.js'
 import type { Statement } from './statement.js'
 

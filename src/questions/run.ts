@@ -21,6 +21,7 @@ import { ThreadLoad } from '../lib/thread-load.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
+import type { FactsBounds, FactsReader } from './facts-reader.js'
 import type { Answer, Query } from './kind.js'
 import { getKind } from './kinds.js'
 import { readQuestion } from './parse.js'
@@ -40,6 +41,8 @@ export interface QuestionsOptions {
   shards: Shards
   barrier: Pick<Barrier, 'waitForProject'>
   aliases: Pick<Aliases, 'hasAny'>
+  /** default: questions read `events` only */
+  facts?: FactsReader | undefined
   limits: QuestionLimits
   /** what a project has set for questions that do not say it; default: nothing */
   defaults?: ((projectId: string) => Partial<QuestionDefaults>) | undefined
@@ -87,6 +90,9 @@ export const NEEDLESS_REWRITES = [
  * shard that merges the results.
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
+
+/** How many times a question is asked of facts that change meanwhile, before it is asked of `events`. */
+const MAX_FACTS_READS = 2
 
 /** Maximum number of invalid patterns in an error. */
 const MAX_INVALID = 10
@@ -278,10 +284,11 @@ export class Questions {
     const hasAliases = await aliases.hasAny(projectId)
     // Both attempts share one limit.
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
-    const rows = async (repairsTexts: boolean) => {
-      const query = await build({ projectId, now, shards, hasAliases, repairsTexts })
-      return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
-    }
+    const rows = (repairsTexts: boolean) =>
+      this.#readFacts(projectId, async (facts) => {
+        const query = await build({ projectId, now, shards, hasAliases, repairsTexts, facts })
+        return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
+      })
     if (this.#repaired.has(projectId, now)) return await rows(true)
     try {
       return await rows(false)
@@ -290,6 +297,22 @@ export class Questions {
       this.#repaired.add(projectId, now)
       return await rows(true)
     }
+  }
+
+  /**
+   * Reads facts as they are, which is fastest. If a step has changed them meanwhile, the query is repeated without the rows
+   * of later steps, and then without facts.
+   */
+  async #readFacts<T>(projectId: string, read: (facts: FactsBounds | null) => Promise<T>): Promise<T> {
+    const { facts } = this.#options
+    for (let failed = 0; facts && failed < MAX_FACTS_READS; failed++) {
+      const point = await facts.point(projectId)
+      if (!point) break
+      const isBounded = failed > 0 || point.isStepping
+      const found = await read({ hi: point.hi, step: isBounded ? point.step : null })
+      if (await facts.stillHolds(projectId, point, isBounded)) return found
+    }
+    return await read(null)
   }
 
   /** @param seconds time limit */

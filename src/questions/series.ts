@@ -180,16 +180,13 @@ function buildMeasure(
     case 'events':
       return one('count', '', matches)
     case 'users':
-      return one(count, 'sipHash64(user)', `${matches} AND user != ''`)
+      return one(count, 'user', `${matches} AND user != 0`)
     case 'events_per_user': {
-      const known = `${matches} AND user != ''`
+      const known = `${matches} AND user != 0`
       const users = `${count}IfMerge(${name}_users)`
       return {
         number,
-        states: [
-          `countIfState(${known}) AS ${name}_events`,
-          `${count}IfState(sipHash64(user), ${known}) AS ${name}_users`,
-        ],
+        states: [`countIfState(${known}) AS ${name}_events`, `${count}IfState(user, ${known}) AS ${name}_users`],
         value: `if(${users} = 0, 0, countIfMerge(${name}_events) / ${users})`,
       }
     }

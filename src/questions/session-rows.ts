@@ -48,6 +48,10 @@ export class SessionRows implements FieldRows {
     return this.#sessions.user()
   }
 
+  userHash(): string {
+    return this.#sessions.userHash()
+  }
+
   /** Operand of FROM. Columns: `event`, `timestamp`, `id` and those that were asked for. */
   sql(): string {
     const hasProfile = !this.#profile.isEmpty

@@ -2,16 +2,17 @@ import { CONTEXT_TEXTS } from '../contract/context.js'
 import { CONTEXT_NAMES } from '../contract/page-fields.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
+import { hashName } from '../store/fact-columns.js'
+import { formatNumber } from '../store/json-sql.js'
 import { newestRows } from '../store/newest-rows.js'
 import { EventRows, formatFieldJson } from './event-rows.js'
-import type { FieldRows, FieldSql, SessionTable } from './field-sql.js'
+import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { buildCondition } from './filter.js'
-import { formatNumber } from '../store/json-sql.js'
 import { isPageView } from './page-columns.js'
 import { Paths } from './property-paths.js'
 import type { Statement } from './statement.js'
 import { parseDuration } from './time.js'
-import { NOBODY, selectAliasEnds } from './users-join.js'
+import { NOBODY_HASH, selectAliasEnds } from './users-join.js'
 
 const DAY_MS = 86_400_000
 
@@ -114,6 +115,13 @@ export class Sessions implements SessionTable {
     return this.#column('user', () => `argMax(${this.#moment('person', this.#events.user(), 'person')}, place)`)
   }
 
+  /** The column with the hash of a session's user. */
+  userHash(): string {
+    this.#hasUser = true
+    const hash = () => this.#moment('person_hash', this.#events.userHash(), hashName('person'))
+    return this.#column('user hash', () => `argMax(${hash()}, place)`)
+  }
+
   /**
    * SQL for the key of the session of an event row that has the columns `timestamp`, `session_id` and, by gap, those of
    * the filter; 0 for an event without a session.
@@ -123,8 +131,8 @@ export class Sessions implements SessionTable {
   }
 
   /** The columns that `key` needs from the table of events. */
-  get keyColumns(): string[] {
-    return this.scope.definition === 'id' ? ['session_id'] : []
+  get keyColumns(): EventColumn[] {
+    return this.#isById ? ['session'] : []
   }
 
   /** Operand of FROM. Columns: `session_key`, `session_start` (epoch ms), `session_order` and those of the fields. */
@@ -154,16 +162,16 @@ export class Sessions implements SessionTable {
   #belongs(rows: FieldRows): string {
     const { definition, timezone } = this.scope
     const tests = [...this.#bounds('timestamp')]
-    if (definition === 'id') tests.push(`session_id != ''`)
+    if (definition === 'id') tests.push('session != 0')
     else {
-      tests.push(`${rows.user()} != '${NOBODY}'`)
+      tests.push(`${rows.userHash()} != ${NOBODY_HASH}`)
       if (definition.where) tests.push(buildCondition({ rows, timezone }, definition.where))
     }
     return tests.join(' AND ')
   }
 
   #hash(rows: FieldRows): string {
-    return this.#isById ? 'sipHash64(session_id)' : `sipHash64(${rows.user()})`
+    return this.#isById ? 'session' : rows.userHash()
   }
 
   #bounds(instant: string): string[] {
@@ -217,7 +225,7 @@ export class Sessions implements SessionTable {
   #selectMoments(): string {
     const rows = this.#events
     const all: MomentColumn[] = [
-      { name: 'key', ofEvent: this.#hash(rows), ofCall: 'sipHash64(session_id)' },
+      { name: 'key', ofEvent: this.#hash(rows), ofCall: hashName('session_id') },
       { name: 'at', ofEvent: 'timestamp', ofCall: 'toFloat64(started_at)' },
       { name: 'until', ofEvent: 'timestamp', ofCall: 'toFloat64(ifNull(ended_at, updated_at))' },
       { name: 'id', ofEvent: 'id', ofCall: 'toUInt128(0)' },
@@ -227,11 +235,12 @@ export class Sessions implements SessionTable {
       ...this.#moments,
     ]
     const belongs = this.#belongs(rows)
-    const columns = ['event', 'distinct_id', 'timestamp', 'toUInt128(event_id) AS id', ...this.keyColumns]
-    const narrow = this.#bounds('timestamp')
-    if (this.#isById) narrow.push(`session_id != ''`)
+    const columns: EventColumn[] = ['event', 'distinct_id', 'timestamp', 'id']
+    if (this.#isById) columns.push('session_id', 'session')
+    const { from, to } = this.scope
+    const range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS, hasSession: this.#isById }
     const list = (side: 'ofEvent' | 'ofCall') => all.map((one) => `${one[side]} AS ${one.name}`).join(', ')
-    const events = `SELECT ${list('ofEvent')} FROM ${rows.sql(narrow, columns)} AS rows WHERE ${belongs}`
+    const events = `SELECT ${list('ofEvent')} FROM ${rows.sql(range, [], columns)} AS rows WHERE ${belongs}`
     if (!this.#isById) return `(${events})`
     return `(${events} UNION ALL SELECT ${list('ofCall')} FROM ${this.#selectCalls()})`
   }

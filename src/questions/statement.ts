@@ -1,6 +1,7 @@
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { encodeText } from '../store/json-sql.js'
+import type { FactsBounds } from './facts-reader.js'
 import type { Buckets } from './time.js'
 
 /** What the SQL of a question depends on, apart from the question itself. */
@@ -17,18 +18,23 @@ export interface QueryContext {
    * of these fails with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but ClickHouse plans it in half the time.
    */
   repairsTexts: boolean
+  /** absent or null: only `events` is read */
+  facts?: FactsBounds | null
 }
 
 /** The parameters of one statement. The methods return the placeholder of a value, so no value becomes SQL. */
 export class Statement {
   readonly context: QueryContext
   readonly project: string
+  readonly namesUsers: boolean
   readonly #fields = new QueryParameters()
   /** placeholders by type and value: a question repeats values, and ClickHouse accepts only 1000 parameters */
   readonly #known = new Map<string, string>()
 
-  constructor(context: QueryContext) {
+  /** @param options `namesUsers`: whether rows have the names of users, and not hashes; default: hashes */
+  constructor(context: QueryContext, { namesUsers = false } = {}) {
     this.context = context
+    this.namesUsers = namesUsers
     this.project = this.#fields.text(context.projectId)
   }
 

@@ -1,13 +1,30 @@
+import { ANONYMOUS } from '../model/user-names.js'
 import { ARE_LINKS, stepsSql } from '../store/aliases.js'
+import { hashName } from '../store/fact-columns.js'
 import { newestRows } from '../store/newest-rows.js'
 import type { Statement } from './statement.js'
 
 /** The distinct_id that SDKs send for an unknown user. */
-export { ANONYMOUS as NOBODY } from '../model/user-names.js'
+export const NOBODY = ANONYMOUS
 
 /** SQL for the user of an event row `e` after `joinUsers`: the end of its chain of aliases. */
 export function userSql({ context: asked }: Statement): string {
   return asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
+}
+
+/** SQL for the hash of NOBODY. */
+export const NOBODY_HASH = hashName(`'${ANONYMOUS}'`)
+
+/** SQL for the hash of an event row's user after `joinUserHashes`. @param own SQL for the hash of `distinct_id` */
+export function userHashSql({ context: asked }: Statement, own: string): string {
+  return asked.hasAliases ? `if(a.user_hash = 0, ${own}, a.user_hash)` : own
+}
+
+/** Joins the hashes of aliases to event rows, if the project has any. @param own SQL for the hash of `distinct_id` */
+export function joinUserHashes(statement: Statement, own: string): string {
+  if (!statement.context.hasAliases) return ''
+  const hashes = `SELECT ${hashName('alias')} AS alias_hash, ${hashName('user')} AS user_hash FROM (${selectAliasEnds(statement)})`
+  return `${statement.global}ANY LEFT JOIN (${hashes}) AS a ON a.alias_hash = ${own}`
 }
 
 /** The tokens that a question needs from a profile's properties. */

@@ -11,7 +11,7 @@ interface Row {
 export function usersKind(getKind: (question: AnyQuestion) => CountingKind<AnyQuestion, unknown>): Kind<UsersQuestion> {
   return {
     query({ of, cell, limit, page }, asked) {
-      const statement = new Statement(asked)
+      const statement = new Statement(asked, { namesUsers: true })
       const users = getKind(of).users(of, cell, statement)
       const first = statement.number((page - 1) * limit + 1)
       const sql = `SELECT count() AS count, arraySlice(arraySort(groupArray(user)), toInt64(${first}), toInt64(${statement.number(limit)})) AS page

@@ -4,7 +4,7 @@ import type { Shard, Shards } from '../clickhouse/shards.js'
 import { newestRows, VERSIONED_TABLES, type VersionedName } from './newest-rows.js'
 
 /** Tables that get a counterpart over all shards. */
-const TABLES = ['events', 'dead_letters', 'dead_letter_replays', 'deletions', 'shard_identity']
+const TABLES = ['events', 'event_facts', 'dead_letters', 'dead_letter_replays', 'deletions', 'shard_identity']
 const INSTEAD = 'or set CLICKHOUSE_CLUSTER to a cluster of the servers’ own configuration'
 
 /**

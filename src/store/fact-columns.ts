@@ -20,13 +20,6 @@ function toProps(pairs: string): string {
   return `CAST(if(arrayUniq(${names}) = length(${pairs}), ${pairs}, ${firsts}) AS Map(LowCardinality(String), String))`
 }
 
-/** SQL for the columns that follow from the properties, for few rows. @param text SQL for the text of the properties */
-export function computeFromProperties(text: string): { props: string; repaired: string } {
-  const isRefused = `NOT isValidJSON(${text})`
-  const pairs = `JSONExtractKeysAndValuesRaw(if(${isRefused}, ${repairText(text)}, ${text}))`
-  return { props: toProps(pairs), repaired: `toUInt8(${isRefused})` }
-}
-
 /** SQL for the day of an event in facts. @param timestamp SQL for a number, epoch ms */
 export function toDay(timestamp: string): string {
   return `toDate32(fromUnixTimestamp64Milli(toInt64(${timestamp}), 'UTC'))`
@@ -35,6 +28,11 @@ export function toDay(timestamp: string): string {
 /** SQL for the hash by which users and sessions are told apart. */
 export function hashName(name: string): string {
   return `sipHash64(${name})`
+}
+
+/** SQL for the hash of a session; 0 without one. */
+export function hashSession(id: string): string {
+  return `if(${id} = '', 0, ${hashName(id)})`
 }
 
 /**
@@ -47,7 +45,7 @@ export function selectFacts(events: string, where: string, step: string): string
   const computed: Record<string, string> = {
     day: toDay('timestamp'),
     user: hashName('distinct_id'),
-    session: `if(session_id = '', 0, ${hashName('session_id')})`,
+    session: hashSession('session_id'),
     props: toProps('found'),
     step,
   }

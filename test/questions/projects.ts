@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from '../../src/app.js'
+import type { Shards } from '../../src/clickhouse/shards.js'
 import { loadConfig } from '../../src/config.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { formatProperties, parseProperties } from '../../src/model/properties.js'
@@ -15,6 +16,7 @@ import type { Question } from './reference/question.js'
 
 /** Some data that a service has, and what there is to know about it. */
 export interface Project {
+  id: string
   key: string
   world: World
 }
@@ -133,7 +135,7 @@ export class Projects {
       profiles: shared(profiles, aliases),
       sessions,
     }
-    return { key, world: worldOf(withoutUsers(data, erased)) }
+    return { id: this.#projectIds.get(key) ?? '', key, world: worldOf(withoutUsers(data, erased)) }
   }
 
   /** The calls would give sessions the time of the clock. */
@@ -170,6 +172,11 @@ export class Projects {
   /** The answer to a question that is asked at a time. */
   async ask({ key }: Project, question: Question, now: number) {
     return await this.#clock.run(now, () => this.#call(key, 'POST', '/public/query', spelled(question)))
+  }
+
+  /** ClickHouse, apart from the service. */
+  get shards(): Shards {
+    return this.#store.shards
   }
 
   /** The response to anything that is sent as a question. */
