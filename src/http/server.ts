@@ -106,7 +106,7 @@ export function openServer(
 
   handleErrors(server)
   // Registered before the routes, which it describes.
-  server.register(swagger, documentation)
+  server.register(swagger, documentation())
   prepareCompressed(server)
   // Request bodies only: the body limit holds for the decompressed size.
   server.register(compress, { global: false, globalDecompression: true })
