@@ -91,6 +91,15 @@ t.test('the document says that every read refuses unknown parameters', async (t)
     t.ok(operation.responses[400]?.content['application/json']?.examples?.invalid_request, path)
 })
 
+t.test('the document has a CSRF error for calls that need the token, which no GET does', async (t) => {
+  for (const { path, method, operation } of operations) {
+    const isSignedIn = operation.security.some((required) => 'read' in required || 'secret' in required)
+    const refused = 'invalid_csrf_token' in (operation.responses[403]?.content['application/json']?.examples ?? {})
+    const isSending = operation.security.some((required) => 'write' in required)
+    t.equal(refused, method !== 'GET' && isSignedIn && !isSending, `${method} ${path}`)
+  }
+})
+
 t.test('the document contains no internals', async (t) => {
   t.notMatch(source, /"message":"must|TypeBox|undefined/)
   t.notMatch(source, SECRET_KEY)

@@ -53,6 +53,7 @@ const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name
 interface Call extends CallDescription {
   /** undefined if the call needs no key */
   access: Access | undefined
+  isGet: boolean
   schema: Checks
 }
 
@@ -112,8 +113,9 @@ export function documentation(): SwaggerOptions {
 }
 
 /** @returns null for a route that is not in the document */
-function readCall({ config, schema = {} }: RouteOptions): Call | null {
-  return config?.openapi ? { ...config.openapi, access: config.access, schema: schema as Checks } : null
+function readCall({ method, config, schema = {} }: RouteOptions): Call | null {
+  if (!config?.openapi) return null
+  return { ...config.openapi, access: config.access, isGet: method === 'GET', schema: schema as Checks }
 }
 
 /** A route's checks and its documentation. Responses are added later, with their headers and examples. */
@@ -258,12 +260,12 @@ function failures(call: Call): Record<string, object> {
   return responses
 }
 
-function listErrors({ access, schema, example, isIdempotent, errors = [] }: Call): ErrorCode[] {
+function listErrors({ isGet, access, schema, example, isIdempotent, errors = [] }: Call): ErrorCode[] {
   const all: ErrorCode[] = [...errors]
   if (schema.querystring || schema.params) all.push('invalid_request')
   if (access) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'store_damaged', 'unavailable')
   // The page's calls with a sign-in can fail for this, except GETs.
-  if (access === 'manage' || (access === 'read' && example)) all.push('invalid_csrf_token')
+  if (!isGet && (access === 'manage' || access === 'read')) all.push('invalid_csrf_token')
   if (example) all.push('invalid_json', 'invalid_request', 'payload_too_large', 'unsupported_media_type')
   if (isIdempotent) all.push('idempotency_conflict')
   return all
