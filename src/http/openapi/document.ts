@@ -66,8 +66,8 @@ interface Checks {
   response?: { 200?: unknown }
 }
 
-/** How the document follows from the routes. */
-export function documentation(): SwaggerOptions {
+/** Makes the document of the API from its routes. */
+export function describeApi(): SwaggerOptions {
   const calls = new Map<string, Call>()
   return {
     openapi: {
