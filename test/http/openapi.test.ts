@@ -21,7 +21,6 @@ interface Operation {
 }
 
 interface Content {
-  schema: object
   example?: unknown
   examples?: Record<string, { value: unknown }>
 }
