@@ -225,6 +225,7 @@ async function open(
     parts,
     ledger,
     quotas: projects.quotas,
+    facts,
   }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
@@ -256,6 +257,9 @@ function openFacts(
   const options = { ...parts, isOn: FACTS === 'on', isShared: REDIS_URL !== undefined }
   const copiers = shards.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
   return {
+    get waiting() {
+      return copiers.map(({ waiting }) => waiting)
+    },
     start: () => {
       for (const copier of copiers) copier.start()
     },

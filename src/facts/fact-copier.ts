@@ -84,6 +84,11 @@ export class FactCopier {
     this.#backlog = this.#newBacklog(await readLeftOut(this.#options.clickhouse))
   }
 
+  /** Stored events that facts do not have, at most, as of the last look; null if another process copies. */
+  get waiting(): number | null {
+    return this.#lead && this.#backlog.rows
+  }
+
   start(): void {
     this.#running ??= this.#run()
   }

@@ -17,6 +17,7 @@ import {
   readStoreId,
   sumDigests,
 } from '../../store/dump.js'
+import { askForFacts } from '../../store/event-changes.js'
 import { findLastPosition, takeOver } from '../../store/journals.js'
 import { readLayouts } from '../../store/layouts.js'
 import type { CommandIo } from '../command.js'
@@ -217,6 +218,8 @@ async function storeChunk(
 
 /** @throws Error if the store does not match the one that was exported */
 async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
+  // A service that ran on the empty store may have noted that facts are past these events.
+  await shards.each(({ clickhouse }) => askForFacts(clickhouse, 'rebuild', ''))
   for (const table of tablesIn(manifest)) {
     const wanted = manifest.totals[table.name] ?? { rows: 0, hash: '0' }
     const found = await sumDigests(shards, table, EVERYTHING)
