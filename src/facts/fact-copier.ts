@@ -8,7 +8,7 @@ import type { Log } from '../lib/log.js'
 import { idNumber, lastIdAt } from '../model/event-id.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import { type EventChange, readLeftOut, readOpenChanges } from '../store/event-changes.js'
-import { isChangingSince } from '../store/fact-backlog.js'
+import { isChangingSince, isDiskShort } from '../store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../store/fact-lead.js'
 import { FactBacklog } from './fact-backlog.js'
 
@@ -38,6 +38,8 @@ const PAUSE_MS = 1_000
 const FOLLOWER_PAUSE_MS = 3_000
 /** How often a leader that has nothing to do says that it leads. */
 const BEAT_MS = 3_000
+/** How often the disk is looked at. */
+const DISK_MS = 10_000
 /** Readers that wait for a change may wake the copier more often than that is worthwhile. */
 const MIN_PAUSE_MS = 10
 /** Changes after which other events wait. */
@@ -67,6 +69,7 @@ export class FactCopier {
   #wake: (() => void) | null = null
   #isWoken = false
   #beatAt = 0
+  #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
   /** when this process began to lead, `performance.now()` */
   #leadsSince: number | null = null
 
@@ -84,9 +87,9 @@ export class FactCopier {
     this.#backlog = this.#newBacklog(await readLeftOut(this.#options.clickhouse))
   }
 
-  /** Stored events that facts do not have, at most, as of the last look; null if another process copies. */
+  /** Stored events that facts do not have, at most, as of the last look; null if this process does not copy. */
   get waiting(): number | null {
-    return this.#lead && this.#backlog.rows
+    return this.#lead && this.#options.isOn ? this.#backlog.rows : null
   }
 
   start(): void {
@@ -163,6 +166,7 @@ export class FactCopier {
     if (await this.#mustYield()) return false
     const { stored } = await barrier.reach()
     await this.#backlog.look(idNumber(lastIdAt(stored)))
+    if (this.#backlog.rows > 0 && (await this.#lacksDisk())) return false
     const ranges = await this.#backlog.next(lead.progress)
     if (ranges.length > 0) await lead.copy(ranges)
     return this.#backlog.rows > 0
@@ -187,10 +191,22 @@ export class FactCopier {
    */
   async #isAbandoned({ ageMs }: EventChange): Promise<boolean> {
     const { clickhouse, isShared, abandonedMs = ABANDONED_MS } = this.#options
-    // The engine of a process ends with it, and what it was doing.
-    if (!isShared && ageMs > performance.now() - (this.#leadsSince ?? 0)) return true
+    const leadsForMs = performance.now() - (this.#leadsSince ?? 0)
+    // Logged by a process that was here before, and is over once ClickHouse is done with what that had sent.
+    if (!isShared && ageMs > leadsForMs) return !(await isChangingSince(clickhouse, leadsForMs))
     if (ageMs < abandonedMs) return false
     return !(await isChangingSince(clickhouse, ageMs))
+  }
+
+  async #lacksDisk(): Promise<boolean> {
+    if (performance.now() - this.#disk.lookedAt > DISK_MS) {
+      const isShort = await isDiskShort(this.#options.clickhouse)
+      if (isShort && !this.#disk.isShort) {
+        this.#options.log.warn({}, 'facts are not copied any further, because the disk of ClickHouse is almost full')
+      }
+      this.#disk = { isShort, lookedAt: performance.now() }
+    }
+    return this.#disk.isShort
   }
 
   async #mustYield(): Promise<boolean> {

@@ -83,3 +83,22 @@ export async function isChangingSince(clickhouse: ClickHouse, ms: number): Promi
     throw error
   }
 }
+
+/** A disk with less free space than this is left to events, bytes; a large disk, with less than a twentieth of it. */
+const LEAST_FREE = 2 * 1024 ** 3
+const MOST_LEFT = 20 * 1024 ** 3
+
+/** Whether a disk of a shard has too little room for copies. */
+export async function isDiskShort(clickhouse: ClickHouse): Promise<boolean> {
+  try {
+    const rows = await clickhouse.rows(
+      `SELECT 1 FROM system.disks
+       WHERE toFloat64(free_space) < greatest(toFloat64(${LEAST_FREE}), least(total_space / 20, toFloat64(${MOST_LEFT}))) LIMIT 1`,
+    )
+    return rows.length > 0
+  } catch (error) {
+    // The user may not read system.disks.
+    if (isStoreError(error, 'ACCESS_DENIED')) return false
+    throw error
+  }
+}

@@ -98,3 +98,18 @@ t.test('without facts, what there is of them is removed, and changes are settled
   })
   t.equal(await shard.countFacts(), 0)
 })
+
+t.test('of several processes, one copies, and another one takes over', async (t) => {
+  const shard = await openShard(t)
+  let running = [0, 1, 2].map(() => shard.copier({ isShared: true }))
+  for (let stored = 10; running.length > 0; stored += 10) {
+    await shard.store('a', events(10))
+    await shard.complete(['a'])
+    t.equal(await shard.countDifferences(), 0)
+    t.equal(await shard.countFacts(), stored)
+    const leading = running.filter(({ waiting }) => waiting !== null)
+    t.equal(leading.length, 1)
+    await leading[0]?.close()
+    running = running.filter((copier) => !leading.includes(copier))
+  }
+})
