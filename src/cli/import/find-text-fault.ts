@@ -24,7 +24,7 @@ export function quote(bytes: Buffer): string {
 }
 
 /** Explains why the beginning of an input is not importable text; null if it may be. */
-export function textFault({ bytes, isWhole }: Head, name: string): string | null {
+export function findTextFault({ bytes, isWhole }: Head, name: string): string | null {
   const start = bytes.toString('latin1', 0, 16)
   const other = SIGNATURES.find(([signature]) => start.startsWith(signature))
   if (other) return `${name} is ${other[1]}.`
@@ -63,7 +63,7 @@ function wideEncoding(bytes: Buffer): string | null {
  * Explains why the column names or the rows are not UTF-8; null if they are, apart from a few rows that will be
  * rejected.
  */
-export function encodingFault(lines: readonly Buffer[], name: string): string | null {
+export function findEncodingFault(lines: readonly Buffer[], name: string): string | null {
   const wrong = lines.filter((line) => !isUtf8(line))
   const [first] = wrong
   if (!first) return null

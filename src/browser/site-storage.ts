@@ -1,7 +1,7 @@
 const PREFIX = 'tallyhouse '
 
 /** Texts by name, in `localStorage` if the page may use it; otherwise the page forgets them when it ends. */
-export class Memory {
+export class SiteStorage {
   readonly #site: Record<string, string>
   #texts: Record<string, string>
 
