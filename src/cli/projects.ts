@@ -33,7 +33,7 @@ const USAGE = `Usage: tallyhouse projects list [--json]
 
 list  lists the projects: those with keys, and those with settings.
 show  shows the settings of a project.
-set   changes settings. What is not named stays; the value "default" sets the default again.
+set   changes the named settings; the value "default" restores the default.
         --name TEXT               shown instead of the project's ID
         --timezone ZONE           of questions that do not name one, such as Europe/Vienna
         --week-start DAY          monday or sunday

@@ -78,7 +78,7 @@ export class GeoDatabase {
       this.#reader = await openReader(this.#path)
       this.#log.info({ builtAt: this.builtAt.toISOString() }, 'GEO_DATABASE was read again, because it has changed')
     } catch (error) {
-      this.#log.warn({ err: error }, 'GEO_DATABASE has changed and cannot be read; its former content stays in use')
+      this.#log.warn({ err: error }, 'GEO_DATABASE has changed and cannot be read; its previous content stays in use')
     }
   }
 }

@@ -33,7 +33,7 @@ const RUNS_PER_REMOVAL = 8
 const TASK = 'retention'
 /** A clock that is further ahead of all we know, ms, may be wrong. */
 const MAX_JUMP_MS = 24 * HOUR_MS
-/** After this number of runs, that is, a day of running, such a clock is believed. */
+/** After this number of runs, that is, a day of running, such a clock is trusted. */
 const DOUBTING_RUNS = 24
 /** The turns of these runs are stored, because a service may be restarted more often than once a day. */
 const DOUBT_TASK = `${TASK}, clock in doubt`
@@ -176,7 +176,7 @@ export class Retention {
     if (!this.#hasWarned) {
       log.warn(
         { clock: new Date(now()).toISOString() },
-        'the clock is more than a day ahead of the last removal of what has expired: if it stays so for a day, the removal resumes',
+        'the clock is more than a day ahead of the last removal of expired data: if it still is in a day, the removal resumes',
       )
     }
     this.#hasWarned = true
