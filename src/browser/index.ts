@@ -11,7 +11,7 @@ export interface TallyhouseOptions extends ClickOptions {
   visitor?: 'daily' | undefined
   /** `required`: nothing is stored or sent until `optIn` is called */
   consent?: 'required' | undefined
-  /** whether Global Privacy Control is taken for an objection; default true */
+  /** whether Global Privacy Control counts as an objection; default true */
   respectGpc?: boolean | undefined
   /** whether the part of a URL after `#` distinguishes pages; default false */
   hash?: boolean | undefined

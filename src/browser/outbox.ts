@@ -22,8 +22,8 @@ const RETRIED = [408, 429]
 /**
  * Events and aliases on their way to the service. Each is an entry of its own in the storage, so tabs do not overwrite
  * each other's, and stays there until the service has answered. An entry whose answer never came, perhaps because the
- * page was left, is sent again by this page or a later one; its `insert_id` keeps it from being stored twice. Names have
- * the time of their entry, so they sort in the order of the events.
+ * page was left, is sent again by this page or a later one; its `insert_id` keeps it from being stored twice. Names
+ * have the time of their entry, so they sort in the order of the events.
  */
 export class Outbox {
   readonly #options: OutboxOptions
@@ -51,7 +51,7 @@ export class Outbox {
   }
 
   /**
-   * Sends what is due. There is one request at a time, so that the service gets events in their order.
+   * Sends what is due. One request is in flight at a time, so that the service gets events in order.
    * @param isLeaving whether the page may end before the answer to a request in flight
    */
   async send(isLeaving = false): Promise<void> {

@@ -19,7 +19,7 @@ export class SiteStorage {
     try {
       this.#texts[PREFIX + name] = text
     } catch {
-      // The storage is full. From here on, this page remembers by itself.
+      // The storage is full. From now on, this page keeps its texts in memory.
       this.#texts = { ...this.#texts, [PREFIX + name]: text }
     }
   }
