@@ -58,7 +58,7 @@ export class Outbox {
     if (this.#inFlight.size > 0 && !isLeaving) return
     const { key, storage } = this.#options
     const due = storage.list(key).filter((name) => {
-      const age = ageOf(name)
+      const age = computeAge(name)
       if (age > KEPT_MS) storage.remove(name)
       return age <= KEPT_MS && (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
     })
@@ -102,7 +102,7 @@ export class Outbox {
   /** Clocks of browsers may be wrong, so an event has its time only if it is late. */
   #toText(name: string): string {
     const text = this.#options.storage.read(name) ?? ''
-    return ageOf(name) > CALL_MS ? `${text.slice(0, -1)},"timestamp":${timeOf(name)}}` : text
+    return computeAge(name) > CALL_MS ? `${text.slice(0, -1)},"timestamp":${readTime(name)}}` : text
   }
 
   /**
@@ -130,5 +130,5 @@ export class Outbox {
 }
 
 const isAlias = (name = '') => name.includes(' user ')
-const timeOf = (name: string) => Number(name.split(' ')[2])
-const ageOf = (name: string) => Date.now() - timeOf(name)
+const readTime = (name: string) => Number(name.split(' ')[2])
+const computeAge = (name: string) => Date.now() - readTime(name)

@@ -8,7 +8,7 @@ import { withTimeout } from '../lib/with-timeout.js'
 import type { Sender } from '../model/sender.js'
 import type { Used } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
-import { endOf, toDay, type Usage } from './usage.js'
+import { findPeriodEnd, toDay, type Usage } from './usage.js'
 
 /**
  * The share of the rest of a quota that a process may accept before it asks again what the others have accepted, and
@@ -199,7 +199,7 @@ export class Quotas implements Appends {
   }
 
   #exceeded(name: EventQuota, limit: number): ApiError {
-    const until = endOf(PERIODS[name], this.#now())
+    const until = findPeriodEnd(PERIODS[name], this.#now())
     return quotaExceeded(name, limit, `It ends at ${new Date(until).toISOString()}`, until - this.#now())
   }
 

@@ -65,7 +65,7 @@ export interface RetentionOptions {
  * @param now epoch ms
  * @param only the project; absent: all
  */
-export async function expireDeadLettersOf(
+export async function removeExpiredDeadLetters(
   shards: Shards,
   projects: ReadonlyMap<string, Project>,
   now: number,
@@ -186,10 +186,10 @@ export class Retention {
     return (await countTurns(shards, DOUBT_TASK, known, now())) > DOUBTING_RUNS
   }
 
-  /** Like `expireDeadLettersOf` for one project, by its settings in memory. */
+  /** Like `removeExpiredDeadLetters` for one project, by its settings in memory. */
   async expireDeadLetters(projectId: string): Promise<void> {
     const { projects, shards, now = Date.now } = this.#options
-    await expireDeadLettersOf(shards, projects.list(), now(), projectId)
+    await removeExpiredDeadLetters(shards, projects.list(), now(), projectId)
   }
 
   /** Removes the expired data of one project. @returns whether some of it is still on the disk, and has to be purged */

@@ -31,8 +31,8 @@ function toMonthStart(ms: number): string {
   return `${toDay(ms).slice(0, 7)}-01`
 }
 
-/** The first moment of the day, or month, after that of a time, epoch ms. */
-export function endOf(period: 'day' | 'month', ms: number): number {
+/** Finds the end of the day or month of a time, which is the first moment of the next one, epoch ms. */
+export function findPeriodEnd(period: 'day' | 'month', ms: number): number {
   const time = new Date(ms)
   if (period === 'day') return Math.floor(ms / DAY_MS) * DAY_MS + DAY_MS
   return Date.UTC(time.getUTCFullYear(), time.getUTCMonth() + 1, 1)
