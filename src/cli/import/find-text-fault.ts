@@ -37,11 +37,14 @@ export function findTextFault({ bytes, isWhole }: Head, name: string): string | 
     return `${name} is an Excel workbook. Save its sheet as CSV in UTF-8.`
   }
   if (bytes.includes(0)) return `${name} is not text. It begins with ${quote(bytes)}.`
-  const hasOldLineEnds = bytes.includes(CARRIAGE_RETURN) && !bytes.includes(LINE_FEED)
+  // The text of an archive has a line feed after each file.
+  const hasEnd = bytes.at(-1) === LINE_FEED
+  const lines = hasEnd ? bytes.subarray(0, -1) : bytes
+  const hasOldLineEnds = lines.includes(CARRIAGE_RETURN) && !lines.includes(LINE_FEED)
   // A carriage return is harmless between array elements, and at the end of a single line.
   const isHarmless =
-    /^\s*\[/.test(bytes.toString('latin1', 0, 400)) || bytes.indexOf(CARRIAGE_RETURN) === bytes.length - 1
-  if (hasOldLineEnds && !(isWhole && isHarmless)) {
+    /^\s*\[/.test(bytes.toString('latin1', 0, 400)) || lines.indexOf(CARRIAGE_RETURN) === lines.length - 1
+  if (hasOldLineEnds && !((isWhole || hasEnd) && isHarmless)) {
     return `The lines of ${name} end with a carriage return alone, as on old Macs. Convert it: tr '\\r' '\\n' < ${shellWord(name)} > new-file. It begins with ${quote(bytes)}.`
   }
   return null
