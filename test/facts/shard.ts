@@ -7,7 +7,7 @@ import { formatEventId } from '../../src/model/event-id.js'
 import { FactsReader } from '../../src/reads/facts-reader.js'
 import { insertEvents, logReplay } from '../../src/store/events.js'
 import { FACT_COLUMNS, selectFacts } from '../../src/store/fact-columns.js'
-import { silent, startClickHouse, until } from '../helper.js'
+import { startClickHouse, until } from '../helper.js'
 
 const JOURNAL = 7
 const UNINTERRUPTED = new AbortController().signal
