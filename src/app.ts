@@ -3,12 +3,14 @@ import type { ClickHouse } from './clickhouse/client.js'
 import { warnOfMissingRights } from './clickhouse/missing-rights.js'
 import { openOwnStore } from './clickhouse/own-store.js'
 import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
+import type { Shards } from './clickhouse/shards.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
 import { Contexts } from './context/contexts.js'
 import { GeoDatabase } from './context/geo-database.js'
 import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
+import { FactCopier, type FactCopierOptions } from './facts/fact-copier.js'
 import { openAdmission } from './http/admission/admission.js'
 import { acceptDailyVisitors, type NameVisitor } from './http/admission/daily-visitors.js'
 import { allowOrigins } from './http/cross-origin.js'
@@ -173,6 +175,7 @@ async function open(
   opened.add(keys.usage)
   const intervalMs = HOUR_MS * config.PURGE_INTERVAL
   const purge = opened.add(new Purge({ shards, barrier, log, intervalMs, pace: options.purgePace }))
+  const facts = opened.add(openFacts(config, { shards: inBackground, barrier, journals, log }))
   const projects = own.open({ ...lanes, shards, purge })
   opened.add(projects.retention)
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
@@ -197,9 +200,7 @@ async function open(
     // The lanes of a shard that is down are started when it is back.
     if (failure) throw failure
     if (isWriter) {
-      purge.start()
-      lanes.settling.start()
-      ledger.start()
+      for (const part of [purge, facts, lanes.settling, ledger]) part.start()
     }
     // So are lanes that are down themselves.
     if (missing) throw missing
@@ -224,6 +225,7 @@ async function open(
     parts,
     ledger,
     quotas: projects.quotas,
+    facts,
   }
   const metrics = opened.add(new Metrics({ role, storage, ...counted }))
   const read = shareMetrics(() => metrics.read())
@@ -245,6 +247,26 @@ function openKeys(config: Config, { clickhouse, log, closing, everyMs, usageMs }
   const refresh = new KeyRefresh({ ring, table: openKeyTable(clickhouse), log, closing, everyMs })
   const usage = new KeyUsage({ table: openUsageTable(clickhouse), log, closing, everyMs: usageMs })
   return { fixed, keys: ring, refresh, usage }
+}
+
+/** Opens what copies the events of each shard into facts. */
+function openFacts(
+  { FACTS, REDIS_URL }: Config,
+  { shards, ...parts }: Pick<FactCopierOptions, 'barrier' | 'journals' | 'log'> & { shards: Shards },
+) {
+  const options = { ...parts, isOn: FACTS === 'on', isShared: REDIS_URL !== undefined }
+  const copiers = shards.all.map(({ clickhouse }) => new FactCopier({ ...options, clickhouse }))
+  return {
+    get waiting() {
+      return copiers.map(({ waiting }) => waiting)
+    },
+    start: () => {
+      for (const copier of copiers) copier.start()
+    },
+    close: async () => {
+      await Promise.all(copiers.map((copier) => copier.close()))
+    },
+  }
 }
 
 /** @throws Error if GEO_DATABASE cannot be read */

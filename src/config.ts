@@ -272,6 +272,11 @@ const Settings = Type.Object({
       message: 'the addresses or networks of proxies, such as 127.0.0.1,10.1.0.0/16',
     }),
   ),
+  FACTS: Type.Unsafe<'on' | 'off'>({
+    ...Type.Union([Type.Literal('on'), Type.Literal('off')]),
+    default: 'on',
+    message: 'on or off',
+  }),
   CONTEXT: Type.Unsafe<(typeof CONTEXT_MODES)[number]>({
     ...Type.Union(CONTEXT_MODES.map((mode) => Type.Literal(mode))),
     default: 'full',

@@ -10,6 +10,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   demo: () => import('./demo/command.js'),
   doctor: () => import('./doctor.js'),
   erase: () => import('./erase.js'),
+  facts: () => import('./facts.js'),
   serve: () => import('./serve.js'),
   keys: () => import('./keys.js'),
   ids: () => import('./ids.js'),

@@ -8,7 +8,7 @@ import { formatPosition } from '../model/position.js'
 import type { StateKind } from '../model/state-key.js'
 import { EntryError, findErasedIndexes, rewriteEntry } from '../model/verbatim.js'
 import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
-import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry } from '../store/events.js'
+import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry, logReplay } from '../store/events.js'
 import { VERSIONED_TABLES } from '../store/newest-rows.js'
 import { openTables } from '../store/tables.js'
 
@@ -43,7 +43,8 @@ export async function replayDeadLetter(
     const body = await buffer(await readDeadLetterBody(deadLetter))
     const skip = kind === 'events' ? findErasedIndexes(body) : []
     const entry = { position, projectId, kind, count: 0, receivedAt, body, ...(skip.length > 0 && { skip }) }
-    const replay = await insert(clickhouse, journalId, entry)
+    const store = () => insert(clickhouse, journalId, entry)
+    const replay = await (kind === 'events' ? logReplay(clickhouse, place, store) : store())
     if (!replay.isStored) return replay
     if (kind !== 'events') await deleteErasedStates(deadLetter, kind, body)
   }

@@ -39,6 +39,8 @@ export interface MetricsSources {
   parts: Pick<PartsWatch, 'byShard'>
   ledger: Pick<LedgerWatch, 'ledgers'>
   quotas: Pick<QuotaWatch, 'statuses'>
+  /** by shard: events that facts do not have */
+  facts: { readonly waiting: readonly (number | null)[] }
 }
 
 /**
@@ -93,6 +95,11 @@ export class Metrics {
       ...writerMetrics(lanes),
       ...storageMetrics(storage),
       ...buildLossMetrics(this.#sources.parts),
+      gauge(
+        'tallyhouse_facts_waiting_events',
+        'Stored events that are not copied into facts yet, at most; questions find them in the events.',
+        numbered('shard', this.#sources.facts.waiting, (count) => count),
+      ),
       ...buildQuotaMetrics(this.#sources.quotas),
       ...buildLedgerMetrics(this.#sources.ledger.ledgers),
       ...stateMetrics(lanes),
@@ -349,7 +356,7 @@ function stateMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     counter(
       'tallyhouse_state_conflicts_total',
-      'Changes that were retried because another process was faster.',
+      'Changes that were retried because another process made one first.',
       of(({ conflicts }, kind) => [[{ kind }, conflicts]]),
     ),
   ]

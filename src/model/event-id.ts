@@ -103,3 +103,8 @@ export function idAfter(id: string): string {
 export function withHyphens(hex: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
 }
+
+/** An event's id as the number that ids are ordered by: `toUInt128` in SQL. */
+export function idNumber(id: string): bigint {
+  return BigInt(`0x${id.replaceAll('-', '')}`)
+}

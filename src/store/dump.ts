@@ -83,8 +83,13 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
 /** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported,
- * nor when keys were used, which it counts anew. */
+ * nor when keys were used, which it counts anew, nor facts, which it makes from events. */
 const OTHER_TABLES = [
+  'event_changes',
+  'event_facts',
+  'facts_left_out',
+  'facts_progress',
+  'facts_state',
   'journals',
   'schema_migrations',
   'deletions',

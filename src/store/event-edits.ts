@@ -2,15 +2,16 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { DeletionCounter } from './deleted-events.js'
+import { type ChangeScope, type EventKey, logChange, readKeys } from './event-changes.js'
 
 /** An event, and the project that it should belong to. */
-interface EventKey {
+interface EventName {
   projectId: string
   eventId: string
 }
 
 /** A change of one stored event. */
-export interface Edit extends EventKey {
+export interface Edit extends EventName {
   /** its new properties as JSON; null deletes the event */
   properties: string | null
 }
@@ -140,19 +141,19 @@ class ShardEdits {
 
   /**
    * Executes edits, and resolves each with whether it found its event; an edit after a delete of the same event finds
-   * none. ClickHouse does not report how many rows an update matched, so a query looks for the events concurrently, and
-   * before the deletes. If the deletes fail, for example on a full disk, the updates are stored anyway, and resolve.
+   * none. ClickHouse does not report how many rows an update matched, so a query looks for the events before. If the
+   * deletes fail, for example on a full disk, the updates are stored anyway, and resolve.
    * @throws the error of the update or of the query, before resolving any edit
    */
   async #carryOut(edits: WaitingEdit[]): Promise<void> {
     const { updates, deletes } = combineEdits(edits)
-    // Wait for both: one that is still running could otherwise overtake the next statement.
-    const [look, update] = await Promise.allSettled([this.#present(edits), this.#update(updates)])
-    if (look.status === 'rejected') throw look.reason
-    if (update.status === 'rejected') throw update.reason
-    const present = look.value
+    const keys = await this.#find(edits)
+    const present = new Set(keys.keys())
     const found = deletes.filter(({ eventId }) => present.has(eventId))
-    const failures = await this.#delete(found)
+    const failures = await logChange(this.#clickhouse, scopesOf(edits, keys), async () => {
+      await this.#update(updates.filter(({ eventId }) => present.has(eventId)))
+      return await this.#delete(found)
+    })
     for (const { projectId, eventId, properties, resolve, reject } of edits) {
       if (failures.has(projectId) && found.some((one) => one.eventId === eventId)) reject(failures.get(projectId))
       else resolve(properties === null ? present.delete(eventId) : present.has(eventId))
@@ -175,7 +176,7 @@ class ShardEdits {
   }
 
   /** Deletes existing events, those of one project at a time. @returns by project: the error if it failed */
-  async #delete(deletes: EventKey[]): Promise<Map<string, unknown>> {
+  async #delete(deletes: EventName[]): Promise<Map<string, unknown>> {
     const failures = new Map<string, unknown>()
     for (const projectId of new Set(deletes.map((one) => one.projectId))) {
       const ofProject = deletes.filter((one) => one.projectId === projectId)
@@ -194,22 +195,29 @@ class ShardEdits {
     return failures
   }
 
-  /** The ids of the events that exist. */
-  async #present(edits: EventKey[]): Promise<Set<string>> {
+  /** The keys of the events that exist, by their ids. */
+  async #find(edits: EventName[]): Promise<Map<string, EventKey>> {
     const fields = new QueryParameters()
-    const rows = await this.#clickhouse.rows<{ id: string }>(
-      `SELECT toString(event_id) AS id FROM events WHERE ${matchEvents(fields, edits)}`,
-      fields.parameters,
-      SHARED_READS,
-    )
-    return new Set(rows.map(({ id }) => id))
+    const condition = matchEvents(fields, edits)
+    const keys = await readKeys(this.#clickhouse, condition, fields.parameters, SHARED_READS)
+    return new Map(keys.map((key) => [key.id, key]))
   }
 }
 
+/** The events that edits change, by their projects. */
+function scopesOf(edits: EventName[], keys: ReadonlyMap<string, EventKey>): Map<string, ChangeScope> {
+  const events = new Map<string, Map<string, EventKey>>()
+  for (const { projectId, eventId } of edits) {
+    const key = keys.get(eventId)
+    if (key) events.set(projectId, (events.get(projectId) ?? new Map()).set(eventId, key))
+  }
+  return new Map(Array.from(events, ([project, found]) => [project, { kind: 'events', events: [...found.values()] }]))
+}
+
 /** Combines edits, assuming that their events exist: the last properties of each event, unless it is deleted. */
-function combineEdits(edits: Edit[]): { updates: Update[]; deletes: EventKey[] } {
+function combineEdits(edits: Edit[]): { updates: Update[]; deletes: EventName[] } {
   const updates = new Map<string, Update>()
-  const deletes = new Map<string, EventKey>()
+  const deletes = new Map<string, EventName>()
   for (const { projectId, eventId, properties } of edits) {
     if (properties === null) {
       updates.delete(eventId)
@@ -222,7 +230,7 @@ function combineEdits(edits: Edit[]): { updates: Update[]; deletes: EventKey[] }
 }
 
 /** SQL condition for rows that are one of these events and belong to its project. */
-function matchEvents(fields: QueryParameters, events: EventKey[]): string {
+function matchEvents(fields: QueryParameters, events: EventName[]): string {
   const ids = new Map<string, Set<string>>()
   for (const { projectId, eventId } of events) {
     const ofProject = ids.get(projectId) ?? new Set()

@@ -8,6 +8,7 @@ import { type Position, START } from '../model/position.js'
 import { mayHaveContexts } from '../model/scanned-body.js'
 import { CONTEXT_COLUMNS, CONTEXT_TYPES } from './context-sql.js'
 import { DELETE_LIMIT_MS, type Deletion, DeletionCounter } from './deleted-events.js'
+import { hashUsers, logChange, readKeys } from './event-changes.js'
 import { insertEntries, isInserting } from './insert.js'
 
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
@@ -164,6 +165,16 @@ export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promi
   return rows.length > 0
 }
 
+/** Runs the storing of an entry whose events are late: facts may be past it. */
+export async function logReplay<T>(
+  clickhouse: ClickHouse,
+  { projectId, position }: EntryPlace,
+  store: () => Promise<T>,
+): Promise<T> {
+  const first = formatEventId({ position, index: 0, journalId: 0 })
+  return await logChange(clickhouse, new Map([[projectId, { kind: 'entry', first, last: lastIdAt(position) }]]), store)
+}
+
 /** Ids in one DELETE. They are parameters in its URL, which has room for about 23 000. */
 const DELETED_TOGETHER = 10_000
 
@@ -176,9 +187,14 @@ export async function deleteEventsOfEntry(
   const { position, journalId } = entry
   const remove = async (condition: string, parameters: Parameters = {}) => {
     const values = { ...toParameters(entry), ...parameters }
-    await shards.each(({ clickhouse }) =>
-      clickhouse.command(`DELETE FROM events WHERE ${OF_ENTRY} ${condition}`, values),
-    )
+    const which = `${OF_ENTRY} ${condition}`
+    await shards.each(async ({ clickhouse }) => {
+      const events = await readKeys(clickhouse, which, values)
+      if (events.length === 0) return
+      await logChange(clickhouse, new Map([[entry.projectId, { kind: 'events', events }]]), () =>
+        clickhouse.command(`DELETE FROM events WHERE ${which}`, values),
+      )
+    })
   }
   if (indexes === 'all') return await remove('')
   for (let start = 0; start < indexes.length; start += DELETED_TOGETHER) {
@@ -215,7 +231,10 @@ export async function deleteEventsOfUsers(
   const condition = `project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`
   const counter = await DeletionCounter.open(clickhouse, projectId)
   const { parameters } = fields
-  await deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: false })
+  const users = await hashUsers(clickhouse, distinctIds)
+  await logChange(clickhouse, new Map([[projectId, { kind: 'users', users }]]), () =>
+    deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: false }),
+  )
 }
 
 /**
@@ -223,11 +242,16 @@ export async function deleteEventsOfUsers(
  * @returns the number of deleted events
  */
 export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
-  return await deleteEventsByMonth(clickhouse, projectId, '1')
+  return await deleteEventsBefore(clickhouse, projectId, null)
 }
 
-/** Like `deleteEventsOfProject`, for those that meet a condition in SQL. */
-export async function deleteEventsByMonth(clickhouse: ClickHouse, projectId: string, which: string): Promise<number> {
+/** Like `deleteEventsOfProject`, for those before a time, epoch ms; null: all. */
+export async function deleteEventsBefore(
+  clickhouse: ClickHouse,
+  projectId: string,
+  before: number | null,
+): Promise<number> {
+  const which = before === null ? '1' : `timestamp < ${before}`
   const values = { project: projectId }
   const months = await clickhouse.rows<{ id: string }>(
     `SELECT DISTINCT _partition_id AS id FROM events WHERE project_id = {project:String} AND ${which} ORDER BY id`,
@@ -241,7 +265,9 @@ export async function deleteEventsByMonth(clickhouse: ClickHouse, projectId: str
   for (const { id } of months) {
     const condition = `project_id = {project:String} AND _partition_id = {month:String} AND ${which}`
     const parameters = { ...values, month: id }
-    sum += await deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: true })
+    sum += await logChange(clickhouse, new Map([[projectId, { kind: 'month', month: id, before }]]), () =>
+      deleteEvents(clickhouse, counter, { projectId, condition, parameters, isResumable: true }),
+    )
   }
   return sum
 }

@@ -3,24 +3,29 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import type { Parameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Kept } from '../contract/project-settings.js'
-import { deleteEventsByMonth } from './events.js'
+import { deleteEventsBefore } from './events.js'
 import { newestRows } from './newest-rows.js'
 import { mutate } from './rewrite.js'
 
 /** The earliest times that are kept, epoch ms; absent: everything is. */
 export type KeptTimes = Partial<Record<Kept, number>>
 
-/** SQL of the rows that are kept. A row that marks a deletion has no time, and must go on hiding the rows before it. */
+/**
+ * SQL of the rows that are kept. A row that marks a deletion has no time, and must continue to hide the rows before it.
+ */
 const IS_KEPT = {
   events: (since: number) => `timestamp >= ${since}`,
   sessions: (since: number) => `(updated_at >= ${since} OR is_deleted = 1)`,
 }
-/** The names by which queries read a table: on one shard, over all, and all versions over all. */
-const NAMES = { events: ['events', 'events_all'], sessions: ['sessions', 'sessions_rows'] }
+/** The names of a table in queries: on one shard, over all shards, and with all versions over all shards. */
+const NAMES = {
+  events: ['events', 'events_all', 'event_facts', 'event_facts_all'],
+  sessions: ['sessions', 'sessions_rows'],
+}
 
 /**
- * Makes a query not see what has expired, whatever it reads: ClickHouse adds the condition to each of these tables
- * wherever the query names it. Profiles are not hidden, because when a user was last seen is not in their rows.
+ * Hides expired data from a query, whatever it reads: ClickHouse adds the condition to each of these tables wherever
+ * the query names it. Profiles are not hidden, because when a user was last seen is not in their rows.
  */
 export function hideExpired(kept: KeptTimes): ClickHouseSettings {
   const filters: Record<string, string> = {}
@@ -31,7 +36,7 @@ export function hideExpired(kept: KeptTimes): ClickHouseSettings {
   return Object.keys(filters).length === 0 ? {} : { additional_table_filters: SettingsMap.from(filters) }
 }
 
-/** What is older than a time. */
+/** The data that is older than a time. */
 export interface Expired {
   count: number
   /** the earliest and the latest time of it, epoch ms; null if there is none */
@@ -41,7 +46,7 @@ export interface Expired {
   bytes: number
 }
 
-/** Time limit for counting, ms: all events of a project are read by their times. */
+/** Time limit for counting, ms, which reads the times of all events of a project. */
 const COUNT_LIMIT_MS = 10 * 60_000
 
 /** Counts the events of a project that are older than a time. @param shards for the project's erasures */
@@ -98,7 +103,7 @@ async function countOnShards(shards: Shards, table: string, values: Parameters, 
  * @returns the number of deleted events
  */
 export async function deleteExpiredEvents(clickhouse: ClickHouse, projectId: string, before: number): Promise<number> {
-  return await deleteEventsByMonth(clickhouse, projectId, `timestamp < ${Math.trunc(before)}`)
+  return await deleteEventsBefore(clickhouse, projectId, Math.trunc(before))
 }
 
 /** Deletes the sessions of a project that were last changed before a time from one shard, and from its disk. */
@@ -120,7 +125,7 @@ export async function deleteExpiredSessions(
 }
 
 /**
- * Profiles that were last changed before a time, of users of whom nothing was seen since: no event, and no session.
+ * Finds profiles that were last changed before a time, of users without an event or session since then.
  * @param shards for the project's erasures
  * @param limit maximum number to return
  */

@@ -34,12 +34,15 @@ export interface Leftovers {
 /** SQL of the age of a DateTime in ms, with a resolution of a second. */
 const age = (time: string) => `1000 * greatest(0, toUnixTimestamp(now()) - toUnixTimestamp(${time}))`
 
+/** Tables whose rows are deleted one by one. */
+type EventTable = 'events' | 'event_facts'
+
 /**
- * The partitions of `events` that still contain deleted events. A deletion is a patch part with a lightweight delete.
+ * The partitions of `events` or of its facts that still contain deleted rows. A deletion is a patch part with a lightweight delete.
  * It is done when no part of its partition has an older data version. Replaced properties do not count, because the
  * next merge removes them.
  */
-export async function findEventLeftovers(clickhouse: ClickHouse): Promise<Leftovers[]> {
+export async function findEventLeftovers(clickhouse: ClickHouse, table: EventTable = 'events'): Promise<Leftovers[]> {
   // The name of a patch's partition ends with the name of the partition that it applies to.
   const rows = await clickhouse.rows<{ id: string; deleted: string; written: string }>(
     `SELECT
@@ -51,11 +54,12 @@ export async function findEventLeftovers(clickhouse: ClickHouse): Promise<Leftov
          ${age('argMaxIf(modification_time, bytes_on_disk, NOT is_patch)')} AS written
      FROM (
          SELECT *, startsWith(partition_id, 'patch-') AS is_patch FROM system.parts
-         WHERE database = currentDatabase() AND table = 'events' AND active
+         WHERE database = currentDatabase() AND table = {table:String} AND active
      )
      GROUP BY id
      HAVING countIf(NOT is_patch) > 0 AND notEmpty(waiting)
      ORDER BY sumIf(bytes_on_disk, NOT is_patch)`,
+    { table },
   )
   return rows.map(toLeftovers)
 }
@@ -80,19 +84,24 @@ function toLeftovers({ id, deleted, written }: { id: string; deleted: string; wr
 }
 
 /**
- * Rewrites a partition of `events` without events that were deleted before the call, and with edited properties
- * applied.
+ * Rewrites a partition of `events` or of its facts without rows that were deleted before the call, and with edited
+ * properties applied.
  *
  * Uses a merge instead of a mutation, because APPLY PATCHES of ClickHouse 26.7 loses edits and deletes that are running
  * when it begins (91 of 180 in a test); a merge keeps them.
  * @throws DiskSpaceError if there is no room for the copy
  */
-export async function rewriteParts(clickhouse: ClickHouse, partition: string, signal: AbortSignal): Promise<void> {
+export async function rewriteParts(
+  clickhouse: ClickHouse,
+  partition: string,
+  signal: AbortSignal,
+  table: EventTable = 'events',
+): Promise<void> {
   const deadline = Date.now() + REWRITE_LIMIT_MS
   for (;;) {
     try {
       await clickhouse.command(
-        'OPTIMIZE TABLE events PARTITION ID {partition:String} FINAL',
+        `OPTIMIZE TABLE ${table} PARTITION ID {partition:String} FINAL`,
         { partition },
         {
           optimize_skip_merged_partitions: 0,
@@ -105,12 +114,12 @@ export async function rewriteParts(clickhouse: ClickHouse, partition: string, si
       )
       return
     } catch (error) {
-      if (isShortOfDisk(error)) throw await toDiskSpaceError(clickhouse, partition, error)
+      if (isShortOfDisk(error)) throw await toDiskSpaceError(clickhouse, { table, partition }, error)
       const isBusy = isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE')
       if (!isBusy || Date.now() > deadline) throw error
       await wait(MAX_POLL_MS, undefined, { signal })
       // It may have been busy because another process was rewriting it.
-      if (!(await findEventLeftovers(clickhouse)).some(({ id }) => id === partition)) return
+      if (!(await findEventLeftovers(clickhouse, table)).some(({ id }) => id === partition)) return
     }
   }
 }
@@ -124,13 +133,17 @@ function isShortOfDisk(error: unknown): error is StoreError {
   return isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE') && /free space|disk space/i.test(error.words)
 }
 
-async function toDiskSpaceError(clickhouse: ClickHouse, partition: string, error: StoreError): Promise<DiskSpaceError> {
+async function toDiskSpaceError(
+  clickhouse: ClickHouse,
+  { table, partition }: { table: EventTable; partition: string },
+  error: StoreError,
+): Promise<DiskSpaceError> {
   const [sizes] = await clickhouse.rows<{ size: string; free: string }>(
     `SELECT formatReadableSize(sum(bytes_on_disk)) AS size,
        (SELECT formatReadableSize(sum(unreserved_space)) FROM system.disks) AS free
      FROM system.parts
-     WHERE database = currentDatabase() AND table = 'events' AND active AND partition_id = {partition:String}`,
-    { partition },
+     WHERE database = currentDatabase() AND table = {table:String} AND active AND partition_id = {partition:String}`,
+    { table, partition },
   )
   return new DiskSpaceError(
     `The disk of ClickHouse is too full to remove deleted events from it: the month ${partition} has ${sizes?.size}, ` +

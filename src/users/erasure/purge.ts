@@ -3,6 +3,7 @@ import { StoreUnreachableError } from '../../clickhouse/errors.js'
 import type { Shard, Shards } from '../../clickhouse/shards.js'
 import type { Log } from '../../lib/log.js'
 import type { ReadBarrier } from '../../reads/read-barrier.js'
+import { waitForFacts } from '../../store/event-changes.js'
 import {
   DiskSpaceError,
   findEventLeftovers,
@@ -41,7 +42,10 @@ const PURGE_PACE: PurgePace = { pauseMs: 5_000, pauseFactor: 5 }
 /** @param key identifies the leftovers among those of all shards */
 type IsWanted = (key: string, leftovers: Leftovers) => boolean
 
+const EVERYTHING: IsWanted = () => true
 const POLL_MS = 60_000
+/** How long a purge waits until facts have followed what was deleted, ms. */
+const FACTS_WAIT_MS = 60_000
 /** Pause after a failure, such as a full disk, which seldom passes within a minute. */
 const RETRY_MS = 10 * 60_000
 
@@ -176,7 +180,8 @@ export class Purge {
       const { barrier, shards } = this.#options
       // The rows that mark deletions must be stored first.
       await barrier.waitForAll()
-      await this.#run(() => true)
+      await shards.each(({ clickhouse }) => waitForFacts(clickhouse, FACTS_WAIT_MS, this.#stop.signal))
+      await this.#run(EVERYTHING)
       const lifetimes = await shards.each(({ clickhouse }) => readOldPartsLifetime(clickhouse))
       return Date.now() + Math.max(...lifetimes)
     } finally {
@@ -219,9 +224,11 @@ export class Purge {
           .filter(wanted)
           .map((leftovers) => rewrite(leftovers, () => purgeOldRows(clickhouse, shards, leftovers.id, signal))),
       )
-      for (const leftovers of months.filter(wanted)) {
-        await rewrite(leftovers, () => rewriteParts(clickhouse, leftovers.id, signal))
-      }
+      const due = months.filter(wanted)
+      for (const leftovers of due) await rewrite(leftovers, () => rewriteParts(clickhouse, leftovers.id, signal))
+      // An edit leaves deleted facts, too, which are no reason to rewrite them.
+      const facts = due.length > 0 || isWanted === EVERYTHING ? await findEventLeftovers(clickhouse, 'event_facts') : []
+      for (const { id } of facts) await attempt(() => rewriteParts(clickhouse, id, signal, 'event_facts'))
     })
     return failures
   }

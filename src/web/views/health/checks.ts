@@ -195,6 +195,15 @@ function checkBacklog({ samples }: Snapshot): Check {
   return { ...check, level: oldest > WAITING_S.bad ? 'bad' : 'watch', verdict: waiting, advice }
 }
 
+/** How far the copy of the events is that questions read; nothing without one. */
+function describeCopies({ samples }: Snapshot): Check['facts'] {
+  const name = 'tallyhouse_facts_waiting_events'
+  if (findMax(samples, name) === null) return []
+  const waiting = sumSamples(samples, name)
+  const text = waiting === 0 ? 'complete' : `${formatCount(waiting, 'event')} to copy; questions are slower until then`
+  return [['Facts for questions', text]]
+}
+
 function checkStore(history: History): Check {
   const { now, first } = history
   const { samples } = now
@@ -208,6 +217,7 @@ function checkStore(history: History): Check {
       ],
       ['Failed attempts since it started', formatNumber(retries)],
       ...findLastStored(now),
+      ...describeCopies(now),
     ] satisfies Check['facts'],
     about:
       'ClickHouse holds all events, profiles and sessions. Failed attempts are retried, and nothing is stored twice.',

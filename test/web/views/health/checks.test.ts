@@ -55,6 +55,15 @@ t.test('runChecks computes rates between snapshots of the same processes', async
   t.equal(part('Intake', before, restarted).verdict, 'Events are being accepted.')
 })
 
+t.test('runChecks says how far the facts for questions are, if there are any', async (t) => {
+  const of = (changes: Record<string, number>) =>
+    new Map(part('Store', reading(changes)).facts).get('Facts for questions')
+  t.equal(of({}), undefined)
+  t.equal(of({ tallyhouse_facts_waiting_events: 0 }), 'complete')
+  const shards = { 'tallyhouse_facts_waiting_events{shard="0"}': 2, 'tallyhouse_facts_waiting_events{shard="1"}': 3 }
+  t.equal(of(shards), '5\u00a0events to copy; questions are slower until then')
+})
+
 t.test('runChecks reports events with ignored fields while there are some', async (t) => {
   const name = 'tallyhouse_events_with_ignored_fields_total{project="shop"}'
   const [before, now] = [reading({ [name]: 1 }), reading({ [name]: 3 }, { at: 2_005_000 })]

@@ -1,0 +1,41 @@
+-- How far the facts of a shard are. One process leads: it copies and follows changes. `epoch` counts leaders; every statement
+-- on facts names the epoch that it belongs to, and does nothing in a later one. `begun` is the last step of copying that
+-- began. A new `generation` voids all facts. `engine` is the version of ClickHouse that wrote them.
+CREATE TABLE IF NOT EXISTS facts_state
+(
+    version    UInt64,
+    epoch      UInt32,
+    leader     UUID,
+    is_leading UInt8,
+    begun      UInt32,
+    generation UInt32,
+    engine     String,
+    written_at DateTime64(3) DEFAULT now64(3)
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY tuple()
+SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1;
+
+-- Facts have all events of a project with ids up to `hi`, in rows of steps up to `step`.
+CREATE TABLE IF NOT EXISTS facts_progress
+(
+    generation UInt32,
+    project_id LowCardinality(String),
+    step       UInt32,
+    hi         UInt128
+)
+ENGINE = ReplacingMergeTree(step)
+ORDER BY (generation, project_id)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
+
+-- Projects whose events are not copied into facts, as an operator has said; the row with the highest version counts.
+CREATE TABLE IF NOT EXISTS facts_left_out
+(
+    project_id  LowCardinality(String),
+    is_left_out UInt8,
+    version     UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY project_id
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;

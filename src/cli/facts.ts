@@ -1,0 +1,74 @@
+import type { Shards } from '../clickhouse/shards.js'
+import { askForFacts } from '../store/event-changes.js'
+import { type FactsStatus, readFactsStatus } from '../store/fact-status.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { withStore } from './store.js'
+
+const USAGE = `Usage: tallyhouse facts [show]
+       tallyhouse facts rebuild
+       tallyhouse facts leave-out PROJECT…
+       tallyhouse facts take-in PROJECT…
+
+Facts are a second copy of the events, sorted as questions ask. A running service with FACTS=on copies
+events into them in the background; a question reads facts, and what is not copied yet in the events.
+
+show       says how far they are
+rebuild    copies everything again; questions take longer until that is done
+leave-out  removes the facts of projects, whose questions read the events then
+take-in    copies the events of these projects again
+
+It works on the store of CLICKHOUSE_URL or DATA_DIR, also while the service runs, which does what is
+asked for within seconds. The exit code is 0 if it was shown or asked for.`
+
+const KINDS = { rebuild: 'rebuild', 'leave-out': 'leave_out', 'take-in': 'take_in' } as const
+
+export const command: Command = {
+  summary: 'shows how far the facts for questions are, and rebuilds them',
+  usage: USAGE,
+  async run(args, io) {
+    const [name = 'show', ...projects] = parseOptions({ args, options: {}, allowPositionals: true }).positionals
+    if (name === 'show') return await withStore(io, (shards) => show(shards, io))
+    if (!Object.hasOwn(KINDS, name)) throw new UsageError('Say what to do: show, rebuild, leave-out or take-in.')
+    if (name === 'rebuild' && projects.length > 0) throw new UsageError('Facts are rebuilt for all projects.')
+    if (name !== 'rebuild' && projects.length === 0) throw new UsageError('Name the projects.')
+    const kind = KINDS[name as keyof typeof KINDS]
+    return await withStore(io, async (shards) => {
+      for (const project of name === 'rebuild' ? [''] : projects) {
+        await shards.each(({ clickhouse }) => askForFacts(clickhouse, kind, project))
+      }
+      io.stdout.write('A running service with FACTS=on does it within seconds: tallyhouse facts says how far it is.\n')
+      return 0
+    })
+  },
+}
+
+async function show(shards: Shards, io: CommandIo): Promise<number> {
+  const all = await shards.each(({ clickhouse }) => readFactsStatus(clickhouse))
+  for (const [number, status] of all.entries()) {
+    const name = shards.areSeveral ? `Shard ${number}: ` : ''
+    io.stdout.write(`${name}${describeFacts(status, Date.now())}\n`)
+  }
+  return 0
+}
+
+/** @param now epoch ms */
+function describeFacts(
+  { events, facts, bytes, reachedAt, silentMs, changes, leftOut }: FactsStatus,
+  now: number,
+): string {
+  if (silentMs === null) return 'There are no facts: no service with FACTS=on has run on this store.'
+  const copied =
+    reachedAt === null ? 'nothing is copied yet' : `the newest was accepted ${formatAge(now - reachedAt)} ago`
+  const part = events === 0 ? 100 : Math.min(100, Math.floor((100 * facts) / events))
+  return [
+    `Facts have ${part} % of ${events} events (${Math.ceil(bytes / 1024 ** 2)} MiB); ${copied}.`,
+    ...(changes > 0 ? [`${changes} changes of events wait to be followed.`] : []),
+    ...(leftOut.length > 0 ? [`Left out: ${leftOut.join(', ')}.`] : []),
+  ].join('\n')
+}
+
+function formatAge(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
+  if (seconds < 120) return `${seconds} s`
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`
+}

@@ -1,0 +1,86 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { countEvents, countEventsBetween, findStepEnd, type Waiting } from '../store/fact-backlog.js'
+import type { FactRange } from '../store/fact-lead.js'
+
+/** Some projects share a step: each costs some bytes of its statement. */
+const MAX_PROJECTS = 100
+
+/**
+ * The events of a shard that facts do not have. Projects take turns: one with many events gets a step of its own, small
+ * ones share one.
+ */
+export class FactBacklog {
+  readonly #clickhouse: ClickHouse
+  readonly #most: Waiting
+  readonly #leftOut: ReadonlySet<string>
+  /** by project, in the order of their turns */
+  readonly #waiting = new Map<string, Waiting>()
+  /** everything up to here was counted; null before the first look */
+  #counted: bigint | null = null
+
+  /** @param options `most`: what a step may copy; `leftOut`: projects that are not copied */
+  constructor(clickhouse: ClickHouse, { most, leftOut }: { most: Waiting; leftOut: ReadonlySet<string> }) {
+    this.#clickhouse = clickhouse
+    this.#most = most
+    this.#leftOut = leftOut
+  }
+
+  /** Events that wait, at most. */
+  get rows(): number {
+    return [...this.#waiting.values()].reduce((sum, { rows }) => sum + rows, 0)
+  }
+
+  /** Counts what is new. @param upTo everything up to this id is stored, and nothing lower will be */
+  async look(upTo: bigint): Promise<void> {
+    if (this.#counted !== null && upTo <= this.#counted) return
+    const found =
+      this.#counted === null
+        ? await countEvents(this.#clickhouse)
+        : await countEventsBetween(this.#clickhouse, this.#counted, upTo)
+    this.#counted = upTo
+    for (const [projectId, { rows, bytes }] of found) {
+      if (this.#leftOut.has(projectId)) continue
+      const known = this.#waiting.get(projectId) ?? { rows: 0, bytes: 0 }
+      this.#waiting.set(projectId, { rows: known.rows + rows, bytes: known.bytes + bytes })
+    }
+  }
+
+  /**
+   * The ranges of the next step; empty if nothing waits.
+   * @param progress by project: facts have its events up to here
+   */
+  async next(progress: ReadonlyMap<string, bigint>): Promise<FactRange[]> {
+    const upTo = this.#counted ?? 0n
+    const ranges: FactRange[] = []
+    const sum = { rows: 0, bytes: 0 }
+    for (const [projectId, { rows, bytes }] of this.#waiting) {
+      const range = { projectId, lo: progress.get(projectId) ?? 0n, hi: upTo }
+      const isLarge = rows > this.#most.rows || bytes > this.#most.bytes
+      if (isLarge && ranges.length > 0) break
+      if (isLarge) {
+        const end = await this.#end(range, { rows, bytes })
+        if (end) return [end]
+        continue
+      }
+      sum.rows += rows
+      sum.bytes += bytes
+      const isFull = sum.rows > this.#most.rows || sum.bytes > this.#most.bytes || ranges.length === MAX_PROJECTS
+      if (isFull && ranges.length > 0) break
+      ranges.push(range)
+    }
+    for (const { projectId } of ranges) this.#waiting.delete(projectId)
+    return ranges
+  }
+
+  /** The part of a large range that fits a step; null if it is empty. */
+  async #end(range: FactRange, waiting: Waiting): Promise<FactRange | null> {
+    const { projectId } = range
+    const end = await findStepEnd(this.#clickhouse, range, this.#most)
+    this.#waiting.delete(projectId)
+    if (!end) return null
+    const rest = { rows: waiting.rows - end.rows, bytes: Math.max(0, waiting.bytes - end.bytes) }
+    // Its next turn is after those of the others.
+    if (rest.rows > 0) this.#waiting.set(projectId, rest)
+    return { ...range, hi: end.hi }
+  }
+}

@@ -1,0 +1,225 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { StoreUnreachableError } from '../clickhouse/errors.js'
+import type { Journal } from '../journal/journal.js'
+import { type Backoff, backoffMs } from '../lib/backoff.js'
+import type { Log } from '../lib/log.js'
+import { idNumber, lastIdAt } from '../model/event-id.js'
+import type { Barrier } from '../reads/read-barrier.js'
+import { type EventChange, readLeftOut, readOpenChanges } from '../store/event-changes.js'
+import { isChangingSince, isDiskShort } from '../store/fact-backlog.js'
+import { FactLead, LeadLostError } from '../store/fact-lead.js'
+import { FactBacklog } from './fact-backlog.js'
+
+export interface FactCopierOptions {
+  /** the shard */
+  clickhouse: ClickHouse
+  barrier: Pick<Barrier, 'reach'>
+  journals: readonly Pick<Journal, 'depth' | 'listen'>[]
+  /** whether to copy; if not, the shard's facts are removed */
+  isOn: boolean
+  /** whether other processes may copy, too */
+  isShared: boolean
+  log: Pick<Log, 'info' | 'warn'>
+  /** what a step copies at most */
+  most?: { rows: number; bytes: number }
+  /** pause between two looks for new events, ms */
+  pauseMs?: number
+  /** how long a change that has not ended is waited for, ms */
+  abandonedMs?: number
+}
+
+/** 0.3 s of CPU and 250 MB of memory, for ordinary events. */
+const MOST = { rows: 100_000, bytes: 64 * 1024 * 1024 }
+/** A step costs some 10 ms and makes a part to be merged, however small it is. */
+const PAUSE_MS = 1_000
+/** How often a process that does not lead looks whether it has to. */
+const FOLLOWER_PAUSE_MS = 3_000
+/** How often a leader that has nothing to do says that it leads. */
+const BEAT_MS = 3_000
+/** How often the disk is looked at. */
+const DISK_MS = 10_000
+/** Readers that wait for a change may wake the copier more often than that is worthwhile. */
+const MIN_PAUSE_MS = 10
+/** Changes after which other events wait. */
+const ASKED = new Set<string>(['rebuild', 'leave_out', 'take_in'])
+/** Events whose facts are made anew in one statement, which names them. */
+const EVENTS_TOGETHER = 2_000
+/** The journals wait for the store with more than this: copying yields. */
+const BACKLOG_BYTES = 16 * 1024 * 1024
+/** Longer than any statement that changes events is waited for, by twice. */
+const ABANDONED_MS = 4 * 60_000
+const BACKOFF: Backoff = { firstMs: 200, maxMs: 30_000 }
+
+/**
+ * Copies stored events into the facts of a shard, in the background, and makes the facts follow what changes events. Of
+ * all processes that may, one does it.
+ *
+ * Copying never makes an event wait: it takes one thread of a low priority, and pauses while the journals have a backlog.
+ */
+export class FactCopier {
+  readonly #options: FactCopierOptions
+  readonly #process = randomUUID()
+  readonly #stop = new AbortController()
+  readonly #stopListening: (() => void)[]
+  #lead: FactLead | null = null
+  #backlog: FactBacklog
+  #running: Promise<void> | null = null
+  #wake: (() => void) | null = null
+  #isWoken = false
+  #beatAt = 0
+  #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
+  /** when this process began to lead, `performance.now()` */
+  #leadsSince: number | null = null
+
+  constructor(options: FactCopierOptions) {
+    this.#options = options
+    this.#backlog = this.#newBacklog(new Set())
+    this.#stopListening = options.journals.map((journal) => journal.listen({ onWake: () => this.wake() }))
+  }
+
+  #newBacklog(leftOut: ReadonlySet<string>): FactBacklog {
+    return new FactBacklog(this.#options.clickhouse, { most: this.#options.most ?? MOST, leftOut })
+  }
+
+  async #resetBacklog(): Promise<void> {
+    this.#backlog = this.#newBacklog(await readLeftOut(this.#options.clickhouse))
+  }
+
+  /** Stored events that facts do not have, at most, as of the last look; null if this process does not copy. */
+  get waiting(): number | null {
+    return this.#lead && this.#options.isOn ? this.#backlog.rows : null
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  /** Looks for changes soon, because a reader waits for them. Only ever a hint. */
+  wake(): void {
+    this.#isWoken = true
+    this.#wake?.()
+  }
+
+  async close(): Promise<void> {
+    for (const stop of this.#stopListening) stop()
+    this.#stop.abort()
+    this.#wake?.()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop
+    let failures = 0
+    while (!signal.aborted) {
+      try {
+        this.#lead ??= await this.#takeLead()
+        const isMore = this.#lead !== null && (await this.#round(this.#lead))
+        failures = 0
+        if (!isMore) await this.#pause(this.#lead ? (this.#options.pauseMs ?? PAUSE_MS) : FOLLOWER_PAUSE_MS)
+      } catch (error) {
+        // Whatever was carried out of it, the next lead finds out.
+        this.#lead = null
+        if (signal.aborted) break
+        failures++
+        this.#report(error, failures)
+        await wait(backoffMs(BACKOFF, failures), undefined, { signal }).catch(() => undefined)
+      }
+    }
+    await this.#lead?.release().catch(() => undefined)
+  }
+
+  #report(error: unknown, failures: number): void {
+    // The writer logs that ClickHouse is unavailable.
+    if (error instanceof StoreUnreachableError || error instanceof LeadLostError) return
+    this.#options.log.warn({ err: error, failures }, 'facts are behind: copying failed and is retried')
+  }
+
+  async #takeLead(): Promise<FactLead | null> {
+    const { clickhouse, isShared } = this.#options
+    const lead = await FactLead.take(clickhouse, { process: this.#process, isShared, signal: this.#stop.signal })
+    if (lead) await this.#resetBacklog()
+    if (lead) this.#leadsSince ??= performance.now()
+    return lead
+  }
+
+  /** Follows changes, or else copies a step. @returns whether to go on immediately */
+  async #round(lead: FactLead): Promise<boolean> {
+    const { isOn, isShared, barrier } = this.#options
+    this.#isWoken = false
+    const changes = await this.#endedChanges()
+    if (changes.length > 0) {
+      await lead.follow(changes)
+      // What waits has changed if an operator wanted other facts.
+      if (changes.some(({ scope }) => ASKED.has(scope.kind))) await this.#resetBacklog()
+      return true
+    }
+    if (isShared && performance.now() - this.#beatAt > BEAT_MS) {
+      await lead.beat()
+      this.#beatAt = performance.now()
+    }
+    if (!isOn) {
+      if (lead.progress.size > 0) await lead.rebuild()
+      return false
+    }
+    if (await this.#mustYield()) return false
+    const { stored } = await barrier.reach()
+    await this.#backlog.look(idNumber(lastIdAt(stored)))
+    if (this.#backlog.rows > 0 && (await this.#lacksDisk())) return false
+    const ranges = await this.#backlog.next(lead.progress)
+    if (ranges.length > 0) await lead.copy(ranges)
+    return this.#backlog.rows > 0
+  }
+
+  /** The next changes that are over; a few, because they are in one statement. */
+  async #endedChanges(): Promise<EventChange[]> {
+    const ended: EventChange[] = []
+    let events = 0
+    for (const change of await readOpenChanges(this.#options.clickhouse)) {
+      if (!change.hasEnded && !(await this.#isAbandoned(change))) continue
+      events += change.scope.kind === 'events' ? change.scope.events.length : 1
+      if (ended.length > 0 && events > EVENTS_TOGETHER) break
+      ended.push(change)
+    }
+    return ended
+  }
+
+  /**
+   * Whether nobody will say that a change has ended. Not covered: a process that is suspended for minutes between the log
+   * and its statement.
+   */
+  async #isAbandoned({ ageMs }: EventChange): Promise<boolean> {
+    const { clickhouse, isShared, abandonedMs = ABANDONED_MS } = this.#options
+    const leadsForMs = performance.now() - (this.#leadsSince ?? 0)
+    // Logged by a process that was here before, and is over once ClickHouse is done with what that had sent.
+    if (!isShared && ageMs > leadsForMs) return !(await isChangingSince(clickhouse, leadsForMs))
+    if (ageMs < abandonedMs) return false
+    return !(await isChangingSince(clickhouse, ageMs))
+  }
+
+  async #lacksDisk(): Promise<boolean> {
+    if (performance.now() - this.#disk.lookedAt > DISK_MS) {
+      const isShort = await isDiskShort(this.#options.clickhouse)
+      if (isShort && !this.#disk.isShort) {
+        this.#options.log.warn({}, 'facts are not copied any further, because the disk of ClickHouse is almost full')
+      }
+      this.#disk = { isShort, lookedAt: performance.now() }
+    }
+    return this.#disk.isShort
+  }
+
+  async #mustYield(): Promise<boolean> {
+    const depths = await Promise.all(this.#options.journals.map((journal) => journal.depth()))
+    return depths.some(({ bytes }) => bytes > BACKLOG_BYTES)
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await wait(MIN_PAUSE_MS, undefined, { signal: this.#stop.signal }).catch(() => undefined)
+    if (this.#isWoken || this.#stop.signal.aborted) return
+    const woken = new AbortController()
+    this.#wake = () => woken.abort()
+    await wait(ms, undefined, { signal: woken.signal }).catch(() => undefined)
+    this.#wake = null
+  }
+}

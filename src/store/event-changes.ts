@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { StoreError } from '../clickhouse/errors.js'
+import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { hashName, toDay } from './fact-columns.js'
+
+/** An event by the columns that facts are sorted by, so that its row is found without a search. */
+export interface EventKey {
+  id: string
+  event: string
+  /** its UTC day, such as 2026-11-26 */
+  day: string
+  /** the hash of its user, see `hashName` */
+  user: string
+}
+
+/** Which events of a project a change touches, on one shard; or what an operator wants of their facts. */
+export type ChangeScope =
+  | { kind: 'events'; events: EventKey[] }
+  /** all events of these users, by their hashes */
+  | { kind: 'users'; users: string[] }
+  /** the events that were accepted in a month, such as 202611: those before a time (epoch ms), or all */
+  | { kind: 'month'; month: string; before: number | null }
+  /** an entry that was stored late: its events are from the first id up to the last one */
+  | { kind: 'entry'; first: string; last: string }
+  /** none: an operator wants the facts of all projects to be copied again, or those of one to be kept or not */
+  | { kind: 'rebuild' | 'leave_out' | 'take_in' }
+
+/** A change that facts have to follow. */
+export interface EventChange {
+  id: string
+  projectId: string
+  scope: ChangeScope
+  /** whether it has ended, as far as its process has told */
+  hasEnded: boolean
+  /** since it was logged, ms by the server's clock */
+  ageMs: number
+}
+
+const POLL_MS = 50
+const BEGUN = 0
+const ENDED = 1
+/** The state of a change that facts have followed. */
+export const SETTLED = 2
+
+/**
+ * Runs a change of stored events that is logged before it begins and when it has ended. In between, and until facts have
+ * followed it, questions of the project read `events`.
+ * @param scopes by project: the events that may change
+ * @throws the error of the log, before anything changed, or of `run`
+ */
+export async function logChange<T>(
+  clickhouse: ClickHouse,
+  scopes: ReadonlyMap<string, ChangeScope>,
+  run: () => Promise<T>,
+): Promise<T> {
+  const rows = Array.from(scopes, ([project_id, { kind, ...scope }]) => {
+    return { project_id, id: randomUUID(), kind, scope: JSON.stringify(scope) }
+  })
+  const note = async (state: number) => {
+    const lines = rows.map((row) => JSON.stringify({ ...row, state }))
+    if (lines.length > 0)
+      await clickhouse.command(
+        `INSERT INTO event_changes (project_id, id, kind, scope, state) FORMAT JSONEachRow\n${lines.join('\n')}`,
+      )
+  }
+  await note(BEGUN)
+  let hasEnded = false
+  try {
+    const result = await run()
+    hasEnded = true
+    return result
+  } catch (error) {
+    // After a timeout or a lost connection, ClickHouse may still be at it.
+    hasEnded = error instanceof StoreError
+    throw error
+  } finally {
+    // If this fails, the copier finds out that the change is over, only later.
+    if (hasEnded) await note(ENDED).catch(() => undefined)
+  }
+}
+
+/** Asks for a change of facts only. @param projectId empty: of all projects */
+export async function askForFacts(
+  clickhouse: ClickHouse,
+  kind: 'rebuild' | 'leave_out' | 'take_in',
+  projectId: string,
+): Promise<void> {
+  const values = { project: projectId, kind }
+  if (kind !== 'rebuild') {
+    await clickhouse.command(
+      `INSERT INTO facts_left_out SELECT {project:String}, {kind:String} = 'leave_out', max(version) + 1
+       FROM facts_left_out WHERE project_id = {project:String}`,
+      values,
+    )
+  }
+  await clickhouse.command(
+    `INSERT INTO event_changes (project_id, id, kind, scope, state)
+     SELECT {project:String}, generateUUIDv4(), {kind:String}, '{}', ${ENDED}`,
+    values,
+  )
+}
+
+/** The projects that are not copied. */
+export async function readLeftOut(clickhouse: ClickHouse): Promise<Set<string>> {
+  const rows = await clickhouse.rows<{ project: string }>(
+    'SELECT project_id AS project FROM facts_left_out FINAL WHERE is_left_out = 1',
+  )
+  return new Set(rows.map(({ project }) => project))
+}
+
+/** The keys of the events of a shard that meet a condition in SQL. */
+export async function readKeys(
+  clickhouse: ClickHouse,
+  condition: string,
+  parameters: Parameters,
+  settings: ClickHouseSettings = {},
+): Promise<EventKey[]> {
+  return await clickhouse.rows<EventKey>(
+    `SELECT toString(event_id) AS id, event, toString(${toDay('timestamp')}) AS day, toString(${hashName('distinct_id')}) AS user
+     FROM events WHERE ${condition}`,
+    parameters,
+    settings,
+  )
+}
+
+/** The hashes of users, as facts have them. */
+export async function hashUsers(clickhouse: ClickHouse, distinctIds: string[]): Promise<string[]> {
+  const fields = new QueryParameters()
+  const [row] = await clickhouse.rows<{ users: string[] }>(
+    `SELECT arrayMap(name -> toString(${hashName('name')}), ${fields.array(distinctIds)}) AS users`,
+    fields.parameters,
+  )
+  return row?.users ?? []
+}
+
+/** The changes of a shard that facts have not followed yet, in the order in which they were logged. */
+export async function readOpenChanges(clickhouse: ClickHouse): Promise<EventChange[]> {
+  const rows = await clickhouse.rows<{
+    project: string
+    id: string
+    kind: ChangeScope['kind']
+    scope: string
+    state: number
+    age: string
+  }>(
+    `SELECT project_id AS project, toString(id) AS id, kind, scope, state, date_diff('millisecond', noted_at, now64(3)) AS age
+     FROM event_changes FINAL WHERE state < ${SETTLED} ORDER BY noted_at`,
+  )
+  return rows.map(({ project, id, kind, scope, state, age }) => ({
+    id,
+    projectId: project,
+    scope: { kind, ...JSON.parse(scope) } as ChangeScope,
+    hasEnded: state === ENDED,
+    ageMs: Number(age),
+  }))
+}
+
+/**
+ * Waits until facts have followed everything that has ended before the call, if the store has ever had facts.
+ * @throws Error if that takes longer than `limitMs`
+ */
+export async function waitForFacts(clickhouse: ClickHouse, limitMs: number, signal: AbortSignal): Promise<void> {
+  const leaders = await clickhouse.rows('SELECT 1 FROM facts_state LIMIT 1')
+  if (leaders.length === 0) return
+  const ended = (await readOpenChanges(clickhouse)).filter(({ hasEnded }) => hasEnded)
+  const deadline = performance.now() + limitMs
+  for (let left = ended; left.length > 0; ) {
+    if (performance.now() > deadline) throw new Error('facts have not followed what was deleted')
+    await wait(POLL_MS, undefined, { signal })
+    const open = new Set((await readOpenChanges(clickhouse)).map(({ id }) => id))
+    left = left.filter(({ id }) => open.has(id))
+  }
+}

@@ -1,0 +1,104 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isStoreError } from '../clickhouse/errors.js'
+import { DELETE_LIMIT_MS } from './deleted-events.js'
+
+/** Events that facts do not have; an estimate, but not too low. */
+export interface Waiting {
+  rows: number
+  /** of their texts */
+  bytes: number
+}
+
+const ID = 'toUInt128(event_id)'
+
+/** Counts the events of each project on a shard. Their bytes are the average of all. */
+export async function countEvents(clickhouse: ClickHouse): Promise<Map<string, Waiting>> {
+  const rows = await clickhouse.rows<{ project: string; count: string; average: number }>(
+    `SELECT project_id AS project, count() AS count, (
+       SELECT sum(data_uncompressed_bytes) / greatest(1, sum(rows)) FROM system.parts
+       WHERE database = currentDatabase() AND table = 'events' AND active
+     ) AS average
+     FROM events GROUP BY project`,
+    {},
+    {},
+    { limitMs: DELETE_LIMIT_MS },
+  )
+  return new Map(
+    rows.map(({ project, count, average }) => [project, { rows: Number(count), bytes: Number(count) * average }]),
+  )
+}
+
+/** Counts the events of each project with ids after `after`, up to `upTo`. */
+export async function countEventsBetween(
+  clickhouse: ClickHouse,
+  after: bigint,
+  upTo: bigint,
+): Promise<Map<string, Waiting>> {
+  const rows = await clickhouse.rows<{ project: string; count: string; bytes: string }>(
+    `SELECT project_id AS project, count() AS count, sum(length(properties)) AS bytes FROM events
+     WHERE ${ID} > {after:UInt128} AND ${ID} <= {upTo:UInt128} GROUP BY project`,
+    { after: String(after), upTo: String(upTo) },
+    {},
+    { limitMs: DELETE_LIMIT_MS },
+  )
+  return new Map(rows.map(({ project, count, bytes }) => [project, { rows: Number(count), bytes: Number(bytes) }]))
+}
+
+/**
+ * Finds where a step ends that begins after an id: at the last event that fits, but after one event at least.
+ * @returns null if there are no events
+ */
+export async function findStepEnd(
+  clickhouse: ClickHouse,
+  { projectId, lo, hi }: { projectId: string; lo: bigint; hi: bigint },
+  most: Waiting,
+): Promise<({ hi: bigint } & Waiting) | null> {
+  const [row] = await clickhouse.rows<{ hi: string; count: string; bytes: string }>(
+    `SELECT toString(max(id)) AS hi, count() AS count, max(total) AS bytes FROM (
+       SELECT id, sum(size) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) AS total, row_number() OVER (ORDER BY id) AS n
+       FROM (
+         SELECT ${ID} AS id, length(properties) AS size FROM events
+         WHERE project_id = {project:String} AND ${ID} > {lo:UInt128} AND ${ID} <= {hi:UInt128}
+         ORDER BY ${ID} LIMIT {rows:UInt64}
+       )
+     ) WHERE n = 1 OR total <= {bytes:UInt64}`,
+    { project: projectId, lo: String(lo), hi: String(hi), ...most },
+    { max_threads: 1 },
+    { limitMs: DELETE_LIMIT_MS },
+  )
+  const count = Number(row?.count ?? 0)
+  return row && count > 0 ? { hi: BigInt(row.hi), rows: count, bytes: Number(row.bytes) } : null
+}
+
+/** Whether something has been changing events for longer than a time, ms. */
+export async function isChangingSince(clickhouse: ClickHouse, ms: number): Promise<boolean> {
+  const running = `SELECT 1 FROM system.processes
+    WHERE current_database = currentDatabase() AND query_kind IN ('Delete', 'Update', 'Insert') AND elapsed > {s:Float64}
+    LIMIT 1`
+  try {
+    return (await clickhouse.rows(running, { s: ms / 1000 })).length > 0
+  } catch (error) {
+    // The user may not read system.processes.
+    if (isStoreError(error, 'ACCESS_DENIED')) return false
+    throw error
+  }
+}
+
+/** A disk with less free space than this is left to events, bytes; a large disk, with less than a twentieth of it. */
+const LEAST_FREE = 2 * 1024 ** 3
+const MOST_LEFT = 20 * 1024 ** 3
+
+/** Whether a disk of a shard has too little room for copies. */
+export async function isDiskShort(clickhouse: ClickHouse): Promise<boolean> {
+  try {
+    const rows = await clickhouse.rows(
+      `SELECT 1 FROM system.disks
+       WHERE toFloat64(free_space) < greatest(toFloat64(${LEAST_FREE}), least(total_space / 20, toFloat64(${MOST_LEFT}))) LIMIT 1`,
+    )
+    return rows.length > 0
+  } catch (error) {
+    // The user may not read system.disks.
+    if (isStoreError(error, 'ACCESS_DENIED')) return false
+    throw error
+  }
+}

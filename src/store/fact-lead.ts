@@ -1,0 +1,383 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isStoreError, StoreError } from '../clickhouse/errors.js'
+import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import { DELETE_LIMIT_MS } from './deleted-events.js'
+import { type ChangeScope, type EventChange, type EventKey, readKeys, SETTLED } from './event-changes.js'
+import { BUCKET_SETTINGS, selectFacts } from './fact-columns.js'
+
+/** Another process leads now. */
+export class LeadLostError extends Error {
+  override readonly name = 'LeadLostError'
+  constructor() {
+    super('another process copies facts now')
+  }
+}
+
+/** Events of a project: those with ids after `lo`, up to `hi`. */
+export interface FactRange {
+  projectId: string
+  lo: bigint
+  hi: bigint
+}
+
+/** A row of `facts_state`. */
+interface State {
+  version: number
+  epoch: number
+  begun: number
+  generation: number
+  engine: string
+}
+
+/** Copying and following changes are sent with this comment, by which the next leader finds what is still running. */
+const COMMENT = 'facts'
+const POLL_MS = 50
+/** A leader that has not written for this long is gone, ms. */
+const SILENT_MS = 10_000
+const STILL_LEADS = '(SELECT max(epoch) FROM facts_state) = {epoch:UInt32}'
+/** SQL for the month in which an event was accepted: its partition of `events`. */
+const MONTH = "toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))"
+/** One thread, so that copying leaves the others to events and questions. */
+const COPYING: ClickHouseSettings = {
+  max_threads: 1,
+  max_insert_threads: '1',
+  max_partitions_per_insert_block: '0',
+  min_insert_block_size_rows: '1000000',
+  min_insert_block_size_bytes: String(256 * 1024 * 1024),
+}
+
+export interface LeadOptions {
+  /** identifies this process */
+  process: string
+  /** whether other processes may lead */
+  isShared: boolean
+  /** ends the wait for what other processes have sent */
+  signal: AbortSignal
+}
+
+/** The state of a store whose facts nobody has led yet. */
+const NOBODY: State = { version: 0, epoch: 0, begun: 0, generation: 1, engine: '' }
+
+/** The last that was written about a shard's facts. */
+interface LastState extends State {
+  /** who wrote it */
+  process: string
+  /** whether that process went on leading */
+  isLeading: boolean
+  /** how long ago that was by the server's clock, ms */
+  silentMs: number
+}
+
+/** @returns null if nobody has ever led */
+async function readLeader(clickhouse: ClickHouse): Promise<LastState | null> {
+  const [row] = await clickhouse.rows<
+    Record<'version' | 'epoch' | 'begun' | 'generation' | 'engine' | 'process' | 'silent', string> & { leading: number }
+  >(
+    `SELECT version, epoch, begun, generation, engine, toString(leader) AS process, is_leading AS leading,
+       date_diff('millisecond', written_at, now64(3)) AS silent
+     FROM facts_state ORDER BY version DESC LIMIT 1`,
+  )
+  if (!row) return null
+  const { version, epoch, begun, generation, engine, process, leading, silent } = row
+  return {
+    process,
+    version: Number(version),
+    epoch: Number(epoch),
+    begun: Number(begun),
+    generation: Number(generation),
+    engine,
+    isLeading: leading === 1,
+    silentMs: Number(silent),
+  }
+}
+
+/**
+ * The lead over the facts of one shard: the right to change them. A process that leads without knowing that another one
+ * has taken over changes nothing, because each statement checks the epoch in the store.
+ *
+ * A step is begun, carried out and finished. What a step that was not finished has copied is removed by the next leader:
+ * the rows have the number of the step, and only `finish` moves `progress`.
+ */
+export class FactLead {
+  /** by project: facts have its events with ids up to here */
+  readonly progress = new Map<string, bigint>()
+  readonly #clickhouse: ClickHouse
+  readonly #process: string
+  #state: State
+
+  private constructor(clickhouse: ClickHouse, process: string, state: State) {
+    this.#clickhouse = clickhouse
+    this.#process = process
+    this.#state = state
+  }
+
+  /**
+   * Takes the lead, and removes what the leader before has left unfinished.
+   * @returns null if another process leads
+   */
+  static async take(clickhouse: ClickHouse, { process, isShared, signal }: LeadOptions): Promise<FactLead | null> {
+    const last = await readLeader(clickhouse)
+    const isTaken = last?.isLeading && last.process !== process && last.silentMs < SILENT_MS
+    if (isShared && isTaken) return null
+    const { version, epoch, begun, generation, engine } = last ?? NOBODY
+    const lead = new FactLead(clickhouse, process, { version, epoch: epoch + 1, begun, generation, engine })
+    if (!(await lead.#claim())) return null
+    await lead.#waitForOthers(signal)
+    // The leader before may have begun a step until now.
+    lead.#state.begun = Math.max(lead.#state.begun, (await readLeader(clickhouse))?.begun ?? 0)
+    await lead.#load()
+    return lead
+  }
+
+  async #claim(): Promise<boolean> {
+    const { epoch } = this.#state
+    const insert = this.#insertState({ isLeading: true })
+    await this.#clickhouse.command(insert.query, insert.parameters, {
+      insert_deduplication_token: `epoch ${epoch}`,
+      deduplicate_insert_select: 'force_enable',
+    })
+    const rows = await this.#clickhouse.rows(
+      'SELECT 1 FROM facts_state WHERE leader = {process:UUID} AND epoch = (SELECT max(epoch) FROM facts_state)',
+      { process: this.#process },
+    )
+    return rows.length > 0
+  }
+
+  /** Waits until ClickHouse has carried out what earlier leaders have sent. */
+  async #waitForOthers(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const running = await this.#clickhouse
+        .rows(`SELECT 1 FROM system.processes WHERE Settings['log_comment'] = '${COMMENT}' LIMIT 1`)
+        .catch((error: unknown) => {
+          // The user may not read system.processes.
+          if (isStoreError(error, 'ACCESS_DENIED')) return []
+          throw error
+        })
+      if (running.length === 0) return
+      await wait(POLL_MS, undefined, { signal })
+    }
+  }
+
+  async #load(): Promise<void> {
+    const [server] = await this.#clickhouse.rows<{ version: string }>('SELECT version() AS version')
+    const engine = server?.version ?? ''
+    // How ClickHouse stores maps is young, and may differ from version to version.
+    if (this.#state.engine !== engine) return await this.rebuild(engine)
+    const rows = await this.#clickhouse.rows<{ project: string; reached: string; last: number }>(
+      `SELECT project_id AS project, toString(argMax(hi, step)) AS reached, max(step) AS last FROM facts_progress
+       WHERE generation = {generation:UInt32} GROUP BY project_id`,
+      { generation: this.#state.generation },
+    )
+    for (const { project, reached } of rows) this.progress.set(project, BigInt(reached))
+    const done = rows.reduce((most, { last }) => Math.max(most, last), 0)
+    await this.#change(`DELETE FROM event_facts WHERE step > ${done}`)
+  }
+
+  /** Empties the facts, to be copied again. @param engine the version of ClickHouse that will write them */
+  async rebuild(engine = this.#state.engine): Promise<void> {
+    this.progress.clear()
+    // In this order: a question that misses rows of the table finds out that its generation is over.
+    await this.#write({ engine, generation: this.#state.generation + 1 })
+    await this.assertLeads()
+    await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, {}, DELETE_LIMIT_MS)
+    await this.#clickhouse
+      .command(`ALTER TABLE event_facts MODIFY SETTING ${BUCKET_SETTINGS}`)
+      .catch((error: unknown) => {
+        // An earlier version of ClickHouse does not know them: questions about properties are slower.
+        if (!(error instanceof StoreError)) throw error
+      })
+  }
+
+  /** Tells the other processes that this one still leads. */
+  async beat(): Promise<void> {
+    await this.#write({})
+    await this.assertLeads()
+  }
+
+  /** Lets another process lead immediately. */
+  async release(): Promise<void> {
+    await this.#write({}, false)
+  }
+
+  /** @throws LeadLostError */
+  async assertLeads(): Promise<void> {
+    const [row] = await this.#clickhouse.rows<{ epoch: number }>('SELECT max(epoch) AS epoch FROM facts_state')
+    if (row?.epoch !== this.#state.epoch) throw new LeadLostError()
+  }
+
+  /** Copies events as one step. @throws LeadLostError */
+  async copy(ranges: readonly FactRange[]): Promise<void> {
+    const fields = new QueryParameters()
+    const where = ranges.map(({ projectId, lo, hi }) => {
+      const id = 'toUInt128(event_id)'
+      return `(project_id = ${fields.text(projectId)} AND ${id} > ${uint128(lo)} AND ${id} <= ${uint128(hi)})`
+    })
+    await this.#step(ranges, where.join(' OR '), fields.parameters)
+  }
+
+  /** @param where the events to copy, as a condition in SQL; `before` runs in the step before they are */
+  async #step(
+    reached: readonly Omit<FactRange, 'lo'>[],
+    where: string,
+    parameters: Parameters,
+    before: () => Promise<void> = async () => undefined,
+  ): Promise<void> {
+    const step = this.#state.begun + 1
+    await this.#write({ begun: step })
+    await before()
+    const rows = selectFacts('events', `(${where}) AND ${STILL_LEADS}`, String(step))
+    await this.#change(`INSERT INTO event_facts ${rows}`, parameters, COPYING)
+    await this.#finish(step, reached)
+  }
+
+  async #finish(step: number, reached: readonly Omit<FactRange, 'lo'>[]): Promise<void> {
+    const fields = new QueryParameters()
+    const names = fields.array(reached.map(({ projectId }) => projectId))
+    const his = reached.map(({ hi }) => uint128(hi)).join()
+    await this.#change(
+      `INSERT INTO facts_progress (generation, project_id, step, hi)
+       SELECT ${this.#state.generation}, reached.1, ${step}, reached.2
+       FROM (SELECT arrayJoin(arrayZip(${names}, [${his}])) AS reached) WHERE ${STILL_LEADS}`,
+      fields.parameters,
+    )
+    await this.assertLeads()
+    for (const { projectId, hi } of reached) this.progress.set(projectId, hi)
+  }
+
+  /** Makes the facts of changes what the events are now, and settles them. @throws LeadLostError */
+  async follow(changes: readonly EventChange[]): Promise<void> {
+    const events = new Map<string, EventKey[]>()
+    for (const { projectId, scope } of changes) {
+      const found = await this.#followOne(projectId, scope)
+      if (found.length > 0) events.set(projectId, [...(events.get(projectId) ?? []), ...found])
+    }
+    if (events.size > 0) await this.#rewrite(events)
+    await this.#settle(changes)
+  }
+
+  /** @returns the events whose facts have to be made anew */
+  async #followOne(projectId: string, scope: ChangeScope): Promise<EventKey[]> {
+    if (scope.kind === 'rebuild') await this.rebuild()
+    // What is not copied yet will be copied as it is now.
+    const hi = this.progress.get(projectId)
+    if (hi === undefined) return []
+    switch (scope.kind) {
+      case 'events':
+        return scope.events
+      case 'entry':
+        return await readKeys(
+          this.#clickhouse,
+          `project_id = {project:String} AND toUInt128(event_id) >= toUInt128({first:UUID})
+           AND toUInt128(event_id) <= least(toUInt128({last:UUID}), {hi:UInt128})`,
+          { project: projectId, first: scope.first, last: scope.last, hi: String(hi) },
+        )
+      case 'users': {
+        const facts = "project_id = {project:String} AND user IN CAST({users:Array(String)}, 'Array(UInt64)')"
+        // Looked up by their ids, because events are not found by the hash of their user.
+        const left = `SELECT event_id FROM events WHERE project_id = {project:String}
+          AND toUInt128(event_id) IN (SELECT toUInt128(event_id) FROM event_facts WHERE ${facts})`
+        await this.#deleteAllBut(left, facts, { project: projectId, users: scope.users })
+        return []
+      }
+      case 'month': {
+        const isBefore = scope.before === null ? '1' : `timestamp < ${Math.trunc(scope.before)}`
+        const events = `project_id = {project:String} AND ${isBefore}`
+        const left = `SELECT event_id FROM events WHERE ${events} AND _partition_id = {month:String}`
+        const facts = `${events} AND ${MONTH} = toUInt32({month:String})`
+        await this.#deleteAllBut(left, facts, { project: projectId, month: scope.month })
+        return []
+      }
+      case 'leave_out':
+        // Questions read all its events in `events` from now on.
+        await this.#write({ begun: this.#state.begun + 1 })
+        await this.#finish(this.#state.begun, [{ projectId, hi: 0n }])
+        await this.#change('DELETE FROM event_facts WHERE project_id = {project:String}', { project: projectId })
+        return []
+      case 'rebuild':
+      case 'take_in':
+        return []
+      default:
+        throw new Error(`no such change: ${scope satisfies never}`)
+    }
+  }
+
+  /** Deletes facts whose events are gone. @param left SELECT of the ids that are not */
+  async #deleteAllBut(left: string, facts: string, parameters: Parameters): Promise<void> {
+    await this.#change(`DELETE FROM event_facts WHERE ${facts} AND event_id NOT IN (${left})`, parameters)
+  }
+
+  /** Makes facts anew from the events as they are now, if there still are any. */
+  async #rewrite(events: ReadonlyMap<string, EventKey[]>): Promise<void> {
+    const fields = new QueryParameters()
+    const facts = Array.from(events, ([projectId, keys]) => `(${matchFacts(fields, projectId, keys)})`).join(' OR ')
+    const own = new QueryParameters()
+    const reached = Array.from(events.keys(), (projectId) => ({ projectId, hi: this.progress.get(projectId) ?? 0n }))
+    const stored = reached.map(({ projectId, hi }) => {
+      const ids = (events.get(projectId) ?? []).map(({ id }) => id)
+      return `(project_id = ${own.text(projectId)} AND event_id IN ${own.array([...new Set(ids)], 'UUID')}
+        AND toUInt128(event_id) <= ${uint128(hi)})`
+    })
+    await this.#step(reached, stored.join(' OR '), own.parameters, () =>
+      this.#change(`DELETE FROM event_facts WHERE (${facts})`, fields.parameters),
+    )
+  }
+
+  async #settle(changes: readonly EventChange[]): Promise<void> {
+    if (changes.length === 0) return
+    const fields = new QueryParameters()
+    const projects = fields.array(changes.map(({ projectId }) => projectId))
+    const ids = fields.array(
+      changes.map(({ id }) => id),
+      'UUID',
+    )
+    const kinds = fields.array(changes.map(({ scope }) => scope.kind))
+    await this.#change(
+      `INSERT INTO event_changes (project_id, id, kind, scope, state)
+       SELECT change.1, change.2, change.3, '', ${SETTLED}
+       FROM (SELECT arrayJoin(arrayZip(${projects}, ${ids}, ${kinds})) AS change) WHERE ${STILL_LEADS}`,
+      fields.parameters,
+    )
+  }
+
+  /** Runs a statement that has no effect if another process leads. An UPDATE or DELETE gets the condition here. */
+  async #change(statement: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<void> {
+    const query = statement.startsWith('INSERT') ? statement : `${statement} AND ${STILL_LEADS}`
+    const all = { ...parameters, epoch: this.#state.epoch }
+    await this.#clickhouse.command(query, all, { ...settings, log_comment: COMMENT }, DELETE_LIMIT_MS)
+  }
+
+  async #write(changes: Partial<State>, isLeading = true): Promise<void> {
+    Object.assign(this.#state, changes)
+    const { query, parameters } = this.#insertState({ isLeading, condition: STILL_LEADS })
+    await this.#clickhouse.command(query, parameters)
+  }
+
+  #insertState({ isLeading, condition = '1' }: { isLeading: boolean; condition?: string }) {
+    this.#state.version++
+    const query = `INSERT INTO facts_state (version, epoch, leader, is_leading, begun, generation, engine)
+      SELECT {version:UInt64}, {epoch:UInt32}, {process:UUID}, ${isLeading ? 1 : 0}, {begun:UInt32}, {generation:UInt32},
+        {engine:String}
+      WHERE ${condition}`
+    return { query, parameters: { ...this.#state, process: this.#process } }
+  }
+}
+
+/** SQL for a number that is too large for a plain literal. */
+function uint128(value: bigint): string {
+  return `toUInt128('${value}')`
+}
+
+/** SQL for the rows of facts that are these events. */
+function matchFacts(fields: QueryParameters, projectId: string, events: readonly EventKey[]): string {
+  const distinct = (values: string[]) => fields.array([...new Set(values)])
+  return `project_id = ${fields.text(projectId)}
+    AND event IN ${distinct(events.map(({ event }) => event))}
+    AND day IN CAST(${distinct(events.map(({ day }) => day))}, 'Array(Date32)')
+    AND user IN CAST(${distinct(events.map(({ user }) => user))}, 'Array(UInt64)')
+    AND event_id IN ${fields.array(
+      events.map(({ id }) => id),
+      'UUID',
+    )}`
+}

@@ -1,0 +1,94 @@
+import t, { type Test } from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { FactsReader } from '../../src/reads/facts-reader.js'
+import { EventEdits } from '../../src/store/event-edits.js'
+import { TcpProxy } from '../delivery/tcp-proxy.js'
+import { silent } from '../helper.js'
+import { openShard } from './shard.js'
+
+/** The statements of a leader, in the order in which it sends them. */
+const STATEMENTS = [
+  'INSERT INTO facts_state',
+  'DELETE FROM event_facts WHERE step',
+  'DELETE FROM event_facts WHERE (',
+  'INSERT INTO event_facts',
+  'INSERT INTO facts_progress',
+  'INSERT INTO event_changes',
+]
+
+async function openProxied(t: Test) {
+  const shard = await openShard(t)
+  const proxy = await TcpProxy.open(t, shard.url)
+  const clickhouse = new ClickHouse({ url: proxy.url })
+  t.teardown(() => clickhouse.close())
+  const ids = await shard.store('a', some(100))
+  const first = shard.copier()
+  await shard.complete(['a'])
+  await first.close()
+  const edits = new EventEdits(shard.shards)
+  let edited = 0
+  /** Leaves events to be copied, and changes to be followed. */
+  const leaveWork = async () => {
+    await shard.store('a', some(30))
+    for (const properties of ['{"edited":true}', null]) {
+      await edits.apply({ projectId: 'a', eventId: ids[edited++] ?? '', properties })
+    }
+  }
+  return { ...shard, proxy, proxied: clickhouse, ids, leaveWork }
+}
+
+function some(count: number) {
+  return Array.from({ length: count }, (_, i) => ({
+    event: 'e',
+    distinct_id: `u${i % 5}`,
+    timestamp: Date.UTC(2026, 10, 1 + (i % 28)),
+    properties: '{"plan":"pro"}',
+  }))
+}
+
+t.test('a copier that dies at any step leaves no trace', async (t) => {
+  const { proxy, proxied, leaveWork, ...shard } = await openProxied(t)
+  for (const text of STATEMENTS) {
+    await leaveWork()
+    const { held, release } = proxy.hold(text)
+    const late = shard.copier({ clickhouse: proxied, log: silent })
+    await held
+    const next = shard.copier()
+    await shard.complete(['a'])
+    t.equal(await shard.countDifferences(), 0, `before ${text}`)
+    await release()
+    await late.close()
+    t.equal(await shard.countDifferences(), 0, `after ${text} was carried out late`)
+    await next.close()
+  }
+})
+
+t.test('a copier goes on after the reply to any statement was lost', async (t) => {
+  const { proxy, proxied, leaveWork, ...shard } = await openProxied(t)
+  for (const text of STATEMENTS) {
+    await leaveWork()
+    const lost = proxy.loseReply(text)
+    const copier = shard.copier({ clickhouse: proxied, log: silent })
+    await lost
+    await shard.complete(['a'])
+    t.equal(await shard.countDifferences(), 0, text)
+    await copier.close()
+  }
+})
+
+t.test('the facts of a project are closed until a change whose process died is over', async (t) => {
+  const { proxy, proxied, ids, ...shard } = await openProxied(t)
+  const edits = new EventEdits(Shards.of(proxied))
+  const reader = new FactsReader(shard.shards, [])
+  const lost = proxy.loseReply('UPDATE events', 'silence')
+  void edits.apply({ projectId: 'a', eventId: ids[0] ?? '', properties: '{"edited":1}' }).catch(() => undefined)
+  await lost
+  const waiting = shard.copier({ isShared: true, abandonedMs: 60 * 60_000 })
+  t.equal(await reader.point('a'), null, 'closed')
+  await waiting.close()
+  shard.copier({ isShared: true, abandonedMs: 0 })
+  await shard.complete(['a'])
+  t.equal(await shard.countDifferences(), 0)
+  t.not(await reader.point('a'), null, 'open again')
+})

@@ -1,0 +1,123 @@
+import t from 'tap'
+import { type FactsPoint, FactsReader } from '../../src/reads/facts-reader.js'
+import { EventEdits } from '../../src/store/event-edits.js'
+import { deleteEventsOfUsers } from '../../src/store/events.js'
+import { until } from '../helper.js'
+import { openShard } from './shard.js'
+
+const PROJECT = 'a'
+const ROUNDS = 12
+const STORED_TOGETHER = 20
+const USERS = 40
+
+/** What a reader has to find: by id, the least version that it may see. */
+interface Expected {
+  alive: Map<string, number>
+  /** ids that no reader may see any more */
+  gone: Set<string>
+}
+
+t.test('every reading at a point is of all events, while they are copied and changed', async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse } = shard
+  const reader = new FactsReader(shard.shards, [])
+  const edits = new EventEdits(shard.shards)
+  const model: Expected = { alive: new Map(), gone: new Set() }
+  const userOf = new Map<string, string>()
+  /** being deleted, so a reader may see them or not */
+  const leaving = new Set<string>()
+  let isWriting = true
+  const seen = { points: 0, bounded: 0, unbounded: 0, closed: 0 }
+
+  const store = async (round: number) => {
+    const events = Array.from({ length: STORED_TOGETHER }, (_, i) => ({
+      event: `e${i % 3}`,
+      distinct_id: `u${(round * STORED_TOGETHER + i) % USERS}`,
+      timestamp: Date.UTC(2026, 10, 1 + (i % 28)),
+      properties: '{"v":1}',
+    }))
+    const ids = await shard.store(PROJECT, events)
+    for (const [i, id] of ids.entries()) {
+      userOf.set(id, events[i]?.distinct_id ?? '')
+      model.alive.set(id, 1)
+    }
+  }
+  const remove = async (ids: string[], run: () => Promise<unknown>) => {
+    for (const id of ids) leaving.add(id)
+    await run()
+    for (const id of ids) {
+      model.alive.delete(id)
+      model.gone.add(id)
+    }
+  }
+  const change = async (round: number) => {
+    const ids = [...model.alive.keys()].filter((id) => !leaving.has(id))
+    const [edited = '', deleted = ''] = [ids[round % ids.length], ids[(7 * round + 3) % ids.length]]
+    if (edited === deleted) return
+    const properties = `{"v":${round + 2}}`
+    await edits.apply({ projectId: PROJECT, eventId: edited, properties })
+    model.alive.set(edited, round + 2)
+    await remove([deleted], () => edits.apply({ projectId: PROJECT, eventId: deleted, properties: null }))
+  }
+  const erase = async (round: number) => {
+    const user = `u${(11 * round) % USERS}`
+    const ids = [...model.alive.keys()].filter((id) => userOf.get(id) === user)
+    await remove(ids, () => deleteEventsOfUsers(clickhouse, PROJECT, [user]))
+  }
+
+  const read = async (point: FactsPoint, isBounded: boolean) => {
+    const rows = await clickhouse.rows<{ id: string; v: string }>(
+      `SELECT toString(event_id) AS id, props['v'] AS v FROM event_facts
+       WHERE project_id = {project:String} ${isBounded ? 'AND step <= {step:UInt32}' : ''}
+       UNION ALL
+       SELECT toString(event_id) AS id, JSONExtractRaw(properties, 'v') AS v FROM events
+       WHERE project_id = {project:String} AND toUInt128(event_id) > {hi:UInt128}`,
+      { project: PROJECT, step: point.step, hi: String(point.hi) },
+    )
+    return (await reader.stillHolds(PROJECT, point, isBounded)) ? rows : null
+  }
+  const check = async (isBounded: boolean) => {
+    const before = new Map(model.alive)
+    const gone = new Set(model.gone)
+    const point = await reader.point(PROJECT)
+    if (!point) {
+      seen.closed++
+      return
+    }
+    const rows = await read(point, isBounded || point.isStepping)
+    if (!rows) return
+    seen.points++
+    seen[isBounded || point.isStepping ? 'bounded' : 'unbounded']++
+    const found = new Map(rows.map(({ id, v }) => [id, Number(v)]))
+    const faults = [
+      ...(found.size === rows.length ? [] : [`${rows.length - found.size} rows are there twice`]),
+      ...[...before].flatMap(([id, version]) => {
+        if (leaving.has(id)) return []
+        return (found.get(id) ?? 0) >= version ? [] : [`${id} is ${found.get(id)}, not ${version}`]
+      }),
+      ...[...gone].filter((id) => found.has(id)).map((id) => `${id} is there, although it was deleted`),
+    ]
+    if (faults.length > 0) t.strictSame(faults, [], JSON.stringify({ point: String(point.hi), isBounded }))
+  }
+
+  await store(0)
+  shard.copier({ most: { rows: 30, bytes: 1_000_000 } })
+  await shard.complete([PROJECT])
+  const readers = [true, false].map(async (isBounded) => {
+    while (isWriting) await check(isBounded)
+  })
+  for (let round = 1; round <= ROUNDS; round++) {
+    await Promise.all([store(round), change(round)])
+    if (round % 3 === 0) await erase(round)
+    const { points } = seen
+    await until('a reading of facts', () => seen.points > points)
+  }
+  isWriting = false
+  await Promise.all(readers)
+  await shard.complete([PROJECT])
+  await check(true)
+  await check(false)
+  t.equal(await shard.countDifferences(), 0)
+  t.equal(await shard.countFacts(), model.alive.size)
+  t.ok(seen.bounded > 0 && seen.unbounded > 0, JSON.stringify(seen))
+})

@@ -1,0 +1,133 @@
+import type { Test } from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { FactCopier, type FactCopierOptions } from '../../src/facts/fact-copier.js'
+import { formatEventId } from '../../src/model/event-id.js'
+import { FactsReader } from '../../src/reads/facts-reader.js'
+import { insertEvents, logReplay } from '../../src/store/events.js'
+import { FACT_COLUMNS, selectFacts } from '../../src/store/fact-columns.js'
+import { startClickHouse, until } from '../helper.js'
+
+const JOURNAL = 7
+const UNINTERRUPTED = new AbortController().signal
+
+export interface StoredEvent {
+  event: string
+  distinct_id: string
+  timestamp: number
+  properties: string
+}
+
+/** A shard whose events are stored without a service, and copied by as many copiers as a test wants. */
+export async function openShard(t: Test) {
+  const engine = await startClickHouse(t)
+  const open = () => {
+    const clickhouse = new ClickHouse({ url: engine.url })
+    t.teardown(() => clickhouse.close())
+    return clickhouse
+  }
+  const clickhouse = open()
+  await migrate(clickhouse)
+  let position = BigInt(Date.now()) << 16n
+  /** everything up to here is stored */
+  let stored = position
+  const body = (events: readonly StoredEvent[]) => {
+    const texts = events.map(
+      ({ properties, ...rest }) => `${JSON.stringify(rest).slice(0, -1)},"properties":${properties}}`,
+    )
+    return Buffer.from(`{"events":[${texts.join()}]}`)
+  }
+  const insert = async (projectId: string, at: bigint, events: readonly StoredEvent[]) => {
+    const entry = {
+      position: at,
+      projectId,
+      kind: 'events' as const,
+      count: events.length,
+      receivedAt: Date.now(),
+      body: body(events),
+    }
+    await insertEvents(clickhouse, JOURNAL, [entry], `${at}`, UNINTERRUPTED)
+    return events.map((_, index) => formatEventId({ position: at, index, journalId: JOURNAL }))
+  }
+  return {
+    clickhouse,
+    url: engine.url,
+    open,
+    shards: Shards.of(clickhouse),
+    /** @returns the ids of the events */
+    async store(projectId: string, events: readonly StoredEvent[]): Promise<string[]> {
+      const at = ++position
+      const ids = await insert(projectId, at, events)
+      stored = at
+      return ids
+    },
+    /** Leaves out an entry, as if it had become a dead letter. @returns a function that stores it late */
+    skip(projectId: string, events: readonly StoredEvent[]): () => Promise<string[]> {
+      const at = ++position
+      stored = at
+      const place = { projectId, position: at, journalId: JOURNAL }
+      return () => logReplay(clickhouse, place, () => insert(projectId, at, events))
+    },
+    /** @returns a copier that runs until the end of the test, or until it is closed */
+    copier(options: Partial<FactCopierOptions> = {}): FactCopier {
+      const copier = new FactCopier({
+        clickhouse,
+        barrier: { reach: async () => ({ accepted: stored, stored }) },
+        journals: [],
+        isOn: true,
+        isShared: false,
+        log: { info: () => undefined, warn: ({ err }: { err: Error }) => t.fail(err.message) },
+        pauseMs: 10,
+        ...options,
+      })
+      t.teardown(() => copier.close())
+      copier.start()
+      return copier
+    },
+    complete: (projects: readonly string[]) => completeFacts(clickhouse, projects),
+    countDifferences: () => countDifferences(clickhouse),
+    async countFacts(): Promise<number> {
+      const [row] = await clickhouse.rows<{ count: string }>('SELECT count() AS count FROM event_facts')
+      return Number(row?.count)
+    },
+  }
+}
+
+/** Waits until the facts of these projects have everything that is stored, and have followed every change. */
+export async function completeFacts(clickhouse: ClickHouse, projects: readonly string[]): Promise<void> {
+  const reader = new FactsReader(Shards.of(clickhouse), [])
+  for (const project of projects) {
+    await until(`the facts of ${project}`, async () => {
+      const point = await reader.point(project)
+      const [left] = await clickhouse.rows<{ count: string }>(
+        `SELECT count() AS count FROM events
+         WHERE project_id = {project:String} AND toUInt128(event_id) > {hi:UInt128}`,
+        { project, hi: String(point?.hi ?? 0) },
+      )
+      const open = await clickhouse.rows('SELECT 1 FROM event_changes FINAL WHERE state < 2')
+      return left?.count === '0' && open.length === 0
+    })
+  }
+}
+
+/** The number of rows that facts have and should not, or should and have not. */
+export async function countDifferences(clickhouse: ClickHouse): Promise<number> {
+  const columns = FACT_COLUMNS.filter((name) => name !== 'step')
+  const values = columns.map((name) => (name === 'props' ? 'mapSort(props)' : name))
+  const row = `cityHash64(toString(tuple(${values.join()})))`
+  const isCopied = 'toUInt128(event_id) <= arrayElement(known.2, indexOf(known.1, project_id))'
+  const [found] = await clickhouse.rows<{ count: string }>(`
+    WITH (SELECT (groupArray(project_id), groupArray(hi)) FROM (
+      SELECT project_id, argMax(hi, step) AS hi FROM facts_progress
+      WHERE generation = (SELECT argMax(generation, version) FROM facts_state) GROUP BY project_id
+    )) AS known
+    SELECT count() AS count FROM (
+      SELECT hash, sum(sign) AS sum FROM (
+        SELECT ${row} AS hash, 1 AS sign FROM event_facts
+        UNION ALL
+        SELECT ${row} AS hash, -1 AS sign FROM (${selectFacts('events', isCopied, '0')})
+      ) GROUP BY hash HAVING sum != 0
+    )`)
+  return Number(found?.count)
+}
