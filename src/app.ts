@@ -40,6 +40,7 @@ import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
 import { withAging } from './reads/aging-barrier.js'
 import { EventReads } from './reads/event-reads.js'
+import { FactsReader } from './reads/facts-reader.js'
 import { deadLetters } from './routes/dead-letters.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
@@ -333,6 +334,7 @@ function registerApi(
     shards,
     barrier,
     aliases,
+    facts: config.FACTS === 'on' ? new FactsReader(shards, journals) : undefined,
     limits: config,
     defaults: (projectId) => projects.get(projectId).settings,
     now,

@@ -19,15 +19,15 @@ import { MAX_WARNINGS, type Warning } from '../contract/warning.js'
 import { abortable } from '../lib/abortable.js'
 import { ThreadLoad } from '../lib/thread-load.js'
 import { withTimeout } from '../lib/with-timeout.js'
+import type { FactsReader } from '../reads/facts-reader.js'
 import type { Barrier, ReadPoint } from '../reads/read-barrier.js'
 import type { Aliases } from '../users/aliases/aliases.js'
-import type { FactsBounds, FactsReader } from './facts-reader.js'
 import type { Answer, Query } from './kind.js'
 import { getKind } from './kinds.js'
 import { readQuestion } from './parse.js'
 import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
-import type { QueryContext } from './statement.js'
+import type { FactsBounds, QueryContext } from './statement.js'
 import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
 
 interface QuestionLimits {
@@ -42,7 +42,7 @@ export interface QuestionsOptions {
   barrier: Pick<Barrier, 'waitForProject'>
   aliases: Pick<Aliases, 'hasAny'>
   /** default: questions read `events` only */
-  facts?: FactsReader | undefined
+  facts?: Pick<FactsReader, 'point' | 'stillHolds'> | undefined
   limits: QuestionLimits
   /** what a project has set for questions that do not say it; default: nothing */
   defaults?: ((projectId: string) => Partial<QuestionDefaults>) | undefined

@@ -1,8 +1,14 @@
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { encodeText } from '../store/json-sql.js'
-import type { FactsBounds } from './facts-reader.js'
 import type { Buckets } from './time.js'
+
+/** Which rows a statement reads from `event_facts`; those of the events after `hi` it reads from `events`. */
+export interface FactsBounds {
+  hi: bigint
+  /** null: of every step */
+  step: number | null
+}
 
 /** What the SQL of a question depends on, apart from the question itself. */
 export interface QueryContext {
