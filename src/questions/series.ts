@@ -1,3 +1,4 @@
+import { SESSION } from '../contract/question-schemas.js'
 import type {
   FieldName,
   Metric,
@@ -33,35 +34,38 @@ const REST = '$other'
 
 export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
-/**
- * Without a breakdown, all series are counted in one pass over the events. With one, each series is counted separately,
- * because its lines are for different values. If there are buckets, a first pass finds these values.
- */
+/** A UNION ALL of passes, each over the events or sessions of one part of the series. */
 function query(question: SeriesQuestion, asked: QueryContext): Query {
   const statement = new Statement(asked)
-  const all = question.series.map((definition, number) => ({ definition, number }))
-  const hasBuckets = question.interval !== 'none'
-  const sql =
-    question.breakdown.length === 0
-      ? selectCounts(statement, question, all)
-      : all
-          .map((one) =>
-            hasBuckets ? selectCounts(statement, question, [one]) : selectRanked(statement, question, one),
-          )
-          .join(' UNION ALL ')
+  // If there are buckets, the values with a line of their own are found by a pass before.
+  const select = question.breakdown.length > 0 && question.interval === 'none' ? selectRanked : selectCounts
+  const sql = splitSeries(question)
+    .map((part) => select(statement, question, part))
+    .join(' UNION ALL ')
   return { sql, parameters: statement.parameters, settings: { output_format_json_quote_denormals: 1 } }
+}
+
+/**
+ * The series that are counted together: each alone if there is a breakdown, because its lines are for different values;
+ * otherwise those of sessions and those of events, so that the fields of the ones are not computed for the others.
+ */
+function splitSeries({ series, breakdown }: SeriesQuestion): Part[] {
+  const all = series.map((definition, number) => ({ definition, number }))
+  const split = (isOfSessions: boolean) =>
+    all.filter(({ definition: { event } }) => (event === SESSION) === isOfSessions)
+  const parts = breakdown.length > 0 ? all.map((one) => [one]) : [split(true), split(false)]
+  return parts.filter((part): part is Part => part.length > 0)
 }
 
 interface Numbered {
   definition: SeriesDefinition
   number: number
 }
+type Part = [Numbered, ...Numbered[]]
 
-function selectCounts(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
+function selectCounts(statement: Statement, question: SeriesQuestion, part: Part): string {
   const buckets = buildBuckets(question)
-  const measures = part.map(({ definition, number }, bit) =>
-    buildMeasure(statement, question, definition, { number, bit }),
-  )
+  const measures = buildMeasures(statement, question, part)
   const label = buildLabel(statement, question, part)
   const bucket = buckets === null ? 'toUInt32(1)' : `${findBucketNumber(statement, 'timestamp', buckets)} + 1`
   const states = measures.flatMap(({ states }) => states)
@@ -82,8 +86,8 @@ function selectCounts(statement: Statement, question: SeriesQuestion, part: Numb
  * SELECT of the lines of a series over the whole range, from one pass over the events: the values are ranked, and those
  * beyond the limit are merged.
  */
-function selectRanked(statement: Statement, question: SeriesQuestion, one: Numbered): string {
-  const measure = buildMeasure(statement, question, one.definition, { number: one.number, bit: 0 })
+function selectRanked(statement: Statement, question: SeriesQuestion, [one]: Part): string {
+  const measure = buildMeasure(statement, question, one)
   const { number, names, merged } = measure
   const byValue = groupByValue(statement, question, one, measure)
   const limit = statement.count(question.limit)
@@ -95,7 +99,7 @@ function selectRanked(statement: Statement, question: SeriesQuestion, one: Numbe
   return `SELECT toUInt8(${number}) AS series, label, bucket, value FROM (${lines}) ARRAY JOIN [toUInt32(0), 1] AS bucket`
 }
 
-function selectEvents(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
+function selectEvents(statement: Statement, question: SeriesQuestion, part: Part): string {
   const definitions = part.map(({ definition }) => definition)
   return selectMatchingEvents(statement, {
     definitions,
@@ -118,17 +122,16 @@ function listValueFields(definitions: SeriesDefinition[]): FieldName[] {
 }
 
 /** SQL for the line that an event counts in: the one of its value, or `$other`. */
-function buildLabel(statement: Statement, question: SeriesQuestion, part: Numbered[]): { sql: string; where: string } {
+function buildLabel(statement: Statement, question: SeriesQuestion, part: Part): { sql: string; where: string } {
   const { breakdown, other } = question
-  const [only] = part
-  if (breakdown.length === 0 || !only) return { sql: `'[]'`, where: '' }
-  const isTop = `breakdown ${statement.global}IN (${selectTopValues(statement, question, only)})`
+  if (breakdown.length === 0) return { sql: `'[]'`, where: '' }
+  const isTop = `breakdown ${statement.global}IN (${selectTopValues(statement, question, part[0])})`
   return other ? { sql: `if(${isTop}, breakdown, '')`, where: '' } : { sql: 'breakdown', where: `WHERE ${isTop}` }
 }
 
 /** SELECT of the values that have a line of their own. */
 function selectTopValues(statement: Statement, question: SeriesQuestion, one: Numbered): string {
-  const measure = buildMeasure(statement, question, one.definition, { number: one.number, bit: 0 })
+  const measure = buildMeasure(statement, question, one)
   const byValue = groupByValue(statement, question, one, measure)
   return `SELECT breakdown FROM ${byValue} ${orderByValue(measure)} LIMIT ${statement.count(question.limit)}`
 }
@@ -208,15 +211,26 @@ function createMeasure(number: number, states: State[], compute: (...values: str
   }
 }
 
-function buildMeasure(
+function buildMeasures(statement: Statement, question: SeriesQuestion, part: Part): Measure[] {
+  const fields = listValueFields(part.map(({ definition }) => definition)).map((field) => JSON.stringify(field))
+  return part.map(({ definition, number }, bit) => {
+    const position = fields.indexOf(JSON.stringify(definition.property))
+    return computeMeasure(statement, question, definition, { number, bit, position })
+  })
+}
+
+/** The measure of a series that is counted alone. */
+function buildMeasure(statement: Statement, question: SeriesQuestion, { definition, number }: Numbered): Measure {
+  return computeMeasure(statement, question, definition, { number, bit: 0, position: 0 })
+}
+
+function computeMeasure(
   statement: Statement,
-  { series, approximate, breakdown }: SeriesQuestion,
-  { metric, property, p = 95 }: SeriesDefinition,
-  { number, bit }: { number: number; bit: number },
+  { approximate }: SeriesQuestion,
+  { metric, p = 95 }: SeriesDefinition,
+  { number, bit, position }: { number: number; bit: number; position: number },
 ): Measure {
   const matches = `bitTest(mask, ${bit})`
-  const definitions = breakdown.length > 0 ? series.slice(number, number + 1) : series
-  const position = listValueFields(definitions).findIndex((field) => JSON.stringify(field) === JSON.stringify(property))
   const name = `m${number}`
   const count = approximate ? 'uniqCombined64' : 'uniqExact'
   const quantile = approximate ? 'quantileTDigest' : 'quantileExactInclusive'
