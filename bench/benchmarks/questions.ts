@@ -157,7 +157,8 @@ function directly(store: Store, body: object): HttpRequest {
   return sent(store, `${sql} FORMAT JSONEachRow`, { ...settings, ...asService, ...Object.fromEntries(named) })
 }
 
-function sent(store: Store, body: string, settings: object): HttpRequest {
+/** A query as a request to ClickHouse. */
+export function sent(store: Store, body: string, settings: object): HttpRequest {
   const path = store.path({ os_threads_nice_value_query: 15, ...settings })
   return { method: 'POST', path, body, headers: { authorization: store.authorization } }
 }

@@ -1,5 +1,5 @@
 import { StatementTooLargeError } from '../clickhouse/errors.js'
-import { CONTEXT_NAMES, type PageName } from '../contract/page-fields.js'
+import type { PageName } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
 import { splitField } from './field-name.js'
 import type { FieldRows, FieldSql, SessionTable } from './field-sql.js'
@@ -70,12 +70,6 @@ export class EventRows implements FieldRows {
     return this.#joinSessions().has(events)
   }
 
-  /** SQL for whether an event has a context: 0 or 1. */
-  hasContext(): string {
-    for (const name of CONTEXT_NAMES) this.#context.add(name)
-    return `toUInt8(${CONTEXT_NAMES.map((name) => `context_${name} != ''`).join(' OR ')})`
-  }
-
   /** The column of the user, the same for all aliases. */
   user(): string {
     this.#hasUser = true
@@ -134,7 +128,7 @@ export class EventRows implements FieldRows {
       ...columns,
       ...(this.#hasUser ? [`${userSql(statement)} AS person`] : []),
       ...this.#profile.names,
-      ...[...this.#context].map(selectContext),
+      ...[...this.#context].map((name) => `${formatContext(name, name)} AS context_${name}`),
       ...properties.raws(statement, 'properties'),
       ...this.#page.raws,
       ...(hasJson ? ['properties'] : []),
@@ -146,9 +140,9 @@ export class EventRows implements FieldRows {
   }
 }
 
-function selectContext(name: string): string {
-  const token = name === 'bot' ? `if(bot = 1, 'true', '')` : `if(${name} = '', '', toJSONString(toString(${name})))`
-  return `${token} AS context_${name}`
+/** The token of a field of a context. @param column SQL for what is stored */
+export function formatContext(name: string, column: string): string {
+  return name === 'bot' ? `if(${column} = 1, 'true', '')` : `if(${column} = '', '', toJSONString(toString(${column})))`
 }
 
 /** The value of a field as JSON. */

@@ -66,16 +66,17 @@ export class PageColumns {
   /**
    * Operand of FROM. Columns build upon each other in several steps, because ClickHouse would analyze an expression
    * again for each use.
-   * @param rows with the columns `event`, `properties` and `raws`
+   * @param rows with the columns `properties` and `raws`
+   * @param isPage SQL for whether a row is a page view
    */
-  select(rows: string): string {
+  select(rows: string, isPage = isPageView(this.#statement)): string {
     if (this.isEmpty) return rows
     const steps = [
       ...this.#selectTexts(),
       this.#selectHosts(),
       this.#selectReferrer(),
       ...this.#selectSites(),
-      this.#computeTexts(),
+      this.#computeTexts(isPage),
       this.#tokens(),
     ]
     return steps
@@ -201,10 +202,10 @@ export class PageColumns {
   }
 
   /** Columns with the texts of the fields that are computed from others. */
-  #computeTexts(): string[] {
+  #computeTexts(isPage: string): string[] {
     return [...this.#names].flatMap((name) => {
       const column = this.#findText(name)
-      return column.startsWith('value_') ? [`${this.#compute(name)} AS ${column}`] : []
+      return column.startsWith('value_') ? [`${this.#compute(name, isPage)} AS ${column}`] : []
     })
   }
 
@@ -257,15 +258,15 @@ export class PageColumns {
   }
 
   /** SQL for the text of a field that is computed. */
-  #compute(name: PageName): string {
-    if (name === 'channel') return this.#computeChannel()
+  #compute(name: PageName, isPage: string): string {
+    if (name === 'channel') return this.#computeChannel(isPage)
     if (name === 'path') return `multiIf(text_url = '' AND text_path = '', '', bare_path = '', '/', bare_path)`
     return `multiIf(text_source != '', text_source, site_name != '', site_name, referrer)`
   }
 
-  #computeChannel(): string {
+  #computeChannel(isPage: string): string {
     const places = ['url', 'path', 'title', 'referrer', 'campaign'].map((place) => `text_${place}`)
-    const hasPage = `notEmpty(concat(${places.join(', ')})) OR ${isPageView(this.#statement)}`
+    const hasPage = `notEmpty(concat(${places.join(', ')})) OR ${isPage}`
     return `if(channel_key != '\t\t\t' OR ${hasPage}, ${this.#find('channel_entry', CHANNELS)}, '')`
   }
 }
