@@ -17,12 +17,16 @@ const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
   title: ['title'],
   referrer: ['url', 'referrer'],
   source: ['url', 'referrer', 'source'],
-  medium: ['medium'],
-  campaign: ['campaign'],
-  term: ['term'],
-  content: ['content'],
+  medium: ['url', 'medium'],
+  campaign: ['url', 'campaign'],
+  term: ['url', 'term'],
+  content: ['url', 'content'],
   channel: ['url', 'path', 'title', 'referrer', 'source', 'medium', 'campaign'],
 }
+
+/** What is in the query of a page's URL, too, as `utm_source` and so on. */
+const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
+type Parameter = (typeof PARAMETERS)[number]
 
 /** A name in a document, with the names below it; a leaf has the numbers of its place and of its rank there. */
 interface Names {
@@ -73,6 +77,8 @@ export class PageColumns {
     const steps = [
       ...this.#selectTexts(),
       this.#selectHosts(),
+      this.#selectGiven(),
+      this.#selectParameters(),
       this.#selectReferrer(),
       ...this.#selectSites(),
       this.#computeTexts(),
@@ -116,12 +122,29 @@ export class PageColumns {
     })
   }
 
-  /** The hosts of the page and of where the visitor came from, and the path. */
+  /** The hosts of the page and of where the visitor came from, the path, and the query of the page's URL. */
   #selectHosts(): string[] {
     const places = this.#places().filter((place) => place === 'url' || place === 'referrer')
     const hosts = places.map((place) => `${computeHost(`text_${place}`)} AS host_${place}`)
     const path = computePath(`if(text_url = '', text_path, text_url)`)
-    return this.#names.has('path') ? [...hosts, `${path} AS bare_path`] : hosts
+    return [
+      ...hosts,
+      ...(this.#names.has('path') ? [`${path} AS bare_path`] : []),
+      ...(this.#parameters().length > 0 ? [`${computeQuery('text_url')} AS query`] : []),
+    ]
+  }
+
+  /** The parameters of campaigns as they are in the URL of the page. */
+  #selectGiven(): string[] {
+    return this.#parameters().map((place) => `extract(query, '(?:^|&)utm_${place}=([^&]+)') AS given_${place}`)
+  }
+
+  /** The parameters of campaigns: from their own places, or else from the URL. */
+  #selectParameters(): string[] {
+    return this.#parameters().map((place) => {
+      const decoded = `decodeURLFormComponent(given_${place})`
+      return `multiIf(text_${place} != '', text_${place}, isValidUTF8(${decoded}), ${decoded}, given_${place}) AS utm_${place}`
+    })
   }
 
   /** The host that the visitor came from, unless it is the page's own. */
@@ -143,7 +166,7 @@ export class PageColumns {
       [
         ...['source', 'medium'].map((place) => {
           // A tab marks what was found.
-          return `${toDictionary(`replaceAll(lower(text_${place}), '\t', ' ')`)} AS small_${place}`
+          return `${toDictionary(`replaceAll(lower(utm_${place}), '\t', ' ')`)} AS small_${place}`
         }),
       ],
       [`${this.#find('small_source', SITES.names)} AS named_source`],
@@ -212,11 +235,16 @@ export class PageColumns {
   #findText(name: PageName): string {
     if (name === 'host') return 'host_url'
     if (name === 'referrer') return 'referrer'
-    return name === 'path' || name === 'source' || name === 'channel' ? `value_${name}` : `text_${name}`
+    if (name === 'path' || name === 'source' || name === 'channel') return `value_${name}`
+    return name === 'url' || name === 'title' ? `text_${name}` : `utm_${name}`
   }
 
   #places(): PagePlace[] {
     return [...new Set([...this.#names].flatMap((name) => PLACES_OF[name]))]
+  }
+
+  #parameters(): Parameter[] {
+    return PARAMETERS.filter((name) => this.#places().includes(name))
   }
 
   #tree(): Names {
@@ -260,7 +288,7 @@ export class PageColumns {
   #compute(name: PageName): string {
     if (name === 'channel') return this.#computeChannel()
     if (name === 'path') return `multiIf(text_url = '' AND text_path = '', '', bare_path = '', '/', bare_path)`
-    return `multiIf(text_source != '', text_source, site_name != '', site_name, referrer)`
+    return `multiIf(utm_source != '', utm_source, site_name != '', site_name, referrer)`
   }
 
   #computeChannel(): string {
@@ -288,6 +316,10 @@ function computeHost(url: string): string {
 
 function computePath(url: string): string {
   return `replaceRegexpOne(replaceRegexpOne(${toDictionary(url)}, '^${ORIGIN}[^/?#]*', ''), '(?s)[?#].*$', '')`
+}
+
+function computeQuery(url: string): string {
+  return `extract(${toDictionary(url)}, '^[^?#]*[?]([^#]*)')`
 }
 
 function withoutWww(host: string): string {

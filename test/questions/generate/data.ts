@@ -94,7 +94,7 @@ function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
     {
       weight: 4,
       arbitrary: object(
-        once('url', [...pools.URLS, ...pools.NO_TEXTS]),
+        once('url', [...pools.URLS, ...pools.NO_TEXTS, ...(areRefused ? ['"/?utm_source=\\ud83d%41"'] : [])]),
         once('$current_url', pools.URLS),
         once('path', ['"/plain?x=1"', '"Home"', '5']),
         once('referrer', [...pools.REFERRERS, ...pools.NO_TEXTS]),
