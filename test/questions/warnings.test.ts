@@ -72,6 +72,43 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       }
     })
 
+    await t.test('a value that a field never has', async (t) => {
+      const asked = (field: string, value: unknown) => ({ ...seriesOf('*'), where: ['is', field, [value]] })
+      const cases: [field: string, value: unknown, message: RegExp, suggestion?: unknown][] = [
+        ['page.channel', 'Organc Search', /Affiliates, .*Did you mean “Organic Search”/, 'Organic Search'],
+        ['session.entry.page.channel', 'direct', /Did you mean “Direct”/, 'Direct'],
+        ['context.device', 'phone', /is desktop, mobile, tablet, tv, console or other\.$/],
+        ['context.country', 'Austria', /is a code of ISO 3166-1.*“AT”/, 'AT'],
+        ['context.country', 'uk', /“GB”/, 'GB'],
+        ['session.first.context.country', 'SU', /ISO 3166-1/],
+        ['context.bot', false, /is true or not set\.$/],
+        ['session.bounced', 'true', /is true or false\. Did you mean true/, true],
+        ['session.state', 'ended', /is active or completed/],
+        ['session.pages', '2', /is a number\. Did you mean 2/, 2],
+      ]
+      for (const [field, value, message, suggestion] of cases) {
+        const warnings = await warned(asked(field, value))
+        t.match(warnings, [{ path: '/where/2/0', message }], `${field} ${value}`)
+        t.equal(warnings.length, 1)
+        if (suggestion !== undefined) t.equal(warnings[0]?.suggestion, suggestion)
+      }
+      const has = ['session_has', { event: 'purchased', where: ['is_not', 'context.device', ['phone']] }]
+      t.match(await warned({ ...seriesOf('*'), where: has }), [{ path: '/where/1/where/2/0' }])
+      const gap = { gap: '30m', where: ['is', 'context.device', ['phone']] }
+      t.match(await warned({ ...seriesOf('*'), sessions: gap }), [{ path: '/sessions/where/2/0' }])
+      const right = [
+        'page.channel',
+        'context.device',
+        'context.country',
+        'context.bot',
+        'session.bounced',
+        'page.source',
+      ]
+      const values = ['AI Assistants', 'tv', 'XK', true, false, 'anything']
+      const where = ['and', right.map((field, i) => ['is_not', field, [values[i], null]])]
+      t.notOk('warnings' in (await ask({ ...seriesOf('*'), where })))
+    })
+
     await t.test('a property that no event has', async (t) => {
       t.strictSame(await warned({ ...seriesOf('*'), breakdown: ['properties.plam'] }), [
         {

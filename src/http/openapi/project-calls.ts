@@ -40,7 +40,7 @@ export const PROJECT_CALLS: Record<string, Call> = {
     tag: 'Operation',
     summary: 'Change settings of the project',
     description:
-      'What is absent stays, and null sets the default, also within `keep` and `quotas`. Every process knows a change within ' +
+      'What is absent stays, and null sets the default, also within `page_fields`, `keep` and `quotas`. Every process knows a change within ' +
       'some 5 s. A shorter `keep` hides what is older immediately and removes it from the disk within a day: it cannot be ' +
       'brought back. `dry_run` changes nothing, and counts what would expire.',
     access: 'manage',

@@ -1,4 +1,4 @@
-import { PAGE_FIELDS, PAGE_VIEWS, type PagePlace } from '../../../src/contract/page-fields.js'
+import type { PagePlace } from '../../../src/contract/page-fields.js'
 import { REFERRERS } from '../../../src/questions/referrers.js'
 import type { Fact } from './data.js'
 import type { Value } from './json.js'
@@ -35,15 +35,15 @@ export function pageField(name: string, fact: Fact): Value {
   }
 }
 
-export function isPageView({ event, isSession }: Fact): boolean {
-  return !isSession && PAGE_VIEWS.includes(event)
+export function isPageView({ event, isSession, project }: Fact): boolean {
+  return !isSession && project.page_views.includes(event)
 }
 
 /** The first of the places that has a text which is not empty. */
-function placed(place: PagePlace, { properties }: Fact): string | null {
-  for (const name of PAGE_FIELDS[place]) {
-    const value = name
-      .split('.')
+function placed(place: PagePlace, { properties, project }: Fact): string | null {
+  for (const field of project.page_fields[place]) {
+    const value = (typeof field === 'string' ? field.split('.') : field)
+      .slice(1)
       .reduce<Value>((inner, one) => (inner instanceof Map ? (inner.get(one) ?? null) : null), properties)
     if (typeof value === 'string' && value !== '') return value
   }
