@@ -101,6 +101,17 @@ const Places = Type.Array(Place, {
   maxItems: MAX_PLACES,
   message: `must be a list of at most ${MAX_PLACES} properties`,
 })
+const PLACES_MEAN: Record<PagePlace, string> = {
+  url: 'Properties with the URL of the page.',
+  path: 'Properties with its path, for events without a URL.',
+  title: 'Properties with its title.',
+  referrer: 'Properties with the URL that the visitor came from.',
+  source: 'Properties with the source, before `utm_source` in the URL.',
+  medium: 'Properties with the medium, before `utm_medium` in the URL.',
+  campaign: 'Properties with the campaign, before `utm_campaign` in the URL.',
+  term: 'Properties with the term, before `utm_term` in the URL.',
+  content: 'Properties with the content, before `utm_content` in the URL.',
+}
 const SessionsGap = Type.Unsafe<Exclude<ProjectSettings['sessions'], 'id'>>(
   Type.Object(
     {
@@ -138,8 +149,7 @@ const SETTINGS = {
   ),
   sessions: Type.Union([Type.Literal('id'), SessionsGap, Type.Null()], {
     message: `${Sessions.message}, or null for the default`,
-    description:
-      'What a session is in questions that do not say it: written as there; default: `id`.',
+    description: 'What a session is in questions that do not say it, written as in a question; default: `id`.',
   }),
   page_views: setting(
     Type.Array(Name, {
@@ -150,7 +160,7 @@ const SETTINGS = {
   ),
   page_fields: setting(
     partial(
-      Object.fromEntries(PAGE_PLACES.map((name) => [name, setting(Places, '')])) as Record<
+      Object.fromEntries(PAGE_PLACES.map((name) => [name, setting(Places, PLACES_MEAN[name])])) as Record<
         PagePlace,
         ReturnType<typeof setting<typeof Places>>
       >,
