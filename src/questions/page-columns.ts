@@ -79,9 +79,7 @@ export class PageColumns {
     const steps = [
       ...this.#selectTexts(),
       this.#selectHosts(),
-      this.#selectGiven(),
-      this.#selectParameters(),
-      this.#selectReferrer(),
+      [...this.#selectParameters(), ...this.#selectReferrer()],
       ...this.#selectSites(),
       this.#computeTexts(),
       this.#tokens(),
@@ -125,7 +123,7 @@ export class PageColumns {
     })
   }
 
-  /** The hosts of the page and of where the visitor came from, the path, and the query of the page's URL. */
+  /** The hosts of the page and of where the visitor came from, the path, and the parameters in the page's URL. */
   #selectHosts(): string[] {
     const places = this.#places().filter((place) => place === 'url' || place === 'referrer')
     const hosts = places.map((place) => `${computeHost(`text_${place}`)} AS host_${place}`)
@@ -133,13 +131,8 @@ export class PageColumns {
     return [
       ...hosts,
       ...(this.#names.has('path') ? [`${path} AS bare_path`] : []),
-      ...(this.#parameters().length > 0 ? [`${computeQuery('text_url')} AS query`] : []),
+      ...this.#parameters().map((place) => `${findParameter('text_url', `utm_${place}`)} AS given_${place}`),
     ]
-  }
-
-  /** The parameters of campaigns as they are in the URL of the page. */
-  #selectGiven(): string[] {
-    return this.#parameters().map((place) => `extract(query, '(?:^|&)utm_${place}=([^&]+)') AS given_${place}`)
   }
 
   /** The parameters of campaigns: from their own places, or else from the URL. */
@@ -339,8 +332,9 @@ function computePath(url: string): string {
   return `replaceRegexpOne(replaceRegexpOne(${toDictionary(url)}, '^${ORIGIN}[^/?#]*', ''), '(?s)[?#].*$', '')`
 }
 
-function computeQuery(url: string): string {
-  return `extract(${toDictionary(url)}, '^[^?#]*[?]([^#]*)')`
+/** The first of the parameters with this name that has a value, as it is written. */
+function findParameter(url: string, name: string): string {
+  return `extract(${toDictionary(url)}, '^[^?#]*[?](?:[^#]*?&)?${name}=([^&#]+)')`
 }
 
 function withoutWww(host: string): string {
