@@ -94,7 +94,7 @@ function replaceFields<T extends object>(
   return Object.fromEntries(next) as T
 }
 
-export function isGroup(name: string): name is Group {
+function isGroup(name: string): name is Group {
   return (GROUPS as readonly string[]).includes(name)
 }
 
