@@ -312,7 +312,7 @@ function registerApi(
     barrier,
     aliases,
     limits: config,
-    defaults: (projectId) => projects.get(projectId).settings,
+    getSettings: (projectId) => projects.get(projectId).settings,
     now,
     load,
     reviewMs,

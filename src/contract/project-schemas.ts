@@ -1,7 +1,18 @@
 import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { CONTEXT_MODES } from './context.js'
+import type { FieldName } from './filters.js'
 import { isTimeZone } from './limits.js'
-import { FIRST_VIEWS, KEEP_PATTERN, NUMBER_FORMATS, QUOTAS, type QuotaName, WEEK_STARTS } from './project-settings.js'
+import { isPlace, MAX_PAGE_VIEWS, MAX_PLACES, PAGE_PLACES, type PagePlace, PLACE_MESSAGE } from './page-fields.js'
+import {
+  FIRST_VIEWS,
+  KEEP_PATTERN,
+  NUMBER_FORMATS,
+  type ProjectSettings,
+  QUOTAS,
+  type QuotaName,
+  WEEK_STARTS,
+} from './project-settings.js'
+import { Sessions } from './question-schemas.js'
 import type * as responses from './responses.js'
 import { apiKey, defineFields, ErasedUsers, milliseconds, Name, withFields } from './schemas.js'
 
@@ -80,6 +91,37 @@ const QUOTA_MEANS: Record<QuotaName, string> = {
   stored_bytes: 'Bytes that the project has on the disks of ClickHouse, estimated from its share of each part.',
 }
 
+TypeRegistry.Set('Place', (_schema, value) => isPlace(value))
+const Place = Type.Unsafe<FieldName>({
+  [Kind]: 'Place',
+  anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' } }],
+  message: PLACE_MESSAGE,
+})
+const Places = Type.Array(Place, {
+  maxItems: MAX_PLACES,
+  message: `must be a list of at most ${MAX_PLACES} properties`,
+})
+const PLACES_MEAN: Record<PagePlace, string> = {
+  url: 'Properties with the URL of the page.',
+  path: 'Properties with its path, for events without a URL.',
+  title: 'Properties with its title.',
+  referrer: 'Properties with the URL that the visitor came from.',
+  source: 'Properties with the source, before `utm_source` in the URL.',
+  medium: 'Properties with the medium, before `utm_medium` in the URL.',
+  campaign: 'Properties with the campaign, before `utm_campaign` in the URL.',
+  term: 'Properties with the term, before `utm_term` in the URL.',
+  content: 'Properties with the content, before `utm_content` in the URL.',
+}
+const SessionsGap = Type.Unsafe<Exclude<ProjectSettings['sessions'], 'id'>>(
+  Type.Object(
+    {
+      gap: Type.String({ message: 'must be a whole number with a unit, such as 30m' }),
+      where: Type.Optional(Type.Union([Type.Array(Type.Any()), Type.Null()], { message: 'must be a filter' })),
+    },
+    { additionalProperties: false, message: 'must be an object such as {"gap": "30m"}' },
+  ),
+)
+
 const SETTINGS = {
   name: setting(
     Type.String({ minLength: 1, maxLength: 100, message: 'must be a string of 1 to 100 characters' }),
@@ -104,6 +146,27 @@ const SETTINGS = {
     choice(CONTEXT_MODES),
     'How much of the context of events and sessions is stored: `off`, `device` (without the place) or `full`; default: ' +
       'the setting CONTEXT of the service.',
+  ),
+  sessions: Type.Union([Type.Literal('id'), SessionsGap, Type.Null()], {
+    message: `${Sessions.message}, or null for the default`,
+    description: 'What a session is in questions that do not say it, written as in a question; default: `id`.',
+  }),
+  page_views: setting(
+    Type.Array(Name, {
+      maxItems: MAX_PAGE_VIEWS,
+      message: `must be a list of at most ${MAX_PAGE_VIEWS} names of events`,
+    }),
+    'The names of the events that are page views; default: those that usual clients send.',
+  ),
+  page_fields: setting(
+    partial(
+      Object.fromEntries(PAGE_PLACES.map((name) => [name, setting(Places, PLACES_MEAN[name])])) as Record<
+        PagePlace,
+        ReturnType<typeof setting<typeof Places>>
+      >,
+    ),
+    'The properties that each field of a page is taken from: the first one that has a text counts; default: those that ' +
+      'usual clients send.',
   ),
   keep: setting(
     partial({

@@ -13,7 +13,8 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import { ReadSlots, type Slot, type SlotLimits } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import type { QuestionDefaults } from '../contract/project-settings.js'
+import type { PageSettings } from '../contract/page-fields.js'
+import { DEFAULT_SETTINGS, type QuestionDefaults } from '../contract/project-settings.js'
 import type { Question } from '../contract/questions.js'
 import { MAX_WARNINGS, type Warning } from '../contract/warning.js'
 import { abortable } from '../lib/abortable.js'
@@ -41,8 +42,8 @@ export interface QuestionsOptions {
   barrier: Pick<Barrier, 'waitForProject'>
   aliases: Pick<Aliases, 'hasAny'>
   limits: QuestionLimits
-  /** what a project has set for questions that do not say it; default: nothing */
-  defaults?: ((projectId: string) => Partial<QuestionDefaults>) | undefined
+  /** what a project has set; default: nothing */
+  getSettings?: ((projectId: string) => QuestionDefaults & PageSettings) | undefined
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
   /** how long an answer waits for its warnings, ms; default: a second */
@@ -155,7 +156,7 @@ export class Questions {
   async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<AnsweredQuestion> {
     const began = performance.now()
     const now = this.#options.now?.() ?? Date.now()
-    const { question, warnings: ofFields } = readQuestion(body, now, this.#options.defaults?.(projectId))
+    const { question, warnings: ofFields } = readQuestion(body, now, this.getProject(projectId))
     const patterns = findPatterns(question)
     const settings = choosePatternSettings(patterns)
     const { answer, pending, reviewed } = await this.#inSlot(projectId, signal, async (slot) => {
@@ -186,7 +187,7 @@ export class Questions {
   async review(projectId: string, bodies: ReadonlyMap<string, unknown>, review: Review): Promise<Warning[]> {
     const now = this.#options.now?.() ?? Date.now()
     const read = [...bodies].map(([path, body]) => {
-      return { path, body, ...readQuestion(body, now, this.#options.defaults?.(projectId)) }
+      return { path, body, ...readQuestion(body, now, this.getProject(projectId)) }
     })
     const found: Warning[] = []
     const note = (path: string, warnings: Warning[]) => {
@@ -219,6 +220,11 @@ export class Questions {
     return await this.#inSlot(projectId, signal, (slot) => {
       return this.#readOrExplain({ projectId, now, slot, patterns, settings }, build, { advice, signal })
     })
+  }
+
+  /** What the project has set for its questions. */
+  getProject(projectId: string): QuestionDefaults & PageSettings {
+    return this.#options.getSettings?.(projectId) ?? DEFAULT_SETTINGS
   }
 
   async #inSlot<T>(projectId: string, signal: AbortSignal | undefined, run: (slot: Slot) => Promise<T>): Promise<T> {
@@ -279,10 +285,11 @@ export class Questions {
   ): Promise<unknown[]> {
     const { shards, aliases, limits } = this.#options
     const hasAliases = await aliases.hasAny(projectId)
+    const pages = this.getProject(projectId)
     // Both attempts share one limit.
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     const rows = async (repairsTexts: boolean) => {
-      const query = await build({ projectId, now, shards, hasAliases, repairsTexts })
+      const query = await build({ projectId, now, shards, hasAliases, repairsTexts, pages })
       return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
     }
     if (this.#repaired.has(projectId, now)) return await rows(true)

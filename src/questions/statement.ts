@@ -1,5 +1,6 @@
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import type { PageSettings } from '../contract/page-fields.js'
 import { encodeText } from './json-sql.js'
 import type { Buckets } from './time.js'
 
@@ -17,6 +18,8 @@ export interface QueryContext {
    * of these fails with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but ClickHouse plans it in half the time.
    */
   repairsTexts: boolean
+  /** what the project's page views are, and where their fields come from */
+  pages: PageSettings
 }
 
 /** The parameters of one statement. The methods return the placeholder of a value, so no value becomes SQL. */

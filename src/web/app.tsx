@@ -1,6 +1,5 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { PAGE_VIEWS } from '../contract/page-fields.js'
 import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
 import { listEventNames } from './api/schema.js'
 import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
@@ -8,7 +7,7 @@ import * as styles from './app.module.css'
 import { BASE_URL } from './lib/base-url.js'
 import { escapeInvisible } from './lib/escape-invisible.js'
 import { isGuarded, type Route, useRoute } from './lib/navigation.js'
-import { getProjectSettings, onProjectSettings } from './lib/project-settings.js'
+import { getProjectSettings, isPageView, onProjectSettings } from './lib/project-settings.js'
 import { parseRoute } from './lib/route.js'
 import { useLatest } from './lib/use-latest.js'
 import { useLoaded } from './lib/use-loaded.js'
@@ -179,7 +178,7 @@ function useHasPageViews(project: string, view: string): boolean {
   const [found, setFound] = useState('')
   const { value } = useLoaded(found === project ? null : `${project} ${view}`, async (signal) => {
     const { events } = await listEventNames(signal)
-    return { project, hasSome: events.some(({ event }) => PAGE_VIEWS.includes(event)) }
+    return { project, hasSome: events.some(({ event }) => isPageView(event)) }
   })
   useEffect(() => {
     if (value?.hasSome) setFound(value.project)

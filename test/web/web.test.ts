@@ -219,4 +219,36 @@ t.test('page views without session ids', async (t) => {
   await waitForNumbers(page, ALL)
   t.match(page.url(), /visits=gap/)
   await page.getByRole('button', { name: 'Tell visits apart by session ids' }).waitFor()
+
+  await page.getByRole('button', { name: 'Make it the project’s default' }).click()
+  await until('a link that follows the project', () => !page.url().includes('visits='))
+  const { project } = (await site.call('GET', '/public/project')).json()
+  t.strictSame(project.sessions, { gap: '30m' })
+  const next = await site.visit(t, '#/web')
+  await waitForNumbers(next, ALL)
+  await next.getByText('A visit ends with a pause of 30 minutes.').waitFor()
+  t.equal(await next.getByRole('button', { name: 'Make it' }).count(), 0, 'it is the default')
+  await next.getByRole('button', { name: 'Tell visits apart by session ids' }).click()
+  await until('the other definition', () => next.url().includes('visits=id'))
+  await next.getByRole('button', { name: 'Make it the project’s default' }).waitFor()
+  await checkAccessibility(t, next, 'visits other than the default')
+})
+
+t.test('a project names its page views, and where their fields come from', async (t) => {
+  const site = await startSite(t)
+  await send(site, [
+    {
+      user: 'ada',
+      id: 's',
+      at: YESTERDAY,
+      context: AUSTRIA,
+      events: [[0, 'opened', { where: 'https://shop.example/x' }]],
+    },
+  ])
+  const change = { page_views: ['opened'], page_fields: { path: null, url: ['properties.where'] } }
+  t.equal((await site.call('PATCH', '/public/project', change)).statusCode, 200)
+  const page = await site.visit(t, '#/web')
+  await page.getByRole('region', { name: 'Pages' }).getByText('/x', { exact: true }).waitFor()
+  await page.goto(`${page.url().split('#')[0]}#/users/ada`)
+  await page.getByText('began at').waitFor()
 })
