@@ -1,9 +1,9 @@
-import { PAGE_VIEWS } from '../../../contract/page-fields.js'
 import type { FieldName, Filter, Scalar } from '../../../contract/questions.js'
 import type { EventName } from '../../../contract/responses.js'
 import { labelBreakdown } from '../../lib/fields.js'
 import { labelFilter } from '../../lib/filter-labels.js'
 import { labelCountry } from '../../lib/intl.js'
+import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 
 /** Rows of a panel. */
 export const ROWS = 10
@@ -16,10 +16,6 @@ export const MAX_GOALS = 9
 /** The pause after which a new visit begins, if events have no session ids. */
 const GAP = '30m'
 
-/** Visits without a page view belong to servers and apps. */
-const HAS_PAGE: Filter = ['gt', 'session.pages', 0]
-export const NO_BOTS: Filter = ['is_not', 'context.bot', [true]]
-
 /** What the questions of the view have in common. */
 export interface WebSource {
   /** names of the page views of the project */
@@ -28,16 +24,12 @@ export interface WebSource {
   byGap: boolean
 }
 
-/** Finds the names of page views. @param events of the project */
-export function findPageViews(events: readonly EventName[]): string[] {
-  return events.map(({ event }) => event).filter((event) => PAGE_VIEWS.includes(event))
-}
-
 /** The most frequent events that are not page views. @param events the most frequent first */
 export function suggestGoals(events: readonly EventName[]): string[] {
+  const pageViews = findPageViews(events)
   return events
     .map(({ event }) => event)
-    .filter((event) => event !== '' && !PAGE_VIEWS.includes(event))
+    .filter((event) => event !== '' && !pageViews.includes(event))
     .slice(0, USUAL_GOALS)
 }
 
