@@ -20,8 +20,8 @@ const PANEL = { of: 'value', target: 600, stretch: 150 } as const
 const VIEW = { of: 'value', target: 3000, stretch: 800 } as const
 const PAGE_VIEWS = ['$pageview']
 const GOALS = ['product added', 'signed up', 'order placed']
-const BY_ID: WebSource = { pageViews: PAGE_VIEWS, byGap: false }
-const BY_GAP: WebSource = { pageViews: PAGE_VIEWS, byGap: true }
+const BY_ID: WebSource = { pageViews: PAGE_VIEWS, sessions: 'id' }
+const BY_GAP: WebSource = { pageViews: PAGE_VIEWS, sessions: { gap: '30m' } }
 
 /** The column of the ideal table for the field of a tab. */
 const COLUMNS: Record<string, string> = {

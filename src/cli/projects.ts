@@ -41,7 +41,9 @@ set   changes the named settings; the value "default" restores the default.
         --name TEXT               shown instead of the project's ID
         --timezone ZONE           of questions that do not name one, such as Europe/Vienna
         --week-start DAY          monday or sunday
-        --first-view VIEW         the view that the page opens first
+        --first-view VIEW         the view that the page opens first: overview, web, explore, boards,
+                                  users or live (default: web if there are page views, or else
+                                  overview)
         --currency CODE           of amounts on the page, such as EUR
         --number-format EXAMPLE   1,234.5 or 1.234,5 or '1 234,5' or 1234.5
         --context MODE            how much to store about who sent a request: off,

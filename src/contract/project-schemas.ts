@@ -136,7 +136,10 @@ const SETTINGS = {
     'The time zone of questions that do not name one; default: UTC.',
   ),
   week_start: setting(choice(WEEK_STARTS), 'The first day of weeks; default: monday.'),
-  first_view: setting(choice(FIRST_VIEWS), 'The view that the page opens first.'),
+  first_view: setting(
+    choice(FIRST_VIEWS),
+    'The view that the page opens first; default: `web` if the project has page views, or else `overview`.',
+  ),
   currency: setting(
     Type.String({ pattern: CURRENCY, message: 'must be an ISO 4217 code, such as EUR' }),
     'Of amounts on the page; default: plain numbers.',

@@ -29,7 +29,8 @@ export interface ProjectSettings extends PageSettings {
   /** IANA; the default of questions and the page */
   timezone: string
   week_start: (typeof WEEK_STARTS)[number]
-  first_view: (typeof FIRST_VIEWS)[number]
+  /** null: `web` if the project has page views, or else `overview` */
+  first_view: (typeof FIRST_VIEWS)[number] | null
   /** ISO 4217; null: amounts of money are plain numbers */
   currency: string | null
   number_format: (typeof NUMBER_FORMATS)[number]
@@ -46,7 +47,7 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
   name: null,
   timezone: 'UTC',
   week_start: 'monday',
-  first_view: 'overview',
+  first_view: null,
   currency: null,
   number_format: '1,234.5',
   context: null,

@@ -3,7 +3,7 @@ import type { EventName } from '../../../contract/responses.js'
 import { labelBreakdown } from '../../lib/fields.js'
 import { labelFilter } from '../../lib/filter-labels.js'
 import { labelCountry } from '../../lib/intl.js'
-import { isPageView } from '../../lib/project-settings.js'
+import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 
 /** Rows of a panel. */
 export const ROWS = 10
@@ -13,9 +13,6 @@ export const MAX_ROWS = 1000
 const USUAL_GOALS = 5
 /** A question has ten series, one of them for all visits. */
 export const MAX_GOALS = 9
-/** Visits without a page view belong to servers and apps. */
-const HAS_PAGE: Filter = ['gt', 'session.pages', 0]
-export const NO_BOTS: Filter = ['is_not', 'context.bot', [true]]
 
 /** What the questions of the view have in common. */
 export interface WebSource {
@@ -25,16 +22,12 @@ export interface WebSource {
   sessions: SessionsDefinition
 }
 
-/** Finds the names of page views. @param events of the project */
-export function findPageViews(events: readonly EventName[]): string[] {
-  return events.map(({ event }) => event).filter((event) => isPageView(event))
-}
-
 /** The most frequent events that are not page views. @param events the most frequent first */
 export function suggestGoals(events: readonly EventName[]): string[] {
+  const pageViews = findPageViews(events)
   return events
     .map(({ event }) => event)
-    .filter((event) => event !== '' && !isPageView(event))
+    .filter((event) => event !== '' && !pageViews.includes(event))
     .slice(0, USUAL_GOALS)
 }
 

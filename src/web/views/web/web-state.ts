@@ -1,8 +1,9 @@
 import type { SessionsDefinition } from '../../../contract/questions.js'
 import { type BoardControls, formatControls, parseControls, readControls } from '../../lib/board-controls.js'
+import { NO_BOTS } from '../../lib/page-views.js'
 import { getProjectSettings } from '../../lib/project-settings.js'
 import { linkTo } from '../../lib/route.js'
-import { MAX_GOALS, NO_BOTS, PANELS } from './web-questions.js'
+import { MAX_GOALS, PANELS } from './web-questions.js'
 
 export const NUMBERS = ['visitors', 'visits', 'views', 'pages', 'bounces', 'seconds'] as const
 /** One of the numbers at the top. */
@@ -63,7 +64,9 @@ export function isById(sessions: SessionsDefinition): sessions is 'id' {
 function parseGoals(text: string): string[] | null {
   try {
     const names: unknown = JSON.parse(text)
-    return Array.isArray(names) ? names.filter((name) => typeof name === 'string').slice(0, MAX_GOALS) : null
+    return Array.isArray(names)
+      ? names.filter((name) => typeof name === 'string' && name !== '').slice(0, MAX_GOALS)
+      : null
   } catch {
     return null
   }
