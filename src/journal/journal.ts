@@ -218,6 +218,8 @@ export interface Progress {
   appended: Position
   /** everything up to here is in the store */
   stored: Position
+  /** everything of the given project up to `appended` is in the store, its states included */
+  isStored: boolean
   /** events of the given project after `stored` */
   pending: number
   /** number of deletions of events of the given project */

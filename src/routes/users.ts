@@ -152,7 +152,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     '/users/:userId/export',
     { schema: { params: UserParams, querystring: NoQuery } },
     async ({ projectId, params, signal }, reply) => {
-      const stored = await barrier.waitForAll()
+      const stored = await barrier.requireProject(projectId)
       const lines = exportUser({ profiles, aliases, shards }, { projectId, distinctId: params.userId, stored }, signal)
       const first = await lines.next()
       if (first.done) throw unknownUser()
@@ -165,7 +165,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query, signal }, reply) => {
     const { limit, page, order, search = '', where } = query
     const filter = where ? parseUserFilter(where) : null
-    await barrier.waitForAll()
+    await barrier.requireProject(projectId)
     const wanted = { projectId, limit, offset: toOffset(page, limit) }
     const isProfiles = order !== 'last_seen' && search === '' && filter === null
     const found = isProfiles ? null : await list({ text: search, where: filter }, wanted, signal)

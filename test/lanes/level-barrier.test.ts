@@ -18,9 +18,10 @@ interface TestLane {
   journal: Journal
 }
 
-/** What a store of these lanes would have: the positions of what was stored. */
+/** What a store of these lanes would have. */
 class Store {
-  readonly positions = new Set<Position>()
+  /** the projects of what was stored, by position */
+  readonly positions = new Map<Position, string>()
   #isOver = false
 
   /** Stores what waits in a lane, block by block, each after a while. */
@@ -29,7 +30,7 @@ class Store {
       const block = await journal.claim(1)
       await wait(pauseMs)
       if (!block) continue
-      for (const { position } of block.entries) this.positions.add(position)
+      for (const { position, projectId } of block.entries) this.positions.set(position, projectId)
       await journal.acknowledge(block, [])
     }
   }
@@ -59,8 +60,10 @@ async function walk(t: Test, lanes: TestLane[], moments: number[][]): Promise<vo
         await wait(pause)
         const lane = lanes[i]
         if (!lane) throw new Error('there are three lanes')
-        const position = await append(lane)
-        written.add(position)
+        // Another project's events wait in the same lanes.
+        const projectId = pause % 2 === 0 ? 'p' : 'q'
+        const position = await append(lane, projectId)
+        if (projectId === 'p') written.add(position)
         for (const other of lanes) if (other !== lane) other.journal.raiseFloor(position)
       }
     }),
@@ -76,7 +79,9 @@ async function walk(t: Test, lanes: TestLane[], moments: number[][]): Promise<vo
     const before = [...written]
     const { stored, pending } = await barrier.waitForProject('p')
     t.equal(pending, 0)
-    const page = [...store.positions].filter((position) => position > end && position <= stored)
+    const page = [...store.positions].flatMap(([position, project]) => {
+      return project === 'p' && position > end && position <= stored ? position : []
+    })
     seen.push(...page)
     end = maxPosition(end, stored)
     for (const position of before) if (!seen.includes(position)) t.fail('own writes are read')
@@ -150,7 +155,15 @@ t.test('LevelBarrier ends pages at a lane that stores nothing, and names it', as
   await t.rejects(barrier.waitForAll(), { code: 'unavailable', message: /caught up with lane 1 yet/ })
   const third = await append(first, 'q')
   await until('it to be stored, too', () => store.positions.has(third))
-  t.equal((await barrier.waitForProject('q')).pending, 1, 'stored, but behind the end of the pages')
+  await t.rejects(barrier.requireProject('p'), { code: 'unavailable', message: /caught up with lane 1 yet/ })
+  t.equal(await barrier.requireProject('q'), third, 'what waits of another project delays nobody')
+  t.strictSame(await barrier.waitForProject('q'), { stored: third, pending: 0, deletions: 0 })
+  const pending = await append(second, 'q')
+  const fourth = await append(first, 'q')
+  await until('that to be stored, too', () => store.positions.has(fourth))
+  const point = await barrier.waitForProject('q')
+  t.ok(point.stored < pending, 'pages end before what waits')
+  t.equal(point.pending, 1)
   await second.journal.noteDeletion('p')
   await first.journal.noteDeletion('p')
   t.equal((await barrier.waitForProject('p')).deletions, 2, 'counts are sums')

@@ -24,7 +24,7 @@ const PAUSE_SHARE = 1
 export interface AliasSettlingOptions {
   aliases: Pick<Aliases, 'listSteps' | 'findAliases' | 'settle'>
   states: States<Alias>
-  barrier: Pick<Barrier, 'waitForAll'>
+  barrier: Pick<Barrier, 'requireProject'>
   shards: Shards
   log: Pick<Log, 'warn'>
   /** default: `GATHER_MS` */
@@ -72,11 +72,11 @@ export class AliasSettling {
     const { aliases, barrier } = this.#options
     const { signal } = this.#stop
     while (!signal.aborted) {
-      await barrier.waitForAll()
+      await barrier.requireProject(projectId)
       const steps = await aliases.listSteps(projectId)
       if (steps.length === 0) return
       // Wait, so that every name which led to a step before the step was read is found.
-      await barrier.waitForAll()
+      await barrier.requireProject(projectId)
       const names = await aliases.findAliases(
         projectId,
         steps.map(({ alias }) => alias),
