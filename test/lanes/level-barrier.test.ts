@@ -20,8 +20,8 @@ interface TestLane {
 
 /** What a store of these lanes would have. */
 class Store {
-  /** the projects of what was stored, by position */
-  readonly positions = new Map<Position, string>()
+  /** the positions of what was stored, by project; two lanes may use the same one */
+  readonly #stored = new Map<string, Set<Position>>()
   #isOver = false
 
   /** Stores what waits in a lane, block by block, each after a while. */
@@ -30,9 +30,15 @@ class Store {
       const block = await journal.claim(1)
       await wait(pauseMs)
       if (!block) continue
-      for (const { position, projectId } of block.entries) this.positions.set(position, projectId)
+      for (const { position, projectId } of block.entries) this.positions(projectId).add(position)
       await journal.acknowledge(block, [])
     }
+  }
+
+  positions(projectId: string): Set<Position> {
+    const known = this.#stored.get(projectId) ?? new Set()
+    this.#stored.set(projectId, known)
+    return known
   }
 
   stop(): void {
@@ -79,9 +85,7 @@ async function walk(t: Test, lanes: TestLane[], moments: number[][]): Promise<vo
     const before = [...written]
     const { stored, pending } = await barrier.waitForProject('p')
     t.equal(pending, 0)
-    const page = [...store.positions].flatMap(([position, project]) => {
-      return project === 'p' && position > end && position <= stored ? position : []
-    })
+    const page = [...store.positions('p')].filter((position) => position > end && position <= stored)
     seen.push(...page)
     end = maxPosition(end, stored)
     for (const position of before) if (!seen.includes(position)) t.fail('own writes are read')
@@ -149,18 +153,18 @@ t.test('LevelBarrier ends pages at a lane that stores nothing, and names it', as
   const later = await append(first)
   first.journal.raiseFloor(stuck)
   const draining = store.drain(first, 1)
-  await until('the first lane to be stored', () => store.positions.has(later))
+  await until('the first lane to be stored', () => store.positions('p').has(later))
   const barrier = new LevelBarrier(lanes, { log: silent, closing: never, limitMs: 100 })
   t.strictSame(await barrier.waitForProject('p'), { stored: stuck - 1n, pending: 1, deletions: 0 })
   await t.rejects(barrier.waitForAll(), { code: 'unavailable', message: /caught up with lane 1 yet/ })
   const third = await append(first, 'q')
-  await until('it to be stored, too', () => store.positions.has(third))
+  await until('it to be stored, too', () => store.positions('q').has(third))
   await t.rejects(barrier.requireProject('p'), { code: 'unavailable', message: /caught up with lane 1 yet/ })
   t.equal(await barrier.requireProject('q'), third, 'what waits of another project delays nobody')
   t.strictSame(await barrier.waitForProject('q'), { stored: third, pending: 0, deletions: 0 })
   const pending = await append(second, 'q')
   const fourth = await append(first, 'q')
-  await until('that to be stored, too', () => store.positions.has(fourth))
+  await until('that to be stored, too', () => store.positions('q').has(fourth))
   const point = await barrier.waitForProject('q')
   t.ok(point.stored < pending, 'pages end before what waits')
   t.equal(point.pending, 1)
