@@ -1,7 +1,15 @@
 import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { CONTEXT_MODES } from './context.js'
 import { isTimeZone } from './limits.js'
-import { FIRST_VIEWS, KEEP_PATTERN, NUMBER_FORMATS, QUOTAS, type QuotaName, WEEK_STARTS } from './project-settings.js'
+import {
+  FIRST_VIEWS,
+  KEEP_PATTERN,
+  NAME_QUOTAS,
+  NUMBER_FORMATS,
+  QUOTAS,
+  type QuotaName,
+  WEEK_STARTS,
+} from './project-settings.js'
 import type * as responses from './responses.js'
 import { apiKey, defineFields, ErasedUsers, milliseconds, Name, withFields } from './schemas.js'
 
@@ -68,7 +76,7 @@ const QuotaSchema = Type.Object(
   },
   { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"} or {"limit": …, "mode": "hard"}' },
 )
-/** Names are counted after the events are stored, so they cannot refuse any. */
+/** See NAME_QUOTAS. */
 const NamesQuota = Type.Object(
   { ...QuotaSchema.properties, mode: Type.Literal('soft', { message: 'must be soft: it refuses no events' }) },
   { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"}' },
@@ -77,6 +85,8 @@ const QUOTA_MEANS: Record<QuotaName, string> = {
   events_per_day: 'Events accepted on a day (UTC).',
   events_per_month: 'Events accepted in a calendar month (UTC).',
   new_event_names_per_day: 'Names of events that the project did not have before that day (UTC).',
+  new_property_names_per_day:
+    'Names of properties, at the top level, that the project did not have before that day (UTC), estimated.',
   stored_bytes: 'Bytes that the project has on the disks of ClickHouse, estimated from its share of each part.',
 }
 
@@ -118,7 +128,7 @@ const SETTINGS = {
       Object.fromEntries(
         QUOTAS.map((name) => [
           name,
-          setting(name === 'new_event_names_per_day' ? NamesQuota : QuotaSchema, QUOTA_MEANS[name]),
+          setting(NAME_QUOTAS.includes(name) ? NamesQuota : QuotaSchema, QUOTA_MEANS[name]),
         ]),
       ) as Record<QuotaName, ReturnType<typeof setting<typeof QuotaSchema | typeof NamesQuota>>>,
     ),

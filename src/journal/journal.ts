@@ -73,6 +73,9 @@ export interface Append {
   insertIds?: Buffer
 }
 
+/** What tells whether a request, or each of its events, was accepted before. */
+export type RequestIds = Pick<Append, 'idempotencyKey' | 'insertIds'>
+
 /** A new value of one profile or session, and its table row. */
 export interface Commit {
   type: 'commit'

@@ -5,8 +5,8 @@ import type { Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { ReadBarrier } from '../../src/reads/read-barrier.js'
-import { ALL, append, positions } from '../journal/writes.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
+import { ALL, append, positions } from '../journal/writes.js'
 
 const never = new AbortController().signal
 
