@@ -1,5 +1,7 @@
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
+import type { Shards } from '../clickhouse/shards.js'
+import { openFiles } from '../store/open.js'
 import { describeSqlError, readSql } from '../store/sql.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
@@ -11,11 +13,13 @@ Runs a query in ClickHouse's SQL on the store and prints its result, for example
   tallyhouse sql "SELECT event, count() FROM events GROUP BY event ORDER BY 2 DESC"
 
 Without QUERY, the query is read from standard input. Queries are read-only: they can change
-nothing, and can read no file and no other server. docs/sql.md shows how to query exported files.
+nothing, and can read no file and no other server.
 
   --format FORMAT    table, tsv, csv, ndjson, json or parquet, or the name of any ClickHouse format,
                      such as Vertical. The default is table on a terminal, tsv otherwise; a FORMAT
                      clause in the query takes precedence
+  --files FOLDER     query the files of FOLDER rather than the store: file('NAME') is the table in a
+                     file, such as one that tallyhouse export wrote, and file('*.parquet') in several
   --timeout SECONDS  when to cancel the query, 1 to 3600 (default: 60)
 
 The tables are events, profiles, sessions, aliases, saved (questions and boards), api_keys (hashes
@@ -45,10 +49,11 @@ export const command: Command = {
   summary: 'runs a read-only SQL query on the store',
   usage: USAGE,
   async run(args, io) {
-    const { format, limitSeconds, query } = await parse(args, io)
-    return await withStore(io, async (shards) => {
+    const { format, limitSeconds, query, files } = await parse(args, io)
+    const readsFiles = files !== undefined
+    const print = async (shards: Shards) => {
       try {
-        const result = await readSql(shards, query, { format, limitSeconds, signal: io.signal })
+        const result = await readSql(shards, query, { format, limitSeconds, readsFiles, signal: io.signal })
         for (const table of result.ofFirstShard) {
           io.stderr.write(`${table} is the first of ${shards.all.length} shards; ${table}_all has the rows of all.\n`)
         }
@@ -60,8 +65,18 @@ export const command: Command = {
         if (isClosedPipe(error)) return 0
         throw new Error(describeSqlError(error, limitSeconds), { cause: error })
       }
-    })
+    }
+    return readsFiles ? await withFiles(files, print) : await withStore(io, print)
   },
+}
+
+async function withFiles<T>(folder: string, use: (shards: Shards) => Promise<T>): Promise<T> {
+  const { shards, close } = await openFiles(folder)
+  try {
+    return await use(shards)
+  } finally {
+    await close()
+  }
 }
 
 function isClosedPipe(error: unknown): boolean {
@@ -82,13 +97,13 @@ async function parse(args: string[], io: CommandIo) {
   }
   const [query = await text(io.stdin)] = positionals
   if (query.trim() === '') throw new UsageError('The query is empty. Pass it as an argument, or on standard input.')
-  return { format, limitSeconds, query }
+  return { format, limitSeconds, query, files: values.files }
 }
 
 function read(args: string[]) {
   return parseOptions({
     args,
     allowPositionals: true,
-    options: { format: { type: 'string' }, timeout: { type: 'string', default: '60' } },
+    options: { format: { type: 'string' }, timeout: { type: 'string', default: '60' }, files: { type: 'string' } },
   })
 }

@@ -44,7 +44,8 @@ export interface OwnStoreOptions {
 const NO_PRIORITIES =
   'queries and merges do not yield to events, because the process lacks CAP_SYS_NICE: docs/operations.md, Tuning, says how to grant it'
 
-const QUIET = { info() {}, warn() {}, error() {} }
+/** A log that drops everything. */
+export const QUIET = { info() {}, warn() {}, error() {} }
 /** The settings that select a store, for messages. */
 export const SETTINGS = 'CLICKHOUSE_URL or DATA_DIR as for the service'
 

@@ -1,10 +1,13 @@
-import { resolve } from 'node:path'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { FolderInUseError } from '../clickhouse/embedded/data-dir.js'
+import { startEmbeddedClickHouse } from '../clickhouse/embedded/engine.js'
 import { openShards } from '../clickhouse/open-shards.js'
-import { openOwnStore, SETTINGS } from '../clickhouse/own-store.js'
+import { openOwnStore, QUIET, SETTINGS } from '../clickhouse/own-store.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { type Config, shardUrls } from '../config.js'
 import { prepareAvailable, prepareShards } from './prepare-shards.js'
@@ -54,6 +57,32 @@ export async function openStore(
     return store
   } catch (error) {
     await store.close()
+    throw error
+  }
+}
+
+/**
+ * Starts an engine without tables, whose `file()` reads the files of a folder. Queries run with the rights of this
+ * process, so they can read other files, too.
+ * @throws Error that says what to do, if there is no such folder, or if the engine cannot be started
+ */
+export async function openFiles(folder: string): Promise<OpenStore> {
+  const files = resolve(folder)
+  const found = await stat(files).catch(() => null)
+  if (!found?.isDirectory()) throw new Error(`${files} is not a folder. Name the folder of the files.`)
+  const path = await mkdtemp(join(tmpdir(), 'tallyhouse-files-'))
+  const remove = () => rm(path, { recursive: true, force: true })
+  try {
+    const engine = await startEmbeddedClickHouse({ path, files, log: QUIET })
+    const { shards, clickhouse, close } = connect(engine.url, files)
+    const closeAll = async () => {
+      await close()
+      await engine.close()
+      await remove()
+    }
+    return { shards, clickhouse, place: files, close: closeAll }
+  } catch (error) {
+    await remove()
     throw error
   }
 }

@@ -12,6 +12,8 @@ export interface SqlOptions {
   /** time limit of the query in ClickHouse, seconds */
   limitSeconds: number
   signal: AbortSignal
+  /** whether the query may read files with `file()` */
+  readsFiles?: boolean
 }
 
 /** The query would change something, or read something other than the store; the message says what is allowed. */
@@ -70,12 +72,14 @@ export interface SqlResult {
 export async function readSql(
   shards: Shards,
   query: string,
-  { format, limitSeconds, signal }: SqlOptions,
+  { format, limitSeconds, signal, readsFiles = false }: SqlOptions,
 ): Promise<SqlResult> {
   const { first } = shards
-  const tree = await checkReads(first, query, signal)
+  const tree = await checkReads(first, query, { signal, readsFiles })
   const ofFirstShard = shards.areSeveral ? await findTablesElsewhere(first, tree) : []
-  const settings = { ...READ_ONLY, max_execution_time: limitSeconds, default_format: format as DataFormat }
+  // 1 forbids file(), too.
+  const readonly = readsFiles ? '2' : READ_ONLY.readonly
+  const settings = { ...READ_ONLY, readonly, max_execution_time: limitSeconds, default_format: format as DataFormat }
   const rows = await first.bytes(query, {}, settings, { signal, limitMs: limitSeconds * 1000 + GRACE_MS })
   return { rows, ofFirstShard }
 }
@@ -84,7 +88,11 @@ export async function readSql(
  * Checks the statement with ClickHouse's own parser, because `readonly` alone would allow KILL QUERY and BACKUP.
  * @returns the syntax tree of the statement as text
  */
-async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSignal): Promise<string> {
+async function checkReads(
+  clickhouse: ClickHouse,
+  query: string,
+  { signal, readsFiles }: { signal: AbortSignal; readsFiles: boolean },
+): Promise<string> {
   const settings = { readonly: '1', default_format: 'TabSeparatedRaw' } as const
   const tree = await clickhouse.bytes(`${EXPLAIN}${query}`, {}, settings, { signal }).catch((error: unknown) => {
     throw isStoreError(error, 'SYNTAX_ERROR') ? withoutPrefix(error) : error
@@ -93,10 +101,9 @@ async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSi
   if (!READING.test(lines)) {
     throw new SqlRefusedError('This only reads: SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN.')
   }
-  if (FILE_FUNCTION.test(lines))
-    throw new SqlRefusedError(
-      'file() is not available here, because a query must not read what the engine can. For files, use DuckDB or clickhouse-local: docs/sql.md shows how.',
-    )
+  if (!readsFiles && FILE_FUNCTION.test(lines)) {
+    throw new SqlRefusedError('A query of the store cannot read files. To query files, name their folder with --files.')
+  }
   return lines
 }
 

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
@@ -6,7 +7,8 @@ import type { CommandIo } from '../../src/cli/command.js'
 import { command as sql } from '../../src/cli/sql.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
-import { type Client, settingsFor, startApp, startClickHouse } from '../helper.js'
+import { type Client, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
+import { runCommand } from './command-line.js'
 
 /** Runs the command in this process, and returns its output. */
 async function run(env: NodeJS.ProcessEnv, args: string[], { stdin = '', isTTY = false } = {}): Promise<string> {
@@ -79,6 +81,28 @@ t.test('the queries in the manuals run as they are printed', async (t) => {
   )
 })
 
+t.test('sql --files queries exported files, with no store at all', async (t) => {
+  const env = await settingsFor(t, 'embedded')
+  const client = await startApp(t, env)
+  await fill(client)
+  const url = await client.app.listen({ host: '127.0.0.1', port: 0 })
+  const folder = await temporaryFolder(t)
+  const nowhere = { DATA_DIR: join(folder, 'nowhere') }
+  for (const [output, name] of [
+    ['shop.parquet', 'shop.parquet/*.parquet'],
+    ['shop.csv', 'shop.csv'],
+    ['shop.ndjson', 'shop.ndjson'],
+  ] as const) {
+    const args = ['export', '--url', url, '--output', join(folder, output)]
+    t.equal((await runCommand(args, '', env)).code, 0, output)
+    const query = `SELECT event, count() AS events FROM file('${name}') GROUP BY event`
+    t.equal(await run(nowhere, ['--files', folder, query]), 'event\tevents\nsigned up\t1\n', name)
+  }
+  const write = "INSERT INTO FUNCTION file('x.csv') SELECT 1"
+  await t.rejects(run(nowhere, ['--files', folder, write]), /only reads/)
+  await t.rejects(run(nowhere, ['--files', join(folder, 'none'), 'SELECT 1']), /none is not a folder/)
+})
+
 t.test('sql cannot change anything on a server either', async (t) => {
   const { url } = await startClickHouse(t)
   const clickhouse = new ClickHouse({ url })
@@ -95,9 +119,9 @@ t.test('sql cannot change anything on a server either', async (t) => {
     ["BACKUP TABLE events TO File('x')", /only reads/],
     ['SELECT 1; DROP TABLE events', /Multi-statements/],
     ['SELECT 1 SETTINGS readonly = 0', /without SETTINGS/],
-    ["SELECT file('/etc/hostname')", /file\(\)/],
-    ["WITH x AS (SELECT `file`('/etc/hostname')) SELECT * FROM x", /file\(\)/],
-    ["SELECT * FROM file('/etc/hostname', 'LineAsString')", /not available|does not allow|only reads/],
+    ["SELECT file('/etc/hostname')", /--files/],
+    ["WITH x AS (SELECT `file`('/etc/hostname')) SELECT * FROM x", /--files/],
+    ["SELECT * FROM file('/etc/hostname', 'LineAsString')", /--files/],
     ["SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')", /not available|does not allow|only reads/],
     ["SELECT * FROM remote('127.0.0.1', 'system', 'one')", /does not allow|only reads/],
     ['SELECT * FRO events', /Syntax error.* position 14/],

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { callsOf, STEP } from '../alias-calls.js'
-import { randomName, settingsFor, startApp } from '../helper.js'
+import { randomName, settingsFor, startApp, until } from '../helper.js'
 
 for (const storage of ['servers', 'lanes'] as const) {
   t.test(`two processes on ${storage}`, async (t) => {
@@ -76,7 +76,7 @@ for (const storage of ['servers', 'lanes'] as const) {
           t.equal(a, b)
           t.ok(a === root || a === undefined)
         }
-        await one.remove(root)
+        await until('the user to be removed', async () => [200, 404].includes(await one.remove(root)))
         for (const name of names) t.equal(await two.userOf(name), undefined)
       }
     })

@@ -1,3 +1,4 @@
+import { extname } from 'node:path'
 import { Connection } from '../../client/connection.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
@@ -9,6 +10,8 @@ import { READ_TARGET_USAGE, readTarget } from '../target.js'
 import { exportEvents } from './export-file.js'
 
 const OUTPUT_FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
+/** Endings of compressed files. */
+const COMPRESSED = new Set(['gz', 'zst', 'br', 'zip', 'bz2', 'xz'])
 /**
  * Keeps files small enough to be read again after an interruption. Readers only hold one row group in memory anyway.
  */
@@ -20,7 +23,7 @@ const USAGE = `Usage: tallyhouse export [options]
 Exports the events of a project, or a selection of them, in the order in which they were accepted.
 
 ${READ_TARGET_USAGE}
-  --format FORMAT    ndjson (default), csv or parquet
+  --format FORMAT    ndjson, csv or parquet (default: what the name of FILE ends in, or else ndjson)
   --output FILE      where to write the events (default: standard output). Parquet needs a
                      folder: it is written as numbered files, which Parquet readers read as one
                      table (for example events-*.parquet)
@@ -54,15 +57,24 @@ export const command: Command = {
     }
     const values = parseEventOptions(args, {
       'session-id': { type: 'string' },
-      format: { type: 'string', default: 'ndjson' },
+      format: { type: 'string' },
       output: { type: 'string' },
       'rows-per-file': { type: 'string' },
       since: { type: 'string' },
       state: { type: 'string' },
     })
-    const format = OUTPUT_FORMATS.find((candidate) => candidate === values.format)
-    if (!format) throw new UsageError(`--format must be one of ${OUTPUT_FORMATS.join(', ')}.`)
     const output = values.output === undefined || values.output === '-' ? null : values.output
+    const ending = extname(output ?? '')
+      .slice(1)
+      .toLowerCase()
+    if (COMPRESSED.has(ending)) {
+      throw new UsageError(
+        `An export is not compressed, so ${output} would not be what its name says. Pipe it to gzip.`,
+      )
+    }
+    const byName = OUTPUT_FORMATS.find((candidate) => candidate === ending) ?? 'ndjson'
+    const format = OUTPUT_FORMATS.find((candidate) => candidate === (values.format ?? byName))
+    if (!format) throw new UsageError(`--format must be one of ${OUTPUT_FORMATS.join(', ')}.`)
     if (format === 'parquet' && output === null) {
       throw new UsageError('Parquet is written to several files. Name a folder for them with --output.')
     }

@@ -1,6 +1,6 @@
 /**
  * The entry of the child process that is the embedded ClickHouse. Only `engine-process.ts` starts it, with `fork(…,
- * [path, port, configFile])` and, in the environment, the secrets that the configuration file names.
+ * [path, port, configFile, files])` and, in the environment, the secrets that the configuration file names.
  *
  * The engine runs in a thread of its own, so this main thread stays free for the three things that end it:
  * - the IPC channel closes because the parent is gone: immediate SIGKILL to itself. Acknowledged data survives that.
@@ -25,7 +25,7 @@ const STOP_LIMIT = 1500
 const KEEP_RUNNING =
   'SELECT sleepEachRow(0.1) FROM system.numbers SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null'
 
-const [path = '', port = '', configFile = ''] = process.argv.slice(2)
+const [path = '', port = '', configFile = '', files = path] = process.argv.slice(2)
 const authorization = process.env.EMBEDDED_CLICKHOUSE_AUTHORIZATION ?? ''
 let stopping = false
 
@@ -51,8 +51,8 @@ async function run(): Promise<void> {
   const { libchdbPath } = await import('chdb/libchdb')
   // ClickHouse takes its time zone from here: run as a library, it does not read `timezone` from its configuration.
   process.env.TZ = 'UTC'
-  // ClickHouse would read a `config.xml` in the working directory, and expose its files as tables of `default`.
-  process.chdir(path)
+  // ClickHouse would read a `config.xml` in the working directory, and exposes its files as tables of `default`.
+  process.chdir(files)
   open({ library: 'chdb', path: libchdbPath() })
   const argv = [
     'clickhouse',

@@ -14,8 +14,10 @@ export const USER = 'tallyhouse'
  * nor a network can keep HTTP clients from being `default`. So the HTTP rules admit only requests with the exact
  * authorization header of USER, and `default` has no more rights than the query of the child process needs. The
  * header's value must not be empty: an empty one in a rule would match a request without the header.
+ *
+ * @param options `readsFiles`: whether queries may use the table function `file()`
  */
-export function buildConfiguration(): string {
+export function buildConfiguration({ readsFiles }: { readsFiles: boolean }): string {
   // As a library, ClickHouse merges with 2 threads. Half of the slots (2 per thread) stay reserved for small merges.
   const threads = Math.min(8, Math.max(2, availableParallelism()))
   return `<clickhouse>
@@ -75,8 +77,8 @@ export function buildConfiguration(): string {
       <password from_env="EMBEDDED_CLICKHOUSE_PASSWORD"/>
       <grants>
         <query>GRANT ALL ON *.*</query>
-        <!-- no table functions that read files or other servers -->
-        <query>REVOKE SOURCES ON *.*</query>
+        <!-- no table functions that read other servers, nor, usually, files -->
+        <query>REVOKE SOURCES ON *.*</query>${readsFiles ? '\n        <query>GRANT READ ON FILE</query>' : ''}
       </grants>
     </${USER}>
   </users>

@@ -36,6 +36,8 @@ export interface EngineAddress {
   /** the folder of its data */
   path: string
   configFile: string
+  /** the folder that relative paths of `file()` start from; default: `path` */
+  files?: string | undefined
   /** port of the HTTP interface on 127.0.0.1 */
   port: number
   secret: Secret
@@ -75,9 +77,9 @@ export function isAlive(child: ChildProcess): boolean {
 }
 
 /** Starts an engine's process, which does not respond yet. */
-export function forkEngine({ path, configFile, port, secret }: EngineAddress): EngineProcess {
+export function forkEngine({ path, configFile, files = path, port, secret }: EngineAddress): EngineProcess {
   const { password, authorization } = secret
-  const child = fork(CHILD, [path, String(port), configFile], {
+  const child = fork(CHILD, [path, String(port), configFile, files], {
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     env: { ...process.env, EMBEDDED_CLICKHOUSE_PASSWORD: password, EMBEDDED_CLICKHOUSE_AUTHORIZATION: authorization },
   })

@@ -34,6 +34,8 @@ export interface EmbeddedClickHouseOptions {
   /** The folder of the engine's data; created if missing. One engine at a time owns it. */
   path: string
   log: Pick<Log, 'info' | 'warn' | 'error'>
+  /** The folder that relative paths of `file()` start from; by default, `path`. */
+  files?: string
   /** The loopback port of the HTTP interface; by default, a free one. */
   port?: number
   /** The password of the HTTP interface, of letters, digits, `-` and `_`; by default, a random one. */
@@ -83,10 +85,13 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
     throw new Error(`ClickHouse cannot use ${path}, because it has a backslash. Set another DATA_DIR.`)
   const configFile = join(path, CONFIG_FILE)
   await makeFolder(path, 0o700)
-  await writeFile(configFile, buildConfiguration(), { mode: 0o600 }).catch(withPath(path))
+  await writeFile(configFile, buildConfiguration({ readsFiles: options.files !== undefined }), { mode: 0o600 }).catch(
+    withPath(path),
+  )
   const address = {
     path,
     configFile,
+    files: options.files,
     port: options.port ?? (await freePort()),
     secret: createSecret(options.password ?? randomBytes(32).toString('base64url')),
   }

@@ -231,5 +231,6 @@ t.test('export writes what was imported', async (t) => {
       ['grace'],
     )
     t.match(await runCommand(to('--since', 'nonsense')), { code: 2, stderr: /must be a cursor/ })
+    t.match(await runCommand(to('--output', 'events.ndjson.gz')), { code: 2, stderr: /not compressed/ })
   })
 })
