@@ -332,7 +332,7 @@ t.test('a sender alone may queue all but a ninth of them, and anything if nothin
   t.equal(budget.left, 8_000)
 })
 
-t.test('beside other projects, bulk goes in portions, and all of it goes although nothing else arrives', async (t) => {
+t.test('while others send, bulk goes in portions, and all of it goes although nothing else arrives', async (t) => {
   const { commits, happened, gates, track, sent } = await open(t)
   const bulk = () => commits.appendBatch(fromServer('greedy'), Buffer.alloc(200 * 1024, 32), 100)
   const all = [bulk(), bulk(), bulk()]

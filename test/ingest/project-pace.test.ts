@@ -24,7 +24,7 @@ t.test('a project that is alone gets all that fits, in its order', async (t) => 
   t.equal(queue.length, 8)
 })
 
-t.test('beside others, bulk comes after small writes, in portions, and then pauses', async (t) => {
+t.test('while others send, bulk comes after small writes, in portions, and then pauses', async (t) => {
   const { pace, time } = paceAt()
   pace.note('a')
   pace.note('b')
