@@ -11,7 +11,7 @@ import { decorateFew } from './decorate-few.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
 import { IgnoredFields } from './ignored-fields.js'
 import { countLimits, type LimitCounts } from './limit-counts.js'
-import { documentation } from './openapi/document.js'
+import { describeApi } from './openapi/document.js'
 import { paceRefusals } from './refusal-pace.js'
 import { RequestLog } from './request-log.js'
 import { countRequests, type RequestMetrics } from './request-metrics.js'
@@ -106,7 +106,7 @@ export function openServer(
 
   handleErrors(server)
   // Registered before the routes, which it describes.
-  server.register(swagger, documentation)
+  server.register(swagger, describeApi())
   prepareCompressed(server)
   // Request bodies only: the body limit holds for the decompressed size.
   server.register(compress, { global: false, globalDecompression: true })

@@ -1,6 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
-import { DeadLettersQuery, ReplayBody } from '../contract/dead-letter-schemas.js'
 import { ApiError } from '../contract/errors.js'
 import type { ReplayedDeadLetters } from '../contract/responses.js'
 import { hangUpSignal } from '../http/reply.js'
@@ -11,6 +10,7 @@ import type { Retention } from '../projects/retention.js'
 import type { Barrier } from '../reads/read-barrier.js'
 import { listDeadLetters, readDeadLetters } from '../store/dead-letters.js'
 import { toOffset } from '../store/page.js'
+import { CALLS } from './dead-letters.calls.js'
 
 export interface DeadLettersOptions {
   shards: Shards
@@ -31,7 +31,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
   app,
   { shards, noteDeletion, barrier, retention },
 ) => {
-  app.get('/dead-letters', { schema: { querystring: DeadLettersQuery } }, async ({ projectId, query }) => {
+  app.get('/dead-letters', CALLS.readDeadLetters, async ({ projectId, query }) => {
     const { limit, page } = query
     await barrier.requireProject(projectId)
     // Even before the next run removes what has expired, none of it is shown, or stored by a replay.
@@ -55,7 +55,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
     }
   })
 
-  app.post('/dead-letters/replay', { schema: { body: ReplayBody } }, async ({ projectId, body }, reply) => {
+  app.post('/dead-letters/replay', CALLS.replayDeadLetters, async ({ projectId, body }, reply) => {
     checkIds(body.ids)
     const replayed = await replay(projectId, [...new Set(body.ids)], hangUpSignal(reply))
     return { status: 1, error: null, ...replayed }

@@ -2,8 +2,6 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
-import { EventParams, EventsQuery, NoQuery } from '../contract/query-schemas.js'
-import { DeleteBatchesBody, DeletedBatches, Done, EditBody } from '../contract/schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json/texts.js'
@@ -17,6 +15,7 @@ import type { EventReads } from '../reads/event-reads.js'
 import { countEventsOfBatches, deleteEventsOfBatches } from '../store/batches.js'
 import { EventEdits } from '../store/event-edits.js'
 import { readEvent } from '../store/event-pages.js'
+import { CALLS } from './events.calls.js'
 
 export interface EventsOptions {
   shards: Shards
@@ -36,7 +35,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
 ) => {
   const edits = new EventEdits(shards)
 
-  app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
+  app.get('/events', CALLS.readEvents, async (request, reply) => {
     const { projectId, query, headers, signal } = request
     const { limit, page, cursor, order, event, distinct_id: distinctId, from, to, session_id: sessionId } = query
     const filter = omitUndefined({ event, distinctId, from, to, sessionId })
@@ -52,52 +51,37 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     return rows
   })
 
-  app.get(
-    '/events/:eventId',
-    { schema: { params: EventParams, querystring: NoQuery } },
-    async ({ projectId, params, signal }, reply) => {
-      const event = await readEvent(shards, { projectId, ...(await whereStored(params.eventId)) }, signal)
-      if (!event) throw unknownEvent()
-      reply.header('content-type', MEDIA_TYPES.json.contentType)
-      return Buffer.concat([Buffer.from('{"status":1,"error":null,"event":'), event, Buffer.from('}')])
-    },
-  )
+  app.get('/events/:eventId', CALLS.readEvent, async ({ projectId, params, signal }, reply) => {
+    const event = await readEvent(shards, { projectId, ...(await whereStored(params.eventId)) }, signal)
+    if (!event) throw unknownEvent()
+    reply.header('content-type', MEDIA_TYPES.json.contentType)
+    return Buffer.concat([Buffer.from('{"status":1,"error":null,"event":'), event, Buffer.from('}')])
+  })
 
   app.put(
     '/events/:eventId',
-    {
-      config: { scan: (raw: Buffer) => scanEdit(raw, maxDepth) },
-      schema: { params: EventParams, body: EditBody, response: { 200: Done } },
-    },
+    { ...CALLS.editEvent, config: { ...CALLS.editEvent.config, scan: (raw: Buffer) => scanEdit(raw, maxDepth) } },
     async ({ projectId, params, rawBody }) => {
       await change(projectId, params.eventId, memberText(rawBody.toString(), 'properties') ?? '{}')
       return { status: 1, error: null } as const
     },
   )
 
-  app.delete(
-    '/events/:eventId',
-    { schema: { params: EventParams, querystring: NoQuery, response: { 200: Done } } },
-    async ({ projectId, params }) => {
-      await change(projectId, params.eventId, null)
-      return { status: 1, error: null } as const
-    },
-  )
+  app.delete('/events/:eventId', CALLS.deleteEvent, async ({ projectId, params }) => {
+    await change(projectId, params.eventId, null)
+    return { status: 1, error: null } as const
+  })
 
-  app.post(
-    '/events/delete',
-    { schema: { body: DeleteBatchesBody, response: { 200: DeletedBatches } } },
-    async ({ projectId, body: { batches, dry_run: isDryRun } }) => {
-      const places = batches.map((id) => parseBatchId(id)).filter((place) => place !== null)
-      await entries.waitForAll(places)
-      const { events, withInsertId } = await countEventsOfBatches(shards, projectId, places)
-      if (!isDryRun && events > 0) {
-        await deleteEventsOfBatches(shards, projectId, places)
-        await noteDeletion(projectId)
-      }
-      return { status: 1, error: null, events, with_insert_id: withInsertId } as const
-    },
-  )
+  app.post('/events/delete', CALLS.deleteBatches, async ({ projectId, body: { batches, dry_run: isDryRun } }) => {
+    const places = batches.map((id) => parseBatchId(id)).filter((place) => place !== null)
+    await entries.waitForAll(places)
+    const { events, withInsertId } = await countEventsOfBatches(shards, projectId, places)
+    if (!isDryRun && events > 0) {
+      await deleteEventsOfBatches(shards, projectId, places)
+      await noteDeletion(projectId)
+    }
+    return { status: 1, error: null, events, with_insert_id: withInsertId } as const
+  })
 
   async function change(projectId: string, id: string, properties: string | null): Promise<void> {
     const { eventId, home } = await whereStored(id)

@@ -3,6 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { ExportQuery } from '../contract/query-schemas.js'
 import { acceptedFormat } from '../http/accept.js'
+import { describeCalls, EXAMPLE_EVENT } from '../http/openapi/description.js'
 import { sendHeadOnly } from '../http/reply.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { formatCursor } from '../model/cursor.js'
@@ -16,9 +17,28 @@ export interface ExportOptions {
   barrier: Pick<Barrier, 'waitForProject'>
 }
 
+const CALLS = describeCalls('Events', {
+  exportEvents: {
+    schema: { querystring: ExportQuery },
+    summary: 'Export all events as one stream',
+    description:
+      'Every event that was acknowledged before the call, in the order of acceptance, as fast as ClickHouse returns them. NDJSON, CSV ' +
+      'or Parquet, by `format` or `Accept`. If reading fails after it has begun, the connection breaks before the response is ' +
+      'complete. A later call with the `x-next-cursor` of this one starts where it ended: nothing is skipped and nothing repeated.',
+    parameters: { format: 'ndjson' },
+    response: { type: 'ndjson', example: `${JSON.stringify(EXAMPLE_EVENT)}\n` },
+    headers: {
+      'x-next-cursor': 'The cursor from which a later call resumes after this export.',
+      'x-has-more': 'Whether there are more events already, because of `limit`.',
+      'x-pending':
+        'How many accepted events are missing because the store did not catch up within 5 s. They come after `x-next-cursor`.',
+    },
+  },
+})
+
 /** All events of a project as one stream. */
 export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { shards, barrier }) => {
-  app.get('/export', { schema: { querystring: ExportQuery } }, async (request, reply) => {
+  app.get('/export', CALLS.exportEvents, async (request, reply) => {
     const { projectId, query, headers, signal, method } = request
     const { event, distinct_id: distinctId, from, to, session_id: sessionId, limit } = query
     const startAt = query.cursor === undefined ? undefined : readCursor(query.cursor, 'asc').id

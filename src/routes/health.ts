@@ -1,6 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ApiError } from '../contract/errors.js'
 import { ReadyQuery } from '../contract/query-schemas.js'
+import { Done, Ready } from '../contract/schemas.js'
+import { describeCalls } from '../http/openapi/description.js'
 import { shareRun } from '../lib/share-run.js'
 
 export interface HealthOptions {
@@ -22,14 +24,29 @@ interface Checked {
   reasons: Set<string>
 }
 
+const CALLS = describeCalls('Operation', {
+  live: { schema: {}, summary: 'Whether the process is alive', response: { schema: Done } },
+  ready: {
+    schema: { querystring: ReadyQuery },
+    summary: 'Whether the journal and the store are available',
+    description:
+      'If one is unavailable, the 503 says which in the same fields; a journal also is if its disk, or Redis, has no room for ' +
+      'writes. A store of several lanes or shards is ready when all are; ' +
+      'with `partial=true`, when at least one lane and one shard are. ' +
+      'With `strict=true` it is not ready either while the store has lost or damaged parts.',
+    response: { schema: Ready, example: { journal: 'ready', store: 'ready' } },
+    errors: ['unavailable'],
+  },
+})
+
 /** Liveness of the process, and readiness of the parts that it depends on. */
 export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, options) => {
   const { lanes, shards, lostParts, missingEvents } = options
   const checkLanes = shareRun(() => checkAll(lanes))
   const checkShards = shareRun(() => checkAll(shards))
-  app.get('/health/live', async () => ({ status: 1, error: null }))
+  app.get('/health/live', CALLS.live, async () => ({ status: 1, error: null }))
 
-  app.get('/health/ready', { schema: { querystring: ReadyQuery } }, async ({ query: { partial, strict } }, reply) => {
+  app.get('/health/ready', CALLS.ready, async ({ query: { partial, strict } }, reply) => {
     const [{ states: ofLanes, reasons }, { states: ofShards }] = await Promise.all([checkLanes(), checkShards()])
     const states = {
       journal: all(ofLanes),

@@ -2,8 +2,6 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import { AuditQuery, ChangeKeyBody, CreateKeyBody, KeyParams, RotateKeyBody } from '../contract/key-schemas.js'
-import { NoQuery } from '../contract/query-schemas.js'
 import type * as responses from '../contract/responses.js'
 import { KeyChanges } from '../keys/key-changes.js'
 import type { KeyRefresh } from '../keys/key-refresh.js'
@@ -14,6 +12,7 @@ import { listKeys, openKeyStore } from '../store/api-keys.js'
 import { listAuditEntries } from '../store/audit.js'
 import { NEVER_USED, readKeyUse, type StoredKeyUse } from '../store/key-usage.js'
 import { toOffset } from '../store/page.js'
+import { CALLS } from './keys.calls.js'
 
 export interface KeysOptions {
   shards: Shards
@@ -27,12 +26,11 @@ const DEFAULT_GRACE = '24h'
 /** Lists and changes the keys of a project, and shows who changed what. */
 export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards, fixed, refresh }) => {
   const store = openKeyStore(shards.first)
-  const config = { access: 'manage' as const }
   app.addHook('onSend', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
 
-  app.get('/keys', { config, schema: { querystring: NoQuery } }, async (request) => {
+  app.get('/keys', CALLS.listKeys, async (request) => {
     const { projectId } = request
     const [stored, findUse] = await Promise.all([
       shards.on(shards.at(0), ({ clickhouse }) => listKeys(clickhouse, projectId)),
@@ -46,7 +44,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
     }
   })
 
-  app.post('/keys', { config, schema: { body: CreateKeyBody } }, async (request) => {
+  app.post('/keys', CALLS.createKey, async (request) => {
     const { projectId, body } = request
     const { kind, label, origins, events_only } = body
     const fields = { label: label ?? '', origins: origins ?? [], eventsOnly: events_only ?? false }
@@ -55,7 +53,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
     return { status: 1, error: null, apiKey: made.text, key: describe(made, request, NEVER_USED) }
   })
 
-  app.post('/keys/:keyId/rotate', { config, schema: { params: KeyParams, body: RotateKeyBody } }, async (request) => {
+  app.post('/keys/:keyId/rotate', CALLS.rotateKey, async (request) => {
     const { projectId, params, body } = request
     const graceMs = readGrace(body.grace ?? DEFAULT_GRACE)
     const { made, ended } = await change(request, async (changes) => {
@@ -73,7 +71,7 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
     }
   })
 
-  app.patch('/keys/:keyId', { config, schema: { params: KeyParams, body: ChangeKeyBody } }, async (request) => {
+  app.patch('/keys/:keyId', CALLS.changeKey, async (request) => {
     const { projectId, params, body } = request
     const { label, origins, events_only } = body
     const changed = await change(request, async (changes) => {
@@ -87,13 +85,13 @@ export const keys: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { shards
     return { status: 1, error: null, key: describe(changed, request, findUse(changed)) }
   })
 
-  app.delete('/keys/:keyId', { config, schema: { params: KeyParams, querystring: NoQuery } }, async (request) => {
+  app.delete('/keys/:keyId', CALLS.revokeKey, async (request) => {
     const { projectId, params } = request
     await change(request, async (changes) => changes.revoke([await changes.find(projectId, params.keyId)]))
     return { status: 1, error: null }
   })
 
-  app.get('/audit', { config, schema: { querystring: AuditQuery } }, async ({ projectId, query }) => {
+  app.get('/audit', CALLS.readAuditLog, async ({ projectId, query }) => {
     const { limit, page } = query
     const wanted = { projectId, limit: limit + 1, offset: toOffset(page, limit) }
     const entries = await shards.on(shards.at(0), ({ clickhouse }) => listAuditEntries(clickhouse, wanted))

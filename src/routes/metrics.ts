@@ -1,4 +1,5 @@
 import type { FastifyPluginAsync } from 'fastify'
+import { describeCalls } from '../http/openapi/description.js'
 import { shareRun } from '../lib/share-run.js'
 import { CONTENT_TYPE, formatMetrics } from '../metrics/format-metrics.js'
 import type { Metric } from '../metrics/metric.js'
@@ -7,10 +8,22 @@ export interface MetricsOptions {
   read: () => Promise<Metric[]>
 }
 
+const CALLS = describeCalls('Operation', {
+  metrics: {
+    schema: {},
+    summary: 'Metrics for Prometheus',
+    response: {
+      type: 'text',
+      example:
+        '# HELP tallyhouse_events_accepted_total Events that are durable in the journal.\n# TYPE tallyhouse_events_accepted_total counter\ntallyhouse_events_accepted_total 12416\n',
+    },
+  },
+})
+
 /** What Prometheus scrapes: counts and the names of routes, but no user data. */
 export const metricsRoute: FastifyPluginAsync<MetricsOptions> = async (app, { read }) => {
   const text = shareRun(async () => Buffer.from(formatMetrics(await read())))
-  app.get('/metrics', async (_request, reply) => {
+  app.get('/metrics', CALLS.metrics, async (_request, reply) => {
     const metrics = await text()
     reply.header('content-type', CONTENT_TYPE)
     return metrics

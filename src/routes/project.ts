@@ -2,9 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import { ProjectAnswer, ProjectParams, SettingsBody } from '../contract/project-schemas.js'
+import type { ProjectAnswer } from '../contract/project-schemas.js'
 import { changeSettings } from '../contract/project-settings.js'
-import { NoQuery, UsageQuery } from '../contract/query-schemas.js'
 import type * as responses from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
 import type { Project, Projects } from '../projects/projects.js'
@@ -15,6 +14,7 @@ import { readStoredBytes, readUsage } from '../store/project-usage.js'
 import type { ProjectErasure } from '../users/erasure/project-erasure.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { purgeAndReport } from '../users/erasure/purge-report.js'
+import { CALLS } from './project.calls.js'
 
 const DAY_MS = 86_400_000
 
@@ -33,28 +33,22 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
   app,
   { projects, retention, usage, quotas, shards, projectErasure, purge },
 ) => {
-  app.get('/project', { schema: { querystring: NoQuery, response: { 200: ProjectAnswer } } }, ({ projectId }) =>
-    describe(projectId, projects.get(projectId)),
-  )
+  app.get('/project', CALLS.readProject, ({ projectId }) => describe(projectId, projects.get(projectId)))
 
-  app.patch(
-    '/project',
-    { schema: { querystring: NoQuery, body: SettingsBody, response: { 200: ProjectAnswer } } },
-    async (request) => {
-      const { projectId, body } = request
-      const { apiKey: _, revision, dry_run: isDryRun, ...change } = body
-      if (!isDryRun) {
-        const options = { by: toActor(request.grant), expected: revision ?? undefined }
-        return describe(projectId, await projects.change(shards, projectId, change, options))
-      }
-      const project = projects.get(projectId)
-      const settings = changeSettings(project.settings, change)
-      const expired = await retention.preview(projectId, settings.keep)
-      return { ...describe(projectId, { ...project, settings }), expired }
-    },
-  )
+  app.patch('/project', CALLS.changeProject, async (request) => {
+    const { projectId, body } = request
+    const { apiKey: _, revision, dry_run: isDryRun, ...change } = body
+    if (!isDryRun) {
+      const options = { by: toActor(request.grant), expected: revision ?? undefined }
+      return describe(projectId, await projects.change(shards, projectId, change, options))
+    }
+    const project = projects.get(projectId)
+    const settings = changeSettings(project.settings, change)
+    const expired = await retention.preview(projectId, settings.keep)
+    return { ...describe(projectId, { ...project, settings }), expired }
+  })
 
-  app.get('/usage', { schema: { querystring: UsageQuery } }, async ({ projectId, query }, reply) => {
+  app.get('/usage', CALLS.readUsage, async ({ projectId, query }, reply) => {
     const { to = toDay(Date.now()), format } = query
     const from = query.from ?? toDay(Math.max(0, Date.parse(to) - 30 * DAY_MS))
     if (from > to) throw startsAfterEnd()
@@ -80,8 +74,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
     }
   })
 
-  const schema = { params: ProjectParams, querystring: NoQuery }
-  app.delete('/projects/:project', { schema }, async ({ projectId, params, grant }) => {
+  app.delete('/projects/:project', CALLS.eraseProject, async ({ projectId, params, grant }) => {
     // Requiring the name prevents erasing another project by mistake.
     if (params.project !== projectId) throw notTheProject()
     const { isComplete, unreadableDeadLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)

@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { QuestionBody } from '../contract/schemas.js'
 import { hangUpSignal } from '../http/reply.js'
 import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import type { Questions } from '../questions/run.js'
+import { CALLS } from './questions.calls.js'
 
 export interface QuestionsOptions {
   questions: Questions
@@ -12,13 +12,9 @@ export interface QuestionsOptions {
 
 /** Answers questions about events. */
 export const questions: FastifyPluginAsyncTypebox<QuestionsOptions> = async (app, { questions, catalog }) => {
-  app.post(
-    '/query',
-    { schema: { body: QuestionBody }, config: { access: 'read' } },
-    async ({ projectId, body }, reply) => {
-      const answered = await questions.ask(projectId, body, hangUpSignal(reply), catalog.review)
-      reply.header('content-type', 'application/json; charset=utf-8')
-      return formatAnswer({ status: 1, error: null, ...answered })
-    },
-  )
+  app.post('/query', CALLS.query, async ({ projectId, body }, reply) => {
+    const answered = await questions.ask(projectId, body, hangUpSignal(reply), catalog.review)
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return formatAnswer({ status: 1, error: null, ...answered })
+  })
 }

@@ -2,9 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
-import { NoQuery } from '../contract/query-schemas.js'
-import { BoardBody, NewSavedParams, SavedParams, SavedQuestionBody } from '../contract/saved-schemas.js'
-import { Done } from '../contract/schemas.js'
+import type { BoardBody } from '../contract/saved-schemas.js'
 import { withWarnings } from '../http/field-warnings.js'
 import { type JsonValue, readJson } from '../json/value.js'
 import type { Catalog } from '../questions/catalog.js'
@@ -22,6 +20,7 @@ import {
   type SavedKind,
   type SavedValue,
 } from '../store/saved.js'
+import { CALLS } from './saved.calls.js'
 
 export interface SavedOptions {
   shards: Shards
@@ -45,12 +44,12 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (
 ) => {
   const bodyLimit = Math.min(MAX_BYTES, app.initialConfig.bodyLimit ?? MAX_BYTES)
 
-  serveStored(app, '/questions', 'question', { shards, now })
-  serveStored(app, '/boards', 'board', { shards, now })
+  serveStored(app, 'question', { shards, now })
+  serveStored(app, 'board', { shards, now })
 
   app.put(
     '/questions/:id',
-    { bodyLimit, schema: { params: NewSavedParams, body: SavedQuestionBody } },
+    { ...CALLS.saveQuestion, bodyLimit },
     async ({ projectId, params: { id }, body, rawBody }) => {
       const faults = new Faults()
       checkQuestion(body.question, '/question', faults, now())
@@ -63,21 +62,17 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (
     },
   )
 
-  app.put(
-    '/boards/:id',
-    { bodyLimit, schema: { params: NewSavedParams, body: BoardBody } },
-    async ({ projectId, params: { id }, body, rawBody }) => {
-      checkCards(body.cards, now())
-      const sent = readJson(rawBody)
-      const sentCards = sent?.member('cards')?.elements() ?? []
-      const content = `[${body.cards.map((card, i) => cardText(card, sentCards[i])).join(',')}]`
-      const value = { name: body.name, content, display: displayText(body, sent), cards: body.cards.length }
-      const done = await put({ projectId, kind: 'board', id }, value, body)
-      const own = body.cards.map(({ question }, i) => [`/cards/${i}/question`, question] as const)
-      const asked = own.filter(([, question]) => readSavedId(question) === undefined)
-      return { ...done, ...(await warn(projectId, new Map(asked))) }
-    },
-  )
+  app.put('/boards/:id', { ...CALLS.saveBoard, bodyLimit }, async ({ projectId, params: { id }, body, rawBody }) => {
+    checkCards(body.cards, now())
+    const sent = readJson(rawBody)
+    const sentCards = sent?.member('cards')?.elements() ?? []
+    const content = `[${body.cards.map((card, i) => cardText(card, sentCards[i])).join(',')}]`
+    const value = { name: body.name, content, display: displayText(body, sent), cards: body.cards.length }
+    const done = await put({ projectId, kind: 'board', id }, value, body)
+    const own = body.cards.map(({ question }, i) => [`/cards/${i}/question`, question] as const)
+    const asked = own.filter(([, question]) => readSavedId(question) === undefined)
+    return { ...done, ...(await warn(projectId, new Map(asked))) }
+  })
 
   async function warn(projectId: string, bodies: ReadonlyMap<string, unknown>) {
     return withWarnings(await questions.review(projectId, bodies, catalog.review))
@@ -106,38 +101,29 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (
 }
 
 /** The calls that list, read and delete, which are the same for both kinds. */
-function serveStored(
-  app: App,
-  path: string,
-  kind: SavedKind,
-  { shards, now }: { shards: Shards; now: () => number },
-): void {
-  app.get(path, { schema: { querystring: NoQuery } }, async ({ projectId, signal }, reply) => {
+function serveStored(app: App, kind: SavedKind, { shards, now }: { shards: Shards; now: () => number }): void {
+  const [path, list, read, remove] =
+    kind === 'question'
+      ? (['/questions', CALLS.readSavedQuestions, CALLS.readSavedQuestion, CALLS.deleteSavedQuestion] as const)
+      : (['/boards', CALLS.readBoards, CALLS.readBoard, CALLS.deleteBoard] as const)
+  app.get(path, list, async ({ projectId, signal }, reply) => {
     const rows = await listSaved(shards, { projectId, kind }, signal)
     reply.header('content-type', JSON_TYPE)
     return wrapRows(rows, `{"status":1,"error":null,"${kind}s":[`, () => ']}')
   })
 
-  app.get(
-    `${path}/:id`,
-    { schema: { params: SavedParams, querystring: NoQuery } },
-    async ({ projectId, params: { id } }, reply) => {
-      const text = await readSaved(shards, { projectId, kind, id })
-      if (text === null) throw unknown(kind)
-      reply.header('content-type', JSON_TYPE)
-      return `{"status":1,"error":null,"${kind}":${text}}`
-    },
-  )
+  app.get(`${path}/:id`, read, async ({ projectId, params: { id } }, reply) => {
+    const text = await readSaved(shards, { projectId, kind, id })
+    if (text === null) throw unknown(kind)
+    reply.header('content-type', JSON_TYPE)
+    return `{"status":1,"error":null,"${kind}":${text}}`
+  })
 
-  app.delete(
-    `${path}/:id`,
-    { schema: { params: SavedParams, querystring: NoQuery, response: { 200: Done } } },
-    async ({ projectId, params: { id } }) => {
-      const changed = await deleteSaved(shards, { projectId, kind, id }, now())
-      if (changed === 'missing') throw unknown(kind)
-      return { status: 1, error: null } as const
-    },
-  )
+  app.delete(`${path}/:id`, remove, async ({ projectId, params: { id } }) => {
+    const changed = await deleteSaved(shards, { projectId, kind, id }, now())
+    if (changed === 'missing') throw unknown(kind)
+    return { status: 1, error: null } as const
+  })
 }
 
 type Card = Static<typeof BoardBody>['cards'][number]

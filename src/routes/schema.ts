@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { NoQuery, PropertiesQuery, ValuesQuery } from '../contract/query-schemas.js'
 import { formatAnswer } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/field-name.js'
+import { CALLS } from './schema.calls.js'
 
 export interface SchemaOptions {
   catalog: Catalog
@@ -10,16 +10,16 @@ export interface SchemaOptions {
 
 /** Lists the names of events and properties, and the values of a field. */
 export const schema: FastifyPluginAsyncTypebox<SchemaOptions> = async (app, { catalog }) => {
-  app.get('/schema/events', { schema: { querystring: NoQuery } }, async ({ projectId }) => {
+  app.get('/schema/events', CALLS.readEventNames, async ({ projectId }) => {
     return { status: 1, error: null, ...(await catalog.events(projectId)) }
   })
 
-  app.get('/schema/properties', { schema: { querystring: PropertiesQuery } }, async ({ projectId, query }, reply) => {
+  app.get('/schema/properties', CALLS.readPropertyNames, async ({ projectId, query }, reply) => {
     reply.header('content-type', 'application/json; charset=utf-8')
     return formatAnswer({ status: 1, error: null, ...(await catalog.properties({ projectId, event: query.event })) })
   })
 
-  app.get('/schema/values', { schema: { querystring: ValuesQuery } }, async ({ projectId, query }, reply) => {
+  app.get('/schema/values', CALLS.readFieldValues, async ({ projectId, query }, reply) => {
     const wanted = { ...query, field: parseFieldText(query.field) }
     reply.header('content-type', 'application/json; charset=utf-8')
     return formatAnswer({ status: 1, error: null, ...(await catalog.values(projectId, wanted)) })

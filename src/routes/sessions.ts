@@ -3,11 +3,8 @@ import type { FastifyRequest } from 'fastify'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Contexts } from '../context/contexts.js'
 import { ApiError } from '../contract/errors.js'
-import { NoQuery, SendQuery, SessionParams, SessionsQuery } from '../contract/query-schemas.js'
-import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { RequestSource } from '../http/request-source.js'
-import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { readJson } from '../json/value.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { formatProperties, type Properties, readProperties } from '../model/properties.js'
@@ -19,6 +16,7 @@ import { withToll } from '../states/toll.js'
 import { toOffset, wrapRows } from '../store/page.js'
 import { readSessionPage } from '../store/session-pages.js'
 import type { Aliases } from '../users/aliases/aliases.js'
+import { CALLS } from './sessions.calls.js'
 
 interface SessionsOptions {
   sessions: States<Session>
@@ -36,41 +34,30 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
   app,
   { sessions, aliases, contexts },
 ) => {
-  for (const [path, call] of Object.entries({ '/start': startSession, '/update': updateSession })) {
-    app.post(
-      path,
-      {
-        config: { access: 'session', maxWeight: MAX_STATE_WEIGHT },
-        schema: { body: SessionBody, querystring: SendQuery, response: { 200: Done } },
-      },
-      async (request) => {
-        const { rawBody, projectId } = request
-        const context = contexts.find(projectId, new RequestSource(request))?.value ?? {}
-        const { session_id, distinct_id, properties, duration } = request.body
-        const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
-        const merged = properties ? propertiesIn(rawBody) : null
-        await changeSession(request, session_id, distinct_id, (session, distinctId) => {
-          return call(session, distinctId, merged, { now: Date.now(), duration: sent, context })
-        })
-        return { status: 1, error: null } as const
-      },
-    )
-  }
-
-  app.post(
-    '/end',
-    {
-      config: { access: 'session' },
-      schema: { body: SessionEndBody, querystring: SendQuery, response: { 200: Done } },
-    },
-    async (request) => {
-      const { session_id, distinct_id } = request.body
+  for (const [path, options, change] of [
+    ['/start', CALLS.startSession, startSession],
+    ['/update', CALLS.updateSession, updateSession],
+  ] as const) {
+    app.post(path, options, async (request) => {
+      const { rawBody, projectId } = request
+      const context = contexts.find(projectId, new RequestSource(request))?.value ?? {}
+      const { session_id, distinct_id, properties, duration } = request.body
+      const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
+      const merged = properties ? propertiesIn(rawBody) : null
       await changeSession(request, session_id, distinct_id, (session, distinctId) => {
-        return endSession(session, distinctId, Date.now())
+        return change(session, distinctId, merged, { now: Date.now(), duration: sent, context })
       })
       return { status: 1, error: null } as const
-    },
-  )
+    })
+  }
+
+  app.post('/end', CALLS.endSession, async (request) => {
+    const { session_id, distinct_id } = request.body
+    await changeSession(request, session_id, distinct_id, (session, distinctId) => {
+      return endSession(session, distinctId, Date.now())
+    })
+    return { status: 1, error: null } as const
+  })
 
   /** A session may be started under one name of a user, and continued under another. */
   async function changeSession(request: FastifyRequest, id: string, name: string, change: SessionChange) {
@@ -100,7 +87,7 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
   app,
   { sessions, shards, barrier },
 ) => {
-  app.get('/sessions', { schema: { querystring: SessionsQuery } }, async ({ projectId, query, signal }, reply) => {
+  app.get('/sessions', CALLS.readSessions, async ({ projectId, query, signal }, reply) => {
     const { limit, page, distinct_id: distinctId, state, from, to } = query
     const filter = omitUndefined({ distinctId, state, from, to })
     await barrier.requireProject(projectId)
@@ -112,25 +99,21 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
     })
   })
 
-  app.get(
-    '/sessions/:sessionId',
-    { schema: { params: SessionParams, querystring: NoQuery } },
-    async ({ projectId, params }, reply) => {
-      const session = await sessions.get(projectId, params.sessionId)
-      if (!session) throw new ApiError('not_found', 'There is no session with this session_id.')
-      const { distinctId, state, properties, startedAt, updatedAt, endedAt, context } = session
-      const head = JSON.stringify({ session_id: params.sessionId, distinct_id: distinctId, state }).slice(0, -1)
-      const tail = JSON.stringify({
-        duration: measureDuration(session),
-        started_at: startedAt,
-        updated_at: updatedAt,
-        ended_at: endedAt,
-        ...(Object.keys(context).length > 0 && { context }),
-      }).slice(1)
-      reply.header('content-type', 'application/json; charset=utf-8')
-      return `{"status":1,"error":null,"session":${head},"properties":${formatProperties(properties)},${tail}}`
-    },
-  )
+  app.get('/sessions/:sessionId', CALLS.readSession, async ({ projectId, params }, reply) => {
+    const session = await sessions.get(projectId, params.sessionId)
+    if (!session) throw new ApiError('not_found', 'There is no session with this session_id.')
+    const { distinctId, state, properties, startedAt, updatedAt, endedAt, context } = session
+    const head = JSON.stringify({ session_id: params.sessionId, distinct_id: distinctId, state }).slice(0, -1)
+    const tail = JSON.stringify({
+      duration: measureDuration(session),
+      started_at: startedAt,
+      updated_at: updatedAt,
+      ended_at: endedAt,
+      ...(Object.keys(context).length > 0 && { context }),
+    }).slice(1)
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return `{"status":1,"error":null,"session":${head},"properties":${formatProperties(properties)},${tail}}`
+  })
 }
 
 function propertiesIn(rawBody: Buffer): Properties {

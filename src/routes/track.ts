@@ -4,8 +4,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Contexts } from '../context/contexts.js'
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH } from '../contract/limits.js'
-import { BatchQuery, SendQuery } from '../contract/query-schemas.js'
-import { Accepted, BatchBody, Done, EventContext, EventContexts, TrackBody } from '../contract/schemas.js'
+import type { BatchQuery } from '../contract/query-schemas.js'
+import { type BatchBody, EventContext, EventContexts } from '../contract/schemas.js'
 import { type Check, compileCheck, tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission/admission.js'
 import { getSender } from '../http/admission/authenticate.js'
@@ -14,12 +14,10 @@ import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
 import type { IgnoredFields } from '../http/ignored-fields.js'
 import { RequestSource } from '../http/request-source.js'
-import { orScanned } from '../http/validator.js'
 import { appendNew } from '../ingest/append-new.js'
 import type { Appended, Appends } from '../ingest/group-commit.js'
 import { KnownEvents, type KnownEventsParts } from '../ingest/known-events.js'
 import type { Journal } from '../journal/journal.js'
-import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import { formatBatchId, NO_BATCH } from '../model/batch-id.js'
@@ -29,12 +27,7 @@ import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import { type EventContexts as Kept, verbatimBatch, verbatimEvent } from '../model/verbatim.js'
 import { type KeptSince, refuseExpiredEvent, refuseExpiredEvents } from '../projects/late-events.js'
-
-/**
- * In bytes. A smaller event is cheaper outside the pool: it is copied into an entry while it is
- * still young garbage.
- */
-const MIN_POOLED_EVENT = 4 * 1024
+import { CALLS } from './track.calls.js'
 
 export interface TrackOptions extends KnownEventsParts {
   /** the journals of the service; their ids are in the event ids */
@@ -102,10 +95,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   }
 
   const scanOne = (raw: Buffer) => scanEvent(raw, maxDepth)
-  const one = {
-    config: { access: 'send' as const, scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
-    schema: { body: orScanned(TrackBody), querystring: SendQuery, response: { 200: Done } },
-  }
+  const one = { ...CALLS.track, config: { ...CALLS.track.config, scan: scanOne } }
   app.post('/track', one, async (request, reply) => {
     const { key, rawBody, body } = request
     const sender = getSender(request)
@@ -124,11 +114,6 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     return { status: 1, error: null } as const
   })
 
-  const many = (scan: (raw: Buffer) => ScannedBody | null) => ({
-    bodyLimit,
-    config: { access: 'send' as const, scan, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
-    schema: { body: orScanned(BatchBody), querystring: BatchQuery, response: { 200: Accepted } },
-  })
   const append = async (
     request: FastifyRequest,
     body: Static<typeof BatchBody> | ScannedBody,
@@ -156,18 +141,22 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const accepted = count - (skipped ?? 0)
     return { status: 1, error: null, accepted, ...omitUndefined({ skipped }), ...warned } as const
   }
-  const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxDepth)
-  const batch = many(scanAll)
-  // A body with many times the allowed events is not parsed.
-  const heavyRefusal = (raw: Buffer) => (hasMoreElements(raw, 'events', MAX_BATCH) ? tooManyEvents() : null)
-  app.post('/track/batch', { ...batch, config: { ...batch.config, heavyRefusal } }, (request, reply) =>
+  const batch = {
+    ...CALLS.trackBatch.config,
+    scan: (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxDepth),
+    // A body with many times the allowed events is not parsed.
+    heavyRefusal: (raw: Buffer) => (hasMoreElements(raw, 'events', MAX_BATCH) ? tooManyEvents() : null),
+  }
+  app.post('/track/batch', { ...CALLS.trackBatch, bodyLimit, config: batch }, (request, reply) =>
     append(request, request.body, reply),
   )
   app.register(async (lines) => {
     admission.takeLines(lines)
-    const scan = (raw: Buffer) => scanLines(raw, MAX_BATCH, maxDepth)
+    const config = { ...CALLS.importEvents.config, scan: (raw: Buffer) => scanLines(raw, MAX_BATCH, maxDepth) }
     lines
       .withTypeProvider<TypeBoxTypeProvider>()
-      .post('/import', many(scan), (request, reply) => append(request, request.body, reply))
+      .post('/import', { ...CALLS.importEvents, bodyLimit, config }, (request, reply) =>
+        append(request, request.body, reply),
+      )
   })
 }

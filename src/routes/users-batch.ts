@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { describeNameFault, describeTimestampFault, isName, isTimestamp } from '../contract/limits.js'
 import { Changed, ChangesBody } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
+import { describeCalls, EXAMPLE_TIME } from '../http/openapi/description.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import { type JsonValue, readJson } from '../json/value.js'
 import { canLink, isGroupName, isReserved } from '../model/user-names.js'
@@ -24,43 +25,61 @@ class ChangeFault extends Error {
 const KINDS = ['operations', 'identified', 'clear', 'alias', 'delete']
 const NOTHING = 'The change must have operations, identified, clear, alias or delete.'
 
+const CALLS = describeCalls('Users', {
+  changeUsers: {
+    schema: { body: ChangesBody, response: { 200: Changed } },
+    config: { maxWeight: MAX_BATCH_WEIGHT },
+    summary: 'Make 1 to 1000 changes of profiles and aliases, in their order',
+    description:
+      'For imports: a change with a `timestamp` does not overwrite a property that was set or removed later. A change ' +
+      'that is refused does not affect the others; `rejected` names it by its index. An alias without `merge` is made only if it is ' +
+      'not a user itself, and one that already names another user is left as it is. Profile changes may name groups (`$group:…`).',
+    example: {
+      changes: [
+        { distinct_id: 'ada', alias: 'device-7' },
+        {
+          distinct_id: 'ada',
+          identified: true,
+          operations: { $set: { plan: 'pro' } },
+          timestamp: EXAMPLE_TIME,
+          insert_id: 'c-1',
+        },
+      ],
+    },
+    response: { example: { accepted: 2, rejected: [] } },
+    errors: ['overloaded'],
+  },
+})
+
 /**
  * Makes many changes of profiles and aliases in their order, as `tallyhouse import` sends them. Each takes effect as of
  * its own time, and a refused change does not affect the others.
  */
 export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (app, { bodyLimit, ...parts }) => {
-  app.post(
-    '/users/batch',
-    {
-      bodyLimit,
-      config: { maxWeight: MAX_BATCH_WEIGHT },
-      schema: { body: ChangesBody, response: { 200: Changed } },
-    },
-    async (request) => {
-      const { body, rawBody } = request
-      const values = readJson(rawBody)?.member('changes')?.elements() ?? []
-      const rejected: { index: number; message: string }[] = []
-      const understood: Message[] = []
-      for (const [index, change] of (body.changes as unknown[]).entries()) {
-        try {
-          understood.push(readChange(change, values[index]?.member('operations'), index))
-        } catch (error) {
-          if (!(error instanceof ChangeFault)) throw error
-          rejected.push({ index, message: error.message })
-        }
+  app.post('/users/batch', { ...CALLS.changeUsers, bodyLimit }, async (request) => {
+    const { body, rawBody } = request
+    const values = readJson(rawBody)?.member('changes')?.elements() ?? []
+    const rejected: { index: number; message: string }[] = []
+    const understood: Message[] = []
+    for (const [index, change] of (body.changes as unknown[]).entries()) {
+      try {
+        understood.push(readChange(change, values[index]?.member('operations'), index))
+      } catch (error) {
+        if (!(error instanceof ChangeFault)) throw error
+        rejected.push({ index, message: error.message })
       }
-      const plan = new PeoplePlan(understood)
-      for (const message of understood) plan.add(message)
-      const { projectId, keyClass } = getSender(request)
-      const options = { keyClass, mayDelete: true, mayMerge: true, byTime: true, tellsConflicts: true }
-      const { faults, refused } = await takePeople(parts, projectId, plan.messages, options)
-      for (const { index = 0, reason } of [...plan.faults, ...plan.refused, ...faults, ...refused]) {
-        rejected.push({ index, message: reason })
-      }
-      rejected.sort((a, b) => a.index - b.index)
-      return { status: 1, error: null, accepted: values.length - rejected.length, rejected } as const
-    },
-  )
+    }
+    const plan = new PeoplePlan(understood)
+    for (const message of understood) plan.add(message)
+    const { projectId, keyClass } = getSender(request)
+    const options = { keyClass, mayDelete: true, mayMerge: true, byTime: true, tellsConflicts: true }
+    const { faults, refused } = await takePeople(parts, projectId, plan.messages, options)
+    for (const { index = 0, reason } of [...plan.faults, ...plan.refused, ...faults, ...refused]) {
+      rejected.push({ index, message: reason })
+    }
+    rejected.sort((a, b) => a.index - b.index)
+    return { status: 1, error: null, accepted: values.length - rejected.length, rejected } as const
+  })
 }
 
 /** @throws ChangeFault */

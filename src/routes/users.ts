@@ -3,13 +3,10 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
-import { AliasParams, NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
 import type { ErasedUsers } from '../contract/responses.js'
-import { AliasBody, Done, DoneOrWarned, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
 import { getSender } from '../http/admission/authenticate.js'
 import { parseIdempotencyKey } from '../http/admission/idempotency-key.js'
 import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
-import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { readJson } from '../json/value.js'
 import { applyOperations, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
@@ -30,6 +27,7 @@ import type { Purge } from '../users/erasure/purge.js'
 import { purgeAndReport } from '../users/erasure/purge-report.js'
 import { exportUser } from '../users/export-user.js'
 import { readUser } from '../users/read-user.js'
+import { CALLS } from './users.calls.js'
 
 export interface UsersOptions {
   profiles: States<Profile>
@@ -46,84 +44,61 @@ export interface UsersOptions {
 
 /** The schema for one user in a response. */
 const MAX_ALIASES = 1000
-/** Route options of the calls with which pages change users. */
-const CHANGE = { access: 'send', changesUsers: true } as const
-const STATE = { ...CHANGE, maxWeight: MAX_STATE_WEIGHT }
 
 /** Changes, reads, exports and erases users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app,
   { profiles, aliases, links, shards, barrier, erasure, purge, questions, deletesEvents },
 ) => {
-  app.post(
-    '/users/identify',
-    { config: STATE, schema: { body: IdentifyBody, response: { 200: DoneOrWarned } } },
-    async (request) => {
-      const { toll, body, rawBody } = request
-      const { projectId, keyClass } = getSender(request)
-      const properties = body.properties ? readProperties(readJson(rawBody)?.member('properties')) : null
-      const change = (profile: Profile | null) => identify(profile, properties, Date.now())
-      await links.changeProfile(projectId, { name: body.distinct_id }, withUserToll(change, toll), { keyClass })
-      return { status: 1, error: null, ...withWarnings(identifyWarnings(request)) } as const
-    },
-  )
+  app.post('/users/identify', CALLS.identify, async (request) => {
+    const { toll, body, rawBody } = request
+    const { projectId, keyClass } = getSender(request)
+    const properties = body.properties ? readProperties(readJson(rawBody)?.member('properties')) : null
+    const change = (profile: Profile | null) => identify(profile, properties, Date.now())
+    await links.changeProfile(projectId, { name: body.distinct_id }, withUserToll(change, toll), { keyClass })
+    return { status: 1, error: null, ...withWarnings(identifyWarnings(request)) } as const
+  })
 
-  app.post(
-    '/users/profile',
-    { config: STATE, schema: { body: ProfileBody, response: { 200: DoneOrWarned } } },
-    async (request) => {
-      const { toll, body, rawBody } = request
-      const { projectId, keyClass } = getSender(request)
-      const operations = parseOperations(readJson(rawBody)?.member('operations')?.text ?? '')
-      const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
-      const idempotencyKey = parseIdempotencyKey(request)
-      // The idempotency key belongs to the name, even if the name resolves to another user when the request is retried.
-      const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
-      const of = { keyClass, ...repetition }
-      await links.changeProfile(projectId, { name: body.distinct_id }, withUserToll(change, toll), of)
-      return { status: 1, error: null, ...withWarnings(profileWarnings(request)) } as const
-    },
-  )
+  app.post('/users/profile', CALLS.changeProfile, async (request) => {
+    const { toll, body, rawBody } = request
+    const { projectId, keyClass } = getSender(request)
+    const operations = parseOperations(readJson(rawBody)?.member('operations')?.text ?? '')
+    const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
+    const idempotencyKey = parseIdempotencyKey(request)
+    // The idempotency key belongs to the name, even if the name resolves to another user when the request is retried.
+    const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
+    const of = { keyClass, ...repetition }
+    await links.changeProfile(projectId, { name: body.distinct_id }, withUserToll(change, toll), of)
+    return { status: 1, error: null, ...withWarnings(profileWarnings(request)) } as const
+  })
 
-  app.post(
-    '/users/alias',
-    { config: CHANGE, schema: { body: AliasBody, response: { 200: Done } } },
-    async (request) => {
-      const { distinct_id, alias } = request.body
-      const { projectId, keyClass } = getSender(request)
-      if (distinct_id === alias) throw sameName()
-      // A key that is in a page must not merge two users.
-      const link = keyClass === 'secret' ? 'merge' : 'inferred'
-      await links.add(projectId, { distinctId: distinct_id, alias, link, caller: { keyClass, toll: request.toll } })
-      return { status: 1, error: null } as const
-    },
-  )
+  app.post('/users/alias', CALLS.aliasUser, async (request) => {
+    const { distinct_id, alias } = request.body
+    const { projectId, keyClass } = getSender(request)
+    if (distinct_id === alias) throw sameName()
+    // A key that is in a page must not merge two users.
+    const link = keyClass === 'secret' ? 'merge' : 'inferred'
+    await links.add(projectId, { distinctId: distinct_id, alias, link, caller: { keyClass, toll: request.toll } })
+    return { status: 1, error: null } as const
+  })
 
-  app.delete(
-    '/users/:userId/aliases/:alias',
-    { schema: { params: AliasParams, querystring: NoQuery, response: { 200: Done } } },
-    async ({ projectId, params: { userId, alias } }) => {
-      if (!(await links.takeBack(projectId, userId, alias))) throw unknownAlias()
-      return { status: 1, error: null } as const
-    },
-  )
+  app.delete('/users/:userId/aliases/:alias', CALLS.takeBackAlias, async ({ projectId, params: { userId, alias } }) => {
+    if (!(await links.takeBack(projectId, userId, alias))) throw unknownAlias()
+    return { status: 1, error: null } as const
+  })
 
-  app.delete(
-    '/users/:userId',
-    { schema: { params: UserParams, querystring: NoQuery, response: { 200: Done } } },
-    async ({ projectId, params }) => {
-      if (params.userId === ANONYMOUS) throw nobody()
-      if (deletesEvents) {
-        const { users } = await erasure.erase(projectId, [params.userId])
-        if (!users.some(hadAnything)) throw unknownUser()
-      } else {
-        if (!(await deleteProfile({ profiles, aliases, barrier }, projectId, params.userId))) throw unknownUser()
-      }
-      return { status: 1, error: null } as const
-    },
-  )
+  app.delete('/users/:userId', CALLS.deleteUser, async ({ projectId, params }) => {
+    if (params.userId === ANONYMOUS) throw nobody()
+    if (deletesEvents) {
+      const { users } = await erasure.erase(projectId, [params.userId])
+      if (!users.some(hadAnything)) throw unknownUser()
+    } else {
+      if (!(await deleteProfile({ profiles, aliases, barrier }, projectId, params.userId))) throw unknownUser()
+    }
+    return { status: 1, error: null } as const
+  })
 
-  app.post('/users/erase', { schema: { body: EraseBody } }, async ({ projectId, body }) => {
+  app.post('/users/erase', CALLS.eraseUsers, async ({ projectId, body }) => {
     const { users, unreadableDeadLetters } = await erasure.erase(projectId, [...new Set(body.distinct_ids)])
     return {
       status: 1,
@@ -137,32 +112,24 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     } satisfies ErasedUsers & { status: 1; error: null }
   })
 
-  app.get(
-    '/users/:userId',
-    { schema: { params: UserParams, querystring: NoQuery } },
-    async ({ projectId, params }, reply) => {
-      const user = await readUser({ profiles, aliases }, projectId, params.userId)
-      if (user === null) throw unknownUser()
-      reply.header('content-type', 'application/json; charset=utf-8')
-      return `{"status":1,"error":null,"user":${user}}`
-    },
-  )
+  app.get('/users/:userId', CALLS.readUser, async ({ projectId, params }, reply) => {
+    const user = await readUser({ profiles, aliases }, projectId, params.userId)
+    if (user === null) throw unknownUser()
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return `{"status":1,"error":null,"user":${user}}`
+  })
 
-  app.get(
-    '/users/:userId/export',
-    { schema: { params: UserParams, querystring: NoQuery } },
-    async ({ projectId, params, signal }, reply) => {
-      const stored = await barrier.requireProject(projectId)
-      const lines = exportUser({ profiles, aliases, shards }, { projectId, distinctId: params.userId, stored }, signal)
-      const first = await lines.next()
-      if (first.done) throw unknownUser()
-      reply.header('content-type', MEDIA_TYPES.ndjson.contentType)
-      reply.header('content-disposition', 'attachment; filename="user.ndjson"')
-      return Readable.from(chain(first.value, lines), { objectMode: false })
-    },
-  )
+  app.get('/users/:userId/export', CALLS.exportUser, async ({ projectId, params, signal }, reply) => {
+    const stored = await barrier.requireProject(projectId)
+    const lines = exportUser({ profiles, aliases, shards }, { projectId, distinctId: params.userId, stored }, signal)
+    const first = await lines.next()
+    if (first.done) throw unknownUser()
+    reply.header('content-type', MEDIA_TYPES.ndjson.contentType)
+    reply.header('content-disposition', 'attachment; filename="user.ndjson"')
+    return Readable.from(chain(first.value, lines), { objectMode: false })
+  })
 
-  app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query, signal }, reply) => {
+  app.get('/users', CALLS.readUsers, async ({ projectId, query, signal }, reply) => {
     const { limit, page, order, search = '', where } = query
     const filter = where ? parseUserFilter(where) : null
     await barrier.requireProject(projectId)
@@ -176,16 +143,12 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     })
   })
 
-  app.get(
-    '/users/:userId/aliases',
-    { schema: { params: UserParams, querystring: NoQuery } },
-    async ({ projectId, params }) => {
-      const user = await aliases.resolve(projectId, params.userId)
-      const names = (await aliases.findStoredNames(projectId, user, barrier)).slice(1).flat()
-      const listed = names.slice(0, MAX_ALIASES)
-      return { status: 1, error: null, distinct_id: user, aliases: listed, hasMore: names.length > MAX_ALIASES }
-    },
-  )
+  app.get('/users/:userId/aliases', CALLS.readAliases, async ({ projectId, params }) => {
+    const user = await aliases.resolve(projectId, params.userId)
+    const names = (await aliases.findStoredNames(projectId, user, barrier)).slice(1).flat()
+    const listed = names.slice(0, MAX_ALIASES)
+    return { status: 1, error: null, distinct_id: user, aliases: listed, hasMore: names.length > MAX_ALIASES }
+  })
 
   async function list(
     which: Pick<UserList, 'text' | 'where'>,

@@ -24,12 +24,14 @@ for (const storage of LAYOUTS) {
         (await one.call('GET', '/public/project')).json().project.revision === revision
       await until('the processes to know', async () => (await Promise.all(processes.map(isKnown))).every(Boolean))
     }
-    const usage = () =>
-      until('the usage', async () => {
+    const usage = async () => {
+      const response = await until('the usage', async () => {
         const response = await call('GET', '/public/usage')
         // A busy store may not respond in time.
-        return response.statusCode === 200 && response.json()
+        return response.statusCode === 200 && response
       })
+      return response.json()
+    }
 
     t.test('usage counts what was accepted, once', async (t) => {
       await send(10)

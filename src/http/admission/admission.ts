@@ -6,7 +6,7 @@ import type { BufferPool } from '../../lib/buffer-pool.js'
 import type { RecentOwners } from '../../lib/recent-owners.js'
 import { Turns } from '../../lib/turns.js'
 import type { ClientLimits } from '../socket/connection-limits.js'
-import { Authentication } from './authenticate.js'
+import { Authentication, setDefaultAccess } from './authenticate.js'
 import { acceptJson, findOwner, type Intake } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
@@ -84,6 +84,7 @@ export class Admission {
    */
   guard(scope: FastifyInstance, contentTypes: string[]): void {
     const authentication = this.#authentication
+    scope.addHook('onRoute', setDefaultAccess)
     scope.addHook('preParsing', authentication.beforeBody)
     acceptJson(scope, contentTypes, this.#intake, authentication)
     scope.addHook('preValidation', authentication.afterBody)

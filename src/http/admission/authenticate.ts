@@ -1,4 +1,10 @@
-import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationHookHandler } from 'fastify'
+import type {
+  FastifyReply,
+  FastifyRequest,
+  preParsingHookHandler,
+  preValidationHookHandler,
+  RouteOptions,
+} from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import type { KeyRing } from '../../keys/key-ring.js'
 import type { KeyUsage } from '../../keys/key-usage.js'
@@ -11,7 +17,7 @@ import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** default: `read` for a GET, else `manage` */
+    /** default in a guarded scope: `read` for a GET, else `manage`; of others: no key is needed */
     access?: Access
     /** whether a key that is for events only may not make the call */
     changesUsers?: boolean
@@ -32,6 +38,12 @@ declare module 'fastify' {
     /** the text of the request's key; absent until it has been verified, and if a sign-in stands for it */
     key: string | undefined
   }
+}
+
+/** Sets the access of a route that does not name it. */
+export function setDefaultAccess(route: RouteOptions): void {
+  const isRead = [route.method].flat().every((method) => method === 'GET' || method === 'HEAD')
+  route.config = { access: isRead ? 'read' : 'manage', ...route.config }
 }
 
 function wrongKind(access: Access, kind: KeyKind): ApiError {
@@ -238,11 +250,6 @@ export class Authentication {
     this.#limits.admit(request, grant)
   }
 
-  #accessTo({ method, routeOptions }: FastifyRequest): Access {
-    const isGet = method === 'GET' || method === 'HEAD'
-    return routeOptions.config.access ?? (isGet ? 'read' : 'manage')
-  }
-
   /** @throws ApiError `wrong_key_kind` */
   #refuseUnlessGranted(request: FastifyRequest, grant: StoredKey): void {
     const refusal = this.#checkGrant(request, grant)
@@ -253,9 +260,10 @@ export class Authentication {
 
   /** Why a key may not make a call; null if it may. */
   #checkGrant(request: FastifyRequest, grant: StoredKey): ApiError | null {
-    const access = this.#accessTo(request)
+    const { access, changesUsers } = request.routeOptions.config
+    if (!access) throw new Error(`the route ${request.routeOptions.url} is not guarded`)
     if (!ALLOWED[access].includes(grant.kind)) return wrongKind(access, grant.kind)
-    if (grant.eventsOnly && request.routeOptions.config.changesUsers) return eventsOnly()
+    if (grant.eventsOnly && changesUsers) return eventsOnly()
     const { origins } = grant
     if (origins.length > 0 && !origins.includes(readOrigin(request) ?? '')) return otherOrigin(origins)
     return null

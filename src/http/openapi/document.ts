@@ -1,12 +1,11 @@
 import type { SwaggerOptions } from '@fastify/swagger'
 import { Type } from '@sinclair/typebox'
-import type { FastifySchema } from 'fastify'
+import type { FastifySchema, RouteOptions } from 'fastify'
 import { ERROR_STATUS, type ErrorCode } from '../../contract/errors.js'
 import { MEDIA_TYPES } from '../../contract/formats.js'
-import { ALLOWED } from '../../keys/keys.js'
+import { type Access, ALLOWED } from '../../keys/keys.js'
 import { VERSION } from '../../version.js'
-import type { Call } from './call.js'
-import { CALLS } from './calls.js'
+import type { CallDescription } from './description.js'
 import { FAILURES } from './failures.js'
 
 const CODES = Object.keys(ERROR_STATUS) as ErrorCode[]
@@ -50,56 +49,83 @@ counts as absent. Bodies may be compressed once (\`Content-Encoding: gzip\`, \`d
 
 const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name: 'x-api-key', description }) as const
 
-/** The parts of the document other than the routes. */
-export const documentation: SwaggerOptions = {
-  openapi: {
-    openapi: '3.1.0',
-    info: {
-      title: 'Tallyhouse',
-      version: VERSION,
-      description: DESCRIPTION,
-      license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
-    },
-    servers: [{ url: '/' }],
-    tags: [
-      { name: 'Events', description: 'What happened, exactly as it was sent.' },
-      { name: 'Users', description: 'A profile for each `distinct_id`.' },
-      { name: 'Sessions', description: 'Called from browsers, with a public or write key.' },
-      { name: 'Keys', description: 'The keys of the project, and who changed them.' },
-      { name: 'Operation', description: 'For operators of the service.' },
-    ],
-    components: {
-      securitySchemes: {
-        secret: keyScheme('A secret key, `sk_…`: every call but those of sessions. It must never be in a browser.'),
-        public: keyScheme('A public key, `pk_…`: session calls only.'),
-        write: keyScheme('A write key, `wk_…`: sends events, profile changes and session calls.'),
-        read: keyScheme('A read key, `rk_…`: reads and asks questions, and changes nothing.'),
-      },
-    },
-  },
-  convertConstToEnum: false,
-  transform: ({ schema = {}, url, route }) => ({ url, schema: describe(schema, CALLS[`${route.method} ${url}`]) }),
-  transformObject: (document) => {
-    if (!('openapiObject' in document)) throw new Error('the document is OpenAPI 3.1')
-    const { openapiObject } = document
-    // The plugin's types do not allow a bare `{}` for any value.
-    complete(openapiObject as unknown as Document)
-    return openapiObject
-  },
+/** A call as its route has it. */
+interface Call extends CallDescription {
+  /** undefined if the call needs no key */
+  access: Access | undefined
+  isGet: boolean
+  schema: Checks
 }
 
-/**
- * A route's checks and its documentation. Responses are added later: Fastify would serialize with
- * their schemas.
- */
-function describe({ querystring, params, headers, body }: FastifySchema, call: Call | undefined): FastifySchema {
-  if (!call) return { hide: true }
+/** The schemas of a route. */
+interface Checks {
+  querystring?: unknown
+  params?: unknown
+  headers?: unknown
+  body?: unknown
+  response?: { 200?: unknown }
+}
+
+/** Makes the document of the API from its routes. */
+export function describeApi(): SwaggerOptions {
+  const calls = new Map<string, Call>()
+  return {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Tallyhouse',
+        version: VERSION,
+        description: DESCRIPTION,
+        license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
+      },
+      servers: [{ url: '/' }],
+      tags: [
+        { name: 'Events', description: 'What happened, exactly as it was sent.' },
+        { name: 'Users', description: 'A profile for each `distinct_id`.' },
+        { name: 'Sessions', description: 'Called from browsers, with a public or write key.' },
+        { name: 'Keys', description: 'The keys of the project, and who changed them.' },
+        { name: 'Operation', description: 'For operators of the service.' },
+      ],
+      components: {
+        securitySchemes: {
+          secret: keyScheme('A secret key, `sk_…`: every call but those of sessions. It must never be in a browser.'),
+          public: keyScheme('A public key, `pk_…`: session calls only.'),
+          write: keyScheme('A write key, `wk_…`: sends events, profile changes and session calls.'),
+          read: keyScheme('A read key, `rk_…`: reads and asks questions, and changes nothing.'),
+        },
+      },
+    },
+    convertConstToEnum: false,
+    transform: ({ url, route }) => {
+      const call = readCall(route)
+      if (!call) return { url, schema: { hide: true } }
+      calls.set(call.id, call)
+      return { url, schema: describe(call) }
+    },
+    transformObject: (document) => {
+      if (!('openapiObject' in document)) throw new Error('the document is OpenAPI 3.1')
+      const { openapiObject } = document
+      // The plugin's types do not allow a bare `{}` for any value.
+      complete(openapiObject as unknown as Document, calls)
+      return openapiObject
+    },
+  }
+}
+
+/** @returns null for a route that is not in the document */
+function readCall({ method, config, schema = {} }: RouteOptions): Call | null {
+  if (!config?.openapi) return null
+  return { ...config.openapi, access: config.access, isGet: method === 'GET', schema: schema as Checks }
+}
+
+/** A route's checks and its documentation. Responses are added later, with their headers and examples. */
+function describe({ schema: { querystring, params, headers, body }, ...call }: Call): FastifySchema {
   return {
     operationId: call.id,
     tags: [call.tag],
     summary: call.summary,
     ...(call.description !== undefined && { description: call.description }),
-    security: call.access === null ? [] : ALLOWED[call.access].map((kind) => ({ [kind]: [] })),
+    security: call.access === undefined ? [] : ALLOWED[call.access].map((kind) => ({ [kind]: [] })),
     ...(querystring !== undefined && { querystring: withoutDefaults(plain(querystring)) }),
     ...(params !== undefined && { params: plain(params) }),
     ...(headers !== undefined && { headers: plain(headers) }),
@@ -141,7 +167,7 @@ interface Operation {
 }
 
 /** Adds the examples, and the responses of every call. */
-function complete({ components, paths }: Document): void {
+function complete({ components, paths }: Document, calls: ReadonlyMap<string, Call>): void {
   components.schemas = { Failure: plain(Failure) }
   components.examples = Object.fromEntries(
     CODES.map((code) => [code, { summary: FAILURES[code].when, value: failure(code) }]),
@@ -149,10 +175,9 @@ function complete({ components, paths }: Document): void {
   components.headers = Object.fromEntries(
     Object.entries(HEADERS).map(([name, description]) => [name, { description, schema: { type: 'string' } }]),
   )
-  const calls = new Map(Object.values(CALLS).map((call) => [call.id, call]))
   for (const operation of Object.values(paths).flatMap((path) => Object.values(path))) {
     const call = calls.get(operation.operationId)
-    if (!call) throw new Error(`CALLS does not describe ${operation.operationId}`)
+    if (!call) throw new Error(`no route is ${operation.operationId}`)
     for (const parameter of operation.parameters ?? []) {
       const example = call.parameters?.[parameter.name]
       if (example !== undefined) parameter.example = example
@@ -168,31 +193,31 @@ function addExample(content: Record<string, object>, { access, example, more }: 
     content[TYPES.ndjson] = { schema: { type: 'string', description: 'One event per line.' }, example }
     return
   }
-  content[JSON_TYPE] = { ...content[JSON_TYPE], ...examples(example, more, 'body') }
+  content[JSON_TYPE] = { ...content[JSON_TYPE], ...examples(example, more, ({ body }) => body) }
   if (access !== 'session') return
   // navigator.sendBeacon sends text/plain.
   const schema = { type: 'string', contentMediaType: JSON_TYPE, description: 'The same as JSON.' }
   content['text/plain'] = { schema, example: JSON.stringify(example) }
 }
 
+type OneMore = NonNullable<Call['more']>[string]
+
 /** A single example as `example`, several by name as `examples`. */
-function examples<Part extends 'body' | 'response'>(example: unknown, more: Call['more'], part: Part): object {
+function examples(example: unknown, more: Call['more'], choose: (one: OneMore) => object): object {
   if (!more) return { example }
-  const named = Object.entries(more).map(([name, { [part]: value }]) => [name, { value }])
+  const named = Object.entries(more).map(([name, one]) => [name, { value: choose(one) }])
   return { examples: { first: { value: example }, ...Object.fromEntries(named) } }
 }
 
 /** Media types of responses that are not JSON. */
 const TYPES = { text: 'text/plain', ndjson: 'application/x-ndjson', 'event-stream': 'text/event-stream' }
 
-function success({ response: { schema, example }, more, headers = {}, formats = [] }: Call): object {
-  const type = typeof schema === 'string' ? TYPES[schema] : JSON_TYPE
-  const content: Record<string, object> = {
-    [type]: {
-      schema: typeof schema === 'string' ? { type: 'string' } : plain(schema),
-      ...examples(example, more, 'response'),
-    },
-  }
+/** How every JSON response of a success begins. */
+const SUCCESS = { status: 1, error: null }
+
+function success(call: Call): object {
+  const { headers = {}, formats = [] } = call
+  const content = successContent(call)
   for (const format of formats) {
     const contentType = MEDIA_TYPES[format].contentType.replace(/;.*/, '')
     content[contentType] = { schema: { type: 'string', description: `The rows as ${format}.` } }
@@ -206,6 +231,14 @@ function success({ response: { schema, example }, more, headers = {}, formats = 
     headers: { ...reference('headers', ['x-request-id']), ...Object.fromEntries(described) },
     content,
   }
+}
+
+function successContent({ id, schema: { response: serialized }, response = {}, more }: Call): Record<string, object> {
+  if ('type' in response) return { [TYPES[response.type]]: { schema: { type: 'string' }, example: response.example } }
+  const { schema = serialized?.[200], example } = response
+  if (!schema) throw new Error(`${id} needs a schema of its response`)
+  const shown = examples({ ...SUCCESS, ...example }, more, ({ response }) => ({ ...SUCCESS, ...response }))
+  return { [JSON_TYPE]: { schema: plain(schema), ...shown } }
 }
 
 /** One response per status, with an example for each of its error codes. */
@@ -227,13 +260,14 @@ function failures(call: Call): Record<string, object> {
   return responses
 }
 
-function listErrors({ access, example, isIdempotent, errors }: Call): ErrorCode[] {
+function listErrors({ isGet, access, schema, example, isIdempotent, errors = [] }: Call): ErrorCode[] {
   const all: ErrorCode[] = [...errors]
+  if (schema.querystring || schema.params) all.push('invalid_request')
   if (access) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'store_damaged', 'unavailable')
   // The page's calls with a sign-in can fail for this, except GETs.
-  if (access === 'manage' || (access === 'read' && example)) all.push('invalid_csrf_token')
+  if (!isGet && (access === 'manage' || access === 'read')) all.push('invalid_csrf_token')
   if (example) all.push('invalid_json', 'invalid_request', 'payload_too_large', 'unsupported_media_type')
-  if (isIdempotent) all.push('idempotency_conflict', 'invalid_request')
+  if (isIdempotent) all.push('idempotency_conflict')
   return all
 }
 

@@ -1,5 +1,28 @@
-import type { AnyAnswer, QuestionInput } from '../../contract/questions.js'
-import type { Call } from './call.js'
+import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
+import * as results from '../contract/answer-schemas.js'
+import { AnyQuestion, COUNTING, USERS } from '../contract/question-schemas.js'
+import type { AnyAnswer, QuestionInput } from '../contract/questions.js'
+import { QuestionBody, warnings, withFields } from '../contract/schemas.js'
+import { type CallDescription, describeCalls } from '../http/openapi/description.js'
+
+const answer = <T extends TProperties>(kind: string, schema: TSchema, extra: T, question: TSchema) =>
+  withFields({
+    kind: Type.Literal(kind),
+    results: schema,
+    ...extra,
+    query: { ...question, description: 'The question with every default filled in.' },
+    pending: Type.Integer({ description: 'Accepted events that the answer does not count yet.' }),
+    elapsed_ms: Type.Integer(),
+    warnings,
+  })
+
+const QuestionAnswer = Type.Union([
+  answer('series', Type.Array(results.SeriesLine), { approximate: Type.Optional(Type.Literal(true)) }, COUNTING.series),
+  answer('funnel', Type.Array(results.FunnelLine), {}, COUNTING.funnel),
+  answer('retention', Type.Array(results.Cohort), { averages: results.Averages }, COUNTING.retention),
+  answer('paths', results.PathsResults, {}, COUNTING.paths),
+  answer('users', results.UsersPage, {}, Type.Union(Object.values(USERS))),
+])
 
 const range = { from: '2024-12-10', to: '2024-12-11' }
 const filled = { ...range, timezone: 'UTC', week_start: 'monday', where: null, sessions: 'id' } as const
@@ -112,8 +135,59 @@ const EXAMPLES: Record<
 }
 
 /** A question of every other kind than `series`, and its answer. */
-export const MORE_QUESTIONS: NonNullable<Call['more']> = Object.fromEntries(
+const MORE_QUESTIONS: NonNullable<CallDescription['more']> = Object.fromEntries(
   Object.entries(EXAMPLES).map(([kind, [body, answer]]) => {
-    return [kind, { body, response: { status: 1, error: null, ...answer, pending: 0, elapsed_ms: 12 } }]
+    return [kind, { body, response: { ...answer, pending: 0, elapsed_ms: 12 } }]
   }),
 )
+
+export const CALLS = describeCalls('Questions', {
+  query: {
+    schema: { body: QuestionBody },
+    config: { access: 'read' },
+    summary: 'Ask a question about events',
+    description:
+      'A series, a funnel, retention, paths, or the users behind a number of one. It includes every event that was acknowledged ' +
+      'before the call; if ClickHouse does not catch up within 5 s, `pending` says how many are missing. `warnings` names ' +
+      'events, properties and values that do not exist, such as misspelled ones, and fields that are ignored.',
+    body: AnyQuestion,
+    more: MORE_QUESTIONS,
+    example: {
+      kind: 'series',
+      series: [{ event: 'signed up', metric: 'users' }],
+      from: '2024-12-10',
+      to: '2024-12-11',
+    },
+    response: {
+      schema: QuestionAnswer,
+      example: {
+        kind: 'series',
+        results: [
+          {
+            series: 0,
+            breakdown: [],
+            total: 1,
+            points: [{ at: '2024-12-10T00:00:00+00:00', value: 1, complete: true }],
+          },
+        ],
+        query: {
+          kind: 'series',
+          from: '2024-12-10',
+          to: '2024-12-11',
+          timezone: 'UTC',
+          week_start: 'monday',
+          where: null,
+          series: [{ event: 'signed up', where: null, metric: 'users' }],
+          interval: 'day',
+          breakdown: [],
+          limit: 10,
+          other: true,
+          approximate: false,
+        },
+        pending: 0,
+        elapsed_ms: 12,
+      },
+    },
+    errors: ['query_too_large', 'overloaded'],
+  },
+})

@@ -1,0 +1,64 @@
+import { ProjectAnswer, ProjectErased, ProjectParams, ProjectUsage, SettingsBody } from '../contract/project-schemas.js'
+import { DEFAULT_SETTINGS } from '../contract/project-settings.js'
+import { NoQuery, UsageQuery } from '../contract/query-schemas.js'
+import { describeCalls, EXAMPLE_TIME } from '../http/openapi/description.js'
+
+const settings = { ...DEFAULT_SETTINGS, name: 'Shop', timezone: 'Europe/Vienna', currency: 'EUR' }
+const example = {
+  project: { id: 'shop', ...settings, revision: 3, updated_at: EXAMPLE_TIME },
+}
+
+export const CALLS = describeCalls('Operation', {
+  readProject: {
+    schema: { querystring: NoQuery, response: { 200: ProjectAnswer } },
+    summary: 'Read the settings of the project',
+    description: 'Every setting of the key’s project, defaults included.',
+    response: { example },
+  },
+  changeProject: {
+    schema: { querystring: NoQuery, body: SettingsBody, response: { 200: ProjectAnswer } },
+    summary: 'Change settings of the project',
+    description:
+      'What is absent stays, and null sets the default, also within `keep` and `quotas`. Every process knows a change within ' +
+      'some 5 s. A shorter `keep` hides what is older immediately and removes it from the disk within a day: it cannot be ' +
+      'brought back. `dry_run` changes nothing, and counts what would expire.',
+    example: { timezone: 'Europe/Vienna', keep: { events: '25m' } },
+    response: { example },
+    errors: ['revision_conflict'],
+  },
+  readUsage: {
+    schema: { querystring: UsageQuery },
+    summary: 'Read what the project has used, by day',
+    description:
+      'Events and bytes as they were accepted, and the time that the store worked on reads; as JSON with the quotas, or as CSV. ' +
+      'What other processes counted in the last seconds is missing.',
+    response: {
+      schema: ProjectUsage,
+      example: {
+        days: [{ day: '2026-11-25', events: 120_000, bytes: 24_000_000, read_seconds: 3.2 }],
+        stored_bytes: 9_000_000,
+        quotas: [{ name: 'events_per_month', limit: 10_000_000, mode: 'soft', used: 2_400_000 }],
+      },
+    },
+  },
+  eraseProject: {
+    schema: { params: ProjectParams, querystring: NoQuery },
+    tag: 'Users',
+    summary: 'Erase everything of the key’s project except its keys and its usage',
+    description:
+      'Events, sessions, profiles, aliases, dead letters, saved questions, boards and, once `complete`, the settings. A call works for some 20 s; while `complete` is ' +
+      'false, repeat it. `gone_at` and `purge_error` are as for erased users.',
+    parameters: { project: 'default' },
+    response: {
+      schema: ProjectErased,
+      example: {
+        erased: { events: 20_000, sessions: 0, profiles: 420, aliases: 420, dead_letters: 0 },
+        complete: true,
+        unreadable_dead_letters: 0,
+        gone_at: EXAMPLE_TIME,
+        purge_error: null,
+      },
+    },
+    errors: ['overloaded'],
+  },
+})
