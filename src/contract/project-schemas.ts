@@ -126,10 +126,7 @@ const SETTINGS = {
   quotas: setting(
     partial(
       Object.fromEntries(
-        QUOTAS.map((name) => [
-          name,
-          setting(NAME_QUOTAS.includes(name) ? NamesQuota : QuotaSchema, QUOTA_MEANS[name]),
-        ]),
+        QUOTAS.map((name) => [name, setting(NAME_QUOTAS.includes(name) ? NamesQuota : QuotaSchema, QUOTA_MEANS[name])]),
       ) as Record<QuotaName, ReturnType<typeof setting<typeof QuotaSchema | typeof NamesQuota>>>,
     ),
     'Limits: a soft one warns, a hard one also refuses events; default: none.',
