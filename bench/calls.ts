@@ -7,7 +7,7 @@ export class OverloadedError extends Error {
   override readonly name = 'OverloadedError'
 }
 
-/** The median of so many calls, one after the other, ms. */
+/** The median of this number of consecutive calls, ms. */
 export async function time(url: string, request: HttpRequest, times = 5): Promise<number> {
   const all: number[] = []
   for (let i = 0; i < times; i++) {

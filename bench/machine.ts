@@ -45,7 +45,7 @@ function loadTool(): string {
   return `autocannon ${(JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version}`
 }
 
-/** The first line that a command prints, whatever its exit code (that of `wrk -v` is 1); null where it is missing. */
+/** The first line that a command prints, whatever its exit code (that of `wrk -v` is 1); null if it is missing. */
 function outputOf(command: string, args: string[]): string | null {
   const { error, stdout } = spawnSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
   return error ? null : (stdout.trim().split('\n')[0] ?? '')

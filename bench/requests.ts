@@ -31,7 +31,7 @@ export async function writeRequests(folder: string, requests: HttpRequest[]): Pr
   return { file, length: requests.length }
 }
 
-/** As `writeRequests` wrote them. */
+/** What `writeRequests` wrote. */
 export async function readRequests(file: string): Promise<Buffer[]> {
   const bytes = await readFile(file)
   const requests: Buffer[] = []
@@ -78,7 +78,7 @@ const BROWSERS = [
 ]
 const ZONES = ['Europe/Vienna', 'America/New_York', 'Asia/Tokyo', 'Europe/Berlin']
 
-/** As `singles`, from pages, with a write key that is made for them. @param url of the service */
+/** Like `singles`, from pages, with a write key that is made for them. @param url of the service */
 export async function pageSingles(url: string): Promise<HttpRequest[]> {
   const response = await fetch(`${url}/public/keys`, {
     method: 'POST',
@@ -106,7 +106,7 @@ export async function batches(): Promise<HttpRequest[]> {
   )
 }
 
-/** As `batches`, so many, with an `insert_id` for each event that no other has. */
+/** Like `batches`, this number of them, with a unique `insert_id` for each event. */
 export async function identifiedBatches(count: number): Promise<HttpRequest[]> {
   const events = await realEvents()
   const all = Math.floor(events.length / BATCH)
@@ -116,7 +116,7 @@ export async function identifiedBatches(count: number): Promise<HttpRequest[]> {
   })
 }
 
-/** As `singles`, so many, with an `Idempotency-Key` that no other has. */
+/** Like `singles`, this number of them, each with a unique `Idempotency-Key`. */
 export async function keyedSingles(count: number): Promise<HttpRequest[]> {
   const all = await singles()
   return Array.from({ length: count }, (_, i) => {

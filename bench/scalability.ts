@@ -1,4 +1,4 @@
-/** How often the rounds are drawn anew for the spread of a fit. */
+/** How often the rounds are drawn again for the spread of a fit. */
 const DRAWS = 2_000
 /** Of the draws, what lies outside of a spread on either side. */
 const OUTSIDE = 0.05

@@ -31,7 +31,7 @@ export interface Running {
 
 export interface ServersOptions {
   journal: 'redis' | 'lmdb'
-  /** settings for Tallyhouse, beside those that it needs */
+  /** settings for Tallyhouse, in addition to those that it needs */
   settings: Record<string, string>
   /** whether Tallyhouse writes a profile of its CPU into bench/data */
   cpuProfile: boolean
@@ -74,7 +74,7 @@ export class Servers {
     return inner
   }
 
-  /** @param close called once everything has ended that is started after this */
+  /** @param close called once everything that is started later has ended */
   onClose(close: () => Promise<unknown>): void {
     this.#closers.push(close)
   }
@@ -216,7 +216,7 @@ export function programFile(name: string): string {
   return fileURLToPath(new URL(`./programs/${name}.js`, import.meta.url))
 }
 
-/** The largest resident memory that a process has had, in MiB; null where the system does not tell. */
+/** The largest resident memory that a process has had, in MiB; null if the system does not tell. */
 export async function peakMemory({ pid }: ChildProcess): Promise<number | null> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
   const kib = /^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]

@@ -81,7 +81,7 @@ export class CpuGroup {
 
 /**
  * Opens a group for all machines of a benchmark, by cgroups of either version.
- * @returns null where this process may not make any
+ * @returns null if this process may not create any
  */
 export function openCpuGroup(): CpuGroup | null {
   try {

@@ -13,7 +13,7 @@ export const PROJECT = 'default'
 /** Merges that are not over by then go on; they disturb both sides of a round alike. */
 const QUIET_LIMIT_MS = 15_000
 
-/** ClickHouse asked directly, beside the service. */
+/** ClickHouse, asked directly and not through the service. */
 export class Store {
   readonly url: string
   readonly database: string

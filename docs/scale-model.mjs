@@ -54,7 +54,7 @@ function modelOf(perDay, singles) {
     'events/s, mean and peak': `${count(mean)}, ${count(peak)}`,
     'cores of the service': count(cores('serviceUs'), 1),
     'cores of Redis, all lanes': count(cores('redisUs'), 1),
-    'cores of ClickHouse for what comes in': count(cores('clickhouseUs'), 1),
+    'cores of ClickHouse for ingestion': count(cores('clickhouseUs'), 1),
     'lanes for the rate': count(Math.max(byRate, byRedis)),
     'stored in all, one copy': size(stored),
     'shards for the disk': count(shards),

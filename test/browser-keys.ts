@@ -37,7 +37,7 @@ export function freshAddress(): string {
 export async function startLimited(t: Test, env: NodeJS.ProcessEnv, limits: object, grant: Partial<Grant> = {}) {
   const start = Date.now()
   let passed = 0
-  // The clock stands still, so that no bucket fills while a test runs.
+  // The clock does not move, so that no bucket fills while a test runs.
   const client = await startApp(t, { ...env, ...limits }, { keysRefreshMs: 200, now: () => start + passed })
   const keys = { write: makeKey('write'), public: makeKey('public'), secret: makeKey('secret') }
   const { clickhouse, close } = await openStore(client.config)

@@ -93,7 +93,7 @@ function resolvePackages(builder) {
 }
 
 /**
- * Has a file that looks for others beside it be where it would be by itself, not in a chunk.
+ * Keeps a file that looks for others next to it in its own place instead of in a chunk.
  * @param {import('esbuild').PluginBuild} builder
  */
 function keepPlaces(builder) {

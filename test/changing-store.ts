@@ -23,9 +23,9 @@ const PROJECT = 'p'
 const AHEAD_MS = 40_000
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** Ends a change behind each of its durable steps, and before it, once: as if the process was killed there. */
+/** Ends a change once before and once after each of its durable steps, as if the process was killed there. */
 export class Kills {
-  /** every place where it ended */
+  /** all places where it ended */
   readonly places = new Set<string>()
 
   here(place: string): void {
@@ -115,7 +115,7 @@ export class ChangingStore {
 
   /** Leaves something of every kind in each lane, unstored. */
   async fill(t: Test): Promise<void> {
-    // The clock of the first lane is fast, so that all others have to go on behind it.
+    // The clock of the first lane is fast, so that all others have to continue after it.
     const ahead = nextPosition(START, Date.now() + AHEAD_MS)
     if (this.#count === 0) await this.use(0, (journal) => journal.advancePast(ahead))
     for (let lane = 0; lane < this.lanes; lane++) {
@@ -295,7 +295,7 @@ export async function startEngines(t: Scope): Promise<{ url: string }[]> {
   return await Promise.all([startClickHouse(t), startClickHouse(t)])
 }
 
-/** A new store of so many lanes on one shard. */
+/** A new store with this number of lanes on one shard. */
 export async function startStore(
   t: Test,
   kind: 'redis' | 'lmdb',

@@ -7,7 +7,7 @@ import { parseSentinelUrl } from '../src/journal/redis/url.js'
 /** Both, so that every ROLE is allowed. */
 const SERVERS = { REDIS_URL: 'redis://127.0.0.1:6379', CLICKHOUSE_URL: 'http://127.0.0.1:8123/tallyhouse' }
 
-/** The message of the ConfigError that these variables give; undefined where they give none. */
+/** The message of the ConfigError that these variables give; undefined if they give none. */
 function refusal(env: Record<string, string>): string | undefined {
   try {
     loadConfig(env)

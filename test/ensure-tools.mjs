@@ -26,7 +26,7 @@ const TOOLS = [
   },
 ]
 
-/** Sets the clocks of servers apart on Linux; the tests go without where it is missing. */
+/** Sets the clocks of servers apart on Linux; the tests do without it if it is missing. */
 const FAKETIME = { isThere: isFaketimeThere, debian: 'faketime', isOptional: true }
 
 const hadRedis = outputOf('redis-server', ['--version']) !== null
@@ -58,7 +58,7 @@ function isFaketimeThere() {
   return process.platform !== 'linux' || outputOf('faketime', ['-f', '+0s', 'true']) !== null
 }
 
-/** The commands, in their order; none where it cannot be done without a person. */
+/** The commands, in their order; none if it needs a person. */
 function installation(tools) {
   if (process.platform === 'darwin' && outputOf('brew', ['--version']) !== null) {
     return tools.map(({ brew }) => ['brew', 'install', ...brew])
@@ -72,7 +72,7 @@ function installation(tools) {
     [...asRoot, 'apt-get', 'update', '-qq'],
     // One by one, as not every Debian has them all.
     ...packages.map((name) => [...asRoot, 'apt-get', 'install', '-qq', '-y', '--no-install-recommends', name]),
-    // The package starts a service on port 6379 where the machine allows it; who had one keeps it.
+    // The package starts a service on port 6379 if the machine allows it; one that ran before is kept.
     ...(hadRedis || !packages.includes('redis-server') ? [] : [[...asRoot, 'service', 'redis-server', 'stop']]),
   ]
 }
@@ -81,7 +81,7 @@ function run([program, ...args]) {
   spawnSync(program, args, { stdio: ['ignore', 'ignore', 'inherit'] })
 }
 
-/** What a command prints, or null where it is missing or fails. */
+/** What a command prints, or null if it is missing or fails. */
 function outputOf(command, args) {
   const { status, stdout } = spawnSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
   return status === 0 ? stdout : null

@@ -49,7 +49,7 @@ export async function temporaryFolder(t: Scope): Promise<string> {
   return folder
 }
 
-/** A folder for the data of a service, as one has it that was started before and got nothing. */
+/** A data folder like that of a service that was started once and received nothing. */
 export async function dataFolder(t: Scope): Promise<string> {
   const folder = await temporaryFolder(t)
   await copyEmptyStore(join(folder, 'clickhouse'))
@@ -160,7 +160,7 @@ export const STORAGES = ['embedded', 'servers'] as const
 export const ANY_STORAGE = [STORAGES[0]] as const
 /** Both kinds of storage, and both one lane and several, for promises that lanes could break. */
 export const LAYOUTS = ['embedded', 'lanes'] as const
-/** With three journals, `lanes` is as `servers`, and `embedded lanes` as `embedded`. */
+/** With three journals, `lanes` is like `servers`, and `embedded lanes` like `embedded`. */
 export type Storage = (typeof STORAGES)[number] | (typeof LAYOUTS)[number] | 'embedded lanes'
 
 /** The settings for a kind of storage: LMDB and the embedded engine, or Redis and ClickHouse over HTTP. */

@@ -11,9 +11,9 @@ export interface SentEvent {
 /** A client of `/public/events/live` that reads as the HTML standard has it. */
 export interface LiveStream {
   response: IncomingMessage
-  /** what came, in order */
+  /** what arrived, in order */
   events: SentEvent[]
-  /** the ids of what came */
+  /** the ids of what arrived */
   ids(): string[]
   /** comments that came */
   comments: string[]
@@ -21,7 +21,7 @@ export interface LiveStream {
   retryMs(): number | undefined
   /** whether the stream has ended, and how */
   ending(): 'open' | 'end' | 'break'
-  /** what came when there is nothing left to come */
+  /** what arrived, once nothing more will */
   until(count: number): Promise<SentEvent[]>
   close(): void
 }

@@ -57,7 +57,7 @@ export class RedisCluster {
     }
   }
 
-  /** Moves the slot of a key and all that is in it, some keys at a time. */
+  /** Moves the slot of a key and everything in it, some keys at a time. */
   async moveSlot(key: string, from: number, to: number, betweenSteps = async () => {}): Promise<void> {
     const slot = await this.#slot(key)
     const [source, target] = [this.node(from), this.node(to)]

@@ -39,7 +39,7 @@ export class RedisPair {
   async synchronise(): Promise<void> {
     await asked(this.master, async (redis) => {
       await until('the replica', async () => {
-        // A write of this connection, as WAIT is about those.
+        // A write of this connection, because WAIT covers only those.
         await redis.publish('synchronise', '')
         return (await redis.wait(1, 2_000)) === 1
       })
@@ -52,7 +52,7 @@ export class RedisPair {
     await asked(this.replica, (redis) => redis.replicaof('NO', 'ONE'))
   }
 
-  /** The master gives out positions as if its clock were this far, epoch ms. */
+  /** The master assigns positions as if its clock showed this time, epoch ms. */
   async setClock(ms: number): Promise<void> {
     await asked(this.master, (redis) => redis.hset('{tallyhouse}:meta', 'ms', ms))
   }

@@ -25,11 +25,11 @@ const FIRST = ['test/web/', 'test/system/', 'test/questions/', 'test/routes/']
 const LIMIT_SECONDS = 1_200
 /** In memory. The tests' stores write much that is gone a second later: on a disk, that takes a tenth of the CPU time. */
 const MEMORY = '/dev/shm'
-/** Of files on a disk, and of what is left of them after a fault. */
+/** Tests of files on a real disk, and of what a fault leaves of them. */
 const OF_DISK = ['test/delivery/', 'test/journal/']
-/** That has to be free there, and in the machine. */
+/** Must be free there, and in the machine's memory. */
 const MEMORY_BYTES = 2 * 1024 ** 3
-/** So many files win more by a migrated store than it costs. */
+/** From this number of files on, a ready-made store saves more than it costs. */
 const ENOUGH_FILES = 4
 /** Runs a command, and prints how many seconds of CPU time it and its children have used. */
 const MEASURE = `TIMEFORMAT='# cpu: %U %S'; time "$0" "$@"`

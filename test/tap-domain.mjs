@@ -6,7 +6,7 @@ const toFirst = (error, event) => {
 }
 
 /**
- * In place of the package async-hook-domain, by which tap learns of which test an error is that nothing caught. That one is
+ * Replaces the package async-hook-domain, which tells tap which test an uncaught error belongs to. That one is
  * told of every promise, which is a tenth of a test's CPU time. Here such an error fails the whole file, with its stack.
  */
 export class Domain {

@@ -9,7 +9,7 @@ const EVENTS = 20_000_000
 const MONTHS = 24
 const EXPIRED_MONTHS = 11
 const MONTH_MS = (365.25 / 12) * 86_400_000
-/** The time of each event is compared even so, as it is while some expire. */
+/** The time of each event is compared all the same, as it is while some expire. */
 const NOTHING_EXPIRES = '99y'
 const CONNECTIONS = 8
 const LIMIT_MS = 10 * 60_000
@@ -103,7 +103,7 @@ async function expire(bench: Bench, { service, journal, clickhouse, store, inges
   return { before, during, disk: { before: filledMib, most, left: await measureDisk(store, 'in use') }, ms }
 }
 
-/** As `batches`, of events that happen when they are received. */
+/** Like `batches`, of events that happen when they are received. */
 async function newBatches(): Promise<HttpRequest[]> {
   const withoutTimes = (body: string) => body.replaceAll(/"timestamp":\d+,|,"timestamp":\d+/g, '')
   return (await batches()).map((request) => ({ ...request, body: withoutTimes(request.body ?? '') }))

@@ -23,7 +23,7 @@ interface Size {
 }
 
 /**
- * The same work at 1, 5 and 20 million stored events, one size after the other in each round. All are filled anew before
+ * The same work at 1, 5 and 20 million stored events, one size after the other in each round. All are refilled before
  * each: parts that an earlier stretch left at one size, but not at another, would be merged during the next.
  */
 export const growth: Benchmark = async (bench) => {

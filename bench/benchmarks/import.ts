@@ -18,8 +18,8 @@ const LINES_TOGETHER = 5_000
 const POLL_MS = 20
 
 /**
- * A file of events by the command line: how many a second can be exported, beside what bare batch calls with about as many of
- * the same events make visible. Fewer would cost less each, as ClickHouse merges them later.
+ * A file of events by the command line: how many a second can be exported, compared with bare batch calls of
+ * about as many of the same events. Fewer would cost less each, because ClickHouse merges them later.
  */
 export const importFile: Benchmark = async (bench) => {
   const { servers } = bench
@@ -74,7 +74,7 @@ async function measured(store: Store, url: string, send: () => Promise<{ sent: n
   return arrived / elapsed
 }
 
-/** @returns the most memory that the command had, in MiB; null where the system does not tell */
+/** @returns the most memory that the command had, in MiB; null if the system does not tell */
 async function runImport({ servers }: Bench, url: string, file: string, round: number): Promise<number | null> {
   const state = join(servers.folder, `import-${round}.json`)
   const args = [CLI, 'import', '--url', url, '--state', state, file]

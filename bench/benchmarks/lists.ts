@@ -9,7 +9,7 @@ const USERS = 400_000
 const START_MS = Date.UTC(2025, 0, 1)
 const STEP_MS = 3_000
 
-/** Pages of sessions and of users, beside a query that reads as many rows without looking for the newest version of each. */
+/** Pages of sessions and users, compared with a query that reads the same number of rows in any version. */
 export const lists: Benchmark = async (bench) => {
   const { servers } = bench
   const clickhouse = await servers.clickhouse()

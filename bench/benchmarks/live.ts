@@ -6,7 +6,7 @@ import { programFile, type Running, said } from '../servers.js'
 import { Store } from '../store.js'
 
 const LISTENERS = 1_000
-/** Events of a batch, and batches a second where the rate is given. */
+/** Events of a batch, and batches a second if the rate is given. */
 const BATCH = 100
 const PER_SECOND = 100
 const CONNECTIONS = 8
@@ -15,7 +15,7 @@ const SLOW_PER_SECOND = 1
 
 const NO_LOSS = { of: 'ratio', target: 0.95, stretch: 0.98 } as const
 
-/** What a thousand listeners take from ingestion, each of which follows one user, or everything. */
+/** How much a thousand listeners slow ingestion down, each following one user, or everything. */
 export const live: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   const clickhouse = await servers.clickhouse()
@@ -85,7 +85,7 @@ async function listening<T>(
   return { result, seen: JSON.parse(seen) }
 }
 
-/** Each user has as many events as any other. */
+/** All users have the same number of events. */
 function batches() {
   return Array.from({ length: 100 }, (_, batch) => {
     const events = Array.from({ length: BATCH }, (_, i) => ({

@@ -6,7 +6,7 @@ import { PROJECT, Store } from '../store.js'
 
 const USERS = 100_000
 const CONNECTIONS = 64
-/** So many that all users have been seen soon. */
+/** Enough that every user has soon been seen. */
 const MANY_CONNECTIONS = 512
 const ONE_USER_CONNECTIONS = 100
 /** A prime, so that the users come in no order that the store has. */

@@ -22,7 +22,7 @@ const day = 'floor(timestamp / 86400000) AS day'
 const inEvent = (...names: string[]) => `event IN (${names.map((name) => `'${name}'`)})`
 const step = (event: string) => ({ event })
 
-/** Questions of each kind, and the same asked of the table that is made for them; not there where no query of one line does it. */
+/** Questions of each kind, and the same asked of a table made for them; absent if no one-line query can ask it. */
 const QUESTIONS: Record<string, { question: object; ideal?: string }> = {
   'series by day': {
     question: { kind: 'series', series: [step('event-3')], ...MONTH },
@@ -129,7 +129,7 @@ async function whileIngesting(bench: Bench, url: string, store: Store, asked: Ht
     const end = new AbortController()
     const askers = [0, 1].map(async (first) => {
       for (let i = first; !end.signal.aborted; i++) {
-        // One that has waited too long for its turn is told so; the next one is asked.
+        // A question that has waited too long is refused; the next one is asked.
         await call(url, asked[i % asked.length] as HttpRequest).catch(unlessOverloaded)
       }
     })

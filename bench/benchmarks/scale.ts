@@ -20,7 +20,7 @@ const GOALS: Record<number, { target: number; stretch: number }> = {
   6: { target: 5, stretch: 5.6 },
 }
 const PAGE_GOAL = { of: 'ratio', target: 1.6, stretch: 1.2 } as const
-/** A machine counts as one of several only beside one alone. */
+/** A single machine is measured too, for comparison. */
 const ONE = 1
 
 /** One kind of load. */

@@ -8,7 +8,7 @@ const CONNECTIONS = 32
 const BATCH = 100
 const BASIC = { authorization: `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}` }
 
-/** One call of another vendor's, and the call of our own that stores as many events of as many bytes. */
+/** A vendor's call, and our own call that stores the same number of events and bytes. */
 interface Pair {
   name: string
   theirs: HttpRequest[]
@@ -60,7 +60,7 @@ async function pairs(): Promise<Pair[]> {
     properties: { ...properties, $lib: 'posthog-node', $lib_version: '5.70.0', $is_server: true },
     timestamp: new Date(timestamp ?? 0).toISOString(),
   }))
-  // The same bytes in our own shape: what the vendors put beside the properties is among them.
+  // The same bytes in our own shape: what the vendors put next to the properties is among them.
   const own = (all: object[]) =>
     all.map((each, i) => {
       const { event, distinct_id, timestamp } = events[i] ?? {}

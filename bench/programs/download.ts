@@ -9,7 +9,7 @@ import { pipeline } from 'node:stream/promises'
 import { parseRequest, readRequests } from '../requests.js'
 
 const SHOWN = 500
-/** Of what gathers during a write, and is then written at once: as fast as `curl -o`, which a write for each chunk is not. */
+/** Bytes that gather during a write are written together: as fast as `curl -o`, unlike a write per chunk. */
 const WRITE_BYTES = 1024 * 1024
 
 const [url = '', file = '', which = '', output] = process.argv.slice(2)

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { SECRET_KEY } from '../servers.js'
 
-/** Opened at once; a server's backlog holds 511. */
+/** Opened together; a server's backlog holds 511. */
 const AT_ONCE = 100
 const EVENT = Buffer.from('\nid: ')
 

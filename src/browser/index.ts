@@ -1,6 +1,6 @@
 import { type ClickOptions, watchClicks } from './clicks.js'
-import { Memory, newId } from './memory.js'
 import { Outbox } from './outbox.js'
+import { newId, SiteStorage } from './site-storage.js'
 
 export interface TallyhouseOptions extends ClickOptions {
   /** address of the service, such as `https://tallyhouse.example.com` */
@@ -11,7 +11,7 @@ export interface TallyhouseOptions extends ClickOptions {
   visitor?: 'daily' | undefined
   /** `required`: nothing is stored or sent until `optIn` is called */
   consent?: 'required' | undefined
-  /** whether Global Privacy Control is taken for an objection; default true */
+  /** whether Global Privacy Control counts as an objection; default true */
   respectGpc?: boolean | undefined
   /** whether the part of a URL after `#` distinguishes pages; default false */
   hash?: boolean | undefined
@@ -47,8 +47,8 @@ interface Visit {
 export class Tallyhouse {
   readonly #options: TallyhouseOptions
   /** the visitor's choice */
-  readonly #choices = new Memory(true)
-  readonly #memory: Memory
+  readonly #choices = new SiteStorage(true)
+  readonly #storage: SiteStorage
   readonly #outbox: Outbox
   /** what to do once the page is in sight and the visitor has agreed */
   readonly #waiting: (() => void)[] = []
@@ -63,10 +63,10 @@ export class Tallyhouse {
     if (!/^wk_/.test(key)) throw new TypeError('A page needs a write key (wk_…)')
     this.#options = options
     this.#referrer = document.referrer
-    this.#memory = new Memory(!visitor)
+    this.#storage = new SiteStorage(!visitor)
     const timeZone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)
     const query = `?timezone=${timeZone}${visitor ? `&visitor=${visitor}` : ''}`
-    this.#outbox = new Outbox({ url: url.replace(/\/+$/, ''), key, query, memory: this.#memory })
+    this.#outbox = new Outbox({ url: url.replace(/\/+$/, ''), key, query, storage: this.#storage })
     watchClicks((event, properties) => this.track(event, properties), options)
     this.#watchPage()
     this.#show()
@@ -95,11 +95,11 @@ export class Tallyhouse {
     this.#run(() => {
       // Pages also pass numbers.
       const user = `${id}`
-      const known = this.#memory.read('user')
+      const known = this.#storage.read('user')
       if (!id || known === user || this.#options.visitor) return
       if (known) this.#forget()
       this.#outbox.add('user', { distinct_id: user, alias: this.#findVisitor() })
-      this.#memory.write('user', user)
+      this.#storage.write('user', user)
     })
   }
 
@@ -110,7 +110,7 @@ export class Tallyhouse {
 
   /** Stops recording on this site, and removes everything from the browser except this choice. */
   optOut(): void {
-    for (const name of this.#memory.list('')) this.#memory.remove(name)
+    for (const name of this.#storage.list('')) this.#storage.remove(name)
     this.#waiting.length = 0
     this.#choices.write('choice', 'out')
   }
@@ -181,7 +181,7 @@ export class Tallyhouse {
     const body = { distinct_id: distinctId, session_id: id, duration: (seenAt - startedAt) / 1000 }
     const { status } = await this.#outbox.call('sessions/start', JSON.stringify(body))
     // Somebody has ended the session.
-    if (status === 409 && this.#findVisit()?.id === id) this.#memory.remove('visit')
+    if (status === 409 && this.#findVisit()?.id === id) this.#storage.remove('visit')
   }
 
   /**
@@ -218,29 +218,29 @@ export class Tallyhouse {
   }
 
   #findName(): string {
-    return this.#memory.read('user') ?? this.#findVisitor()
+    return this.#storage.read('user') ?? this.#findVisitor()
   }
 
   /** The visit, seen just now if the page is in sight. */
   #findVisit(): Visit | null {
     const now = Date.now()
-    let visit: Visit | null = JSON.parse(this.#memory.read('visit') ?? 'null')
+    let visit: Visit | null = JSON.parse(this.#storage.read('visit') ?? 'null')
     if (visit && Math.abs(now - visit.seenAt) > AWAY_MS) visit = null
     if (!this.#isShown) return visit
     visit ??= { id: newId(), distinctId: this.#findName(), startedAt: now, seenAt: now }
     visit.seenAt = now
-    this.#memory.write('visit', JSON.stringify(visit))
+    this.#storage.write('visit', JSON.stringify(visit))
     return visit
   }
 
   #findVisitor(): string {
-    const visitor = this.#memory.read('visitor') ?? newId()
-    this.#memory.write('visitor', visitor)
+    const visitor = this.#storage.read('visitor') ?? newId()
+    this.#storage.write('visitor', visitor)
     return visitor
   }
 
   #forget(): void {
     void this.#sendHeartbeat()
-    for (const name of ['visit', 'visitor', 'user']) this.#memory.remove(name)
+    for (const name of ['visit', 'visitor', 'user']) this.#storage.remove(name)
   }
 }

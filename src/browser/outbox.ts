@@ -1,4 +1,4 @@
-import { type Memory, newId } from './memory.js'
+import { newId, type SiteStorage } from './site-storage.js'
 
 export interface OutboxOptions {
   /** address of the service */
@@ -6,7 +6,7 @@ export interface OutboxOptions {
   key: string
   /** goes into the URL of each call */
   query: string
-  memory: Memory
+  storage: SiteStorage
 }
 
 /** How long a call may take, and how old an entry of another page must be to count as abandoned. */
@@ -20,10 +20,10 @@ const MAX_BODY = 15_000
 const RETRIED = [408, 429]
 
 /**
- * Events and aliases on their way to the service. Each is an entry of its own in the memory, so tabs do not overwrite
+ * Events and aliases on their way to the service. Each is an entry of its own in the storage, so tabs do not overwrite
  * each other's, and stays there until the service has answered. An entry whose answer never came, perhaps because the
- * page was left, is sent again by this page or a later one; its `insert_id` keeps it from being stored twice. Names have
- * the time of their entry, so they sort in the order of the events.
+ * page was left, is sent again by this page or a later one; its `insert_id` keeps it from being stored twice. Names
+ * have the time of their entry, so they sort in the order of the events.
  */
 export class Outbox {
   readonly #options: OutboxOptions
@@ -39,32 +39,32 @@ export class Outbox {
 
   /** @param isLeaving as for `send` */
   add(kind: 'event' | 'user', body: object, isLeaving = false): void {
-    const { key, memory } = this.#options
+    const { key, storage } = this.#options
     this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
     const name = `${key} ${kind} ${this.#lastAt} ${newId()}`
-    const kept = memory.list(key)
-    if (kept.length >= MAX_KEPT) memory.remove(kept[0] as string)
+    const kept = storage.list(key)
+    if (kept.length >= MAX_KEPT) storage.remove(kept[0] as string)
     this.#own.add(name)
-    memory.write(name, JSON.stringify(body))
+    storage.write(name, JSON.stringify(body))
     // Entries that are added in the same turn share a request.
     queueMicrotask(() => this.send(isLeaving))
   }
 
   /**
-   * Sends what is due. There is one request at a time, so that the service gets events in their order.
+   * Sends what is due. One request is in flight at a time, so that the service gets events in order.
    * @param isLeaving whether the page may end before the answer to a request in flight
    */
   async send(isLeaving = false): Promise<void> {
     if (this.#inFlight.size > 0 && !isLeaving) return
-    const { key, memory } = this.#options
-    const due = memory.list(key).filter((name) => {
-      const age = ageOf(name)
-      if (age > KEPT_MS) memory.remove(name)
+    const { key, storage } = this.#options
+    const due = storage.list(key).filter((name) => {
+      const age = computeAge(name)
+      if (age > KEPT_MS) storage.remove(name)
       return age <= KEPT_MS && (age > CALL_MS || this.#own.has(name)) && !this.#inFlight.has(name)
     })
     let room = MAX_BODY
     const names = due.filter((name, index) => {
-      room -= (memory.read(name) ?? '').length
+      room -= (storage.read(name) ?? '').length
       // Aliases come last, each in a request of its own.
       return index === 0 || (room > 0 && !isAlias(name))
     })
@@ -81,7 +81,7 @@ export class Outbox {
 
   /** @returns whether the service has decided about all of them */
   async #deliver(names: string[]): Promise<boolean> {
-    const { memory } = this.#options
+    const { storage } = this.#options
     for (const name of names) this.#inFlight.add(name)
     const texts = names.map((name) => this.#toText(name))
     const { status, text } = await (isAlias(names[0])
@@ -89,20 +89,20 @@ export class Outbox {
       : this.call('track/batch', `{"events":[${texts}]}`))
     for (const name of names) this.#inFlight.delete(name)
     if (status < 200 || status > 499 || RETRIED.includes(status)) return false
-    if (status < 400) for (const name of names) memory.remove(name)
+    if (status < 400) for (const name of names) storage.remove(name)
     // The service refuses a whole batch for one bad event.
     else if (names.length > 1) for (const name of names) await this.#deliver([name])
     else {
       console.error('Tallyhouse:', text)
-      memory.remove(names[0] as string)
+      storage.remove(names[0] as string)
     }
     return true
   }
 
   /** Clocks of browsers may be wrong, so an event has its time only if it is late. */
   #toText(name: string): string {
-    const text = this.#options.memory.read(name) ?? ''
-    return ageOf(name) > CALL_MS ? `${text.slice(0, -1)},"timestamp":${timeOf(name)}}` : text
+    const text = this.#options.storage.read(name) ?? ''
+    return computeAge(name) > CALL_MS ? `${text.slice(0, -1)},"timestamp":${readTime(name)}}` : text
   }
 
   /**
@@ -130,5 +130,5 @@ export class Outbox {
 }
 
 const isAlias = (name = '') => name.includes(' user ')
-const timeOf = (name: string) => Number(name.split(' ')[2])
-const ageOf = (name: string) => Date.now() - timeOf(name)
+const readTime = (name: string) => Number(name.split(' ')[2])
+const computeAge = (name: string) => Date.now() - readTime(name)

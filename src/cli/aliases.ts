@@ -1,8 +1,8 @@
 import { Connection } from '../client/connection.js'
 import { pathTo, pathToAlias } from '../client/tallyhouse.js'
 import type { UserAliases } from '../contract/responses.js'
+import { checkService } from './check-service.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
-import { checkService } from './first-call.js'
 import { readTarget, TARGET_USAGE } from './target.js'
 
 const USAGE = `Usage: tallyhouse aliases list --distinct-id ID [options]

@@ -4,7 +4,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { replayDeadLetter } from '../ingest/replay.js'
 import { formatPosition, isPositionText, type Position, parsePosition } from '../model/position.js'
 import { readProjects } from '../projects/projects.js'
-import { expireDeadLettersOf } from '../projects/retention.js'
+import { removeExpiredDeadLetters } from '../projects/retention.js'
 import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
@@ -62,7 +62,7 @@ export const command: Command = {
     if (!action) throw new UsageError('Say what to do with the dead letters: list, show or replay.')
     const args = parse(name, action, rest)
     return await withStore(io, async (shards) => {
-      await expireDeadLettersOf(shards, await readProjects(shards), Date.now())
+      await removeExpiredDeadLetters(shards, await readProjects(shards), Date.now())
       return await action.run(shards, args, io)
     })
   },

@@ -1,8 +1,8 @@
 import { Connection } from '../client/connection.js'
 import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import type { RememberedIds } from '../contract/responses.js'
+import { checkService } from './check-service.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
-import { checkService } from './first-call.js'
 import { counted } from './progress.js'
 import { readTarget, TARGET_USAGE } from './target.js'
 

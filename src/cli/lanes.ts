@@ -10,8 +10,8 @@ Without set, shows the layout of the store, what waits in each lane, and the siz
 service may be running or not.
 
 set changes the store to N lanes, and to the shards that CLICKHOUSE_URL names. Run it with the new
-settings: REDIS_URL with one server for all lanes, or one for each, today's first and in their
-order (for fewer lanes than today, still all of today's); CLICKHOUSE_URL with today's shards first.
+settings: REDIS_URL with one server for all lanes, or one for each, the current ones first and in
+their order (for fewer lanes, still all current ones); CLICKHOUSE_URL with the current shards first.
 Shards can be added, not removed.
 
   1. Running services are told to refuse writes: a 503 with Retry-After.

@@ -6,8 +6,8 @@ import { ApiError, ERROR_STATUS, type ErrorCode } from '../contract/errors.js'
 import { failureText } from '../lib/failure-text.js'
 import { omitUndefined } from '../lib/omit-undefined.js'
 import type { ProjectData } from '../mcp/project-data.js'
+import { callFailure } from './check-service.js'
 import { type Command, parseOptions } from './command.js'
-import { callFailure } from './first-call.js'
 import { READ_TARGET_USAGE, readTarget, type Target } from './target.js'
 
 const USAGE = `Usage: tallyhouse mcp [options]

@@ -19,9 +19,9 @@ import { COMMAND_LINE } from '../model/audit-entry.js'
 import { changeProject, readProjects } from '../projects/projects.js'
 import { listKeys } from '../store/api-keys.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
+import { checkService } from './check-service.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { ERASE_TIMEOUT_MS, eraseProject } from './erase-project.js'
-import { checkService } from './first-call.js'
 import { counted } from './progress.js'
 import { withStore } from './store.js'
 import { readTarget, TARGET_USAGE } from './target.js'
@@ -33,7 +33,7 @@ const USAGE = `Usage: tallyhouse projects list [--json]
 
 list  lists the projects: those with keys, and those with settings.
 show  shows the settings of a project.
-set   changes settings. What is not named stays; the value "default" sets the default again.
+set   changes the named settings; the value "default" restores the default.
         --name TEXT               shown instead of the project's ID
         --timezone ZONE           of questions that do not name one, such as Europe/Vienna
         --week-start DAY          monday or sunday

@@ -15,11 +15,11 @@ do. The service may be running or not.
              deleted or waiting
   journals   whether each answers and can be read, and what waits in it
 
-  --quick            without the checksums, for which all data are read once
+  --quick            skips the checksums, which read all data once
   --accept           no longer report what is lost now, after you have restored it or given it up.
                      What is there counts as complete from then on
-  --rebuild-journal  if data.mdb of an embedded journal is damaged: makes it anew from the log
-                     beside it, and stores what the store does not have yet. The service must be
+  --rebuild-journal  if data.mdb of an embedded journal is damaged: recreates it from the log
+                     next to it, and stores what the store lacks. The service must be
                      stopped. What only data.mdb had is forgotten: the Idempotency-Keys of a day and
                      the insert_ids of seven, so a request that a client repeats may be stored again
 

@@ -41,7 +41,7 @@ const LATE_BEATS = 10
 export type Preparation = (server: Connection, model: Connection | null) => Promise<void>
 
 export interface ReplicasOptions {
-  /** called for each switch with the former and the new host */
+  /** called for each switch with the previous and the new host */
   onSwitch?: ((from: string, to: string) => void) | undefined
   /** ms between two probes */
   beatMs?: number | undefined
@@ -49,8 +49,8 @@ export interface ReplicasOptions {
 
 /**
  * The servers of a shard, one of which is in use: the first in the list that responds. If it fails, the next writable
- * one fetches missing blocks and takes over, and all requests in flight on the former one are aborted. The new one
- * stays in use until it fails or the process ends, even if the former one recovers.
+ * one fetches missing blocks and takes over, and all requests in flight on the previous one are aborted. The new one
+ * stays in use until it fails or the process ends, even if the previous one recovers.
  *
  * Two processes may use different replicas. The settings above make that harmless.
  */
@@ -166,10 +166,10 @@ export class Replicas {
   }
 
   async #choose(isUnfit: boolean): Promise<void> {
-    const former = this.#current
-    if (!isUnfit && (await isUsable(former))) return
+    const previous = this.#current
+    if (!isUnfit && (await isUsable(previous))) return
     for (const url of this.#urls) {
-      if (url === former.url || this.#isClosed) continue
+      if (url === previous.url || this.#isClosed) continue
       const candidate = this.#peer(url)
       try {
         if (!(await isUsable(candidate))) continue
@@ -182,8 +182,8 @@ export class Replicas {
       if (this.#peers.get(url) !== candidate || this.#isClosed) return
       this.#peers.delete(url)
       this.#current = candidate
-      await former.abandon().catch(() => undefined)
-      this.#options.onSwitch?.(formatHost(former), formatHost(candidate))
+      await previous.abandon().catch(() => undefined)
+      this.#options.onSwitch?.(formatHost(previous), formatHost(candidate))
       return
     }
   }

@@ -2,7 +2,7 @@ import { parse } from 'bowser'
 import { isbot } from 'isbot'
 import type { Context } from '../contract/context.js'
 
-/** What a browser says about itself, as its headers spell it; empty for what it does not say. */
+/** What a browser says about itself, as spelled in its headers; empty for what it does not say. */
 export interface Agent {
   /** User-Agent */
   name: string
@@ -23,9 +23,9 @@ const CONSOLE = /\b(?:PlayStation|Xbox|Nintendo)\b/
 const TV = /\b(?:smart-?tv|hbbtv|apple ?tv|google ?tv|android ?tv|crkey|bravia|roku|tv)\b/i
 /** Models of Fire TV. */
 const FIRE_TV = /\bAFT[A-Z]\w*\b/
-/** These browsers exist on a Macintosh under other names, so it is an iPad that asks for the desktop's page. */
+/** These browsers have other names on a Macintosh, so this is an iPad that asks for desktop pages. */
 const IPAD_AS_MAC = /Macintosh.*\b(?:CriOS|FxiOS|EdgiOS|OPT|DuckDuckGo\/\d+ Mobile)\//
-/** Libraries with which apps send; `isbot` takes them for bots, because they are no browsers. */
+/** Libraries of apps, which `isbot` takes for bots because they are not browsers. */
 const APP = /^(?!Mozilla\/).*(?:android|\bios\b|iphone|ipad|okhttp|cfnetwork|dalvik|\bdart\b|flutter|react-native)/i
 const PLATFORMS: Record<string, string> = { 'Chromium OS': 'Chrome OS' }
 
@@ -35,7 +35,7 @@ const RUNTIME = /^(?:node|undici|(?:Deno|Bun)\/[\w.+-]+)$/
 const BROWSER = /^(?:Mozilla|Opera)\//
 
 /**
- * Whether it is the agent of a person: a browser, or an app. The libraries of servers send what others do.
+ * Whether the agent belongs to a person: a browser or an app. The libraries of servers report what other people do.
  * @param name User-Agent
  */
 export function isPersonal(name: string): boolean {
@@ -50,7 +50,7 @@ export function readAgent({ name, brands, mobile, platform, platformVersion }: A
   const hinted = platformName(platform)
   const system = IPAD_AS_MAC.test(name) ? 'iOS' : hinted || (os.name ?? '')
   const isSame = system === os.name
-  // Of a library, the parser would take any name for that of a browser.
+  // The parser would take the name of any library for that of a browser.
   const { name: title = '', version = '' } = BROWSER.test(name) ? browser : {}
   return {
     ...text('browser', title.replace(/ for Android$/, '')),
@@ -98,7 +98,7 @@ function unquote(text: string): string {
   return /^"([^"\\]*)"$/.exec(text)?.[1] ?? ''
 }
 
-/** What a header holds is anybody's text, so it is cut. */
+/** Anybody can write a header, so it is truncated. */
 const MAX_LENGTH = 64
 
 function text<Field extends string>(field: Field, value: string): { [Name in Field]?: string } {

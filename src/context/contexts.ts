@@ -28,19 +28,21 @@ export interface ContextsOptions {
   geo: Pick<GeoDatabase, 'find'> | null
 }
 
-/** Contexts that are remembered; then all are forgotten. */
+/** Maximum number of remembered contexts; then all are forgotten. */
 const MAX_CONTEXTS = 20_000
-/** Characters of headers by which a context is remembered. Those of browsers have a few hundred. */
+/**
+ * Maximum number of characters of the headers that a context is remembered by. Those of browsers have a few hundred.
+ */
 const MAX_REMEMBERED = 1_024
 /** What the headers of a browser say is remembered for longer, because it takes longer to read. */
 const MAX_AGENTS = 2_000
-/** Characters of a header that are looked at. */
+/** Characters of a header that are read. */
 const MAX_HEADER = 512
-/** BCP 47, as far as browsers use it. */
+/** The part of BCP 47 that browsers use. */
 const LANGUAGE = /^\s*([a-z]{2,3}(?:-[a-z\d]{2,8}){0,3})\s*(?:[,;]|$)/i
 const NO_PLACE: Place = {}
 
-/** What a context depends on, apart from the User-Agent; the headers as they came. */
+/** What a context depends on, apart from the User-Agent; the headers are unchanged. */
 interface Parts {
   headers: IncomingHttpHeaders
   language: string
@@ -48,8 +50,8 @@ interface Parts {
 }
 
 /**
- * Finds the contexts of requests. Most take two look-ups, the first by the User-Agent. No address is kept: a context is remembered by what is stored of it and by the
- * browser's own headers.
+ * Finds the contexts of requests. Most take two look-ups, the first by the User-Agent. No address is kept: a context is
+ * remembered by what is stored of it and by the browser's own headers.
  */
 export class Contexts {
   readonly #options: ContextsOptions
@@ -137,10 +139,10 @@ export class Contexts {
     return context
   }
 
-  /** The best that is known: of the database, else of a proxy, else of the time zone. */
+  /** The place by the first source that knows it: the database, a proxy, or the time zone. */
   #place(source: RequestSource): Place {
     const { geo } = this.#options
-    // An address that is not needed is not even read.
+    // The address is not even read if it is not needed.
     const place = geo ? geo.find(source.address) : NO_PLACE
     if (place.country) return place
     const country =
@@ -171,7 +173,7 @@ function readHeader(headers: IncomingHttpHeaders, name: string): string {
 }
 
 function cut(text: string): string {
-  // A slice would keep all of the text in memory, a copy does not.
+  // Unlike a copy, a slice would keep all of the text in memory.
   return text.length > MAX_HEADER ? Buffer.from(text.slice(0, MAX_HEADER)).toString() : text
 }
 

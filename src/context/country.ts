@@ -1,6 +1,6 @@
 import { getAllTimezones } from 'countries-and-timezones'
 
-/** By IANA zone. Zones without a slash, such as `CET`, are not those of a place. */
+/** By IANA zone. Zones without a slash, such as `CET`, name no place. */
 const COUNTRIES = new Map(
   Object.values(getAllTimezones({ deprecated: true })).flatMap(({ name, countries: [first] }) =>
     first && name.includes('/') ? [[name as string, first as string] as const] : [],

@@ -7,7 +7,7 @@ import { readCountryCode } from './country.js'
 
 export type Place = Pick<Context, 'country' | 'region' | 'city'>
 
-/** How often the file is looked at, ms. */
+/** How often the file is checked, ms. */
 const WATCH_MS = 5_000
 /** The longest name that is stored. */
 const MAX_NAME = 255
@@ -24,7 +24,7 @@ interface PlaceRecord {
 
 export interface GeoDatabaseOptions {
   log: Pick<Log, 'info' | 'warn'>
-  /** how often the file is looked at, ms; default 5000 */
+  /** how often the file is checked, ms; default 5000 */
   everyMs?: number
 }
 
@@ -55,7 +55,7 @@ export class GeoDatabase {
     watchFile(path, { interval: everyMs, persistent: false }, this.#onChange)
   }
 
-  /** When the database was made. */
+  /** When the database was built. */
   get builtAt(): Date {
     return this.#reader.metadata.buildEpoch
   }
@@ -78,7 +78,7 @@ export class GeoDatabase {
       this.#reader = await openReader(this.#path)
       this.#log.info({ builtAt: this.builtAt.toISOString() }, 'GEO_DATABASE was read again, because it has changed')
     } catch (error) {
-      this.#log.warn({ err: error }, 'GEO_DATABASE has changed and cannot be read; its former content stays in use')
+      this.#log.warn({ err: error }, 'GEO_DATABASE has changed and cannot be read; its previous content stays in use')
     }
   }
 }

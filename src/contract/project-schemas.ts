@@ -147,7 +147,7 @@ export const SettingsBody = Type.Composite(
       revision: Type.Optional(
         Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
           message: 'must be the revision that was read, or absent',
-          description: 'The revision that this changes: if another change was faster, it is refused.',
+          description: 'The revision that this changes: if another change came first, it is refused.',
         }),
       ),
     }),

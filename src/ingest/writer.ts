@@ -265,7 +265,7 @@ export class Writer {
   }
 
   /**
-   * A block that does not fit the memory of ClickHouse would fail for ever, so half of it is attempted next. A server
+   * A block that does not fit the memory of ClickHouse would fail forever, so half of it is attempted next. A server
    * that is short of memory altogether gets blocks of MIN_BLOCK_BYTES until it recovers.
    *
    * A block that does not fit the disk is not halved. A part of it may fit, but would take the space that merges need

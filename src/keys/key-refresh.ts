@@ -34,7 +34,7 @@ export interface KeysFound {
   /**
    * Creates the first pair of keys; null if any key exists, even a revoked one. The pair is shown only once, so call
    * this only in a process that listens and can show it. Retries until ClickHouse has the pair. Resolves with null if
-   * another process was faster, or the service shuts down first.
+   * another process was first, or the service shuts down first.
    */
   makeFirst: (() => Promise<KeyPair | null>) | null
 }

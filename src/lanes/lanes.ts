@@ -54,7 +54,7 @@ export interface Lanes {
   /** by lane; see LevelBarrier */
   lateClockReads: readonly number[]
   /**
-   * The lane whose event ids have this journal id; undefined if it is the id of a former journal. While the id of a
+   * The lane whose event ids have this journal id; undefined if it is the id of an earlier journal. While the id of a
    * lane's journal is unknown (see `isUnknown`), that lane is returned for unknown ids, because they may be its own.
    * Its calls then fail as unavailable.
    */

@@ -18,7 +18,7 @@ export class StoredEntries {
    */
   async waitFor({ position, journalId }: BatchPlace): Promise<number> {
     const lane = this.#findLane(journalId)
-    // All entries of a former journal are stored.
+    // All entries of an earlier journal are stored.
     if (!lane) return 0
     const { appended, stored } = await lane.journal.progress()
     if (position > stored && position <= appended) await lane.barrier.waitFor(position)

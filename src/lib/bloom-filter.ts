@@ -39,7 +39,7 @@ export class BloomFilter {
     return this.#bits.length
   }
 
-  /** Whether so many bits are set that a larger filter is needed. */
+  /** Whether a larger filter is needed, because many bits are set. */
   get isCrowded(): boolean {
     return this.#bits.length < this.#maxBytes && this.#set > CROWDED * (this.#mask + 1)
   }

@@ -146,7 +146,7 @@ export class LiveHub {
   /**
    * Finds where a stream would begin if it were opened now.
    * @returns the id after which it begins, and the position up to which everything is stored
-   * @throws ApiError `invalid_request` for an id that no service gave out, `rate_limited` or `overloaded` beyond the
+   * @throws ApiError `invalid_request` for an id that no service assigned, `rate_limited` or `overloaded` beyond the
    *   limits, `unavailable` if a journal cannot be reached or the service is closing
    */
   async findStart({ projectId, lastEventId }: Pick<OpenStream, 'projectId' | 'lastEventId'>): Promise<StreamStart> {

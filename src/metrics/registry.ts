@@ -349,7 +349,7 @@ function stateMetrics(lanes: readonly MeteredLane[]): Metric[] {
     ),
     counter(
       'tallyhouse_state_conflicts_total',
-      'Changes that were retried because another process was faster.',
+      'Changes that were retried because another process made one first.',
       of(({ conflicts }, kind) => [[{ kind }, conflicts]]),
     ),
   ]

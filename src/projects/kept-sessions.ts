@@ -3,9 +3,9 @@ import type { States } from '../states/state-store.js'
 import type { KeptSince } from './late-events.js'
 
 /**
- * Sessions as calls see them: one that has expired does not exist, even while the journal or the store still has it, and
- * a call with its id begins a new one.
- * @param keptSince from when on a project's sessions are kept, epoch ms; undefined: all are
+ * Sessions as calls see them. One that has expired does not exist, even while the journal or the store still has it: a
+ * call with its id begins a new one.
+ * @param keptSince the time since which a project's sessions are kept, epoch ms; undefined: all are
  */
 export function hideExpiredSessions(sessions: States<Session>, keptSince: KeptSince): States<Session> {
   const keep = (projectId: string, session: Session | null) => {

@@ -3,10 +3,10 @@ import { MAX_DETAILS } from '../contract/validation.js'
 import { type JsonValue, readJson } from '../json/value.js'
 import { ScannedBody } from '../model/scanned-body.js'
 
-/** From when on a project's events are kept, epoch ms; undefined: all are. */
+/** The time since which a project's events are kept, epoch ms; undefined: all are. */
 export type KeptSince = (projectId: string) => number | undefined
 
-/** Says why an event is refused that is older than its project keeps events. */
+/** Says why an event that is older than its project keeps events is refused. */
 export function tooOldReason(since: number): string {
   return `is older than the project keeps events: the earliest is ${new Date(since).toISOString()}`
 }
@@ -16,8 +16,8 @@ interface Timed {
 }
 
 /**
- * Refuses an event that has expired already: it would be stored and never be seen. Costs a reading of the body, but only
- * in projects whose events expire.
+ * Refuses an event that has already expired, because it would be stored but never seen. It reads the body, but only in
+ * projects whose events expire.
  * @param since see `KeptSince`
  * @param raw the body
  * @param body parsed or scanned

@@ -11,10 +11,10 @@ import { Quotas, type QuotasOptions } from './quotas.js'
 import { Retention, type RetentionOptions } from './retention.js'
 import { Usage } from './usage.js'
 
-/** The parts that projects are counted in and limited by. */
+/** The parts that count what projects do, and limit it. */
 export interface ProjectsParts extends Pick<RetentionOptions, 'barrier' | 'profiles' | 'noteDeletion'> {
   shards: Shards
-  /** the way into the journals */
+  /** appends to the journals */
   commits: Appends
   all: readonly { commits: { metrics: Pick<CommitMetrics, 'byProject'> } }[]
   buffers: BufferPool
@@ -28,8 +28,8 @@ export interface OpenProjectsOptions extends ProjectsOptions {
 }
 
 /**
- * What knows the settings of projects, in two steps: the store needs them to hide what has expired, and everything else
- * needs the store.
+ * Opens the parts that know the settings of projects, in two steps: the store needs the settings to hide expired data,
+ * and the other parts need the store.
  */
 export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptions) {
   const projects = new Projects(options)
@@ -40,7 +40,7 @@ export function openProjects({ retentionEveryMs, ...options }: OpenProjectsOptio
       if (projectId !== BACKGROUND) usage?.countRead(projectId, ms)
     },
   }
-  /** @returns `limited` as the way into the journals, and `start`, which may be called again */
+  /** @returns `limited`, which appends to the journals within the quotas, and `start`, which may be called again */
   const open = ({ all, ...parts }: ProjectsParts) => {
     const { log, closing, now } = options
     const own = { ...parts, projects, log, closing, now }

@@ -152,7 +152,7 @@ export interface ChangeOptions {
 
 /**
  * Changes settings of a project. The entry in the audit log is stored first, so that none is missing. If the store fails
- * in between, or another change of the same settings is faster, the log has a change that was not made.
+ * in between, or another change of the same settings comes first, the log has a change that was not made.
  * @throws ApiError `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is unknown then
  */
 export async function changeProject(

@@ -8,7 +8,7 @@ import type { Projects } from './projects.js'
 import { PropertyNames } from './property-names.js'
 import { toDay, type Usage } from './usage.js'
 
-/** How often the quotas are looked at; bytes on the disk and names change no faster than a minute matters. */
+/** Interval of the checks. Bytes on disk and names change slowly enough for a minute. */
 const LOOK_MS = 60_000
 const LIMIT_MS = 10_000
 /** Projects in one query. */
@@ -33,7 +33,7 @@ export interface QuotaWatchOptions {
   now?: (() => number) | undefined
 }
 
-/** Looks at the quotas of all projects each minute, so that a soft one that is reached is seen in the log and the metrics. */
+/** Checks the quotas of all projects each minute, so that the log and the metrics show a soft one that is reached. */
 export class QuotaWatch {
   readonly #options: QuotaWatchOptions
   #statuses: QuotaStatus[] = []
@@ -48,12 +48,12 @@ export class QuotaWatch {
     this.#propertyNames = new PropertyNames(options.shards)
   }
 
-  /** As of the last look. */
+  /** As of the last check. */
   get statuses(): readonly QuotaStatus[] {
     return this.#statuses
   }
 
-  /** The bytes that a project has on disk; undefined before the first look, and without a quota. */
+  /** The bytes that a project has on disk; undefined before the first check, and without a quota. */
   storedBytes(projectId: string): number | undefined {
     return this.#stored.get(projectId)
   }
@@ -82,7 +82,7 @@ export class QuotaWatch {
     }
   }
 
-  /** How much of each of their quotas projects have used by now. @throws StoreUnreachableError, StoreError */
+  /** How much of each quota the projects have used by now. @throws StoreUnreachableError, StoreError */
   async read(projectIds: readonly string[]): Promise<QuotaStatus[]> {
     const { projects } = this.#options
     const statuses: QuotaStatus[] = []

@@ -9,19 +9,19 @@ import { withTimeout } from '../lib/with-timeout.js'
 import type { Sender } from '../model/sender.js'
 import type { Used } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
-import { endOf, toDay, type Usage } from './usage.js'
+import { findPeriodEnd, toDay, type Usage } from './usage.js'
 
 /**
- * A process may accept this part of what is left of a quota before it asks again what the others have accepted, and at
- * least that part of the whole quota: eight processes are then at most 0.5 % over it.
+ * The share of the rest of a quota that a process may accept before it asks again what the others have accepted, and
+ * the least share of the whole quota. Eight processes are then at most 0.5 % over it.
  */
 const LEFT_SHARE = 16
 const LEAST_SHARE = 1_600
-/** For how long a refusal is repeated without asking again, ms. */
+/** How long a refusal is repeated without asking again, ms. */
 const REFUSAL_MS = 1_000
-/** How long a request waits for what the others have accepted, ms; then it is accepted. */
+/** How long a request waits for the counts of the others, ms; then it is accepted. */
 const ASK_MS = 2_000
-/** For how long events are accepted without asking, after nobody has answered, ms. */
+/** How long events are accepted without asking again after the counts could not be read, ms. */
 const UNCHECKED_MS = 5_000
 
 type EventQuota = Extract<QuotaName, 'events_per_day' | 'events_per_month'>
@@ -35,7 +35,7 @@ interface Allowance {
   left: number
   /** events that were admitted, and may not be counted yet */
   pending: number
-  /** whether nothing was admitted since the others were asked */
+  /** whether nothing has been admitted since the others were asked */
   isFresh: boolean
   asking: Promise<void> | null
   /** what is left of each quota, when it was last asked */
@@ -43,7 +43,7 @@ interface Allowance {
   refusal: ApiError | null
   /** when the refusal was made, `performance.now()` */
   refusedAt: number
-  /** until when everything is accepted, because nobody has answered, `performance.now()` */
+  /** until when everything is accepted, because the counts could not be read, `performance.now()` */
   uncheckedUntil: number
 }
 
@@ -57,7 +57,7 @@ interface Request {
 export interface QuotasOptions {
   projects: Pick<Projects, 'get'>
   usage: Pick<Usage, 'own' | 'others' | 'write'>
-  /** the bytes that a project has on disk, as last looked at; undefined: not known yet */
+  /** the bytes that a project has on disk, as of the last check; undefined: not known yet */
   storedBytes(projectId: string): number | undefined
   commits: Appends
   ids: {
@@ -71,11 +71,11 @@ export interface QuotasOptions {
 }
 
 /**
- * Refuses events of projects that have reached a hard quota, whichever call they come with. Costs a look-up where none is
- * set. Where one is, a process counts on its own until it has accepted a part of what is left; then it asks what the
- * others have accepted.
+ * Refuses events of projects that have reached a hard quota, in any call. Without a quota this takes one look-up. With
+ * one, a process counts alone until it has accepted a share of what is left, and then asks what the others have
+ * accepted.
  *
- * Not promised: while ClickHouse does not respond, events are accepted, because they could not be collected again.
+ * Not promised: while ClickHouse does not respond, events are accepted, because they could not be recovered.
  */
 export class Quotas implements Appends {
   readonly #options: QuotasOptions
@@ -112,7 +112,7 @@ export class Quotas implements Appends {
     return this.#within({ sender, body, count: 1, ids }, () => commits.appendKeyedEvent(sender, body, key, insertId))
   }
 
-  /** What cannot be stored as events counts against nothing. */
+  /** What cannot be stored as events does not count. */
   appendRejected(sender: Sender, body: Buffer, id: Buffer | null): Promise<void> {
     return this.#options.commits.appendRejected(sender, body, id)
   }
@@ -159,7 +159,7 @@ export class Quotas implements Appends {
       await allowance.asking
       if (performance.now() < allowance.uncheckedUntil) break
       if (count > allowance.remaining && allowance.refusal) throw allowance.refusal
-      // A batch may be larger than the part that one process takes. Nobody else has taken of it then.
+      // A batch may be larger than the share of one process; no other call has used any of that share then.
       if (allowance.isFresh && count <= allowance.remaining) allowance.left = Math.max(allowance.left, count)
     }
     allowance.isFresh = false
@@ -168,7 +168,7 @@ export class Quotas implements Appends {
     allowance.pending += count
   }
 
-  /** An allowance that fits the settings and the day; another one keeps what is pending. */
+  /** The allowance for the current settings and day; a new one keeps what is pending. */
   #getAllowance(projectId: string): Allowance {
     const { revision } = this.#options.projects.get(projectId)
     const day = toDay(this.#now())
@@ -187,7 +187,7 @@ export class Quotas implements Appends {
     const { quotas } = projects.get(projectId).settings
     let others: ReadonlyMap<string, Used>
     try {
-      // The counts of all projects are written one after another, so each wait alone is no bound.
+      // The counts of all projects are written one after another, so a limit for each would not limit the whole wait.
       const ask = async () => {
         await usage.write()
         return (await usage.others([projectId], ASK_MS)).get(projectId) ?? new Map()
@@ -224,7 +224,7 @@ export class Quotas implements Appends {
   }
 
   #exceeded(name: EventQuota, limit: number): ApiError {
-    const until = endOf(PERIODS[name], this.#now())
+    const until = findPeriodEnd(PERIODS[name], this.#now())
     return quotaExceeded(name, limit, `It ends at ${new Date(until).toISOString()}`, until - this.#now())
   }
 
@@ -241,7 +241,7 @@ export class Quotas implements Appends {
   }
 }
 
-/** How long a client waits before it tries again, while a project has too many bytes. */
+/** How long a client waits before it retries while a project has too many bytes. */
 const STORED_RETRY_MS = 600_000
 const NO_QUOTA = { name: null, limit: Number.MAX_SAFE_INTEGER, rest: Number.MAX_SAFE_INTEGER }
 

@@ -23,21 +23,21 @@ import type { Purge } from '../users/erasure/purge.js'
 import type { Project, Projects } from './projects.js'
 
 const HOUR_MS = 3_600_000
-/** How often to look for what has expired. */
+/** How often to look for expired data. */
 const RUN_EVERY_MS = HOUR_MS
 /**
- * Runs from one removal of events and sessions to the next: each rewrites the months of all projects that have any. Even
- * if one is interrupted, the next one is over before the promised day is.
+ * Runs from one removal of events and sessions to the next. Each rewrites the months of all projects that have expired
+ * data. Even if one is interrupted, the next one is complete within the promised day.
  */
 const RUNS_PER_REMOVAL = 8
 const TASK = 'retention'
-/** A clock that is further ahead of all we know, ms, may be wrong. */
+/** A clock that is further ahead of the last known time, ms, may be wrong. */
 const MAX_JUMP_MS = 24 * HOUR_MS
-/** After this number of runs, that is, a day of running, such a clock is believed. */
+/** After this number of runs, that is, a day of running, such a clock is trusted. */
 const DOUBTING_RUNS = 24
 /** The turns of these runs are stored, because a service may be restarted more often than once a day. */
 const DOUBT_TASK = `${TASK}, clock in doubt`
-/** Profiles that are looked up at a time, and in all by a run. */
+/** Profiles that are looked up at a time, and by a whole run. */
 const PROFILES = 1_000
 const MAX_PROFILES = 100_000
 /** More profiles than this are not counted one by one. */
@@ -59,13 +59,13 @@ export interface RetentionOptions {
 }
 
 /**
- * Removes from the dead letters of projects what has expired, so that none of it is shown or stored. Does nothing while
+ * Removes expired events from the dead letters of projects, so that none is shown or stored. Does nothing while
  * the clock is in doubt.
  * @param projects all that have settings
  * @param now epoch ms
  * @param only the project; absent: all
  */
-export async function expireDeadLettersOf(
+export async function removeExpiredDeadLetters(
   shards: Shards,
   projects: ReadonlyMap<string, Project>,
   now: number,
@@ -80,25 +80,24 @@ export async function expireDeadLettersOf(
 }
 
 /**
- * When, epoch ms, something was last removed, or the settings of a project changed. A clock that jumped to next year by
- * mistake would delete data that has not expired.
+ * Finds when data was last removed or a project's settings were last changed, epoch ms. A clock that jumped to next
+ * year by mistake would delete data that has not expired.
  */
 async function readKnownTime(shards: Shards, projects: ReadonlyMap<string, Project>, now: number): Promise<number> {
   const changes = [...projects.values()].map(({ updatedAt }) => updatedAt)
   return Math.max(await readLastTurn(shards, TASK, now), ...changes)
 }
 
-/** What of a project has expired, by kind. */
+/** The expired data of a project, by kind. */
 export type ExpiredData = Record<Kept, Expired>
 
 /**
- * Removes what has expired. Reads do not see it from the moment it expires; this takes it off the disk: the rows of one
- * project after the other, one month at a time. It ends what an erasure promises, too: nothing of it is left in dead
- * letters.
+ * Removes expired data. Reads do not see it from the moment it expires; this takes it off the disk, one project after
+ * the other and one month at a time. As for an erasure, nothing of it is left in dead letters.
  *
- * Every process with a writer looks once an hour, and one of them gets the turn: for profiles, and every eighth hour for
- * events and sessions, too. What a run does not finish, because it failed or its process was stopped, is done by the next
- * one.
+ * Every process with a writer looks once an hour, and one of them gets the turn: for profiles, and every eighth hour
+ * for events and sessions, too. What a run does not finish, because it failed or its process was stopped, is done by
+ * the next one.
  */
 export class Retention {
   readonly #options: RetentionOptions
@@ -111,7 +110,7 @@ export class Retention {
     this.#options = options
   }
 
-  /** Looks for what has expired now, and then each hour. */
+  /** Looks for expired data now, and then each hour. */
   start(): void {
     this.#running ??= this.#watch()
   }
@@ -135,7 +134,10 @@ export class Retention {
     }
   }
 
-  /** Removes what has expired of every project, if no other process has the turn. @throws the first failure, after the other projects */
+  /**
+   * Removes the expired data of all projects, unless another process has the turn.
+   * @throws the first failure, after the other projects
+   */
   async run(): Promise<void> {
     const { projects, purge, everyMs = RUN_EVERY_MS } = this.#options
     const aging = [...projects.list()].filter(([, { settings }]) => KEPT.some((kind) => settings.keep[kind] !== null))
@@ -176,7 +178,7 @@ export class Retention {
     if (!this.#hasWarned) {
       log.warn(
         { clock: new Date(now()).toISOString() },
-        'the clock is more than a day ahead of the last removal of what has expired: if it stays so for a day, the removal resumes',
+        'the clock is more than a day ahead of the last removal of expired data: if it still is in a day, the removal resumes',
       )
     }
     this.#hasWarned = true
@@ -184,19 +186,19 @@ export class Retention {
     return (await countTurns(shards, DOUBT_TASK, known, now())) > DOUBTING_RUNS
   }
 
-  /** Like `expireDeadLettersOf` for one project, by its settings in memory. */
+  /** Like `removeExpiredDeadLetters` for one project, by its settings in memory. */
   async expireDeadLetters(projectId: string): Promise<void> {
     const { projects, shards, now = Date.now } = this.#options
-    await expireDeadLettersOf(shards, projects.list(), now(), projectId)
+    await removeExpiredDeadLetters(shards, projects.list(), now(), projectId)
   }
 
-  /** Removes what has expired of one project. @returns whether some of it is still on the disk, and has to be purged */
+  /** Removes the expired data of one project. @returns whether some of it is still on the disk, and has to be purged */
   async #expire(projectId: string, keep: ProjectSettings['keep']): Promise<boolean> {
     const { barrier, noteDeletion, log, now = Date.now } = this.#options
     const shards = reserveErasureSlots(this.#options.shards, projectId)
     const { signal } = this.#stop
     const removed = { events: 0, sessions: 0, profiles: 0, dead_letters: 0 }
-    // What was accepted before it expired is in the store, or in a dead letter.
+    // Everything accepted before it expired is in the store or in a dead letter.
     await barrier.requireProject(projectId)
     if (keep.events !== null) {
       const before = keptSince(keep.events, now())
@@ -241,7 +243,7 @@ export class Retention {
     return removed
   }
 
-  /** What would expire of a project with these settings, counted now. */
+  /** Counts what would expire now in a project with these settings. */
   async preview(projectId: string, keep: ProjectSettings['keep']): Promise<ExpiredData> {
     const { barrier, now = Date.now } = this.#options
     await barrier.requireProject(projectId)

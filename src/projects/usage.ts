@@ -31,25 +31,25 @@ function toMonthStart(ms: number): string {
   return `${toDay(ms).slice(0, 7)}-01`
 }
 
-/** The first moment of the day, or month, after that of a time, epoch ms. */
-export function endOf(period: 'day' | 'month', ms: number): number {
+/** Finds the end of the day or month of a time, which is the first moment of the next one, epoch ms. */
+export function findPeriodEnd(period: 'day' | 'month', ms: number): number {
   const time = new Date(ms)
   if (period === 'day') return Math.floor(ms / DAY_MS) * DAY_MS + DAY_MS
   return Date.UTC(time.getUTCFullYear(), time.getUTCMonth() + 1, 1)
 }
 
 /**
- * Counts what projects use by day: events and bytes as the journal has accepted them, and the time of their reads. Each
- * process stores its own counts every few seconds; those of all processes add up.
+ * Counts what projects use by day: the events and bytes that the journal has accepted, and the time of their reads.
+ * Each process stores its own counts every few seconds; those of all processes add up.
  *
- * Not promised: what a process has counted in its last seconds is lost if it is killed, and counts to the next day what
- * it accepted just before midnight.
+ * Not promised: a process that is killed loses the counts of its last seconds, and what it accepted just before
+ * midnight may count for the next day.
  */
 export class Usage {
   readonly #options: UsageOptions
   readonly #process = randomUUID()
   readonly #reads = new Map<string, number>()
-  /** by project: what was counted before, of the journals and the reads */
+  /** by project: the earlier counts of the journals and the reads */
   readonly #noted = new Map<string, Used>()
   /** by project: what this process has counted on its last day */
   readonly #today = new Map<string, UsageCount>()
@@ -112,7 +112,7 @@ export class Usage {
   }
 
   /**
-   * What was counted for projects from the beginning of this month on, except for what `own` returns: by project and day.
+   * Reads the counts of this month by project and day, except for those that `own` returns.
    * @throws StoreUnreachableError, StoreError
    */
   async others(projectIds: readonly string[], limitMs: number): Promise<Map<string, Map<string, Used>>> {
@@ -121,7 +121,7 @@ export class Usage {
     return await readUsage(shards, projectIds, { from: toMonthStart(now()), without }, limitMs)
   }
 
-  /** Adds what came since the last time to the count of today. */
+  /** Adds what was accepted since the last call to the count of today. */
   #note(projectId: string): void {
     const now = this.#count(projectId)
     const before = this.#noted.get(projectId) ?? { events: 0, bytes: 0, readMs: 0 }

@@ -64,8 +64,8 @@ export class PageColumns {
   }
 
   /**
-   * Operand of FROM. Columns build upon each other in several steps, because ClickHouse would analyze an expression that
-   * is used twice twice, and so on.
+   * Operand of FROM. Columns build upon each other in several steps, because ClickHouse would analyze an expression
+   * again for each use.
    * @param rows with the columns `event`, `properties` and `raws`
    */
   select(rows: string): string {

@@ -33,9 +33,9 @@ interface MomentColumn {
 
 /**
  * The sessions of a question, a row each, with a column for each field that is asked for. The rows of events and calls
- * are grouped by a hash of the session's id, or of the user, and by the run: the number of cuts before the event. Hardly
- * any session by id has to be cut, so this is tried without looking for cuts first: a session that is too long fails the
- * query as a text does that has to be repaired.
+ * are grouped by a hash of the session's id, or of the user, and by the run: the number of cuts before the event.
+ * Hardly any session by id has to be cut, so the query first runs without looking for cuts. A session that is too long
+ * makes it fail, like a text that has to be repaired.
  */
 export class Sessions implements SessionTable {
   readonly scope: SessionsScope
@@ -272,7 +272,9 @@ export class Sessions implements SessionTable {
   }
 }
 
-/** The order of moments, as one number: by time, then by id. The bits of times are in their order, as none is negative. */
+/**
+ * The order of moments, as one number: by time, then by id. The bits of times are in their order, as none is negative.
+ */
 const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(at + 0)), 128), toUInt256(id))'
 
 const CALL_HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`

@@ -41,7 +41,7 @@ export const script: FastifyPluginAsync<ScriptOptions> = async (app, { path = PA
       return reply.sendFile(PATH, { maxAge: isLasting ? YEAR_MS : FRESH_MS, immutable: isLasting })
     }
     app.get(`${stem}.js`, (_request, reply) => send(reply, false))
-    // After an update, a page with a former hash gets the new script, but must not keep it under that name.
+    // After an update, a page with an earlier hash gets the new script, but must not keep it under that name.
     app.get<{ Params: { hash: string } }>(`${stem}.:hash(^[\\da-f]{12}$).js`, ({ params }, reply) =>
       send(reply, params.hash === hash),
     )

@@ -33,7 +33,7 @@ export interface Deletion {
   left: Count
   /** whether `left` is stored, so that the ledger survives a kill: it must be short and must not name users */
   isResumable: boolean
-  /** @returns false if it deleted nothing, because another process was faster */
+  /** @returns false if it deleted nothing, because another process was first */
   run(): Promise<boolean>
 }
 

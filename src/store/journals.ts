@@ -43,7 +43,7 @@ export interface KnownJournal {
   shard: number
 }
 
-/** All journals that wrote to this store; the current one of a lane precedes its former ones. */
+/** All journals that wrote to this store; the current one of a lane precedes its earlier ones. */
 export async function readJournals(first: ClickHouse): Promise<KnownJournal[]> {
   return await first.rows<KnownJournal>('SELECT id, lane, shard FROM journals ORDER BY since DESC, id')
 }

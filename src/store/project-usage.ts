@@ -31,12 +31,13 @@ export async function writeUsage(shards: Shards, process: string, counts: readon
   )
 }
 
-/** The service goes on without the counts of other processes rather than wait for longer. */
+/** After this time, the service continues without the counts of other processes. */
 const WRITE_LIMIT_MS = 2_000
 
 /**
  * What projects have used by day: by project, then by day.
- * @param range `from` and `to` are the first and the last day; without the count of one process on one day, if it knows that better
+ * @param range `from` and `to` are the first and the last day; without the count of one process on one day, if that
+ * process has a newer one
  */
 export async function readUsage(
   shards: Shards,
@@ -74,10 +75,12 @@ const NOTHING = { process: '00000000-0000-0000-0000-000000000000', day: '1970-01
 /** The tables that grow with what a project sends. */
 const TABLES = ['events', 'profiles', 'sessions', 'dead_letters']
 
-/** Time limit for a look at all projects with a quota, ms. */
+/** Time limit for a check of all projects with a quota, ms. */
 const LOOK_LIMIT_MS = 5 * 60_000
 
-/** Bytes that projects have on the disks of all shards, estimated: of each partition, the share of their rows. */
+/**
+ * Estimates the bytes that projects have on the disks of all shards, from their share of the rows of each partition.
+ */
 export async function readStoredBytes(shards: Shards, projectIds: readonly string[]): Promise<Map<string, number>> {
   const fields = new QueryParameters()
   const wanted = `project_id IN ${fields.array([...projectIds])}`
@@ -106,7 +109,7 @@ export async function readStoredBytes(shards: Shards, projectIds: readonly strin
   return sums
 }
 
-/** The number of names of events that projects have had since a day (UTC), and not before. */
+/** The number of event names that projects have had since a day (UTC), but not before. */
 export async function countNewEventNames(
   shards: Shards,
   projectIds: readonly string[],

@@ -10,17 +10,19 @@ import { mutate } from './rewrite.js'
 /** The earliest times that are kept, epoch ms; absent: everything is. */
 export type KeptTimes = Partial<Record<Kept, number>>
 
-/** SQL of the rows that are kept. A row that marks a deletion has no time, and must go on hiding the rows before it. */
+/**
+ * SQL of the rows that are kept. A row that marks a deletion has no time, and must continue to hide the rows before it.
+ */
 const IS_KEPT = {
   events: (since: number) => `timestamp >= ${since}`,
   sessions: (since: number) => `(updated_at >= ${since} OR is_deleted = 1)`,
 }
-/** The names by which queries read a table: on one shard, over all, and all versions over all. */
+/** The names of a table in queries: on one shard, over all shards, and with all versions over all shards. */
 const NAMES = { events: ['events', 'events_all'], sessions: ['sessions', 'sessions_rows'] }
 
 /**
- * Makes a query not see what has expired, whatever it reads: ClickHouse adds the condition to each of these tables
- * wherever the query names it. Profiles are not hidden, because when a user was last seen is not in their rows.
+ * Hides expired data from a query, whatever it reads: ClickHouse adds the condition to each of these tables wherever
+ * the query names it. Profiles are not hidden, because when a user was last seen is not in their rows.
  */
 export function hideExpired(kept: KeptTimes): ClickHouseSettings {
   const filters: Record<string, string> = {}
@@ -31,7 +33,7 @@ export function hideExpired(kept: KeptTimes): ClickHouseSettings {
   return Object.keys(filters).length === 0 ? {} : { additional_table_filters: SettingsMap.from(filters) }
 }
 
-/** What is older than a time. */
+/** The data that is older than a time. */
 export interface Expired {
   count: number
   /** the earliest and the latest time of it, epoch ms; null if there is none */
@@ -41,7 +43,7 @@ export interface Expired {
   bytes: number
 }
 
-/** Time limit for counting, ms: all events of a project are read by their times. */
+/** Time limit for counting, ms, which reads the times of all events of a project. */
 const COUNT_LIMIT_MS = 10 * 60_000
 
 /** Counts the events of a project that are older than a time. @param shards for the project's erasures */
@@ -120,7 +122,7 @@ export async function deleteExpiredSessions(
 }
 
 /**
- * Profiles that were last changed before a time, of users of whom nothing was seen since: no event, and no session.
+ * Finds profiles that were last changed before a time, of users without an event or session since then.
  * @param shards for the project's erasures
  * @param limit maximum number to return
  */

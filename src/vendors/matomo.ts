@@ -37,7 +37,7 @@ export const matomo: Vendor = {
           insertId: makeInsertId('matomo', visitor ?? '', idVisit, ...which),
           sessionId: idVisit,
           page: isView ? { ...page, ...source } : page,
-          rest: ['$matomo', restOf(action, page)],
+          rest: ['$matomo', collectRest(action, page)],
         }),
       )
       // The pages after the first were reached from the site itself.
@@ -116,7 +116,7 @@ const PLACED = new Set([
 /** Fields that only describe how Matomo shows an action. */
 const SHOWN = /^(?:title|subtitle|icon.*|.*Pretty|.*Icon|.*IconSVG)$/
 
-function restOf(action: JsonRow, { url, title }: WebPage): string {
+function collectRest(action: JsonRow, { url, title }: WebPage): string {
   const placed = new Set([
     ...PLACED,
     ...(url === undefined ? [] : ['url']),

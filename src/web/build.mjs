@@ -39,7 +39,7 @@ function writePage({ outputs }) {
   const firstView = Object.keys(outputs).find((path) => outputs[path]?.entryPoint === FIRST_VIEW)
   if (!firstView) throw new Error(`esbuild made nothing of ${FIRST_VIEW}`)
   // Without preloading, the browser would discover imports only after it has loaded their importer.
-  const preloads = importsOf(outputs, [script, firstView]).map((path) => {
+  const preloads = listImports(outputs, [script, firstView]).map((path) => {
     return `<link rel="modulepreload" href="assets/${basename(path)}" />\n    `
   })
   const html = readFileSync(join(SOURCE, 'index.html'), 'utf8')
@@ -64,7 +64,7 @@ function removeStylesOfViews({ outputs }) {
  * The scripts and their static imports, recursively.
  * @param {import('esbuild').Metafile['outputs']} outputs @param {string[]} scripts
  */
-function importsOf(outputs, scripts) {
+function listImports(outputs, scripts) {
   const all = new Set(scripts)
   // The set grows during the iteration.
   for (const path of all) {

@@ -7,7 +7,7 @@ import { until } from '../helper.js'
 
 const LOOP = 'console.log("began"); for (;;);'
 const SHARE = 0.1
-/** CPU time to wait for; the kernel counts in steps of 10 ms, and gives out 2 at a time with this share. */
+/** CPU time to wait for; the kernel counts in steps of 10 ms, and grants 2 at a time with this share. */
 const USED_US = 80_000
 
 t.test('a group holds its processes to a share of a core, and lets them go without one', async (t) => {

@@ -90,7 +90,7 @@ async function startSite(t: Test, { client, url, key }: Service, options: SiteOp
     const names = new Set([...events.filter(isHere).map(({ distinct_id }) => distinct_id), ...others])
     return events.filter((event) => names.has(event.distinct_id)).sort((a, b) => a.timestamp - b.timestamp)
   }
-  /** Page views by their paths, and other events by their names, once there are at least so many. */
+  /** Page views by their paths, and other events by their names, once there are at least this many. */
   const waitForEvents = async (count: number, ...others: string[]) =>
     await until(`${count} events`, async () => {
       const events = await findEvents(...others)

@@ -34,7 +34,7 @@ t.test('what is wrong with the arguments is the first line, and help takes one l
   }
 })
 
-t.test('whoever reads the output or the messages may leave', async (t) => {
+t.test('the reader of the output or of the messages may close it', async (t) => {
   const run = async (args: string[], leave: 'stdout' | 'stderr') => {
     const child = startCommand(args)
     let text = ''

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { describeProgress } from '../../src/cli/progress.js'
 
-t.test('a transfer that stands still has neither a speed nor a time left', async (t) => {
+t.test('a stalled transfer has neither a speed nor a time left', async (t) => {
   const first = { events: 0, part: 0 }
   const describe = (events: number, part: number | null, seconds: number, stillSeconds: number) => {
     return describeProgress('imported', { events, part }, { first, seconds, stillSeconds })

@@ -5,7 +5,7 @@ import t from 'tap'
 import { untilException } from '../../src/clickhouse/exception-guard.js'
 
 const TAG = 'gwcuqlcihmjkjwkt'
-/** As ClickHouse 26.7 sends it behind the rows. */
+/** As ClickHouse 26.7 sends it after the rows. */
 const EXCEPTION =
   `\r\n__exception__\r\n${TAG}\r\nCode: 395. DB::Exception: Value passed to 'throwIf' function is non-zero. ` +
   `(FUNCTION_THROW_IF_VALUE_IS_NON_ZERO) (version 26.7.2.1)\n263 ${TAG}\r\n__exception__\r\n`

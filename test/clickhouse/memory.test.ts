@@ -71,7 +71,7 @@ t.test('ClickHouse refuses only the query that fills its memory', async (t) => {
   ]
   const answers = await Promise.all(statuses)
   isOver = true
-  t.comment(`${await Promise.all(asked)} calls of the other project beside ${answers}`)
+  t.comment(`${await Promise.all(asked)} calls of the other project, with ${answers}`)
   // On a busy machine, a read may also reach its time limit.
   t.ok(answers.every((answer) => [200, '503 overloaded', '503 unavailable'].includes(answer)))
   t.ok(answers.includes('503 overloaded'), 'the memory was short')

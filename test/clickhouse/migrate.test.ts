@@ -72,7 +72,7 @@ t.test('migrate refuses a store of another baseline, and says what to do', async
   await migrate(former)
   await former.command('TRUNCATE TABLE schema_migrations')
   // As stores were noted before there was a baseline.
-  await former.command("INSERT INTO schema_migrations VALUES (1, '001_events.sql', 'of then', now())")
+  await former.command("INSERT INTO schema_migrations VALUES (1, '001_events.sql', 'an earlier checksum', now())")
   await t.rejects(migrate(former), refused)
 
   const other = openDatabase(t, 'other')

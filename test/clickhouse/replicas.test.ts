@@ -37,7 +37,7 @@ async function openBoth(t: Test) {
 }
 
 t.test(
-  'Replicas uses the first server that responds, the next one if it is gone, and the former only if that is gone',
+  'Replicas uses the first server that responds, the next one if it is gone, and the previous one only if that is gone',
   async (t) => {
     const { proxies, switches, asked, answers } = await openBoth(t)
     t.equal(await asked(), 'first')
@@ -55,12 +55,12 @@ t.test(
   },
 )
 
-t.test('one that is killed is left before a request finds it gone', async (t) => {
+t.test('a server that is killed is left before a request finds it gone', async (t) => {
   const { proxies, asked, answers, switches } = await openBoth(t)
   t.equal(await asked(), 'first')
   const killed = engines[0]?.pid() ?? 0
   process.kill(killed, 'SIGKILL')
-  // It is started anew at once, as by an init system, and would answer again.
+  // It is restarted immediately, as by an init system, and would answer again.
   proxies[0].cut()
   await until('the switch', () => switches.length > 0)
   await answers('second')
@@ -68,26 +68,29 @@ t.test('one that is killed is left before a request finds it gone', async (t) =>
   await until('the first to be up again', () => engines[0]?.state() === 'up' && engines[0].pid() !== killed)
 })
 
-t.test('what is under way on the former is broken off, so that the two are never used at once', async (t) => {
-  const { clickhouse, proxies, answers } = await openBoth(t)
-  const sleep = clickhouse.rows(
-    'SELECT sleepEachRow(0.1), number FROM system.numbers LIMIT 600 SETTINGS max_block_size = 1',
-  )
-  const held = proxies[0].hold('late\n')
-  const insert = clickhouse.insert(
-    'INSERT INTO names FORMAT TSV',
-    Readable.from(['late\n']),
-    {},
-    new AbortController().signal,
-  )
-  const both = Promise.all([t.rejects(sleep, StoreUnreachableError), t.rejects(insert, StoreUnreachableError)])
-  await held.held
-  const keeperIsGone = clickHouseError(999, 'KEEPER_EXCEPTION', 'no Keeper')
-  void proxies[0].answer('SELECT countIf(is_readonly', keeperIsGone, Number.POSITIVE_INFINITY)
-  await both
-  await answers('second')
-  t.strictSame(await clickhouse.rows("SELECT * FROM names WHERE name = 'late'"), [])
-})
+t.test(
+  'requests in flight on the previous server are aborted, so that two are never used at the same time',
+  async (t) => {
+    const { clickhouse, proxies, answers } = await openBoth(t)
+    const sleep = clickhouse.rows(
+      'SELECT sleepEachRow(0.1), number FROM system.numbers LIMIT 600 SETTINGS max_block_size = 1',
+    )
+    const held = proxies[0].hold('late\n')
+    const insert = clickhouse.insert(
+      'INSERT INTO names FORMAT TSV',
+      Readable.from(['late\n']),
+      {},
+      new AbortController().signal,
+    )
+    const both = Promise.all([t.rejects(sleep, StoreUnreachableError), t.rejects(insert, StoreUnreachableError)])
+    await held.held
+    const keeperIsGone = clickHouseError(999, 'KEEPER_EXCEPTION', 'no Keeper')
+    void proxies[0].answer('SELECT countIf(is_readonly', keeperIsGone, Number.POSITIVE_INFINITY)
+    await both
+    await answers('second')
+    t.strictSame(await clickhouse.rows("SELECT * FROM names WHERE name = 'late'"), [])
+  },
+)
 
 t.test('a replica that has lost its Keeper is left, one that is only slow is not', async (t) => {
   const { clickhouse, proxies, asked, answers, switches } = await openBoth(t)

@@ -21,7 +21,11 @@ t.test('replicated rewrites every statement of schema/', async (t) => {
     t.match(spelled, `ENGINE = Replicated${kind}MergeTree(${path}${given ? `, ${given}` : ''})`, table)
     t.match(spelled, 'min_compressed_bytes_to_fsync_after_fetch = 1', `${table}: what is fetched is on disk`)
     const [, remembered = '0'] = /non_replicated_deduplication_window = (\d+)/.exec(text) ?? []
-    t.match(spelled, `replicated_deduplication_window = ${remembered}`, `${table}: as many tokens as without replicas`)
+    t.match(
+      spelled,
+      `replicated_deduplication_window = ${remembered}`,
+      `${table}: the same number of tokens as without replicas`,
+    )
     if (remembered !== '0')
       t.match(spelled, /replicated_deduplication_window_seconds = 7200\b/, `${table}: for two hours`)
   }

@@ -116,7 +116,7 @@ t.before(fill)
 t.test('names, properties and values come from all shards', async (t) => {
   const after = idOf(EVENTS / 3)
   const ranges = [
-    // In a month that is over, in this one, and behind some.
+    // In a month that is over, in this one, and after some events.
     { after: null, upTo: lastIdAt(1_710_000_000_000n << 16n) },
     { after: null, upTo: idOf(EVENTS / 2) },
     { after, upTo: idOf(EVENTS / 2), event: 'e1' },

@@ -36,9 +36,9 @@ t.test('a live stream continues through restarts of the service', async (t) => {
   await send(second, 'a')
   await second.call('POST', '/public/track', '{"event":"b","distinct_id":"ada","properties":{\n"x": 1.0}}')
   await second.app.listen({ host: '127.0.0.1', port: Number(new URL(url).port) })
-  await until('what came in between', () => streams[0].seen.length === 2 && streams[1].seen.length === 1)
+  await until('the events in between', () => streams[0].seen.length === 2 && streams[1].seen.length === 1)
   await send(second, 'c')
-  await until('what came after it', () => streams[0].seen.length === 3)
+  await until('the event after it', () => streams[0].seen.length === 3)
 
   t.strictSame(streams[0].seen, await second.events())
   t.equal(streams[1].seen[0]?.properties, '{\n"x": 1.0}')

@@ -116,7 +116,7 @@ t.test('a patch is lost while a part is there that lacks it', async (t) => {
   t.strictSame(await lost({ known: [patch], active: [active(1, 1, 5), wider] }), [], 'merged with other patches')
 })
 
-t.test('a broken part of which the sources are still used is no loss', async (t) => {
+t.test('a broken part whose sources are still in use is no loss', async (t) => {
   const parts = { known: [known(1, 1, 5), known(2, 2, 7)], active: [active(1, 1, 5), active(2, 2, 7)] }
   t.strictSame(await lost({ ...parts, detached: [detached(1, 2)] }), [[detached(1, 2).name, 0, true]])
 })

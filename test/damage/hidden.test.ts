@@ -16,7 +16,7 @@ interface Stopped {
   parts: PartFolder[]
 }
 
-/** A stopped service that noted some parts, of which none was merged. */
+/** A stopped service that noted some parts, none of them merged. */
 async function stopped(t: Test, fill: (client: Client, command: Command) => Promise<unknown>): Promise<Stopped> {
   const folder = await dataFolder(t)
   const engine = await startClickHouse(t, storeOf(folder))

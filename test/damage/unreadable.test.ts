@@ -17,7 +17,7 @@ const insertOld = (project: string) => `
     'old', 'u', ${OLD} + number, ${OLD}, concat('{"a":"', hex(randomString(40)), '"}')
   FROM numbers(${OLD_EVENTS})`
 
-/** A stopped service with 20 events of now and 100 of an earlier month, the part of which is given. */
+/** A stopped service with 20 events of now and 100 of an earlier month, and the part of that month. */
 async function stopped(t: Test): Promise<{ folder: string; old: PartFolder }> {
   const folder = await dataFolder(t)
   const { app, call, events } = await startApp(t, { ...settings(folder), LOG_LEVEL: 'silent' })

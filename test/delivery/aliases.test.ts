@@ -27,7 +27,7 @@ for (const storage of ['servers', 'lanes'] as const) {
       t.same((await one.user('first')).properties, { n: 2 })
     })
 
-    t.test('calls in both at once make the same users of names everywhere', async (t) => {
+    t.test('concurrent calls in both make the same users of names everywhere', async (t) => {
       await fc.assert(
         fc.asyncProperty(fc.array(STEP, { minLength: 2, maxLength: 20 }), async (steps) => {
           const prefix = randomName('both')
@@ -57,7 +57,7 @@ for (const storage of ['servers', 'lanes'] as const) {
       )
     })
 
-    t.test('removing in one and making in the other leaves no name in between', async (t) => {
+    t.test('removing in one and creating in the other leaves no name half linked', async (t) => {
       for (let round = 0; round < 5; round++) {
         const prefix = randomName('race')
         const names = Array.from({ length: 5 }, (_, i) => `${prefix}-${i}`)

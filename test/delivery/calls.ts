@@ -5,13 +5,13 @@ const CALL_LIMIT_MS = 30_000
 const INSIST_LIMIT_MS = 90_000
 const PAUSE_MS = 20
 
-/** What a client can find wrong, beside what the ledger of events says. */
+/** What a client can find wrong, in addition to the ledger of events. */
 export type Fault = 'unread' | 'skipped' | 'miscounted' | 'rejected'
 
 /** Counts what clients found wrong, and what they looked at. */
 export class Findings {
   readonly faults: Record<Fault, number> = {
-    /** an own write that was answered and is not in a later response */
+    /** a write of its own that was answered and is not in a later response */
     unread: 0,
     /** events that a walk had passed before they appeared */
     skipped: 0,
@@ -48,7 +48,7 @@ export interface Call {
   apiKey?: string
 }
 
-/** One call; null where there was no answer. */
+/** One call; null if there was no answer. */
 export async function call(
   url: string,
   { method = 'GET', path, body, idempotencyKey, apiKey = SECRET_KEY }: Call,

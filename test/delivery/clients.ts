@@ -9,7 +9,7 @@ export interface Urls {
   read(): string
 }
 
-/** Somebody who uses the service: one call after the other, each of which is checked. */
+/** A user of the service: makes one call after another, and checks each. */
 export interface Client {
   step(): Promise<void>
   /** What has to be so after the last step. */
@@ -67,7 +67,7 @@ export class EventClient implements Client {
   }
 }
 
-/** Sends events, edits each of them twice and deletes some, at once. */
+/** Sends events, edits each of them twice and deletes some, all at the same time. */
 export class EditingClient implements Client {
   readonly #producer: Producer
   readonly #urls: Urls

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 
-/** `faketime` knows where its library is, as the loader wants it. */
+/** `faketime` knows where its library is, in the form that the loader expects. */
 const LIBRARY = (() => {
   if (process.platform !== 'linux') return null
   const { status, stdout } = spawnSync('faketime', ['-f', '+0s', 'printenv', 'LD_PRELOAD'], { encoding: 'utf8' })
@@ -11,7 +11,7 @@ const LIBRARY = (() => {
 export const CAN_OFFSET_CLOCKS = LIBRARY !== null
 
 /**
- * The environment of a process whose clock differs from this machine's; empty where that is not possible.
+ * The environment of a process whose clock differs from this machine's; empty if that is not possible.
  * @param seconds by which it is ahead; negative: behind
  */
 export function clockOffset(seconds: number): Record<string, string> {

@@ -40,7 +40,7 @@ t.test('lmdb: the clock of the service jumps back by an hour, and again at a res
   await assertFlawless(t, ledger, service.url)
 })
 
-t.test('redis: its clock is an hour behind what it has given out', async (t) => {
+t.test('redis: its clock is an hour behind the positions that it has assigned', async (t) => {
   const { settings, redis } = await journalFor(t, 'redis')
   if (!redis) return t.fail('there is a Redis')
   // Positions come from Redis' own clock, which cannot be set here. So the last position is what is moved: to what a

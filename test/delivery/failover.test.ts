@@ -11,7 +11,7 @@ const LAG_MS = 300
 
 const engine = await startClickHouse(t)
 
-/** Two processes that take events, of which one stores; and those who send, one after the other, until they are stopped. */
+/** Two processes that accept events, one of them the writer, and clients that send call after call until stopped. */
 async function start(t: Test, redis: Record<string, string>) {
   const env = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', CLICKHOUSE_URL: databaseOf(engine.url) }
   const services = [
@@ -35,7 +35,7 @@ async function start(t: Test, redis: Record<string, string>) {
   return {
     url: services[0]?.url ?? '',
     ledger,
-    /** Waits until some calls more were answered. */
+    /** Waits until some more calls have been answered. */
     more: async (calls: number) => {
       const wanted = answered + calls
       await until(`${calls} more answers`, () => answered >= wanted)

@@ -15,7 +15,7 @@ const MAX_CALLS = 400
 
 const engine = await startClickHouse(t)
 
-/** Fills the journal while ClickHouse is away until nothing is taken any more, and lets it drain. */
+/** Fills the journal while ClickHouse is unavailable until nothing more is accepted, and lets it drain. */
 async function fillAndDrain(t: Test, service: Service, clickhouse: TcpProxy): Promise<void> {
   const ledger = new Ledger()
   const producer = new Producer(ledger, () => service.url)

@@ -30,7 +30,7 @@ function accepted(count: number) {
   return answer(200, JSON.stringify({ status: 1, error: null, accepted: count }))
 }
 
-t.test('a batch that fails for the moment is sent again, the same bytes under the same key', async (t) => {
+t.test('a batch that fails for a moment is sent again, the same bytes with the same key', async (t) => {
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n{"event":"b","distinct_id":"u"}\n')
   const faults = [failure(503, 'unavailable'), failure(429, 'rate_limited', { 'retry-after': '1' }), cut, accepted(2)]
@@ -46,7 +46,7 @@ t.test('a batch that fails for the moment is sent again, the same bytes under th
   t.equal(new Set(batches.map(({ body }) => body)).size, 1)
 })
 
-t.test('a first call that waiting does not help ends the command at once, and says where it went', async (t) => {
+t.test('a first call that fails for good ends the command immediately, and the message has its address', async (t) => {
   const folder = await temporaryFolder(t)
   const path = join(folder, 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n')

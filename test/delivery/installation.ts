@@ -38,7 +38,7 @@ export interface Backend<Server> {
 export interface Shape {
   /** each on a Redis of its own; 0: the parts that are embedded in the service, which is then one */
   lanes: number
-  /** ClickHouse servers; default: as many as lanes */
+  /** ClickHouse servers; default: one per lane */
   shards?: number
   /** processes; default 1 */
   services?: number

@@ -59,7 +59,7 @@ async function store(t: Test, kind: JournalKind, count: number, spelling: (i: nu
       },
     },
     log: silent,
-    // Whoever waited for the pause even once would be noticed.
+    // A reader that waited for the pause even once would be noticed.
     pauseMs: 60_000,
   })
   t.teardown(() => writer.close())
@@ -91,7 +91,7 @@ for (const kind of JOURNALS) {
       t.ok(inserts <= 10)
     })
 
-    t.test('by as many in a large block', async (t) => {
+    t.test('by the same number in a large block', async (t) => {
       const inserts = await store(t, kind, 8000, (i) => (i % 80 === 7 ? 'twice' : 'good'), 'x'.repeat(1000))
       t.ok(inserts <= 30)
     })

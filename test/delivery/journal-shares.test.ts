@@ -90,7 +90,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('servers: while nothing is stored, the one who fills the journal is refused, and nobody else', async (t) => {
+t.test('servers: while nothing is stored, the project that fills the journal is refused, and no other', async (t) => {
   const env = { ...(await settingsFor(t, 'servers')), ...settings }
   const client = await startApp(t, { ...env, ROLE: 'api' }, { keysRefreshMs: 200 })
   const { writeKey, otherKey } = await addKeys(client)

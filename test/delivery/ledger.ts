@@ -22,7 +22,7 @@ export interface Verdict {
   lost: number
   /** there more than once */
   twice: number
-  /** there behind one that its producer sent later, or with an id that does not rise */
+  /** there after one that its producer sent later, or with an id that does not rise */
   disordered: number
   /** there though it was refused or never sent */
   unexpected: number

@@ -36,7 +36,7 @@ export class LiveWalk implements Client {
     return this.#reading.verdict()
   }
 
-  /** @returns whether this was the end, with nothing behind it */
+  /** @returns whether this was the end, with nothing after it */
   async #read(): Promise<boolean> {
     const reply = await call(this.#url(), { path: `/public/events?limit=${LIMIT}${this.#cursor}` })
     if (reply === null || reply.status === 503) return false

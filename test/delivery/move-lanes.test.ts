@@ -52,7 +52,7 @@ async function snapshot({ call }: Client): Promise<string[]> {
   return answers.map(({ body, statusCode }) => `${statusCode} ${body}`)
 }
 
-/** What a change of the layout leaves behind: earlier versions on the shard where the lane was before. */
+/** What a change of the layout leaves: earlier versions on the shard that the lane stored on before. */
 async function leaveOldVersions(shards: Shards): Promise<void> {
   const columns = 'project_id, distinct_id, properties, created_at, updated_at, version, is_deleted'
   await shards.each(async ({ clickhouse }) => {

@@ -18,7 +18,7 @@ const SHOP_KEY = 'sk_shop_test_secret_key'
 
 /**
  * The command as users run it.
- * @param killAfter ends it by SIGKILL once so many files are noted as done
+ * @param killAfter kills it once this number of files is noted as done
  */
 async function run(name: 'export' | 'import', folder: string, env: NodeJS.ProcessEnv, killAfter?: number) {
   const child = spawn(process.execPath, [CLI, name, '--all', folder], { env: { PATH: process.env.PATH, ...env } })
@@ -107,7 +107,7 @@ async function leaveWaiting(env: NodeJS.ProcessEnv): Promise<void> {
   await close()
 }
 
-/** What was there is there, once, and new events come behind it. */
+/** What was there is there, once, and new events come after it. */
 async function check(t: Test, env: NodeJS.ProcessEnv, wanted: string[]): Promise<void> {
   const client = await startApp(t, env)
   const { call, browser } = client
@@ -131,7 +131,7 @@ t.test('a store moves from the embedded parts to servers, and back', async (t) =
   const client = await startApp(t, env, { keysRefreshMs: 200 })
   await fill(client)
   const folder = join(await temporaryFolder(t), 'moved')
-  t.match(await run('export', folder, env), { code: 1, said: /is in use by process \d+/ }, 'not beside a service')
+  t.match(await run('export', folder, env), { code: 1, said: /is in use by process \d+/ }, 'not while a service runs')
   await client.app.close()
   await leaveWaiting(env)
 

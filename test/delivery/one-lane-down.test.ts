@@ -69,7 +69,7 @@ async function assertSomeRefused(t: Test, url: string, calls: Call[], refusal: R
   return refused
 }
 
-/** As many calls of a kind, each with a name of its own. */
+/** CALLS calls of a kind, each with a name of its own. */
 function many(make: (name: string) => Call): Call[] {
   return Array.from({ length: CALLS }, () => make(randomName('key')))
 }

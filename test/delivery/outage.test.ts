@@ -50,7 +50,7 @@ t.test('ClickHouse away and back', async (t) => {
     t.match(ready.json(), { status: 0, code: 'unavailable', journal: 'ready', store: 'unavailable' })
   })
 
-  t.test('a reader is told, and nothing of the inside', async (t) => {
+  t.test('a reader is told, without any internals', async (t) => {
     const response = await client.call('GET', '/public/events')
     t.equal(response.statusCode, 503)
     t.match(response.json(), { status: 0, code: 'unavailable' })

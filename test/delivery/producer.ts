@@ -3,7 +3,7 @@ import type { Test } from 'tap'
 import { randomName, SECRET_KEY, type StoredEvent, until } from '../helper.js'
 import { FLAWLESS, type Found, type Ledger, type Outcome } from './ledger.js'
 
-/** How long a call is insisted on; a service that is killed is back within seconds. */
+/** How long a call is retried; a service that is killed is back within seconds. */
 const INSIST_LIMIT_MS = 60_000
 const CALL_LIMIT_MS = 30_000
 const PAUSE_MS = 20
@@ -91,7 +91,7 @@ export function foundOf({ distinct_id, properties, eventId }: StoredEvent): Foun
   return { producer: distinct_id, number: Number(number), eventId, ...(edit !== undefined && { edit: Number(edit) }) }
 }
 
-/** Every event that is there, in the order of the walk; throws where a page is refused or something is still pending. */
+/** Every event that is there, in the order of the walk; throws if a page is refused or something is still pending. */
 export async function* walk(url: string): AsyncGenerator<Found> {
   for (let cursor = ''; ; ) {
     const answer = await fetch(`${url}/public/events?limit=10000${cursor}`, {

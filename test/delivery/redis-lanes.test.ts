@@ -82,7 +82,7 @@ t.test('lanes in a Redis Cluster, where the requests of keys are counted, too', 
   t.equal(status, 429)
 })
 
-t.test('several Redis that are neither as many as lanes nor a cluster stop the start', async (t) => {
+t.test('several Redis servers that are neither one per lane nor a cluster stop the start', async (t) => {
   const [first, second, clickhouse] = await Promise.all([startRedis(t), startRedis(t), startClickHouse(t)])
   const REDIS_URL = `${first.url},${second.url}`
   await t.rejects(

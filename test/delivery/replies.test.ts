@@ -86,7 +86,7 @@ for (const journal of JOURNALS) {
       return ((await answer.json()) as { user: { properties: { calls: number } } }).user.properties.calls
     }
 
-    t.test('a repeated $add counts once, however many repetitions come at a time', async (t) => {
+    t.test('a repeated $add counts once, however many repetitions arrive together', async (t) => {
       const lost = front.loseReply('idempotency-key')
       await t.rejects(change(front.url, 'first'))
       await lost

@@ -21,7 +21,7 @@ interface PageSdk {
   script: string
   /** before the line */
   setup?: string
-  /** behind it; `sdk` is what the line made */
+  /** after it; `sdk` is what the line made */
   act: string
 }
 

@@ -144,7 +144,7 @@ tests['@amplitude/analytics-node'] = async (t, storage) => {
     t.equal((await events('&distinct_id=mixed')).length, 2)
   })
 
-  await t.test('a wrong key is given up at once', async (t) => {
+  await t.test('a wrong key is not retried', async (t) => {
     const before = proxy.sent.length
     const { code, message } = await (await open('wk_wrong')).track('e', {}, { user_id: 'u' }).promise
     t.match([code, message], [400, /^Invalid API key/])

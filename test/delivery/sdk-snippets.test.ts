@@ -6,7 +6,7 @@ import { startChromium } from '../browser/chromium.js'
 import { temporaryFolder, until } from '../helper.js'
 import { type SdkApp, startSdkApp } from '../routes/vendors/sdk-app.js'
 
-/** The start of PostHog's snippet, which stands in pages as it is; it loads `api_host` + `/static/array.js`. */
+/** The start of PostHog's snippet, which is in pages unchanged; it loads `api_host` + `/static/array.js`. */
 const POSTHOG_SNIPPET = `
 !function(t,e){var o,n,p,r;e.__SV||(window.posthog=e,e._i=[],e.init=function(i,s,a){function g(t,e){var o=e.split(".");
 2==o.length&&(t=t[o[0]],e=o[1]),t[e]=function(){t.push([e].concat(Array.prototype.slice.call(arguments,0)))}}

@@ -9,7 +9,7 @@ import { prepareAvailable, prepareShards } from '../../src/store/prepare-shards.
 import { until } from '../helper.js'
 import { type Node, shardsUrl, startNode, startNodes } from '../nodes.js'
 
-/** So many events of 4 KiB on shard 1 that no buffer holds them. */
+/** Events of 4 KiB on shard 1, more than any buffer holds. */
 const LARGE = 40_000
 
 const [first, second] = (await startNodes(t, 2)) as [Node, Node]
@@ -106,7 +106,7 @@ t.test('a shard that is down is named, and matters only to what lies there', asy
     name: 'ShardUnreachableError',
     message: `Shard 1 (${hostOf(second)}) of the store is unavailable. Try again in a moment.`,
   }
-  // An engine that loses its peer may end itself, and is back at once.
+  // An engine that loses its peer may end itself, and is back immediately.
   const count = () => shards.rows('SELECT count() FROM events_all')
   for (let i = 0; i < 4; i++) {
     await until('the failure to be that of the shard that is down', () =>

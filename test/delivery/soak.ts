@@ -14,7 +14,7 @@ every few seconds: the services (default: one for one lane, else two), a Redis f
 ClickHouses (or --shards).
 Compares what is there in the end with what was answered. Exits with 1 where a single event, edit, profile or session is
 lost, there twice or out of place, where a walk during the writes has missed an event, or a client its own write.
-With --journal lmdb the journal and ClickHouse are those that the service brings along.`
+With --journal lmdb, the journal and ClickHouse are the embedded ones.`
 
 const MIN_PEACE_MS = 1_000
 const MAX_PEACE_MS = 5_000

@@ -14,7 +14,7 @@ interface Link {
   requests: 'pass' | 'drop' | 'hold'
   replies: 'pass' | 'drop'
   held: Buffer[]
-  /** what happens later, in each direction, in its order also where the delay changes meanwhile */
+  /** what happens later, in each direction, in order, even if the delay changes in the meantime */
   late: Record<'toServer' | 'toClient', (() => void)[]>
   /** told of the first bytes of a reply that is dropped */
   onReply: (() => void) | null
@@ -119,7 +119,7 @@ export class TcpProxy {
     return watch
   }
 
-  /** Keeps the next request with this text back until it is released, also where its client is gone by then. A release resolves with its reply. */
+  /** Holds the next request with this text until its release, which resolves with the reply, even if the client is gone. */
   hold(text: string): { held: Promise<void>; release(): Promise<void> } {
     let kept: Link | null = null
     const held = this.#next(text, (link, chunk, done) => {
@@ -274,7 +274,7 @@ function addressOf({ hostname, port }: URL): { host: string; port: number } {
   return { host: hostname, port: Number(port) }
 }
 
-/** What ClickHouse answers over HTTP where it cannot carry out a statement, as the client reads it. */
+/** What ClickHouse answers over HTTP if it cannot execute a statement, as the client reads it. */
 export function clickHouseError(code: number, name: string, message: string, status = 500): string {
   const body = `Code: ${code}. DB::Exception: ${message}. (${name}) (version 26.7.1.1 (official build))\n`
   return httpAnswer(status, body, `X-ClickHouse-Exception-Code: ${code}\r\n`)

@@ -111,7 +111,7 @@ t.test('the metrics show a journal and a store that do not respond', async (t) =
   t.strictSame(await up('journal'), all(0))
 })
 
-t.test('workers close the connections that are too many', async (t) => {
+t.test('workers close the connections above the limit', async (t) => {
   const redis = await startRedis(t)
   const env = { REDIS_URL: redis.url, DATA_DIR: await temporaryFolder(t), WORKERS: '2', MAX_CONNECTIONS: '2' }
   const { port, hostname } = new URL((await startService(t, env)).url)

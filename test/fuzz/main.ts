@@ -17,7 +17,7 @@ With --hostile, one project attacks for N seconds (30) in each way that is known
 tracks, asks and reads. It ends with 1 if the slowest 1 % of that one's calls of a kind take more than three times as long
 and over 50 ms, twice in a row, if it is refused, or if anything is left a minute later. NAME is embedded or servers, or the name of an attack or its row; the figures need a machine that is idle.`
 
-/** Each property has its turn of so many requests. */
+/** Properties take turns of this number of requests. */
 const RUNS = 50
 
 interface Round {

@@ -118,7 +118,7 @@ function checkAnswer({ method, path }: Request, { status, headers, body }: Answe
   assert(!/ {4}at |node_modules|\.js:\d|FROM events/.test(answer.error), `it tells of its inside: ${answer.error}`)
 }
 
-/** Any request is answered as the contract has it, whatever comes beside it, and what is accepted is counted. */
+/** Any request is answered as the contract says, whatever else arrives, and what is accepted is counted. */
 function answers(target: Target): Property {
   return fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 20 }), async (requests) => {
     const answers = await Promise.all(requests.map((given) => target.call(given)))

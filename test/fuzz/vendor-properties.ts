@@ -43,7 +43,7 @@ async function deliver(target: Target, { places, messages, request }: Sending, u
   }
 }
 
-/** Each event in order is stored as it was sent, and once, whatever stands beside it and however often it comes. */
+/** Events are stored in order, as sent and once, whatever else the request has and however often it is sent. */
 function keepsVendorEvents(target: Target): Property {
   return fc.asyncProperty(sending, async (given) => {
     const user = `vendor-${process.pid}-${++users}`

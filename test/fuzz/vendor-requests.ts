@@ -144,7 +144,7 @@ const query = fc.constantFrom(
   '?compression=lz64&img=1&redirect=%2F%2Fx',
   '?strict=1&beacon=1',
 )
-/** The key that counts comes in a header as well, where no message need have it. */
+/** The key that counts is also in a header if no message needs to have it. */
 const AUTHORIZATION = { authorization: `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}` }
 
 /** Events of a user that are in order, among messages that may be anything. */
@@ -152,7 +152,7 @@ export interface Sending {
   call: VendorCall
   /** the texts of the properties `x` of the events in order */
   good: string[]
-  /** where these stand among the messages */
+  /** their indexes among the messages */
   places: number[]
   messages(user: string): string[]
   /** a request of these messages */

@@ -163,7 +163,7 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
       await t.rejects(append(body), { code: 'unavailable' })
     }
     t.equal(slabs.size, 1, '10 MB of refused bodies needed one slab of the pool')
-    // Released twice, a body would count for the one beside it as well, which would be overwritten.
+    // Released twice, a body would also count for its neighbour, which would be overwritten.
     const kept = take(100_000, 'k')
     await t.rejects(append(take(100_000, 'b')), { code: 'unavailable' })
     const next = take(1_000_000, 'n')

@@ -447,7 +447,7 @@ class Small extends ClickHouse {
   }
 }
 
-/** Batches of some 130 kB, of which some three fit 16 MB of ClickHouse's memory. */
+/** Batches of some 130 kB; about three of them fit into 16 MB of ClickHouse's memory. */
 async function appendBatches({ commits, projectId }: Pick<Started, 'commits' | 'projectId'>, count: number) {
   const names = Array.from({ length: count }, (_, n) => `batch${n}`)
   for (const name of names) {

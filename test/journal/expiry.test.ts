@@ -186,7 +186,7 @@ t.test('lmdb: ids are remembered for a week, and then removed as fast as they ar
   let now = 20 * 7 * 24 * 3_600_000
   const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
   t.teardown(() => journal.close())
-  /** as many as come in some time, of which the store has heard */
+  /** those that arrive within some time and are known to the store */
   const send = async (from: number) => {
     const ids = Array.from({ length: 2000 }, (_, i) => idOf(`${from + i}`))
     await journal.write([append('x', { count: ids.length, insertIds: digests(ids) })])
@@ -297,7 +297,7 @@ t.test('lmdb: requests are removed as fast as they arrive, and only expired ones
   let now = 1_700_000_000_000
   const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
   t.teardown(() => journal.close())
-  /** as many as come in some time, of which the store has heard */
+  /** those that arrive within some time and are known to the store */
   const send = async (from: number) => {
     const requests = Array.from({ length: 5000 }, (_, i) => request(`${from + i}`, ''))
     await journal.write(requests.map((idempotencyKey) => append('x', { idempotencyKey })))

@@ -61,7 +61,7 @@ for (const [name, open] of Object.entries(OPEN)) {
     ])
   })
 
-  t.test(`${name}: whoever sends too many ids shortens only the time for which their own are known`, async (t) => {
+  t.test(`${name}: sending too many ids only shortens the time for which one's own are known`, async (t) => {
     const journal = await open(t, { maxIds: MAX })
     warnings.length = 0
     await take(journal, OTHER, 0, 100)
@@ -182,7 +182,7 @@ t.test('redis: setting the clock does not make ids be forgotten', async (t) => {
   t.teardown(() => journal.close())
   const day = 86_400_000
   await take(journal, SENDER, 0, 10)
-  // As they were if the clock of Redis, which cannot be turned here, were 400 days ahead since.
+  // The state as if the clock of Redis, which cannot be changed here, had been 400 days ahead since.
   const text = (await admin.hget('{j}:ids', 'secret:p')) ?? ''
   const bucket = Number(/ 1[.]1:(\d+):/.exec(text)?.[1])
   const ago = Math.round((400 * day) / (3.5 * day))

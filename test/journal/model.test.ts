@@ -55,7 +55,7 @@ class Model {
   /** the earliest times that they can be */
   acceptedSince = new Map<Position, number>()
   stored: Position
-  /** nothing at or before it is given out again */
+  /** nothing at or before it is assigned again */
   last: Position
   frozen: Block | null = null
   /** the block that the present process holds */
@@ -67,9 +67,9 @@ class Model {
   cached = new Set<string>()
   /** whether states were kept though their block is done with, as those of a dead letter are */
   hasKept = false
-  /** the latest last; of one key there may be several, where the clock was turned */
+  /** the latest last; of one key there may be several if the clock was changed */
   requests: { key: string; fingerprint: string; position: Position; bucket: number; index: number }[] = []
-  /** of each id the buckets in which it came; of one there may be several, where the clock was turned */
+  /** of each id the buckets in which it came; of one there may be several if the clock was changed */
   insertIds = new Map<string, number[]>()
   /** the latest that there was: what had expired then may be gone */
   latestIdBucket = 0
@@ -85,7 +85,7 @@ class Model {
     this.last = position
   }
 
-  /** Takes over what the journal says it did, and throws where it should have done something else. */
+  /** Takes over what the journal says it did, and throws if it should have done something else. */
   write(writes: Write[], outcomes: Outcome[], journalId: number, now: number, since: number, floor = START): void {
     const groups = new Map<StateKind, { entry: WaitingEntry & { shares: Share[] }; rows: string[] }>()
     const held = this.holdings()
@@ -226,7 +226,7 @@ class Model {
     return sumOf(this.holdings()) > this.maxBytes
   }
 
-  /** Whether there is room for a write beside what is held. */
+  /** Whether there is room for a write in addition to what is held. */
   fullness(write: Append | Commit, held: Map<string, number>): 'all' | 'own' | null {
     const used = sumOf(held)
     if (used > this.maxBytes) return 'all'
@@ -370,10 +370,10 @@ class Model {
 /** The journal under test. */
 interface Real {
   journal: Journal
-  /** a second process that writes to it as well, where it can have one */
+  /** a second process that also writes to it, if it can have one */
   other: Journal
   now(): number
-  /** moves the journal's clock, where it can be moved */
+  /** moves the journal's clock, if it can be moved */
   turnClock(ms: number): void
   /** the process is gone, and another one opens the journal */
   crash(): Promise<void>
@@ -383,7 +383,7 @@ interface Real {
   versionBytes(version: Position): number
   /** bytes that it keeps of a state which has lost its text */
   cutBytes(version: Position): number
-  /** names of the bodies that are kept beside the entries */
+  /** names of the bodies that are kept next to the entries */
   bodies(): Promise<string[]>
 }
 
@@ -723,7 +723,7 @@ function statesIn({ states }: Model, { first, last }: Block): StoredState[] {
 
 type Start = () => Promise<Real>
 
-/** Whoever lent a body to the journal uses its memory for something else as soon as the journal lets go of it. */
+/** The lender of a body reuses its memory as soon as the journal releases it. */
 function reuseBodies(journal: Journal): Journal {
   const unused = new WeakSet<Buffer>()
   journal.listen({

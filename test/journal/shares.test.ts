@@ -35,7 +35,7 @@ async function storeAll(journal: Journal, states: StoredState[] = []): Promise<v
 }
 
 for (const [name, prepare] of Object.entries(openers)) {
-  t.test(`${name}: whoever fills the journal is refused before others`, async (t) => {
+  t.test(`${name}: the sender that fills the journal is refused before others`, async (t) => {
     const open = await prepare(t)
     let journal = await open()
     t.teardown(() => journal.close())

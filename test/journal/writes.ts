@@ -13,7 +13,7 @@ export function request(name: string, body: string): IdempotencyKey {
   return { key: key(name), fingerprint: key(body) }
 }
 
-/** Who sends, where a test does not say. */
+/** The sender if a test names none. */
 export const SENDER: Sender = { projectId: 'p', keyClass: 'secret' }
 
 /** Ids of events or changes. */

@@ -33,7 +33,7 @@ t.test('environmentKeys refuses a key of another kind', async (t) => {
   )
 })
 
-t.test('several keys of a kind are valid at a time, and a revoked one is refused', async (t) => {
+t.test('several keys of a kind are valid at the same time, and a revoked one is refused', async (t) => {
   const grant = { projectId: 'p', kind: 'secret' } as const
   const [fixed, old, fresh] = [makeKey('secret'), makeKey('secret'), makeKey('secret')]
   const ring = new KeyRing([storedKey(fixed, grant)])
@@ -81,7 +81,7 @@ t.test(
       t.match(
         await ring.findNew(fresh),
         { projectId: 'p' },
-        `the ${which} at once, although the keys have just been read`,
+        `the ${which} immediately, although the keys have just been read`,
       )
     }
     const startedAt = performance.now()

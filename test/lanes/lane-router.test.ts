@@ -27,11 +27,14 @@ function threeLanes() {
   return { taken, states, append }
 }
 
-t.test('the home lane takes what several clients send at once, as its bodies need not be read again', async (t) => {
-  const { taken, append } = threeLanes()
-  for (let i = 0; i < 10; i++) await append(200_000)
-  t.same(taken, [0, 10, 0])
-})
+t.test(
+  'the home lane takes what several clients send together, because its bodies need not be read again',
+  async (t) => {
+    const { taken, append } = threeLanes()
+    for (let i = 0; i < 10; i++) await append(200_000)
+    t.same(taken, [0, 10, 0])
+  },
+)
 
 t.test(
   'LaneRouter gives the events of a lane that lags, is down or refused a write to the least busy other one',

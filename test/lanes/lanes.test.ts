@@ -27,7 +27,7 @@ const event = (bytes: number) =>
   Buffer.from(JSON.stringify({ event: 'e', distinct_id: 'u', properties: { a: 'x'.repeat(bytes) } }))
 const batch = (bytes: number) => Buffer.from(`{"events":[${event(bytes)}]}`)
 
-/** Fills the journal of a lane, by projects of which none has more than its share. */
+/** Fills the journal of a lane by projects that stay within their shares. */
 async function fill({ journal }: Pick<Lane, 'journal'>): Promise<void> {
   for (let i = 0; (await journal.depth()).bytes <= MIB; i++) {
     await journal.write([{ type: 'append', ...fromServer(`filler ${i}`), count: 1, body: batch(400 * 1024) }])
@@ -119,7 +119,7 @@ t.test('another lane takes what waits for the write of a hanging lane, once', as
     commits.appendBatch(fromServer('p'), batch(10), 1).then(([first]) => first ?? null),
   ])
   for (const appended of taken) t.equal(numberOf(appended), 1)
-  t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'new ones go there at once')
+  t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'new ones go there immediately')
   t.notOk(isAnswered, 'what was sent is not given away, and nothing waits for it')
   first.process.kill('SIGCONT')
   t.equal(numberOf(await inFlight), 0)

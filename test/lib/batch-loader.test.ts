@@ -44,7 +44,7 @@ t.test('what comes later is asked for anew, also while a question is under way',
   t.equal(await first, '1')
 })
 
-t.test('beyond so many questions under way, what comes shares the next one', async (t) => {
+t.test('beyond the maximum of concurrent questions, later ones share the next', async (t) => {
   const answers: (() => void)[] = []
   const asked: number[][] = []
   const fetch = async (keys: number[]) => {
@@ -110,9 +110,9 @@ t.test('a question that fails fails only those who asked it', async (t) => {
 
 t.test('a fetch that throws before it is a promise', async (t) => {
   const get = createBatchLoader((_keys: number[]): Promise<string[]> => {
-    throw new Error('at once')
+    throw new Error('immediately')
   })
-  await t.rejects(Promise.all([get(1), get(2)]), { message: 'at once' })
+  await t.rejects(Promise.all([get(1), get(2)]), { message: 'immediately' })
 })
 
 t.test('everyone gets the value of their own key', async () => {
@@ -140,7 +140,7 @@ t.test('with a limit, a value is there before the slower ones of its question', 
     atOnce: 1,
   })
   const [first, second] = [get(1), get(2)]
-  // Whoever has a value may have to be done with it before the slower one can be made.
+  // The owner of a value may have to finish with it before the slower one can be made.
   t.equal(await second, '2')
   finish('1')
   t.equal(await first, '1')

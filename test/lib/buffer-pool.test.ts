@@ -7,7 +7,7 @@ import { until } from '../helper.js'
 
 const MIB = 1024 * 1024
 
-t.test('bodies that were not given back keep their bytes, whatever comes and goes beside them', async () => {
+t.test('bodies that were not released keep their bytes, whatever their neighbours do', async () => {
   const take = fc.record({
     take: fc.oneof(fc.integer({ min: 0, max: 8192 }), fc.integer({ min: 300_000, max: 1_200_000 })),
     cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 3 }),
@@ -57,7 +57,7 @@ t.test('what is not from here is left alone', async (t) => {
   t.ok(own.every((byte) => byte === 1))
 })
 
-t.test('a few bodies that stay do not hold everything that came beside them', async (t) => {
+t.test('a few bodies that stay do not keep all their neighbours', async (t) => {
   const memory = new BufferPool()
   // As when refused requests come in between those that wait for the store.
   const takeOne = () => {

@@ -32,7 +32,7 @@ t.test('one spender at a time may run into debt', async (t) => {
   t.ok(buckets.spend('a', 10, 0, 2), 'the first to do so')
   t.notOk(buckets.spend('a', 10, 0, 1))
   t.ok(buckets.spend('a', 10, 0, 2), 'which goes on')
-  t.equal(buckets.wait('a', 0), 3_100, 'what the other one spent counts all the same')
+  t.equal(buckets.wait('a', 0), 3_100, 'what the other one spent counts anyway')
   t.ok(buckets.spend('a', 50, 3_100, 1), 'once it is paid back')
   t.notOk(buckets.spend('a', 50, 3_100, 2))
 })

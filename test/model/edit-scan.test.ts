@@ -28,7 +28,7 @@ t.test('scanEdit leaves any other body to the parser', async (t) => {
   ]
   for (const body of unknown) t.equal(scanned(body), null, body.slice(0, 60))
   t.not(scanned(`{"properties":{"deep":${list(DEPTH - 1)}}}`), null)
-  t.not(scanned(`{"properties":{${'"a":1,'.repeat(100_000)}"a":1}}`), null, 'as many fields as there are')
+  t.not(scanned(`{"properties":{${'"a":1,'.repeat(100_000)}"a":1}}`), null, 'any number of fields')
 })
 
 t.test('scanEdit accepts only valid edits', async () => {

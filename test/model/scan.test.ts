@@ -30,7 +30,7 @@ function scanned(kind: Kind, body: string | Buffer): Found | null {
   return found && { count: found.count, apiKey: found.apiKey, hasOthers: found.hasOthers }
 }
 
-/** What there is to know of a body, by parsing and checking it; null where a scan may not know it. */
+/** What parsing and checking tell about a body; null if a scan may not know it. */
 function parsed(kind: Kind, text: string): Found | null {
   let value: unknown
   try {
@@ -369,7 +369,7 @@ t.test('a truncated body is unknown, wherever it ends', async (t) => {
     const raw = Buffer.from(SAMPLES[kind])
     t.not(scanned(kind, raw), null)
     const scan = (part: Buffer) => (kind === 'event' ? scanEvent(part) : scanBatch(part, MAX_BATCH))
-    // What lies behind the end in memory is none of its business.
+    // What follows the end in memory does not matter.
     for (let end = 0; end < raw.length; end++) t.equal(scan(raw.subarray(0, end)), null, `${kind} cut at ${end}`)
     for (let start = 2; start < raw.length; start++) t.equal(scan(raw.subarray(start)), null, `${kind} from ${start}`)
   }

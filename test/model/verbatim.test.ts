@@ -50,7 +50,7 @@ const parse = (body: string) => JSON.parse(body) as ParsedEvent
 const parseBatch = (body: string) => JSON.parse(body) as { events: ParsedEvent[] }
 const HEADER_KEY = 'sk_in_header'
 
-/** What is kept of a body that is parsed only where the scan does not know it. */
+/** What is kept of a body that is parsed only if the scan does not know it. */
 function kept(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
   return verbatimEvent(raw, scanEvent(raw) ?? parse(body), key, 'own').toString()

@@ -85,7 +85,7 @@ async function check(client: Client, t: import('tap').Test) {
   t.match(await read(client, ['/public/events?limit=1000']), /"event":"old"/, 'until it leaves the disk')
 }
 
-t.test('events that have expired are refused by name, at every door', async (t) => {
+t.test('events that have expired are refused with too_old by every call', async (t) => {
   const client = await startApp(t, await settingsFor(t, 'embedded'))
   const { call } = client
   const now = Date.now()
@@ -274,7 +274,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
   t.equal(warnings.length, 2, 'once per process')
   t.equal((await call('GET', '/public/dead-letters')).statusCode, 200)
   await restarted.run()
-  t.equal(await countStored(), 0, 'then the clock is believed')
+  t.equal(await countStored(), 0, 'then the clock is trusted')
   ahead = 2 * everyMs
   await track(29)
   t.equal((await client.events()).length, 1)
@@ -343,7 +343,7 @@ t.test('dead letters show and store nothing that has expired', async (t) => {
   await write(4, 'profiles', days(40), JSON.stringify(profile))
   await call('PATCH', '/public/project', { keep: { events: '30d' } })
   const shown = await run(command, ['list', '--json'], { ...process.env, ...env })
-  t.equal(shown.printed.trim().split('\n').length, 3, 'the command removes the one of which all has expired')
+  t.equal(shown.printed.trim().split('\n').length, 3, 'the command removes the one that has expired as a whole')
   await write(5, 'events', days(1), events({ event: 'expired', timestamp: days(40) }))
   const { dead_letters } = (await call('GET', '/public/dead-letters')).json()
   t.notMatch(JSON.stringify(dead_letters), /expired/)

@@ -71,7 +71,7 @@ export async function sendBroken(projects: Projects, { seed, ...effort }: Omit<E
   return { asked: { broken: effort.projects * effort.questions }, failure: null }
 }
 
-/** A question, and for the users behind it which of the answer's cells is meant. */
+/** A question and, to list users, the cell of its answer. */
 interface Case extends Asking {
   users?: { cell: number; limit?: number; page?: number }
 }
@@ -113,7 +113,7 @@ function echo(question: Question, now: number) {
   return { query, pending: 0 }
 }
 
-/** The least data of which the question is still answered wrong. */
+/** The smallest data for which the question still gets a wrong answer. */
 async function smallest(projects: Projects, data: Plan, given: Case): Promise<Plan> {
   let least = data
   const isWrong = async (some: Plan) => {

@@ -19,7 +19,7 @@ await migrate(clickhouse)
 const positionAt = (ms: number) => BigInt(START + ms) << 16n
 let projects = 0
 
-/** A project whose events go into the table at once, and a catalog that says how far it is. */
+/** A project whose events go straight into the table, and a catalog that says how far it is. */
 function project() {
   const projectId = `project ${projects++}`
   const point = { stored: positionAt(0), pending: 0, deletions: 0 }
@@ -207,7 +207,7 @@ t.test('a list of a large project that is renewed while something is deleted doe
   t.strictSame(await properties(), [20_000, 'a'])
 })
 
-t.test('the counts of a large project are made anew in the background, but at once after a deletion', async (t) => {
+t.test('a large project is counted again in the background, but immediately after a deletion', async (t) => {
   const { projectId, catalog, clock, point, insert, counts } = project()
   await insert(200_000, `if(number < 3, 'rare', 'often')`, 10)
   const known = [
@@ -277,7 +277,7 @@ t.test('preparing waits for ClickHouse, until the service ends', async (t) => {
   await ended
 })
 
-t.test('a name is not called unknown where a replayed letter may have brought it', async (t) => {
+t.test('a name that a replayed dead letter may have brought is not reported as unknown', async (t) => {
   const { projectId, catalog, point, insert } = project()
   const named = (name: string) => {
     const question = parseQuestion({ kind: 'series', series: [{ event: name }] }, START)
@@ -294,7 +294,7 @@ t.test('a name is not called unknown where a replayed letter may have brought it
   t.strictSame(await named('later'), [], 'nor any other')
 })
 
-t.test('of a large project, few of the newest events are looked at, and those of a former sample', async (t) => {
+t.test('in a large project, a few of the newest events are read, and those of an earlier sample', async (t) => {
   const { projectId, catalog, point, insert } = project()
   const warnings = async (event: string, property: string) => {
     const body = { kind: 'series', series: [{ event, metric: 'sum', property: `properties.${property}` }] }

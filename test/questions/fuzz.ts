@@ -15,7 +15,7 @@ const PROJECTS = 20
 /** Projects in which the data of a wrong answer is made smaller. */
 const SPARE = 300
 
-/** Sets of data that are asked about at once, so that neither process waits for the other. */
+/** Data sets in use at the same time, so that neither process waits for the other. */
 const AT_ONCE = 2
 
 /** The machine may have other work, and this may be the least of it. */

@@ -77,7 +77,7 @@ function ask(question: object) {
   return { status, hangUp: () => call.destroy() }
 }
 
-t.test('runs two questions of a project at once, and ends them when the asker hangs up', async (t) => {
+t.test('runs two questions of a project at a time, and ends them when the client disconnects', async (t) => {
   const three = [ask(LONG), ask(LONG), ask(LONG)]
   const two = await until('two questions', async () => {
     const rows = await running()
@@ -260,7 +260,7 @@ t.test('names the regular expressions that RE2 does not take', async (t) => {
   }
 })
 
-t.test('an answer of long texts, of which each bucket has all, is too long', async (t) => {
+t.test('an answer with many long texts in every bucket is too long', async (t) => {
   const env = { ...settings, QUERY_MEMORY: String(2 ** 31), DATA_DIR: await dataFolder(t) }
   let url = ''
   const { call } = await startApp(t, env, {

@@ -22,7 +22,7 @@ export interface Project {
 /** Events that are sent at a time. */
 const BATCH = 60
 
-/** The profiles after each user has got what its aliases had, where it had nothing of that name. */
+/** The profiles after each user has got what its aliases had, if it had nothing of that name. */
 function shared(profiles: Plan['profiles'], aliases: Plan['aliases']): Map<string, string> {
   const of = new Map(profiles)
   const users = new Map<string, string>()

@@ -160,7 +160,7 @@ t.test(
       [['$other'], 2],
       [['$other'], 1],
     ]
-    t.strictSame(await totals(1), both, 'the rest comes behind as many lines as the limit')
+    t.strictSame(await totals(1), both, 'the rest follows the lines within the limit')
     t.strictSame(await totals(2), [both[0], [[2], 1]], 'without a rest, it is the value')
     t.strictSame(await users({ limit: 2 }), ['cyd'], 'the values are in the order of their texts')
   },

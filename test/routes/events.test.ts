@@ -173,7 +173,7 @@ for (const storage of STORAGES) {
       await Promise.all(
         Array.from({ length: 30 }, async () => {
           const id = await track(distinct_id)
-          t.ok(idsOf(await stored(distinct_id)).includes(id), 'also when many do so at once')
+          t.ok(idsOf(await stored(distinct_id)).includes(id), 'also when many do so at the same time')
         }),
       )
     })

@@ -22,7 +22,7 @@ const PLACEHOLDERS = [
   ...[' null ', '"undefined"', "'guest'", 'N/A', '(null)', '<nil>', '[]', '{}', 'not set', 'UNDEFINED\u00a0'],
 ]
 
-/** A key that stands in a page. */
+/** A key that is in a page. */
 async function writeKeyOf(client: Client): Promise<string> {
   const key = makeKey('write')
   const { clickhouse, close } = await openStore(client.config)

@@ -33,7 +33,7 @@ async function metric({ app }: Client, name: string): Promise<number> {
   return Number(line?.split(' ')[1])
 }
 
-/** Events that go on until it is said to stop, in bursts, some of them in batches. */
+/** Sends events until it is stopped, in bursts, some of them in batches. */
 function sendOn(client: Client): () => Promise<number> {
   let isOver = false
   let sent = 0

@@ -51,7 +51,7 @@ t.test('saved questions and boards', async (t) => {
   const { call } = client
   const { put, save, one, list, remove } = callsOf(client)
 
-  /** Saves so many of a kind, q0 or b0 being the first; `content` is an expression in SQL. */
+  /** Saves `count` of a kind, named q0 or b0 and up; `content` is an expression in SQL. */
   const fill = async (t: Test, project: string, kind: 'question' | 'board', count: number, content: string) => {
     const { clickhouse, close } = await openStore(client.config)
     t.teardown(close)
@@ -315,7 +315,7 @@ t.test('saved questions and boards', async (t) => {
     const races = await Promise.all(
       Array.from({ length: 6 }, (_, i) => mine.put('boards', 'x', bodyOf('boards', `${i}`, { revision: 0 }))),
     )
-    t.equal(races.filter(({ statusCode }) => statusCode === 200).length, 1, 'of many at once, one')
+    t.equal(races.filter(({ statusCode }) => statusCode === 200).length, 1, 'one of many concurrent ones')
   })
 
   t.test('a project has at most 500 of a kind', async (t) => {

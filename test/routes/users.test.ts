@@ -450,7 +450,7 @@ for (const storage of LAYOUTS) {
       t.same(
         all.filter(({ distinct_id }) => distinct_id.startsWith('page-')).map(({ properties }) => properties.id),
         ids,
-        'every profile is in it at once',
+        'every profile is in it immediately',
       )
       const walked: User[] = []
       for (let page = 1; ; page++) {
@@ -698,7 +698,7 @@ for (const storage of LAYOUTS) {
         operations: { $add: { n: 1 }, $unset: ['l'] },
       })
       t.same((await call('GET', path('counter'))).json().user.properties, { n: 1001 }, '$add continues')
-      t.equal((await call('GET', path('race'))).statusCode, 404, 'what was deleted stays so')
+      t.equal((await call('GET', path('race'))).statusCode, 404, 'what was deleted stays deleted')
       t.equal((await call('DELETE', path('race'))).statusCode, 404)
       for (const id of AWKWARD_IDS) {
         const { user } = (await call('GET', path(id))).json()

@@ -336,7 +336,7 @@ t.test('where there are too many, the store is asked for each', async (t) => {
   t.same(it.seen.keys, [])
 })
 
-t.test('as many states as come make it grow', async (t) => {
+t.test('it grows with the number of states', async (t) => {
   const it = await setUp(t)
   const one = await knowing(it)
   const before = one.known.bytes

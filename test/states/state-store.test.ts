@@ -16,7 +16,7 @@ import { fromServer, temporaryFolder } from '../helper.js'
 const MAX_BYTES = 8 * 1024 * 1024
 const HOUR_MS = 3_600_000
 
-/** Numbers, each of so many bytes, of which the store is a Map: `project/name` → what is stored. */
+/** Numbers of a given size in bytes, whose store is a Map: `project/name` → what is stored. */
 function tableOf(stored: Map<string, { version: Position; value: number }>, reads: string[][] = []) {
   const table: StateTable<number> = {
     kind: 'profiles',
@@ -87,7 +87,7 @@ async function openStates(t: Test, maxBytes = MAX_BYTES) {
   }
 }
 
-/** The journal, where something happens once, between the first (or nth) answer of one of its calls and whoever asked. */
+/** The journal, in which something happens once between the first (or nth) answer of a call and its caller. */
 function after(
   journal: Journal,
   call: 'readStates' | 'findRequest',
@@ -303,7 +303,7 @@ t.test('many large values are changed a few at a time', async (t) => {
   t.ok(most > 0 && most <= 3, `${most} at a time`)
   t.same(await Promise.all(names.map((name) => states.get('p', name))), Array(20).fill(size - 1))
   t.ok(reads.length > 20, 'each is asked for alone')
-  // The same from the journal, and more often than there are values: whatever was taken was given back.
+  // The same from the journal, and more often than there are values: everything taken was given back.
   await Promise.all([...names, ...names].map((name) => states.change('p', name, add(-1))))
   t.equal(await states.get('p', 'v0'), size - 3)
 })
@@ -352,7 +352,7 @@ t.test('the very same value is not written', async (t) => {
   await one.change('p', 'b', (value) => value)
   t.equal(await rows(), 1)
   t.equal((await journal.progress()).appended, appended)
-  // The first takes its turn at once, the others wait for it.
+  // The first takes its turn immediately, the others wait for it.
   await Promise.all([add(1), add(1), add(-1)].map((change) => one.change('p', 'a', change)))
   t.equal(await rows(), 2, 'nor one that a batch leaves unchanged')
   t.equal(await one.get('p', 'b'), null)
@@ -470,7 +470,7 @@ t.test('keyed changes are batches of their own', async (t) => {
   ])
   t.same(order, ['1', '2', 'k', '3', '4', '5'], 'the repeated one is not even tried')
   t.equal(await one.get('p', 'a'), 6)
-  t.equal(await rows(), 5, 'the batches are 1 (at once), 2, k, 3, 4 and 5')
+  t.equal(await rows(), 5, 'the batches are 1 (immediately), 2, k, 3, 4 and 5')
 })
 
 t.test('a keyed change by two processes counts once', async (t) => {

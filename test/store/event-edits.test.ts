@@ -35,7 +35,7 @@ async function propertiesOf(projectId: string): Promise<Map<string, string>> {
   return new Map(rows.map(({ id, properties }) => [id, properties]))
 }
 
-/** Edits by a ClickHouse of which some calls do more than usual. */
+/** Edits by a ClickHouse in which some calls do more than usual. */
 function editsWith(calls: Partial<ClickHouse>): EventEdits {
   const extended = new Proxy(clickhouse, {
     get(target, name) {
@@ -80,7 +80,7 @@ t.test('EventEdits does not make a single client wait', async (t) => {
   for (const id of ids) t.ok(await edits.apply({ projectId: 'alone', eventId: id, properties: '{"a":1}' }))
   t.equal(count.statements, ids.length)
   await Promise.all(ids.map((id) => edits.apply({ projectId: 'alone', eventId: id, properties: null })))
-  // The four others do not come back; it waits for them once, and not for ever.
+  // The four others do not come back; it waits for them once, and not forever.
   t.notOk(await edits.apply({ projectId: 'alone', eventId: ids[0] ?? '', properties: '{"b":1}' }))
   t.strictSame(await propertiesOf('alone'), new Map())
 })

@@ -27,7 +27,7 @@ async function openDatabase(t: Test): Promise<ClickHouse> {
   return clickhouse
 }
 
-/** Stores a block of events of some projects, one after the other, so many ms apart. */
+/** Stores a block of events of some projects, one after the other, at this distance in ms. */
 async function store(clickhouse: ClickHouse, projects: string[], firstMs: number, stepMs: number): Promise<string[]> {
   const ids = projects.map((_, i) =>
     formatEventId({ position: BigInt(firstMs + i * stepMs) << 16n, index: 0, journalId: 1 }),
@@ -128,7 +128,7 @@ t.test('EventWalks opens only the parts that have events of the page', async (t)
   const pages = async (reach: PageReach, order: Order) => {
     const walks = new EventWalks(shards, undefined, reach)
     const asked = { projectId: 'p', order, limit: 20, endMs: START_MS + blocks * DAY_MS }
-    // The first one learns how far the events of the project lie apart.
+    // The first one learns how far apart the events of the project are.
     await walk(walks, asked)
     const before = await partsRead(clickhouse)
     const read = await walk(walks, asked)
@@ -177,6 +177,6 @@ t.test('EventWalks bounds the pages of a project whose first events were deleted
   const find = () => reach.find({ projectId: 'p', order: 'asc', upTo, limit: 5, offset: 0 }, { signal: SIGNAL })
   t.not(await find(), null)
   await clickhouse.command(`DELETE FROM events WHERE event_id IN (${old.map((id) => `'${id}'`)})`)
-  t.equal(await find(), null, 'no event is near the former first one')
+  t.equal(await find(), null, 'no event is near the earlier first one')
   t.not(await find(), null)
 })

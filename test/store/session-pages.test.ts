@@ -7,7 +7,7 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { readSessionPage, type SessionFilter } from '../../src/store/session-pages.js'
 import { startClickHouse } from '../helper.js'
 
-/** Several times as many as a short page looks at first. */
+/** Several times the number that a short page reads at first. */
 const ROWS = { minLength: 1, maxLength: 400 }
 /** Blocks that stay the parts which they were stored as. */
 const PARTS = 3

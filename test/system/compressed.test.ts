@@ -145,7 +145,7 @@ t.test('a bomb is inflated up to the limit and no further', async (t) => {
 
   t.equal(await post(bomb), 413)
   t.equal(await post(good), 200)
-  // Inflating further would produce as many bytes as this, which inflates all of it.
+  // Inflating all of it would produce this many bytes.
   const control = await gunzip(bomb.subarray(0, 50 * megabyte.length))
   const ofBomb = inflated() - control.length
   t.ok(ofBomb > limit && ofBomb < 2 * limit, `${ofBomb} of 500 million bytes were inflated`)

@@ -17,7 +17,7 @@ const url = await addressOf(client)
 const { port } = new URL(url)
 const env = { PATH: process.env.PATH, SECRET_KEY, HOST: '127.0.0.1', PORT: port }
 
-t.test('the demo sends as many events as it says, and again the same ones', async (t) => {
+t.test('the demo sends the number of events that it says, and the same ones each time', async (t) => {
   const keyFile = join(await temporaryFolder(t), 'key')
   await writeFile(keyFile, `${SECRET_KEY}\n`)
   const [, args = ''] = /^npx tallyhouse (demo .*)$/m.exec(await readFile(MANUAL, 'utf8')) ?? []

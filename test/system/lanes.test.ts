@@ -78,7 +78,7 @@ t.test('a walk over two shards skips and repeats nothing while processes write t
     if (hasMore) isLast = false
     else for (const id of before) t.ok(seen.includes(id) || !isLast, 'own writes are read')
     if (!next && !isLast) {
-      // Without a next page the walk starts over behind what it has seen: with the same cursor.
+      // Without a next page, the walk starts again after what it has seen: with the same cursor.
       seen.splice(seen.length - events.length)
     }
   }

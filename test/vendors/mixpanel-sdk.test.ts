@@ -89,7 +89,7 @@ t.test('mixpanelEvents checks the token of each event', async (t) => {
       ['a', '{}'],
       ['b', '{"x":1}'],
     ],
-    'another key of the same project is as good, and is cut out, too',
+    'another key of the same project works too, and is removed as well',
   )
   t.strictSame(reasonsOf(messages), [[2, 'The token belongs to another project than the request.', 'token']])
   t.match(reasonsOf(update({ $token: 'foreign', $distinct_id: 'a', $set: {} })), [[0, /another project/, 'token']])

@@ -157,7 +157,7 @@ t.test('bars show both periods', async (t) => {
   const tracks = findAnswer(page).getByRole('listitem').locator('[aria-hidden="true"] > span')
   await tracks.nth(1).waitFor()
   const [now, before] = [await tracks.nth(0).boundingBox(), await tracks.nth(1).boundingBox()]
-  t.ok(now && before && before.y > now.y && before.width > 0.9 * now.width, 'about as many events in each')
+  t.ok(now && before && before.y > now.y && before.width > 0.9 * now.width, 'about the same number of events in each')
   await findAnswer(page)
     .getByText(/vs\. \d+ in the previous period/)
     .waitFor()

@@ -314,7 +314,7 @@ t.test('the page follows the settings of its project', async (t) => {
     await page.getByText(/^5:05:07.AM$/).waitFor()
   })
 
-  t.test('amounts are shown in its currency, and stay so on a board', async (t) => {
+  t.test('amounts are shown in its currency, also on a board', async (t) => {
     await call('POST', '/public/track', { event: 'paid', distinct_id: 'ada', properties: { price: 1234.5 } })
     const page = await visit(t, linkToSum('price', { interval: 'none' }))
     await page.getByRole('button', { name: /^1\.234,5:/ }).waitFor()

@@ -52,8 +52,11 @@ export const command: Command = {
   usage: USAGE,
   async run(args, io) {
     if (args.some((arg) => /^--all(=|$)/.test(arg))) {
-      const [{ runAll }, { exportAll }] = await Promise.all([import('../all.js'), import('./export-all.js')])
-      return await runAll(exportAll, args, io)
+      const [{ transferAll }, { exportAll }] = await Promise.all([
+        import('../transfer-all.js'),
+        import('./export-all.js'),
+      ])
+      return await transferAll(exportAll, args, io)
     }
     const values = parseEventOptions(args, {
       'session-id': { type: 'string' },

@@ -1,4 +1,4 @@
-import { quote } from './head-text.js'
+import { quote } from './find-text-fault.js'
 import { type FieldNames, OWN_NAMES } from './native-rows.js'
 import type { InputOptions } from './options.js'
 

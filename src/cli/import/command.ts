@@ -83,8 +83,11 @@ export const command: Command = {
   usage: USAGE,
   async run(args, io) {
     if (args.some((arg) => /^--all(=|$)/.test(arg))) {
-      const [{ runAll }, { importAll }] = await Promise.all([import('../all.js'), import('./import-all.js')])
-      return await runAll(importAll, args, io)
+      const [{ transferAll }, { importAll }] = await Promise.all([
+        import('../transfer-all.js'),
+        import('./import-all.js'),
+      ])
+      return await transferAll(importAll, args, io)
     }
     const { values, positionals } = parse(args)
     const { paths, unsupported } = await findInputs(positionals.length > 0 ? positionals : ['-'])

@@ -200,7 +200,7 @@ async function storeChunk(
       if (!table.isVersioned && (await isThere())) return
       await insert(token)
       if (await isThere()) return
-      // ClickHouse dropped it as a duplicate of an earlier attempt, of which nothing was stored.
+      // ClickHouse dropped it as a duplicate of an earlier attempt that stored nothing.
       if ((await sumDigests(shards, table, chunk)).rows === 0) await insert(`${token}:again`)
       if (await isThere()) return
       throw new Error(

@@ -5,8 +5,8 @@ import { type CellType, guessType } from './cell-types.js'
 import { checkColumns, checkFields } from './column-checks.js'
 import { CsvReader } from './csv.js'
 import { EventSource, type Outcome } from './event-source.js'
+import { findEncodingFault, findTextFault, quote } from './find-text-fault.js'
 import { findFormat, type InputFormat } from './formats.js'
-import { encodingFault, quote, textFault } from './head-text.js'
 import type { Head, Input } from './input.js'
 import type { Row, RowReader } from './lines.js'
 import { FIXED_NAMES, FirstTime, OWN_NAMES } from './native-rows.js'
@@ -55,7 +55,7 @@ export interface Inspected {
  */
 export async function inspect(input: Input, options: InputOptions): Promise<Inspected> {
   const head = await input.head()
-  const fault = textFault(head, input.name)
+  const fault = findTextFault(head, input.name)
   if (fault) throw new Error(fault)
   const format = options.format ?? findFormat(head.bytes)
   if (Object.keys(options.types).length > 0 && format !== 'csv') {
@@ -65,7 +65,7 @@ export async function inspect(input: Input, options: InputOptions): Promise<Insp
   const reader = readerFromStart(format, plain)
   const sample = takeSample(head, reader, options.names.timestamp)
   const columns = reader instanceof CsvReader ? reader.columns : null
-  const encoding = encodingFault(sample.lines, input.name)
+  const encoding = findEncodingFault(sample.lines, input.name)
   if (encoding) throw new Error(encoding)
   if (columns && !options.from) checkColumns(columns, head.bytes, options, input.name)
   if (!columns && !options.from && sample.read > 0) checkFields([...sample.cells.keys()], options.names, input.name)

@@ -116,7 +116,7 @@ export class BrowserLimits {
     this.#requests = limit(ADDRESS_LIMIT, 'requests', MINUTE_MS, requests)
     this.#workOfAddress = work(WORK_ADDRESS_LIMIT, 'address')
     this.#workOfKey = work(WORK_KEY_LIMIT, 'key')
-    const users = `This address may create ${NEW_USERS_LIMIT} users and aliases an hour with public and write keys.`
+    const users = `This address may create ${NEW_USERS_LIMIT} users and aliases an hour with write keys.`
     this.#newUsers = limit(NEW_USERS_LIMIT, 'new_users', HOUR_MS, users)
   }
 

@@ -5,7 +5,7 @@ import { ScannedBody } from '../../model/scanned-body.js'
 import { DAILY_VISITOR_REASON, isDailyVisitor } from '../../model/user-names.js'
 import { clientAddress } from './browser-limits.js'
 
-/** What a visitor of a day is told apart by. */
+/** What distinguishes the visitors of a day. */
 interface Visit {
   projectId: string
   /** that of the client, see `clientAddress` */
@@ -23,8 +23,8 @@ interface Named {
 }
 
 /**
- * Names the visitor of each request with `visitor=daily` in a scope, before its body is validated. Other requests with a
- * browser key may not use such names, or a page could speak for another visitor.
+ * Names the visitor of each request with `visitor=daily` in a scope, before its body is validated. Other requests with
+ * a browser key may not use such names, or a page could speak for another visitor.
  */
 export function acceptDailyVisitors(scope: FastifyInstance, nameVisitor: NameVisitor): void {
   scope.addHook('preValidation', async (request) => {
@@ -38,7 +38,7 @@ export function acceptDailyVisitors(scope: FastifyInstance, nameVisitor: NameVis
       )
     }
     if (visitor !== undefined) setVisitor(request, visitor, nameVisitor)
-    // Calls about users refuse these names whatever the key is.
+    // Calls about users refuse these names with any key.
     else if (!changesUsers && request.keyKind !== null && isBrowserKey(request.keyKind)) refuseVisitors(request)
   })
 }
@@ -75,8 +75,8 @@ function refuseVisitors({ body, rawBody }: FastifyRequest): void {
 }
 
 /**
- * What may have a `distinct_id` in a parsed body: first the body, then its events. A single event may have a field
- * `events` as well, which must not hide its own name.
+ * The objects in a parsed body that may have a `distinct_id`: first the body, then its events. A single event may have
+ * a field `events` as well, which must not hide its own name.
  */
 function listNamed(body: unknown): Named[] {
   if (!isObject(body)) return []

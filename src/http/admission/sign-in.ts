@@ -16,7 +16,7 @@ const SIGN_IN_MS = 7 * 86_400_000
 /** The header with which the page proves that it made the request. */
 const CSRF_HEADER = 'x-csrf-token'
 
-/** Appended to the signed text if the cookie is for HTTPS only, so that a renewed sign-in stays so. */
+/** Appended to the signed text if the cookie is for HTTPS only, so that a renewed sign-in is, too. */
 const SECURE = '.secure'
 
 /** The sign-in that a request came with. */

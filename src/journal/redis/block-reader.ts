@@ -81,7 +81,7 @@ export class BlockReader {
 }
 
 /**
- * @throws ApiError if another writer was faster. That is harmless, because its block has the same token; claim again.
+ * @throws ApiError if another writer was first. That is harmless, because its block has the same token; claim again.
  */
 export function assertCurrent(isCurrent: boolean): void {
   if (!isCurrent) throw new ApiError('unavailable', 'Another writer has taken over this block.')

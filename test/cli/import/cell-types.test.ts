@@ -153,7 +153,7 @@ t.test('localMilliseconds converts local times', (t) => {
         const instant = Math.floor(ms / 1000) * 1000
         const format = new Intl.DateTimeFormat('sv-SE', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' })
         const found = localMilliseconds(format.format(instant), zone) ?? Number.NaN
-        // The first of the two, where the clock was set back.
+        // The first of the two, because the clock was set back.
         assert.equal(format.format(found), format.format(instant))
         assert.ok(found <= instant)
       },

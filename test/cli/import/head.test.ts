@@ -93,7 +93,7 @@ const FAULTS: Record<string, [content: string | Buffer, reason: RegExp, ...args:
   'no events, array': ['[{"type":"x"},{"type":"y"}]', /None of the 2 rows/],
   'no events, CSV': ['event,distinct_id\n,u\n,v\n', /None of the 2 rows/],
   'one object of many lines': ['{\n  "events": []\n}\n', /None of the|not valid JSON|no event/],
-  'an array that is damaged at once': ['[1 2]', /\S/],
+  'an array that is damaged from the start': ['[1 2]', /\S/],
   'times that cannot be read': [
     'event,distinct_id,timestamp\na,u,yesterday\nb,v,soon\n',
     /None of the 2 rows.*yesterday/,

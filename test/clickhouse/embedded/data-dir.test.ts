@@ -116,7 +116,7 @@ t.test('a process in another pid namespace owns it as long as it lives', { skip:
   await t.rejects(lockDataFolder(dir), inUseBy(dir, 1))
 
   owner.kill('SIGKILL')
-  // That of which it is pid 1 ends a moment after `unshare`.
+  // The namespace in which it is pid 1 ends a moment after `unshare`.
   const { release } = await until('the lock', () => lockDataFolder(dir).catch(() => undefined))
   t.equal((await startOwner(t, dir, UNSHARE)).said, inUseBy(dir, process.pid).message, 'and is kept out itself')
   await release()

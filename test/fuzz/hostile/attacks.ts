@@ -223,7 +223,7 @@ const LISTS = [
   'sessions?limit=1000',
 ]
 
-/** As many as a project may have. */
+/** The maximum that a project may have. */
 async function saveQuestions(calls: Calls, key: string): Promise<void> {
   const display = { text: 'x'.repeat(240 * 1024) }
   for (let n = 0; n < 64; n++) {

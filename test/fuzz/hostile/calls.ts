@@ -24,7 +24,7 @@ export interface Call {
 /** How a call was answered. */
 export interface Answer {
   status: number
-  /** bytes of the response's body, or its text where it was asked for */
+  /** bytes of the response's body, or its text if it was asked for */
   bytes: number
   text: string
 }

@@ -9,7 +9,7 @@ import { ATTACKS, type Attack } from './attacks.js'
 import { type Left, openSite, type Site, type Storage } from './site.js'
 import { MEASURED, type Measured, median, p99, type Seen, Victim } from './victim.js'
 
-/** The others may get so many times slower, or this slow, whichever is more. */
+/** The others may get slower by this factor, or up to this time, whichever is more. */
 const TIMES = 3
 const FAST_MS = 50
 /** After which nothing may be left. */
@@ -45,7 +45,7 @@ interface Row {
   faults: string[]
 }
 
-/** Replays each attack beside a project that must not notice it. @returns whether none did it harm */
+/** Replays each attack next to a project that must not notice it. @returns whether none harmed it */
 export async function runHostile(scope: Scope, { storages, seconds, only }: HostileOptions): Promise<boolean> {
   const attacks = ATTACKS.filter(({ name, row }) => only.length === 0 || only.includes(name) || only.includes(row))
   let isHarmless = true

@@ -104,7 +104,7 @@ for (const storage of STORAGES) {
       t.equal((await send(inBody, address)).statusCode, 200, 'the next one, once there is something left')
       t.equal((await send(inBody, address)).statusCode, 429)
       for (let i = 0; i < 3; i++) await send(plain)
-      t.equal((await send(plain)).statusCode, 200, 'as many bytes as were sent cost nothing')
+      t.equal((await send(plain)).statusCode, 200, 'bytes up to the number sent cost nothing')
     })
 
     t.test('only one of several concurrent bodies may make a debt', async (t) => {

@@ -35,7 +35,7 @@ async function open(t: Test, { app }: Client): Promise<{ socket: Socket; answer(
   return { socket, answer: () => answer, closed }
 }
 
-/** Unlike `once`, which rejects where the end is a reset. */
+/** Unlike `once`, which rejects if the end is a reset. */
 function closeOf(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once('close', () => resolve()))
 }
@@ -161,7 +161,7 @@ t.test('a connection with too many unanswered requests is closed', async (t) => 
   const ask = (path: string, count: number) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`.repeat(count)
   const count = (answer: string) => answer.split('HTTP/1.1 200 ').length - 1
 
-  t.test('as many as allowed, twice', async (t) => {
+  t.test('the number allowed, twice', async (t) => {
     const { socket, answer } = await open(t, client)
     for (const sum of [256, 512]) {
       socket.write(ask('/health/live', 256))

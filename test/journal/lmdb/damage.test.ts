@@ -143,7 +143,7 @@ t.test(
     const [file] = await filesOf(path)
     breakWrites(file ?? '')
     await t.rejects(journal.write([append('two')]), { code: 'internal' })
-    await t.rejects(journal.write([append('three')]), { code: 'unavailable' }, 'nothing is appended behind it')
+    await t.rejects(journal.write([append('three')]), { code: 'unavailable' }, 'nothing is appended after it')
   },
 )
 

@@ -12,7 +12,7 @@ import type { Sender } from '../../../src/model/sender.js'
 import { temporaryFolder } from '../../helper.js'
 import { sent } from '../writes.js'
 
-/** So small that a hundred ids are merged several times, into pages that split. */
+/** Small enough that a hundred ids are merged several times, into pages that split. */
 const LIMITS: IdLimits = { recent: { min: 4, max: 12 }, page: 3 }
 const IDS = 300
 /** The kinds of keys in the table, after the number of a bucket. */

@@ -102,7 +102,7 @@ t.test(
     )
     t.equal(warnings.length, 1)
     if (block) await next.acknowledge(block, [])
-    t.match(await next.depth(), { entries: 0, bytes: 0 }, 'nor does it count for ever')
+    t.match(await next.depth(), { entries: 0, bytes: 0 }, 'nor does it count forever')
   },
 )
 

@@ -22,7 +22,7 @@ async function open(t: Test, prefix: string, options: Partial<RedisJournalOption
   return journal
 }
 
-/** Repeats a call that is refused, which has to have done nothing, until it is not. */
+/** Repeats a call until it is not refused; a refused one must have done nothing. */
 async function insist<T>(call: () => Promise<T>): Promise<T> {
   for (const end = Date.now() + 90_000; ; await wait(20)) {
     try {

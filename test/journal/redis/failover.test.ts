@@ -149,7 +149,7 @@ t.test(
     await pair.detach()
     await write(journal, 'lost')
     await pair.failOver()
-    // As many entries as before, with the same first one.
+    // The same number of entries as before, with the same first one.
     await write(other, 'in its place')
     t.strictSame(textsOf(await journal.claim(ALL)), ['known to both', 'in its place'])
   },

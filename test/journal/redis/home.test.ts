@@ -21,7 +21,7 @@ t.test('a guest writer yields to a home writer, and takes over when that one is 
 
   await write('1')
   const first = await guest.claim(ALL)
-  t.ok(first, 'a lane that nobody wants is taken at once')
+  t.ok(first, 'a lane that nobody wants is taken immediately')
   t.equal(await home.claim(ALL), null, 'its block is finished first')
   if (first) await guest.acknowledge(first, [])
   await write('2')

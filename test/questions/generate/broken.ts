@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { Question } from '../reference/question.js'
 
-/** What has no place where it is put, most of the time. */
+/** Values that are mostly invalid in the place where they are put. */
 const misfit = fc.oneof(
   fc.constantFrom<unknown>(
     ...[null, true, -1, 0, 0.5, 1e300, 2 ** 53, '', '*', '$other', 'x'.repeat(2000), '2026-02-30', '2026-13-01T99:00Z'],

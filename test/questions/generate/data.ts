@@ -48,7 +48,7 @@ function once(name: string, values: readonly string[]) {
   return fc.constantFrom(...values.map((value) => [`"${name}": ${value}`]), [])
 }
 
-/** A member of an object: none, one, or the same name twice, of which the first counts. */
+/** A member of an object: none, one, or the same name twice, when the first counts. */
 function member(name: string, values: readonly string[], absent = 1) {
   const value = fc.constantFrom(...values)
   const one = fc.tuple(value, gap).map(([text, space]) => [`"${name}"${space}:${space}${text}`])

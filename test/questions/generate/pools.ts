@@ -76,7 +76,7 @@ export const NUMBERS = [
   '1e3',
 ]
 
-/** Numbers of which any have a sum. */
+/** Numbers that always have a sum. */
 export const INFINITE_NUMBERS = ['1e400', '5', '-2', '0.5', '"5"', '1e999', '-1e400']
 
 /** Numbers that lose something on the way to one that is not as careful as it should be. */

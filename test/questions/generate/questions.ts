@@ -136,7 +136,7 @@ function filter(plan: Plan, zone: string, field = anyField): fc.Arbitrary<Filter
   return leaf
 }
 
-/** Events of which a session may have one. */
+/** Events that a session may contain. */
 function within(plan: Plan, zone: string): fc.Arbitrary<Definition> {
   const names = [...new Set(plan.events.map(({ event }) => event))]
   return fc.record({
@@ -214,7 +214,7 @@ function few<T>(one: fc.Arbitrary<T>, least: number, most: number): fc.Arbitrary
   )
 }
 
-/** Metrics of which a sketch of few values is exact. */
+/** Metrics whose sketch is exact for few values. */
 const COUNTING = new Set<unknown>([undefined, null, 'events', 'users', 'events_per_user'])
 
 function series(plan: Plan): fc.Arbitrary<SeriesQuestion> {
@@ -357,7 +357,7 @@ export function askingsOf(plan: Plan): Record<Answerable['kind'], fc.Arbitrary<A
 const MAX_BUCKETS = 160
 const LEAST_MS: Record<string, number> = { hour: HOUR_MS, week: 7 * DAY_MS, month: 28 * DAY_MS, none: 1000 * DAY_MS }
 
-/** Whether the range has something in it, and not too many buckets, as it has where one end of it is the default. */
+/** Whether the range has something in it, and not too many buckets, as it has if one end of it is the default. */
 function isModest({ question, now }: Asking): boolean {
   const { range } = frameOf(question, NOTHING, now)
   const { interval, unit } = question as { interval?: string; unit?: string }

@@ -28,7 +28,7 @@ export function answerOf(given: Question, world: World, now: number) {
   }
 }
 
-/** A member that is null is as good as absent; a null among the values of a filter is one of them. */
+/** A member that is null counts as absent; a null among the values of a filter is one of them. */
 function withoutNulls<Given>(given: Given): Given {
   if (Array.isArray(given)) return given.map(withoutNulls) as Given
   if (typeof given !== 'object' || given === null || given instanceof Map) return given

@@ -6,7 +6,7 @@ import { bucketsOf, isIn, localText } from './time.js'
 
 type Series = SeriesQuestion['series'][number]
 
-/** The events behind a line. */
+/** The events that a line counts. */
 export interface SeriesLine extends Group<Fact> {
   series: number
 }

@@ -73,7 +73,7 @@ function nextLook(at: number): number {
   return (Math.floor(at / LOOK_MS) + 1) * LOOK_MS
 }
 
-/** The first instant at which the clocks of a zone show this day, or a later one where they skip it. */
+/** The first instant at which the clocks of a zone show this day, or a later one if they skip it. */
 function startOfDay(zone: string, day: number): number {
   for (const { start, end } of stretchesOf(zone, { start: (day - 3) * DAY_MS, end: (day + 3) * DAY_MS })) {
     const midnight = day * DAY_MS - offsetAt(zone, start)
@@ -83,7 +83,7 @@ function startOfDay(zone: string, day: number): number {
   throw new Error(`no day ${day} in ${zone}`)
 }
 
-/** The instant at which clocks show this: the first of two; where they skip it, what those show that did not change. */
+/** The instant at which clocks show this: the first of two. If they skip it, the clocks before the change count. */
 function instantOf(zone: string, local: number): number {
   const around = stretchesOf(zone, { start: local - 3 * DAY_MS, end: local + 3 * DAY_MS })
   for (const { start, end } of around) {

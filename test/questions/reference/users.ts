@@ -16,7 +16,7 @@ export function usersAnswer(question: UsersQuestion, frame: Frame) {
   }
 }
 
-/** The users behind a cell, which must be one of the answer's. */
+/** The users that a cell counts; it must be a cell of the answer. */
 function usersBehind({ of, cell }: UsersQuestion, frame: Frame): Set<string> {
   switch (of.kind) {
     case 'series': {

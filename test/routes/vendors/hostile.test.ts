@@ -11,7 +11,7 @@ const HOSTILE = [
 t.test('no value in a message affects its neighbours, at any call', async (t) => {
   const { post, events, keys } = await startSdkApp(t)
   const token = keys.write
-  /** A request with a good message before and behind this one. */
+  /** A request with a good message before and after this one. */
   const doors: [url: string, wrap: (good: string, hostile: string) => string, fields: string[]][] = [
     [
       '/segment/v1/batch',

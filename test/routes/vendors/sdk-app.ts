@@ -13,7 +13,7 @@ export interface SdkApp {
   /** a write key of another project */
   otherKey: string
   inject(options: InjectOptions): Promise<LightMyRequestResponse>
-  /** a body with the write key in the header, where a test is not about keys */
+  /** a body with the write key in the header, for tests that are not about keys */
   post(url: string, body: unknown, headers?: Record<string, string>): Promise<LightMyRequestResponse>
   /** the events of the project, oldest first, with `query` in addition */
   events(query?: string): Promise<StoredEvent[]>

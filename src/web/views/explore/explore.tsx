@@ -140,7 +140,7 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
   )
 }
 
-/** What the fields of the form say about themselves. */
+/** The help texts of the form's fields. */
 function Contexts({
   errors,
   doubts,

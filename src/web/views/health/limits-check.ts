@@ -12,7 +12,7 @@ const IN_JOURNAL = 'tallyhouse_journal_project_bytes'
 const WINDOW_S = 7 * 24 * 3600
 /** Projects with at least this share of the journal are named. */
 const JOURNAL_SHARE = 0.25
-/** Quotas of which at least this share is used are named. */
+/** Quotas that are used up to at least this share are named. */
 const QUOTA_SHARE = 0.8
 
 /** The description and advice for each limit, by the label `limit`; settings.md documents the settings. */
@@ -130,7 +130,7 @@ function findLargeShares(samples: readonly Sample[]): Sample[] {
   })
 }
 
-/** Quotas of which most is used, the fullest first. Each process has looked at another time, so the maximum counts. */
+/** Quotas that are nearly used, the fullest first. Each process has looked at another time, so the maximum counts. */
 function findUsedQuotas(samples: readonly Sample[]): Sample[] {
   const limits = new Map<string, number>()
   const most = new Map<string, Sample>()

@@ -107,7 +107,7 @@ export function NewKeyDialog({ text, made, replaced, onClose }: ShownKey & { onC
       {replaced?.revoked_at != null && (
         <p>
           {replaced.state === 'revoked'
-            ? `The old key, ${replaced.id}, works no longer.`
+            ? `The old key, ${replaced.id}, no longer works.`
             : `The old key, ${replaced.id}, works until ${formatTime(replaced.revoked_at)}.`}
         </p>
       )}

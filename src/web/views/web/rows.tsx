@@ -11,7 +11,7 @@ import * as styles from './rows.module.css'
 export interface Row {
   label: string
   value: number
-  /** of all visits, 0 to 1; undefined where it means nothing */
+  /** of all visits, 0 to 1; undefined if it means nothing */
   share?: number | undefined
   drillDown: DrillDown | undefined
   onFilter: () => void

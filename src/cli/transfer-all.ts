@@ -8,7 +8,7 @@ type Transfer = (folder: string, config: Config, io: CommandIo) => Promise<boole
  * Runs `export --all FOLDER` or `import --all FOLDER`, which open the store directly instead of going through a
  * service.
  */
-export async function runAll(transfer: Transfer, args: string[], io: CommandIo): Promise<number> {
+export async function transferAll(transfer: Transfer, args: string[], io: CommandIo): Promise<number> {
   const folder = parseFolder(args)
   const isWhole = await transfer(folder, loadConfig(io.env), io).catch((error: unknown) => {
     throw error instanceof StoreError ? new Error(error.reason) : error

@@ -24,7 +24,7 @@ export function quote(bytes: Buffer): string {
 }
 
 /** Explains why the beginning of an input is not importable text; null if it may be. */
-export function textFault({ bytes, isWhole }: Head, name: string): string | null {
+export function findTextFault({ bytes, isWhole }: Head, name: string): string | null {
   const start = bytes.toString('latin1', 0, 16)
   const other = SIGNATURES.find(([signature]) => start.startsWith(signature))
   if (other) return `${name} is ${other[1]}.`
@@ -37,11 +37,14 @@ export function textFault({ bytes, isWhole }: Head, name: string): string | null
     return `${name} is an Excel workbook. Save its sheet as CSV in UTF-8.`
   }
   if (bytes.includes(0)) return `${name} is not text. It begins with ${quote(bytes)}.`
-  const hasOldLineEnds = bytes.includes(CARRIAGE_RETURN) && !bytes.includes(LINE_FEED)
+  // The text of an archive has a line feed after each file.
+  const hasEnd = bytes.at(-1) === LINE_FEED
+  const lines = hasEnd ? bytes.subarray(0, -1) : bytes
+  const hasOldLineEnds = lines.includes(CARRIAGE_RETURN) && !lines.includes(LINE_FEED)
   // A carriage return is harmless between array elements, and at the end of a single line.
   const isHarmless =
-    /^\s*\[/.test(bytes.toString('latin1', 0, 400)) || bytes.indexOf(CARRIAGE_RETURN) === bytes.length - 1
-  if (hasOldLineEnds && !(isWhole && isHarmless)) {
+    /^\s*\[/.test(bytes.toString('latin1', 0, 400)) || lines.indexOf(CARRIAGE_RETURN) === lines.length - 1
+  if (hasOldLineEnds && !((isWhole || hasEnd) && isHarmless)) {
     return `The lines of ${name} end with a carriage return alone, as on old Macs. Convert it: tr '\\r' '\\n' < ${shellWord(name)} > new-file. It begins with ${quote(bytes)}.`
   }
   return null
@@ -63,7 +66,7 @@ function wideEncoding(bytes: Buffer): string | null {
  * Explains why the column names or the rows are not UTF-8; null if they are, apart from a few rows that will be
  * rejected.
  */
-export function encodingFault(lines: readonly Buffer[], name: string): string | null {
+export function findEncodingFault(lines: readonly Buffer[], name: string): string | null {
   const wrong = lines.filter((line) => !isUtf8(line))
   const [first] = wrong
   if (!first) return null

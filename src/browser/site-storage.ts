@@ -1,7 +1,7 @@
 const PREFIX = 'tallyhouse '
 
 /** Texts by name, in `localStorage` if the page may use it; otherwise the page forgets them when it ends. */
-export class Memory {
+export class SiteStorage {
   readonly #site: Record<string, string>
   #texts: Record<string, string>
 
@@ -19,7 +19,7 @@ export class Memory {
     try {
       this.#texts[PREFIX + name] = text
     } catch {
-      // The storage is full. From here on, this page remembers by itself.
+      // The storage is full. From now on, this page keeps its texts in memory.
       this.#texts = { ...this.#texts, [PREFIX + name]: text }
     }
   }
