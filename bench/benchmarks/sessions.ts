@@ -1,8 +1,8 @@
+import { NO_BOTS } from '../../src/web/lib/page-views.js'
 import {
   askGoals,
   askNumbers,
   askTab,
-  NO_BOTS,
   PANELS,
   type Tab,
   type WebSource,

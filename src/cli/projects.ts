@@ -63,8 +63,8 @@ set   changes the named settings; the value "default" restores the default.
         --keep-profiles AGE       profiles, by when their user was last seen
         --quota NAME=LIMIT[:hard] a limit that warns or, with :hard, also refuses events; can be
                                   repeated; NAME=default removes it. Names: events_per_day,
-                                  events_per_month, new_event_names_per_day (never hard),
-                                  stored_bytes
+                                  events_per_month, stored_bytes, and, never hard,
+                                  new_event_names_per_day and new_property_names_per_day
         --dry-run                 changes nothing, and counts what would expire
 remove  erases everything of a project and its settings, through the running service. What stays are
       its keys, which "keys revoke" revokes, and what it has used by day. Name the project again

@@ -6,6 +6,7 @@ import { isPlace, MAX_PAGE_VIEWS, MAX_PLACES, PAGE_PLACES, type PagePlace, PLACE
 import {
   FIRST_VIEWS,
   KEEP_PATTERN,
+  NAME_QUOTAS,
   NUMBER_FORMATS,
   type ProjectSettings,
   QUOTAS,
@@ -79,7 +80,7 @@ const QuotaSchema = Type.Object(
   },
   { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"} or {"limit": …, "mode": "hard"}' },
 )
-/** Names are counted after the events are stored, so they cannot refuse any. */
+/** See NAME_QUOTAS. */
 const NamesQuota = Type.Object(
   { ...QuotaSchema.properties, mode: Type.Literal('soft', { message: 'must be soft: it refuses no events' }) },
   { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"}' },
@@ -88,6 +89,8 @@ const QUOTA_MEANS: Record<QuotaName, string> = {
   events_per_day: 'Events accepted on a day (UTC).',
   events_per_month: 'Events accepted in a calendar month (UTC).',
   new_event_names_per_day: 'Names of events that the project did not have before that day (UTC).',
+  new_property_names_per_day:
+    'Names of properties, at the top level, that the project did not have before that day (UTC), estimated.',
   stored_bytes: 'Bytes that the project has on the disks of ClickHouse, estimated from its share of each part.',
 }
 
@@ -182,10 +185,7 @@ const SETTINGS = {
   quotas: setting(
     partial(
       Object.fromEntries(
-        QUOTAS.map((name) => [
-          name,
-          setting(name === 'new_event_names_per_day' ? NamesQuota : QuotaSchema, QUOTA_MEANS[name]),
-        ]),
+        QUOTAS.map((name) => [name, setting(NAME_QUOTAS.includes(name) ? NamesQuota : QuotaSchema, QUOTA_MEANS[name])]),
       ) as Record<QuotaName, ReturnType<typeof setting<typeof QuotaSchema | typeof NamesQuota>>>,
     ),
     'Limits: a soft one warns, a hard one also refuses events; default: none.',

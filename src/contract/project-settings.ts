@@ -14,8 +14,17 @@ export const NUMBER_FORMATS = ['1,234.5', '1.234,5', '1 234,5', '1234.5'] as con
 export const KEPT = ['events', 'sessions', 'profiles'] as const
 export type Kept = (typeof KEPT)[number]
 
-export const QUOTAS = ['events_per_day', 'events_per_month', 'new_event_names_per_day', 'stored_bytes'] as const
+export const QUOTAS = [
+  'events_per_day',
+  'events_per_month',
+  'new_event_names_per_day',
+  'new_property_names_per_day',
+  'stored_bytes',
+] as const
 export type QuotaName = (typeof QUOTAS)[number]
+
+/** Names are counted after their events are stored, so these quotas cannot refuse any: they are never hard. */
+export const NAME_QUOTAS: readonly QuotaName[] = ['new_event_names_per_day', 'new_property_names_per_day']
 
 export interface Quota {
   limit: number
@@ -59,6 +68,7 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
     events_per_day: null,
     events_per_month: null,
     new_event_names_per_day: null,
+    new_property_names_per_day: null,
     stored_bytes: null,
   },
 }

@@ -41,6 +41,7 @@ export const QUOTA_NAMES: Record<QuotaName, string> = {
   events_per_day: 'Events per day',
   events_per_month: 'Events per month',
   new_event_names_per_day: 'New event names per day',
+  new_property_names_per_day: 'New property names per day',
   stored_bytes: 'Data on the disk',
 }
 
