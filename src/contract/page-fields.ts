@@ -1,6 +1,5 @@
 import { CONTEXT_TEXTS } from './context.js'
 import type { FieldName } from './filters.js'
-import { isName } from './limits.js'
 
 /** What counts as a page view, and where events keep what is known about the page. Both are settings of a project. */
 
@@ -8,8 +7,6 @@ import { isName } from './limits.js'
 export const MAX_PAGE_VIEWS = 100
 /** Properties that a page field may be taken from. */
 export const MAX_PLACES = 10
-/** Names in the path to such a property: that of the property, and those within it. */
-const MAX_PLACE_NAMES = 5
 
 /** Names of page views by default: ours, Segment's, PostHog's, Mixpanel's, Amplitude's and OpenPanel's. */
 export const PAGE_VIEWS: readonly string[] = [
@@ -57,18 +54,6 @@ export interface PageSettings {
   /** the properties that each page field is taken from; the first one that has a text counts */
   page_fields: Readonly<Record<PagePlace, readonly FieldName[]>>
 }
-
-/** Whether a value is a property that a page field can be taken from, written as in questions. */
-export function isPlace(value: unknown): value is FieldName {
-  const parts: unknown = typeof value === 'string' ? value.split('.') : value
-  if (!Array.isArray(parts)) return false
-  const [source, ...names] = parts
-  return source === 'properties' && names.length > 0 && names.length <= MAX_PLACE_NAMES && names.every(isName)
-}
-
-export const PLACE_MESSAGE =
-  'must be a property, such as properties.url, or ["properties", "a.b"] if a name contains a dot; its path has at most ' +
-  `${MAX_PLACE_NAMES} names`
 
 /** The names of `page.` fields in questions. */
 export const PAGE_NAMES = [

@@ -1,8 +1,8 @@
 import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { CONTEXT_MODES } from './context.js'
 import type { FieldName } from './filters.js'
-import { isTimeZone } from './limits.js'
-import { isPlace, MAX_PAGE_VIEWS, MAX_PLACES, PAGE_PLACES, type PagePlace, PLACE_MESSAGE } from './page-fields.js'
+import { isName, isTimeZone } from './limits.js'
+import { MAX_PAGE_VIEWS, MAX_PLACES, PAGE_PLACES, type PagePlace } from './page-fields.js'
 import {
   FIRST_VIEWS,
   KEEP_PATTERN,
@@ -93,6 +93,21 @@ const QUOTA_MEANS: Record<QuotaName, string> = {
     'Names of properties, at the top level, that the project did not have before that day (UTC), estimated.',
   stored_bytes: 'Bytes that the project has on the disks of ClickHouse, estimated from its share of each part.',
 }
+
+/** Names in the path to such a property: that of the property, and those within it. */
+const MAX_PLACE_NAMES = 5
+
+/** Whether a value is a property that a page field can be taken from, written as in questions. */
+function isPlace(value: unknown): value is FieldName {
+  const parts: unknown = typeof value === 'string' ? value.split('.') : value
+  if (!Array.isArray(parts)) return false
+  const [source, ...names] = parts
+  return source === 'properties' && names.length > 0 && names.length <= MAX_PLACE_NAMES && names.every(isName)
+}
+
+const PLACE_MESSAGE =
+  'must be a property, such as properties.url, or ["properties", "a.b"] if a name contains a dot; its path has at most ' +
+  `${MAX_PLACE_NAMES} names`
 
 TypeRegistry.Set('Place', (_schema, value) => isPlace(value))
 const Place = Type.Unsafe<FieldName>({
