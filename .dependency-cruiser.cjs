@@ -33,7 +33,9 @@ const ROOMS = {
   routes:
     'http metrics mcp questions context live damage projects lanes users states ingest reads store clickhouse journal keys vendors model ' +
     'contract json version.ts lib',
-  projects: 'users states ingest reads store clickhouse journal model contract json lib',
+  // The default definition of sessions is read as that of a question.
+  projects:
+    'questions/faults.ts questions/strict-reader.ts users states ingest reads store clickhouse journal model contract json lib',
   'app.ts':
     'routes http metrics questions context live damage facts projects lanes users reads store clickhouse keys contract config.ts version.ts lib',
   process: 'app.ts metrics keys config.ts lib',

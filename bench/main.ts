@@ -17,6 +17,7 @@ import { live } from './benchmarks/live.js'
 import { profile } from './benchmarks/profile.js'
 import { questions } from './benchmarks/questions.js'
 import { scale } from './benchmarks/scale.js'
+import { sessions } from './benchmarks/sessions.js'
 import { start } from './benchmarks/start.js'
 import { track } from './benchmarks/track.js'
 import { vendors } from './benchmarks/vendors.js'
@@ -41,6 +42,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   fairness,
   start,
   questions,
+  sessions,
   direct,
   scale,
   vendors,
@@ -51,7 +53,7 @@ const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [opti
 
   --rounds N            rounds of each benchmark (5)
   --seconds N           whole seconds of each measurement (2)
-  --events N            events stored beforehand in export, edit, growth, ageing, fairness, questions and start (5, 10, 20, 20, 5, 20 and 20 million), or in the file of import (3 million)
+  --events N            events stored beforehand in export, edit, growth, ageing, fairness, questions, sessions and start (5, 10, 20, 20, 5, 20, 5 and 20 million), or in the file of import (3 million)
   --large               questions and start over 100 million events
   --machines N,N…       how many machines scale compares (1,2,3,4,6)
   --share N             of a core for each machine, in percent (20)

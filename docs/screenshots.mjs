@@ -41,7 +41,7 @@ const series = {
 /** Every view with a link, and what is there once it is complete. */
 const VIEWS = [
   { name: 'web', link: '#/web', ready: 'main td' },
-  { name: 'overview', link: '#/', ready: 'main table' },
+  { name: 'overview', link: '#/overview', ready: 'main table' },
   { name: 'live', link: '#/live', ready: 'ol[aria-label="Events, newest first"] li', before: sendSome },
   { name: 'series', link: question(series, '90d'), ready: 'figure canvas' },
   { name: 'funnel', link: question(funnel, '90d'), ready: 'section[aria-label="Step 1"] h3' },

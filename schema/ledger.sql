@@ -1,6 +1,7 @@
 -- The ledger of a project: what the journals acknowledged is stored, refused or deleted. This counts what was deleted. A
 -- counter has a note of its last revision: the number of deleted events, and how many are being deleted. What `left_query`
 -- finds of those is not deleted yet, or was left by a deletion that was interrupted; it is a query and its parameters as JSON.
+-- Counters that are no longer used are summed, under the UUID of zeros.
 CREATE TABLE IF NOT EXISTS deleted_events
 (
     project_id LowCardinality(String),

@@ -336,7 +336,7 @@ function registerApi(
     aliases,
     facts: config.FACTS === 'on' ? new FactsReader(shards, journals) : undefined,
     limits: config,
-    defaults: (projectId) => projects.get(projectId).settings,
+    getSettings: (projectId) => projects.get(projectId).settings,
     now,
     load,
     reviewMs,

@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
+import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { getKind } from '../../src/questions/kinds.js'
 import { parseQuestion } from '../../src/questions/parse.js'
 import { NEEDLESS_REWRITES } from '../../src/questions/run.js'
@@ -150,6 +151,7 @@ function directly(store: Store, body: object): HttpRequest {
     shards,
     hasAliases: false,
     repairsTexts: false,
+    pages: DEFAULT_SETTINGS,
   })
   const named = Object.entries(parameters).map(([name, value]) => [`param_${name}`, formatted(value)])
   // As the service has it, or its plans would be the faster ones.
@@ -157,7 +159,8 @@ function directly(store: Store, body: object): HttpRequest {
   return sent(store, `${sql} FORMAT JSONEachRow`, { ...settings, ...asService, ...Object.fromEntries(named) })
 }
 
-function sent(store: Store, body: string, settings: object): HttpRequest {
+/** A query as a request to ClickHouse. */
+export function sent(store: Store, body: string, settings: object): HttpRequest {
   const path = store.path({ os_threads_nice_value_query: 15, ...settings })
   return { method: 'POST', path, body, headers: { authorization: store.authorization } }
 }

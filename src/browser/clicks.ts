@@ -30,6 +30,9 @@ export function watchClicks(track: Track, { outbound, downloads }: ClickOptions)
 
 /** The attributes `data-event-*`, by the rest of their names. */
 function readProperties(element: Element): object {
-  const attributes = Array.from(element.attributes).filter(({ name }) => name.startsWith('data-event-'))
-  return Object.fromEntries(attributes.map(({ name, value }) => [name.slice(11), value]))
+  const properties: Record<string, string> = {}
+  for (const { name, value } of element.attributes) {
+    if (name.startsWith('data-event-')) properties[name.slice(11)] = value
+  }
+  return properties
 }

@@ -23,13 +23,13 @@ const AWAY_MS = 30 * 60_000
 /** A route that leads to another one within this time is not a page view. Meanwhile, the page sets its title. */
 const ROUTE_MS = 100
 const MAX_WAITING = 100
-const CAMPAIGN = ['source', 'medium', 'campaign', 'term', 'content']
+const CAMPAIGN = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content']
 
 /** Times are epoch milliseconds. */
 interface Visit {
-  id: string
   /** the visitor's name when it began */
-  distinctId: string
+  distinct_id: string
+  session_id: string
   startedAt: number
   /** when a page was last in sight, with the precision of a heartbeat */
   seenAt: number
@@ -64,6 +64,8 @@ export class Tallyhouse {
     this.#options = options
     this.#referrer = document.referrer
     this.#storage = new SiteStorage(!visitor)
+    // A site that counts daily visitors from now on may have named them before.
+    if (visitor) this.#choices.clear()
     const timeZone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)
     const query = `?timezone=${timeZone}${visitor ? `&visitor=${visitor}` : ''}`
     this.#outbox = new Outbox({ url: url.replace(/\/+$/, ''), key, query, storage: this.#storage })
@@ -110,7 +112,7 @@ export class Tallyhouse {
 
   /** Stops recording on this site, and removes everything from the browser except this choice. */
   optOut(): void {
-    for (const name of this.#storage.list('')) this.#storage.remove(name)
+    this.#storage.clear()
     this.#waiting.length = 0
     this.#choices.write('choice', 'out')
   }
@@ -128,11 +130,19 @@ export class Tallyhouse {
     return choice ? choice === 'in' : !consent && !(respectGpc && globalPrivacyControl)
   }
 
+  /** Does what the page asks for, now or later. What cannot be recorded, such as a circular object, is dropped. */
   #run(task: () => void): void {
+    const attempt = () => {
+      try {
+        task()
+      } catch (error) {
+        console.warn('Tallyhouse:', error)
+      }
+    }
     if (this.#isAllowed() && (this.#isShown || this.#viewed)) {
       this.#viewPage()
-      task()
-    } else if (this.#choices.read('choice') !== 'out' && this.#waiting.length < MAX_WAITING) this.#waiting.push(task)
+      attempt()
+    } else if (this.#choices.read('choice') !== 'out' && this.#waiting.length < MAX_WAITING) this.#waiting.push(attempt)
   }
 
   #watchPage(): void {
@@ -168,7 +178,7 @@ export class Tallyhouse {
   }
 
   /** Notes that the page is in sight, and sends what is due. */
-  #beat(isLeaving = false): void {
+  #beat(isLeaving?: boolean): void {
     if (!this.#viewPage()) return
     void this.#outbox.send(isLeaving)
     void this.#sendHeartbeat()
@@ -177,11 +187,11 @@ export class Tallyhouse {
   async #sendHeartbeat(): Promise<void> {
     const visit = this.#findVisit()
     if (!visit || this.#options.visitor) return
-    const { id, distinctId, startedAt, seenAt } = visit
-    const body = { distinct_id: distinctId, session_id: id, duration: (seenAt - startedAt) / 1000 }
-    const { status } = await this.#outbox.call('sessions/start', JSON.stringify(body))
+    const { distinct_id, session_id, startedAt, seenAt } = visit
+    const body = { distinct_id, session_id, duration: (seenAt - startedAt) / 1000 }
+    const [status] = await this.#outbox.call('sessions/start', JSON.stringify(body))
     // Somebody has ended the session.
-    if (status === 409 && this.#findVisit()?.id === id) this.#storage.remove('visit')
+    if (status === 409 && this.#findVisit()?.session_id === session_id) this.#storage.remove('visit')
   }
 
   /**
@@ -192,16 +202,20 @@ export class Tallyhouse {
     if (!this.#isShown || !this.#isAllowed()) return false
     const { pathname, search, href, hash } = location
     const { hash: hasHash } = this.#options
-    const viewed = this.#findVisit()?.id + pathname + (hasHash ? hash : '')
+    const viewed = this.#findVisit()?.session_id + pathname + (hasHash ? hash : '')
     if (viewed === this.#viewed) return true
     this.#viewed = viewed
     const url = hasHash ? href : href.replace(/#.*/, '')
     const referrer = this.#referrer
     this.#referrer = url
     const query = new URLSearchParams(search)
-    const campaign = CAMPAIGN.map((name) => [`utm_${name}`, query.get(`utm_${name}`) || undefined])
-    const { title } = document
-    this.#record('$pageview', { url, title, referrer: referrer || undefined, ...Object.fromEntries(campaign) })
+    const properties: Record<string, string> = { url, title: document.title }
+    if (referrer) properties.referrer = referrer
+    for (const name of CAMPAIGN) {
+      const value = query.get(name)
+      if (value) properties[name] = value
+    }
+    this.#record('$pageview', properties)
     for (const task of this.#waiting.splice(0)) task()
     return true
   }
@@ -214,7 +228,7 @@ export class Tallyhouse {
   /** The names of the visitor and the visit, as events have them. */
   #findNames(): { distinct_id?: string; session_id?: string | undefined } {
     if (this.#options.visitor || !this.#isAllowed()) return {}
-    return { distinct_id: this.#findName(), session_id: this.#findVisit()?.id }
+    return { distinct_id: this.#findName(), session_id: this.#findVisit()?.session_id }
   }
 
   #findName(): string {
@@ -227,7 +241,7 @@ export class Tallyhouse {
     let visit: Visit | null = JSON.parse(this.#storage.read('visit') ?? 'null')
     if (visit && Math.abs(now - visit.seenAt) > AWAY_MS) visit = null
     if (!this.#isShown) return visit
-    visit ??= { id: newId(), distinctId: this.#findName(), startedAt: now, seenAt: now }
+    visit ??= { distinct_id: this.#findName(), session_id: newId(), startedAt: now, seenAt: now }
     visit.seenAt = now
     this.#storage.write('visit', JSON.stringify(visit))
     return visit

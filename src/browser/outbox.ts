@@ -16,8 +16,6 @@ const KEPT_MS = 6 * 86_400_000
 const MAX_KEPT = 500
 /** In characters of up to 3 bytes. Browsers allow 64 KiB of bodies in flight that outlive their page. */
 const MAX_BODY = 15_000
-/** A request that took too long, and too many requests. */
-const RETRIED = [408, 429]
 
 /**
  * Events and aliases on their way to the service. Each is an entry of its own in the storage, so tabs do not overwrite
@@ -38,7 +36,7 @@ export class Outbox {
   }
 
   /** @param isLeaving as for `send` */
-  add(kind: 'event' | 'user', body: object, isLeaving = false): void {
+  add(kind: 'event' | 'user', body: object, isLeaving?: boolean): void {
     const { key, storage } = this.#options
     this.#lastAt = Math.max(this.#lastAt + 1, Date.now())
     const name = `${key} ${kind} ${this.#lastAt} ${newId()}`
@@ -54,7 +52,7 @@ export class Outbox {
    * Sends what is due. One request is in flight at a time, so that the service gets events in order.
    * @param isLeaving whether the page may end before the answer to a request in flight
    */
-  async send(isLeaving = false): Promise<void> {
+  async send(isLeaving?: boolean): Promise<void> {
     if (this.#inFlight.size > 0 && !isLeaving) return
     const { key, storage } = this.#options
     const due = storage.list(key).filter((name) => {
@@ -84,11 +82,12 @@ export class Outbox {
     const { storage } = this.#options
     for (const name of names) this.#inFlight.add(name)
     const texts = names.map((name) => this.#toText(name))
-    const { status, text } = await (isAlias(names[0])
+    const [status, text] = await (isAlias(names[0] as string)
       ? this.call('users/alias', texts.join())
       : this.call('track/batch', `{"events":[${texts}]}`))
     for (const name of names) this.#inFlight.delete(name)
-    if (status < 200 || status > 499 || RETRIED.includes(status)) return false
+    // No answer, a failure of the service, a request that took too long, or too many requests.
+    if (status < 200 || status > 499 || status === 408 || status === 429) return false
     if (status < 400) for (const name of names) storage.remove(name)
     // The service refuses a whole batch for one bad event.
     else if (names.length > 1) for (const name of names) await this.#deliver([name])
@@ -110,7 +109,7 @@ export class Outbox {
    * @param body an object as JSON, without the key
    * @returns status 0 if there was no answer
    */
-  async call(path: string, body: string): Promise<{ status: number; text: string }> {
+  async call(path: string, body: string): Promise<[status: number, text: string]> {
     const { url, key, query } = this.#options
     try {
       const response = await fetch(`${url}/public/${path}${query}`, {
@@ -122,13 +121,13 @@ export class Outbox {
         credentials: 'omit',
         signal: AbortSignal.timeout(CALL_MS),
       })
-      return { status: response.status, text: await response.text() }
+      return [response.status, await response.text()]
     } catch {
-      return { status: 0, text: '' }
+      return [0, '']
     }
   }
 }
 
-const isAlias = (name = '') => name.includes(' user ')
+const isAlias = (name: string) => name.includes(' user ')
 const readTime = (name: string) => Number(name.split(' ')[2])
 const computeAge = (name: string) => Date.now() - readTime(name)

@@ -29,6 +29,11 @@ export class SiteStorage {
     delete this.#site[PREFIX + name]
   }
 
+  /** Removes everything but the visitor's choice. */
+  clear(): void {
+    for (const name of this.list('')) if (name !== 'choice') this.remove(name)
+  }
+
   /** The names that begin with a text, sorted. */
   list(start: string): string[] {
     const names = Object.keys(this.#texts).filter((name) => name.startsWith(PREFIX + start))

@@ -1,5 +1,6 @@
 import type { Shards } from '../clickhouse/shards.js'
 import { Connection } from '../client/connection.js'
+import { PAGE_PLACES } from '../contract/page-fields.js'
 import { SettingsBody } from '../contract/project-schemas.js'
 import {
   changeSettings,
@@ -7,6 +8,7 @@ import {
   KEPT,
   keptSince,
   listSet,
+  listSettings,
   type ProjectSettings,
   QUOTAS,
   type Quota,
@@ -16,6 +18,7 @@ import type { Expired } from '../contract/responses.js'
 import { compileCheck } from '../contract/validation.js'
 import { DEFAULT_PROJECT } from '../keys/keys.js'
 import { COMMAND_LINE } from '../model/audit-entry.js'
+import { findSettingsFault } from '../projects/find-settings-fault.js'
 import { changeProject, readProjects } from '../projects/projects.js'
 import { listKeys } from '../store/api-keys.js'
 import { countExpiredEvents, countExpiredSessions, findUnseenProfiles } from '../store/retention.js'
@@ -23,6 +26,7 @@ import { checkService } from './check-service.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { ERASE_TIMEOUT_MS, eraseProject } from './erase-project.js'
 import { counted } from './progress.js'
+import { json } from './query/question.js'
 import { withStore } from './store.js'
 import { readTarget, TARGET_USAGE } from './target.js'
 
@@ -37,19 +41,30 @@ set   changes the named settings; the value "default" restores the default.
         --name TEXT               shown instead of the project's ID
         --timezone ZONE           of questions that do not name one, such as Europe/Vienna
         --week-start DAY          monday or sunday
-        --first-view VIEW         the view that the page opens first
+        --first-view VIEW         the view that the page opens first: overview, web, explore, boards,
+                                  users or live (default: web if there are page views, or else
+                                  overview)
         --currency CODE           of amounts on the page, such as EUR
         --number-format EXAMPLE   1,234.5 or 1.234,5 or '1 234,5' or 1234.5
         --context MODE            how much to store about who sent a request: off,
                                   device (without the place) or full
+        --sessions id|GAP         what a session is in questions that do not say it: the events of a
+                                  session_id, or those with pauses of at most GAP, such as 30m
+        --page-view NAME          an event that is a page view; can be repeated, and replaces all
+                                  earlier ones
+        --page-field NAME=A,B     the properties that a field of pages is taken from, the first one
+                                  that has a text, such as source=properties.utm_source,properties.ref;
+                                  a JSON array if a name has a comma or a dot; can be repeated.
+                                  Names: url, path, title, referrer, source, medium, campaign,
+                                  term, content
         --keep-events AGE         90d, 12w, 25m (months) or 2y: older events are refused, are no
                                   longer shown, and have left the disk within a day
         --keep-sessions AGE       sessions, by their last change
         --keep-profiles AGE       profiles, by when their user was last seen
         --quota NAME=LIMIT[:hard] a limit that warns or, with :hard, also refuses events; can be
                                   repeated; NAME=default removes it. Names: events_per_day,
-                                  events_per_month, new_event_names_per_day (never hard),
-                                  stored_bytes
+                                  events_per_month, stored_bytes, and, never hard,
+                                  new_event_names_per_day and new_property_names_per_day
         --dry-run                 changes nothing, and counts what would expire
 remove  erases everything of a project and its settings, through the running service. What stays are
       its keys, which "keys revoke" revokes, and what it has used by day. Name the project again
@@ -68,6 +83,7 @@ const FLAGS = {
   currency: 'currency',
   'number-format': 'number_format',
   context: 'context',
+  sessions: 'sessions',
 } as const
 /** Profiles that a dry run counts at most. */
 const MAX_PROFILES = 1_000_000
@@ -124,6 +140,8 @@ async function set(args: string[], io: CommandIo): Promise<number> {
       'keep-events': text,
       'keep-sessions': text,
       'keep-profiles': text,
+      'page-view': { type: 'string', multiple: true },
+      'page-field': { type: 'string', multiple: true },
       quota: { type: 'string', multiple: true },
       'dry-run': { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
@@ -176,14 +194,38 @@ function parseChange(values: Record<string, string | boolean | string[] | undefi
     const quota = limit === 'default' ? null : { limit: Number(limit), mode }
     change.quotas = { ...(change.quotas as object), [name]: quota }
   }
-  const fault = check(change)
+  const views = values['page-view'] as string[] | undefined
+  if (views !== undefined) change.page_views = views.length === 1 && views[0] === 'default' ? null : views
+  for (const text of (values['page-field'] ?? []) as string[]) {
+    const [, name = '', places = ''] = /^(\w+)=(.+)$/s.exec(text) ?? []
+    if (!(PAGE_PLACES as readonly string[]).includes(name)) {
+      throw new UsageError(`--page-field must be NAME=PROPERTY,…, with one of the names ${PAGE_PLACES.join(', ')}.`)
+    }
+    change.page_fields = { ...(change.page_fields as object), [name]: readPlaces(places) }
+  }
+  if (typeof change.sessions === 'string') change.sessions = readSessions(change.sessions)
+  const fault = check(change) ?? findSettingsFault(change)
   if (fault) throw new UsageError(fault.message.replace(/^\/(\S+)/, (_, path: string) => toFlag(path)))
   return change
+}
+
+/** Reads the properties of a page field: a JSON array, or names with commas in between. */
+function readPlaces(text: string): unknown {
+  if (text === 'default') return null
+  return text.startsWith('[') ? json('--page-field', text) : text.split(',')
+}
+
+/** Reads a definition of sessions as `tallyhouse query` does. */
+function readSessions(text: string): unknown {
+  if (text === 'id') return text
+  return text.startsWith('{') ? json('--sessions', text) : { gap: text }
 }
 
 /** The option that sets a field. @param path such as `keep/events` */
 function toFlag(path: string): string {
   const [field = '', name] = path.split('/')
+  if (field === 'page_views') return '--page-view'
+  if (field === 'page_fields') return `--page-field ${name}`
   if (field === 'quotas') return `--quota ${name}`
   return `--${field.replaceAll('_', '-')}${field === 'keep' && name ? `-${name}` : ''}`
 }
@@ -211,17 +253,20 @@ function print(id: string, settings: ProjectSettings, isJson: boolean, { stdout 
     stdout.write(`${JSON.stringify({ id, ...settings })}\n`)
     return
   }
-  const lines = [['id', id] as const, ...Object.entries(settings)].flatMap(([field, value]) => {
-    if (typeof value !== 'object' || value === null) return [`${field}: ${value ?? '-'}`]
-    return Object.entries(value).map(([name, one]) => {
-      return `${field}.${name}: ${one === null ? '-' : isQuota(one) ? `${one.limit} (${one.mode})` : one}`
-    })
-  })
+  const lines = [['id', id] as const, ...listSettings(settings)].map(([name, value]) => `${name}: ${format(value)}`)
   stdout.write(`${lines.join('\n')}\n`)
 }
 
+function format(value: unknown): string {
+  if (isQuota(value)) return `${value.limit} (${value.mode})`
+  if (Array.isArray(value)) {
+    return value.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join(', ') || '-'
+  }
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '-')
+}
+
 function isQuota(value: unknown): value is Quota {
-  return typeof value === 'object'
+  return typeof value === 'object' && value !== null && 'limit' in value
 }
 
 function onlyProject(positionals: string[]): string {

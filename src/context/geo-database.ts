@@ -34,6 +34,8 @@ export class GeoDatabase {
   readonly #log: GeoDatabaseOptions['log']
   readonly #onChange: (now: { mtimeMs: number }) => void
   #reader: Reader<Response>
+  /** whether the log says that the file is damaged */
+  #isReported = false
 
   /** @throws Error if the file cannot be read */
   static async open(path: string, options: GeoDatabaseOptions): Promise<GeoDatabase> {
@@ -60,13 +62,20 @@ export class GeoDatabase {
     return this.#reader.metadata.buildEpoch
   }
 
-  /** The place of an address; empty if it has none. */
+  /** The place of an address; empty if it has none, or if the file is damaged there: that must not cost an event. */
   find(address: string): Place {
     const plain = address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '')
     const version = isIP(plain)
     // The reader would find the place of the IPv4 address that has the same first 32 bits.
     if (version === 0 || version > this.#reader.metadata.ipVersion) return {}
-    return readPlace((this.#reader.get(plain) as PlaceRecord | null) ?? {})
+    try {
+      return readPlace((this.#reader.get(plain) as PlaceRecord | null) ?? {})
+    } catch (error) {
+      // The error names a place in the file, and no address.
+      if (!this.#isReported) this.#log.warn({ err: error }, 'GEO_DATABASE is damaged; some addresses have no place')
+      this.#isReported = true
+      return {}
+    }
   }
 
   close(): void {
@@ -76,6 +85,7 @@ export class GeoDatabase {
   async #reopen(): Promise<void> {
     try {
       this.#reader = await openReader(this.#path)
+      this.#isReported = false
       this.#log.info({ builtAt: this.builtAt.toISOString() }, 'GEO_DATABASE was read again, because it has changed')
     } catch (error) {
       this.#log.warn({ err: error }, 'GEO_DATABASE has changed and cannot be read; its previous content stays in use')

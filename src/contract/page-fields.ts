@@ -1,8 +1,14 @@
 import { CONTEXT_TEXTS } from './context.js'
+import type { FieldName } from './filters.js'
 
 /** What counts as a page view, and where events keep what is known about the page. Both are settings of a project. */
 
-/** The names of page views: ours, Segment's, PostHog's, Mixpanel's, Amplitude's and OpenPanel's. */
+/** Names of page views that a project may have. */
+export const MAX_PAGE_VIEWS = 100
+/** Properties that a page field may be taken from. */
+export const MAX_PLACES = 10
+
+/** Names of page views by default: ours, Segment's, PostHog's, Mixpanel's, Amplitude's and OpenPanel's. */
 export const PAGE_VIEWS: readonly string[] = [
   '$pageview',
   'page viewed',
@@ -15,7 +21,7 @@ export const PAGE_VIEWS: readonly string[] = [
   '[Amplitude] Page Viewed',
 ]
 
-/** The properties in which a page field may be; the first one that has a text counts. */
+/** The properties that page fields are taken from by default; the first one that has a text counts. */
 export const PAGE_FIELDS = {
   url: list('url $current_url current_url', 'page.url', [
     '[Amplitude] Page URL',
@@ -30,14 +36,24 @@ export const PAGE_FIELDS = {
   campaign: list('utm_campaign utm.campaign', 'campaign.name'),
   term: list('utm_term utm.term', 'campaign.term'),
   content: list('utm_content utm.content', 'campaign.content'),
-} as const satisfies Record<string, readonly string[]>
+} as const satisfies Record<string, readonly FieldName[]>
 
 /** @param inContext the name in Segment's `context`, which is among an event's properties, or below `$segment` */
-function list(names: string, inContext: string, others: readonly string[] = []): readonly string[] {
-  return [...names.split(' '), `context.${inContext}`, `$segment.context.${inContext}`, ...others]
+function list(names: string, inContext: string, others: readonly string[] = []): readonly FieldName[] {
+  const all = [...names.split(' '), `context.${inContext}`, `$segment.context.${inContext}`, ...others]
+  return all.map((name) => `properties.${name}`)
 }
 
 export type PagePlace = keyof typeof PAGE_FIELDS
+export const PAGE_PLACES = Object.keys(PAGE_FIELDS) as readonly PagePlace[]
+
+/** What a project has set about its pages. */
+export interface PageSettings {
+  /** the names of events that are page views */
+  page_views: readonly string[]
+  /** the properties that each page field is taken from; the first one that has a text counts */
+  page_fields: Readonly<Record<PagePlace, readonly FieldName[]>>
+}
 
 /** The names of `page.` fields in questions. */
 export const PAGE_NAMES = [

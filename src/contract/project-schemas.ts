@@ -1,7 +1,19 @@
 import { Kind, type Static, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { CONTEXT_MODES } from './context.js'
-import { isTimeZone } from './limits.js'
-import { FIRST_VIEWS, KEEP_PATTERN, NUMBER_FORMATS, QUOTAS, type QuotaName, WEEK_STARTS } from './project-settings.js'
+import type { FieldName } from './filters.js'
+import { isName, isTimeZone } from './limits.js'
+import { MAX_PAGE_VIEWS, MAX_PLACES, PAGE_PLACES, type PagePlace } from './page-fields.js'
+import {
+  FIRST_VIEWS,
+  KEEP_PATTERN,
+  NAME_QUOTAS,
+  NUMBER_FORMATS,
+  type ProjectSettings,
+  QUOTAS,
+  type QuotaName,
+  WEEK_STARTS,
+} from './project-settings.js'
+import { Sessions } from './question-schemas.js'
 import type * as responses from './responses.js'
 import { apiKey, defineFields, ErasedUsers, milliseconds, Name, withFields } from './schemas.js'
 
@@ -68,7 +80,7 @@ const QuotaSchema = Type.Object(
   },
   { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"} or {"limit": …, "mode": "hard"}' },
 )
-/** Names are counted after the events are stored, so they cannot refuse any. */
+/** See NAME_QUOTAS. */
 const NamesQuota = Type.Object(
   { ...QuotaSchema.properties, mode: Type.Literal('soft', { message: 'must be soft: it refuses no events' }) },
   { additionalProperties: false, message: 'must be {"limit": …, "mode": "soft"}' },
@@ -77,8 +89,56 @@ const QUOTA_MEANS: Record<QuotaName, string> = {
   events_per_day: 'Events accepted on a day (UTC).',
   events_per_month: 'Events accepted in a calendar month (UTC).',
   new_event_names_per_day: 'Names of events that the project did not have before that day (UTC).',
+  new_property_names_per_day:
+    'Names of properties, at the top level, that the project did not have before that day (UTC), estimated.',
   stored_bytes: 'Bytes that the project has on the disks of ClickHouse, estimated from its share of each part.',
 }
+
+/** Names in the path to such a property: that of the property, and those within it. */
+const MAX_PLACE_NAMES = 5
+
+/** Whether a value is a property that a page field can be taken from, written as in questions. */
+function isPlace(value: unknown): value is FieldName {
+  const parts: unknown = typeof value === 'string' ? value.split('.') : value
+  if (!Array.isArray(parts)) return false
+  const [source, ...names] = parts
+  return source === 'properties' && names.length > 0 && names.length <= MAX_PLACE_NAMES && names.every(isName)
+}
+
+const PLACE_MESSAGE =
+  'must be a property, such as properties.url, or ["properties", "a.b"] if a name contains a dot; its path has at most ' +
+  `${MAX_PLACE_NAMES} names`
+
+TypeRegistry.Set('Place', (_schema, value) => isPlace(value))
+const Place = Type.Unsafe<FieldName>({
+  [Kind]: 'Place',
+  anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' } }],
+  message: PLACE_MESSAGE,
+})
+const Places = Type.Array(Place, {
+  maxItems: MAX_PLACES,
+  message: `must be a list of at most ${MAX_PLACES} properties`,
+})
+const PLACES_MEAN: Record<PagePlace, string> = {
+  url: 'Properties with the URL of the page.',
+  path: 'Properties with its path, for events without a URL.',
+  title: 'Properties with its title.',
+  referrer: 'Properties with the URL that the visitor came from.',
+  source: 'Properties with the source, before `utm_source` in the URL.',
+  medium: 'Properties with the medium, before `utm_medium` in the URL.',
+  campaign: 'Properties with the campaign, before `utm_campaign` in the URL.',
+  term: 'Properties with the term, before `utm_term` in the URL.',
+  content: 'Properties with the content, before `utm_content` in the URL.',
+}
+const SessionsGap = Type.Unsafe<Exclude<ProjectSettings['sessions'], 'id'>>(
+  Type.Object(
+    {
+      gap: Type.String({ message: 'must be a whole number with a unit, such as 30m' }),
+      where: Type.Optional(Type.Union([Type.Array(Type.Any()), Type.Null()], { message: 'must be a filter' })),
+    },
+    { additionalProperties: false, message: 'must be an object such as {"gap": "30m"}' },
+  ),
+)
 
 const SETTINGS = {
   name: setting(
@@ -94,7 +154,10 @@ const SETTINGS = {
     'The time zone of questions that do not name one; default: UTC.',
   ),
   week_start: setting(choice(WEEK_STARTS), 'The first day of weeks; default: monday.'),
-  first_view: setting(choice(FIRST_VIEWS), 'The view that the page opens first.'),
+  first_view: setting(
+    choice(FIRST_VIEWS),
+    'The view that the page opens first; default: `web` if the project has page views, or else `overview`.',
+  ),
   currency: setting(
     Type.String({ pattern: CURRENCY, message: 'must be an ISO 4217 code, such as EUR' }),
     'Of amounts on the page; default: plain numbers.',
@@ -104,6 +167,27 @@ const SETTINGS = {
     choice(CONTEXT_MODES),
     'How much of the context of events and sessions is stored: `off`, `device` (without the place) or `full`; default: ' +
       'the setting CONTEXT of the service.',
+  ),
+  sessions: Type.Union([Type.Literal('id'), SessionsGap, Type.Null()], {
+    message: `${Sessions.message}, or null for the default`,
+    description: 'What a session is in questions that do not say it, written as in a question; default: `id`.',
+  }),
+  page_views: setting(
+    Type.Array(Name, {
+      maxItems: MAX_PAGE_VIEWS,
+      message: `must be a list of at most ${MAX_PAGE_VIEWS} names of events`,
+    }),
+    'The names of the events that are page views; default: those that usual clients send.',
+  ),
+  page_fields: setting(
+    partial(
+      Object.fromEntries(PAGE_PLACES.map((name) => [name, setting(Places, PLACES_MEAN[name])])) as Record<
+        PagePlace,
+        ReturnType<typeof setting<typeof Places>>
+      >,
+    ),
+    'The properties that each field of a page is taken from: the first one that has a text counts; default: those that ' +
+      'usual clients send.',
   ),
   keep: setting(
     partial({
@@ -116,10 +200,7 @@ const SETTINGS = {
   quotas: setting(
     partial(
       Object.fromEntries(
-        QUOTAS.map((name) => [
-          name,
-          setting(name === 'new_event_names_per_day' ? NamesQuota : QuotaSchema, QUOTA_MEANS[name]),
-        ]),
+        QUOTAS.map((name) => [name, setting(NAME_QUOTAS.includes(name) ? NamesQuota : QuotaSchema, QUOTA_MEANS[name])]),
       ) as Record<QuotaName, ReturnType<typeof setting<typeof QuotaSchema | typeof NamesQuota>>>,
     ),
     'Limits: a soft one warns, a hard one also refuses events; default: none.',

@@ -1,6 +1,8 @@
 /** What a team can set for its project. Pure: defaults, changes, and the time from which data is kept. */
 
 import type { ContextMode } from './context.js'
+import { PAGE_FIELDS, PAGE_VIEWS, type PageSettings } from './page-fields.js'
+import type { SessionsDefinition } from './questions.js'
 
 export const WEEK_STARTS = ['monday', 'sunday'] as const
 /** The views that the page can open first. */
@@ -12,8 +14,17 @@ export const NUMBER_FORMATS = ['1,234.5', '1.234,5', '1 234,5', '1234.5'] as con
 export const KEPT = ['events', 'sessions', 'profiles'] as const
 export type Kept = (typeof KEPT)[number]
 
-export const QUOTAS = ['events_per_day', 'events_per_month', 'new_event_names_per_day', 'stored_bytes'] as const
+export const QUOTAS = [
+  'events_per_day',
+  'events_per_month',
+  'new_event_names_per_day',
+  'new_property_names_per_day',
+  'stored_bytes',
+] as const
 export type QuotaName = (typeof QUOTAS)[number]
+
+/** Names are counted after their events are stored, so these quotas cannot refuse any: they are never hard. */
+export const NAME_QUOTAS: readonly QuotaName[] = ['new_event_names_per_day', 'new_property_names_per_day']
 
 export interface Quota {
   limit: number
@@ -21,18 +32,21 @@ export interface Quota {
   mode: 'soft' | 'hard'
 }
 
-export interface ProjectSettings {
+export interface ProjectSettings extends PageSettings {
   /** shown instead of the project's id; null: the id */
   name: string | null
   /** IANA; the default of questions and the page */
   timezone: string
   week_start: (typeof WEEK_STARTS)[number]
-  first_view: (typeof FIRST_VIEWS)[number]
+  /** null: `web` if the project has page views, or else `overview` */
+  first_view: (typeof FIRST_VIEWS)[number] | null
   /** ISO 4217; null: amounts of money are plain numbers */
   currency: string | null
   number_format: (typeof NUMBER_FORMATS)[number]
   /** how much of the context of events and sessions is stored; null: as the service is set */
   context: ContextMode | null
+  /** what a session is in questions that do not say it */
+  sessions: SessionsDefinition
   /** how long data is kept, such as `25m`; null: forever */
   keep: Record<Kept, string | null>
   quotas: Record<QuotaName, Quota | null>
@@ -42,52 +56,76 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
   name: null,
   timezone: 'UTC',
   week_start: 'monday',
-  first_view: 'overview',
+  first_view: null,
   currency: null,
   number_format: '1,234.5',
   context: null,
+  sessions: 'id',
+  page_views: PAGE_VIEWS,
+  page_fields: PAGE_FIELDS,
   keep: { events: null, sessions: null, profiles: null },
   quotas: {
     events_per_day: null,
     events_per_month: null,
     new_event_names_per_day: null,
+    new_property_names_per_day: null,
     stored_bytes: null,
   },
 }
 
+/** Settings that consist of several, each of which is changed by itself. */
+const GROUPS = ['page_fields', 'keep', 'quotas'] as const
+type Group = (typeof GROUPS)[number]
+
+type Change<Fields> = { [Field in keyof Fields]?: Fields[Field] | null | undefined }
 /** A change of settings: what is absent stays, and null sets a default. */
-export type SettingsChange = {
-  [Field in Exclude<keyof ProjectSettings, 'keep' | 'quotas'>]?: ProjectSettings[Field] | null | undefined
-} & {
-  keep?: Partial<ProjectSettings['keep']> | null | undefined
-  quotas?: Partial<ProjectSettings['quotas']> | null | undefined
+export type SettingsChange = Change<Omit<ProjectSettings, Group>> & {
+  [Name in Group]?: Change<ProjectSettings[Name]> | null | undefined
 }
 
 /** @returns the settings after a change */
 export function changeSettings(settings: ProjectSettings, change: SettingsChange): ProjectSettings {
-  const next: Record<string, unknown> = { ...settings }
-  for (const [field, fallback] of Object.entries(DEFAULT_SETTINGS)) {
-    const value = change[field as keyof SettingsChange]
-    if (value === undefined) continue
-    if (value === null) next[field] = fallback
-    else if (field === 'keep' || field === 'quotas')
-      next[field] = { ...settings[field], ...withoutUndefined(Object(value)) }
-    else next[field] = value
-  }
-  return next as unknown as ProjectSettings
+  return replaceFields(settings, change, DEFAULT_SETTINGS, (name, value) =>
+    isGroup(name) ? replaceFields(settings[name], Object(value), DEFAULT_SETTINGS[name]) : value,
+  )
 }
 
-function withoutUndefined(value: object): object {
-  return Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined))
+/** @param replace makes the new value of a field out of the one that was given */
+function replaceFields<T extends object>(
+  before: T,
+  change: Record<string, unknown>,
+  defaults: T,
+  replace: (name: string, value: unknown) => unknown = (_, value) => value,
+): T {
+  const next = Object.entries(defaults).map(([name, fallback]) => {
+    const value = change[name]
+    if (value === undefined) return [name, before[name as keyof T]]
+    return [name, value === null ? fallback : replace(name, value)]
+  })
+  return Object.fromEntries(next) as T
+}
+
+function isGroup(name: string): name is Group {
+  return (GROUPS as readonly string[]).includes(name)
+}
+
+/** All settings by their names, those of a group each by itself, such as `keep.events`. */
+export function listSettings(settings: ProjectSettings): [name: string, value: unknown][] {
+  return Object.entries(settings).flatMap(([name, value]): [string, unknown][] => {
+    if (!isGroup(name)) return [[name, value]]
+    return Object.entries(settings[name]).map(([field, one]) => [`${name}.${field}`, one])
+  })
 }
 
 /** What questions get from their project unless they say otherwise. */
-export type QuestionDefaults = Pick<ProjectSettings, 'timezone' | 'week_start'>
+export const QUESTION_DEFAULTS = ['timezone', 'week_start', 'sessions'] as const satisfies (keyof ProjectSettings)[]
+export type QuestionDefaults = Pick<ProjectSettings, (typeof QUESTION_DEFAULTS)[number]>
 
 /** Adds the project's defaults to a question that counts. */
 export function fillQuestion(question: object, defaults: Partial<QuestionDefaults>): object {
-  const { timezone, week_start } = question as { timezone?: unknown; week_start?: unknown }
-  return { ...question, timezone: timezone ?? defaults.timezone, week_start: week_start ?? defaults.week_start }
+  const given = question as Record<string, unknown>
+  const filled = QUESTION_DEFAULTS.map((field) => [field, given[field] ?? defaults[field]])
+  return { ...question, ...Object.fromEntries(filled) }
 }
 
 /** The fields that differ from their defaults, as they are stored and shown in lists. */
@@ -99,9 +137,8 @@ export function listSet(settings: ProjectSettings): SettingsChange {
       all.filter(([field, value]) => !isDefault(value, (fallbacks as Record<string, unknown>)[field])),
     )
   }
-  const set = differing(settings, DEFAULT_SETTINGS) as SettingsChange
-  if (set.keep) set.keep = differing(set.keep, DEFAULT_SETTINGS.keep)
-  if (set.quotas) set.quotas = differing(set.quotas, DEFAULT_SETTINGS.quotas)
+  const set: Record<string, unknown> = differing(settings, DEFAULT_SETTINGS)
+  for (const name of GROUPS) if (set[name]) set[name] = differing(Object(set[name]), DEFAULT_SETTINGS[name])
   return set
 }
 

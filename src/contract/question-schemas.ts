@@ -67,7 +67,7 @@ const Duration = custom<string>('Duration', {
 })
 
 type SessionsDefinition = 'id' | { gap: string; where?: Filter | null }
-const Sessions = custom<SessionsDefinition>('Sessions', {
+export const Sessions = custom<SessionsDefinition>('Sessions', {
   anyOf: [
     { type: 'string', enum: ['id'] },
     {
@@ -106,7 +106,8 @@ const range = {
   sessions: withDefault(
     Sessions,
     'id',
-    'What a session is: the events of one `session_id` (`id`), or a user’s events that are at most `gap` apart.',
+    'What a session is: the events of one `session_id` (`id`), or a user’s events that are at most `gap` apart, ' +
+      'unless the project has set another default.',
   ),
 }
 const Limit = wholeNumber(1, 1000)

@@ -46,11 +46,12 @@ function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiErro
   })
 }
 
-/** Of an object that may be null, the errors are those inside it. */
+/** Of an object or an array that may be null, the errors are those inside it. */
 function* withInner(errors: Iterable<ValueError>): Generator<ValueError> {
   for (const error of errors) {
     const variants: TSchema[] = error.type === ValueErrorType.Union ? error.schema.anyOf : []
-    const i = isObject(error.value) ? variants.findIndex(({ type }) => type === 'object') : -1
+    const type = Array.isArray(error.value) ? 'array' : isObject(error.value) ? 'object' : null
+    const i = variants.findIndex((variant) => variant.type === type)
     const inner = error.errors[i]
     if (inner) yield* withInner(inner)
     else yield error

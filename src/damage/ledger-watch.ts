@@ -4,6 +4,8 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import type { Log } from '../lib/log.js'
 import { withTimeout } from '../lib/with-timeout.js'
+import { sumDeletions } from '../store/deleted-events.js'
+import { claimTurn } from '../store/turns.js'
 import { describeLedger, type ProjectLedger, readLedger } from './ledger.js'
 import { WHAT_TO_DO } from './loss.js'
 
@@ -22,6 +24,9 @@ export interface LedgerWatchOptions {
 const EVERY_MS = 10 * 60_000
 /** Delay of the first count, ms: the service has started by then, and lost parts were reported with their contents. */
 const FIRST_MS = 60_000
+/** The turn of summing what was deleted: once a day. */
+const SUM_TASK = 'sum deleted events'
+const DAY_MS = 86_400_000
 /** How long a shutdown waits for a count, ms. */
 const CLOSE_LIMIT_MS = 500
 
@@ -68,12 +73,19 @@ export class LedgerWatch {
     for (await pause(firstMs); !signal.aborted; await pause(everyMs)) {
       try {
         await this.#count()
+        await this.#sumDeletions()
       } catch (err) {
         // An unavailable shard is logged elsewhere.
         const isKnown = err instanceof StoreUnreachableError || signal.aborted
         if (!isKnown) log.warn({ err }, 'the ledger of received events cannot be counted; retrying later')
       }
     }
+  }
+
+  async #sumDeletions(): Promise<void> {
+    const { shards } = this.#options
+    if (!(await claimTurn(shards, SUM_TASK, Math.floor(Date.now() / DAY_MS) * DAY_MS))) return
+    await shards.each(({ clickhouse }) => sumDeletions(clickhouse))
   }
 
   async #count(): Promise<void> {

@@ -11,6 +11,7 @@ import { BATCH_HEAD, BATCH_TAIL, CONTEXTS_HEAD } from '../model/scanned-body.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { startsWithContext } from '../model/verbatim.js'
 import { Gathering } from './gathering.js'
+import { ProjectPace, takeFirst } from './project-pace.js'
 import { QueueBudget } from './queue-budget.js'
 import { asRefusedWrite, type RefusalCode, toRefusalCode } from './refused-writes.js'
 
@@ -153,6 +154,9 @@ export class GroupCommit {
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
   readonly #gathering = new Gathering(() => this.#events.length + this.#writes.length)
+  readonly #pace = new ProjectPace()
+  /** ends the wait for a write that may not be taken yet; null if there is none */
+  #onArrival: (() => void) | null = null
   #refusedAt = Number.NEGATIVE_INFINITY
   /** when the write in flight was sent (`performance.now()`); null if there is none */
   #sentAt: number | null = null
@@ -295,47 +299,59 @@ export class GroupCommit {
       if (body) this.#pool.release(body)
       throw refusal
     }
+    this.#pace.note(sender.projectId)
     this.#running ??= this.#run()
+    this.#onArrival?.()
   }
 
   async #run(): Promise<void> {
-    await this.#gathering.done()
-    let group = this.#send()
-    while (group) {
-      const written = await group.written
+    let done: { group: Group; written: Outcome[] | { error: unknown } } | null = null
+    for (;;) {
       await this.#gathering.done()
-      let next: Group | null
+      let group: Group | null
       try {
         // The next write is sent first, so that the journal works on it while the responses are sent.
-        next = this.#send()
+        group = this.#send()
       } finally {
-        this.#resolve(group, written)
+        if (done) this.#resolve(done.group, done.written)
       }
-      group = next
+      done = null
+      if (group) {
+        const sentAt = performance.now()
+        done = { group, written: await group.written }
+        this.#pace.noteWritten(group.writes, performance.now() - sentAt)
+      } else if (this.#writes.length > 0) await this.#untilDue()
+      else break
     }
     this.#running = null
   }
 
-  /** Sends the queued requests, up to the bytes of a write, to the journal; null if there are none. */
+  /** Waits until a queued write may be taken, if none may now, or until a request arrives. */
+  async #untilDue(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, this.#pace.waitFor(this.#writes))
+      this.#onArrival = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+    this.#onArrival = null
+  }
+
+  /** Sends the queued requests, up to the bytes of a write, to the journal; null if none may be sent now. */
   #send(): Group | null {
-    const group = this.#take(this.#events, this.#writes)
+    const taken = takeFirst(this.#events, MAX_WRITE_BYTES)
+    const group = this.#gather(taken, this.#pace.take(this.#writes, MAX_WRITE_BYTES - sumBytes(taken)))
     this.#sentAt = group && performance.now()
     if (!group) return null
     const { events, writes, batch } = group
     return { events, writes, batch, written: this.#write(batch) }
   }
 
-  /** Takes events and writes out of these queues, up to the bytes of a write; null if they are empty. */
-  #take(queuedEvents: WaitingEvent[], queuedWrites: WaitingWrite[]): Omit<Group, 'written'> | null {
-    let room = MAX_WRITE_BYTES
-    const take = <T extends { bytes: number }>(queue: T[]): T[] => {
-      let taken = 0
-      while (taken < queue.length && (room > 0 || taken === 0)) room -= queue[taken++]?.bytes ?? 0
-      return queue.splice(0, taken)
-    }
-    const events = groupBySender(take(queuedEvents))
-    const writes = take(queuedWrites)
-    if (events.length === 0 && writes.length === 0) return null
+  /** The group of these events and writes; null if there are none. */
+  #gather(taken: WaitingEvent[], writes: WaitingWrite[]): Omit<Group, 'written'> | null {
+    if (taken.length === 0 && writes.length === 0) return null
+    const events = groupBySender(taken)
     const batch = [...events.map((group) => entryOfEvents(group, this.#pool)), ...writes.map(({ write }) => write)]
     return { events, writes, batch }
   }
@@ -354,9 +370,8 @@ export class GroupCommit {
     this.#events = this.#events.filter(({ insertId, key }) => insertId || key)
     this.#writes = this.#writes.filter(({ write }) => !isMovable(write))
     const error = new ApiError('unavailable', `${this.#prefix}${REFUSALS.slow}`)
-    for (let group = this.#take(events, writes); group; group = this.#take(events, writes)) {
-      this.#resolve(group, { error })
-    }
+    const next = () => this.#gather(takeFirst(events, MAX_WRITE_BYTES), takeFirst(writes, MAX_WRITE_BYTES))
+    for (let group = next(); group; group = next()) this.#resolve(group, { error })
   }
 
   async #write(batch: Write[]): Promise<Outcome[] | { error: unknown }> {

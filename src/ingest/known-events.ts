@@ -7,7 +7,7 @@ import { findStoredDays, findStoredIds, type StoredDays, toPairKey } from '../st
 
 export interface KnownEventsParts {
   shards: Shards
-  barrier: Pick<Barrier, 'waitForAll'>
+  barrier: Pick<Barrier, 'requireProject'>
 }
 
 interface LookUp {
@@ -65,7 +65,7 @@ export class KnownEvents {
 
   async #askForDays(projectId: string, before: Position): Promise<StoredDays> {
     // Events that are accepted by now may not be stored yet.
-    await this.#parts.barrier.waitForAll()
+    await this.#parts.barrier.requireProject(projectId)
     return await findStoredDays(this.#parts.shards, { projectId, before })
   }
 

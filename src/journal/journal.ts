@@ -73,6 +73,9 @@ export interface Append {
   insertIds?: Buffer
 }
 
+/** What tells whether a request, or each of its events, was accepted before. */
+export type RequestIds = Pick<Append, 'idempotencyKey' | 'insertIds'>
+
 /** A new value of one profile or session, and its table row. */
 export interface Commit {
   type: 'commit'
@@ -218,6 +221,8 @@ export interface Progress {
   appended: Position
   /** everything up to here is in the store */
   stored: Position
+  /** everything of the given project up to `appended` is in the store, its states included */
+  isStored: boolean
   /** events of the given project after `stored` */
   pending: number
   /** number of deletions of events of the given project */

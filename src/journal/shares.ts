@@ -1,5 +1,5 @@
 import { ApiError } from '../contract/errors.js'
-import type { KeyClass } from '../contract/key-class.js'
+import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import { parseSender, senderName } from '../model/sender.js'
 import type { Append, Commit, EntryKind, Fullness, Share, WaitingEntry } from './journal.js'
 
@@ -42,6 +42,11 @@ export class Shares {
 
   of(holder: string): number {
     return this.#held.get(holder) ?? 0
+  }
+
+  /** Whether a project's senders hold anything. */
+  has(projectId: string): boolean {
+    return KEY_CLASSES.some((keyClass) => this.#held.has(senderName({ projectId, keyClass })))
   }
 
   /** @param sign -1 subtracts a share that was added before */

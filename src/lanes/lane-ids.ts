@@ -1,5 +1,9 @@
 import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
 import type { IdUse } from '../journal/insert-id-memory.js'
+import type { RequestIds } from '../journal/journal.js'
+import { INSERT_ID_BYTES, selectInsertIds } from '../model/insert-id.js'
+import type { Sender } from '../model/sender.js'
+import { chooseLane } from './choose-lane.js'
 import type { Lane } from './lane.js'
 
 /** What one lane remembers of the ids of a sender. */
@@ -7,7 +11,7 @@ export interface LaneIdUse extends IdUse {
   lane: number
 }
 
-/** The ids of events and changes that the journals of all lanes remember. */
+/** The ids of requests, events and changes that the journals of all lanes remember. */
 export class LaneIds {
   readonly #lanes: readonly Pick<Lane, 'number' | 'journal'>[]
 
@@ -21,6 +25,25 @@ export class LaneIds {
       return (await journal.ids.use(projectId)).map((use) => ({ ...use, lane }))
     }
     return (await Promise.all(this.#lanes.map(read))).flat()
+  }
+
+  /**
+   * Whether a request stores nothing new, because its key or the ids of all its events are known.
+   * @throws ApiError `unavailable` if a lane is down
+   */
+  async isRepetition(sender: Sender, { idempotencyKey, insertIds }: RequestIds): Promise<boolean> {
+    const lanes = this.#lanes
+    if (idempotencyKey) {
+      const lane = lanes[chooseLane(idempotencyKey.key, lanes.length)]
+      if (await lane?.journal.findRequest(idempotencyKey)) return true
+    }
+    if (!insertIds) return false
+    const found = lanes.map(async ({ number, journal }) => {
+      const digests = selectInsertIds(insertIds, number, lanes.length)
+      return (await journal.ids.find({ sender, digests })).length
+    })
+    const known = (await Promise.all(found)).reduce((sum, count) => sum + count, 0)
+    return known === insertIds.length / INSERT_ID_BYTES
   }
 
   /**

@@ -53,12 +53,20 @@ export class LevelBarrier implements Barrier {
     return { stored, pending, deletions: sum(progress.map(({ deletions }) => deletions)) }
   }
 
+  /** Like `ReadBarrier.requireProject`. @throws like `waitForAll` */
+  async requireProject(projectId: string): Promise<Position> {
+    return this.#require(await this.#wait(projectId))
+  }
+
   /**
    * Like `ReadBarrier.waitForAll`.
    * @throws like `waitForProject`; after 5 s, ApiError `unavailable` that names the lanes that are late
    */
   async waitForAll(): Promise<Position> {
-    const { wanted, progress } = await this.#wait()
+    return this.#require(await this.#wait())
+  }
+
+  #require({ wanted, progress }: { wanted: Position; progress: Progress[] }): Position {
     const late = this.#behind(progress, wanted)
     if (late.length === 0) return wanted
     throw toNotCaughtUpError(late.map((i) => this.#lanes[i]?.fullName).join(', '))
@@ -85,7 +93,7 @@ export class LevelBarrier implements Barrier {
     await Promise.all(
       this.#behind(progress, wanted).map(async (i) => {
         const lane = this.#lanes[i]
-        if (lane) progress[i] = await lane.journal.level(wanted, projectId)
+        if (lane) progress[i] = progressFor(projectId, await lane.journal.level(wanted, projectId))
       }),
     )
   }
@@ -94,7 +102,8 @@ export class LevelBarrier implements Barrier {
   async #wait(projectId?: string): Promise<{ wanted: Position; progress: Progress[] }> {
     const { limitMs = READ_BARRIER_MS, closing } = this.#options
     const deadline = Date.now() + limitMs
-    const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress(projectId)))
+    const found = await Promise.all(this.#lanes.map(({ journal }) => journal.progress(projectId)))
+    const progress = found.map((lane) => progressFor(projectId, lane))
     const wanted = progress.reduce((last, { appended }) => maxPosition(last, appended), START)
     for (;;) {
       await this.#lift(progress, wanted, projectId)
@@ -138,6 +147,12 @@ export class LevelBarrier implements Barrier {
       const stops = behind.map(({ journal }) => journal.listen({ onStored: done }))
     })
   }
+}
+
+/** In a lane that has stored all of a project, what waits of other projects delays none of its readers. */
+function progressFor(projectId: string | undefined, progress: Progress): Progress {
+  const { appended, stored, isStored } = progress
+  return projectId !== undefined && isStored ? { ...progress, stored: maxPosition(stored, appended) } : progress
 }
 
 /** The end of a page: everything up to it is stored, and everything that is assigned later comes after it. */

@@ -1,3 +1,5 @@
+import { OwnerQueue } from './owner-queue.js'
+
 /** How long requests may work, one after another, before the event loop looks for new ones, ms. */
 const SLICE_MS = 2
 
@@ -17,8 +19,7 @@ export interface TurnsOptions {
 export class Turns {
   readonly #clock: () => number
   readonly #defer: (run: () => void) => unknown
-  /** by owner, the next one first */
-  readonly #waiting = new Map<string, (() => void)[]>()
+  readonly #waiting = new OwnerQueue<() => void>()
   /** when the first request began in this turn of the loop; null if there was none yet */
   #beganAt: number | null = null
 
@@ -34,19 +35,17 @@ export class Turns {
   take(findOwner: () => string): Promise<void> | null {
     const now = this.#clock()
     this.#beganAt ??= this.#begin(now)
-    if (this.#waiting.size === 0 && now - this.#beganAt < SLICE_MS) return null
+    if (this.#waiting.isEmpty && now - this.#beganAt < SLICE_MS) return null
     const owner = findOwner()
     return new Promise((resolve) => {
-      const queue = this.#waiting.get(owner)
-      if (queue) queue.push(resolve)
-      else this.#waiting.set(owner, [resolve])
+      this.#waiting.add(owner, resolve)
     })
   }
 
   #begin(now: number): number {
     this.#defer(() => {
       this.#beganAt = null
-      if (this.#waiting.size === 0) return
+      if (this.#waiting.isEmpty) return
       this.#beganAt = this.#begin(this.#clock())
       this.#runNext(this.#beganAt)
     })
@@ -55,19 +54,9 @@ export class Turns {
 
   /** Lets requests run until the slice is over. Each runs as far as it can before the next one is released. */
   #runNext(beganAt: number): void {
-    if (this.#waiting.size === 0 || this.#clock() - beganAt >= SLICE_MS) return
-    this.#next()?.()
+    if (this.#waiting.isEmpty || this.#clock() - beganAt >= SLICE_MS) return
+    this.#waiting.next()?.()
     // Ticks come after all microtasks, and so after whatever the request does until it waits for something.
     queueMicrotask(() => process.nextTick(() => this.#runNext(beganAt)))
-  }
-
-  #next(): (() => void) | undefined {
-    for (const [owner, queue] of this.#waiting) {
-      const first = queue.shift()
-      this.#waiting.delete(owner)
-      if (queue.length > 0) this.#waiting.set(owner, queue)
-      return first
-    }
-    return undefined
   }
 }

@@ -7,7 +7,7 @@ import { DailyVisitors } from '../users/daily-visitors.js'
 import type { Purge } from '../users/erasure/purge.js'
 import { Projects, type ProjectsOptions } from './projects.js'
 import { QuotaWatch } from './quota-watch.js'
-import { Quotas } from './quotas.js'
+import { Quotas, type QuotasOptions } from './quotas.js'
 import { Retention, type RetentionOptions } from './retention.js'
 import { Usage } from './usage.js'
 
@@ -18,6 +18,7 @@ export interface ProjectsParts extends Pick<RetentionOptions, 'barrier' | 'profi
   commits: Appends
   all: readonly { commits: { metrics: Pick<CommitMetrics, 'byProject'> } }[]
   buffers: BufferPool
+  ids: QuotasOptions['ids']
   purge: Purge
 }
 

@@ -6,6 +6,7 @@ import {
   DEFAULT_SETTINGS,
   keptSince,
   listSet,
+  listSettings,
   type ProjectSettings,
   type SettingsChange,
 } from '../contract/project-settings.js'
@@ -14,6 +15,7 @@ import type { Actor, AuditChanges } from '../model/audit-entry.js'
 import { insertAuditEntries } from '../store/audit.js'
 import { readAllSettings, readSettings, replaceSettings, type StoredSettings } from '../store/project-settings.js'
 import type { KeptTimes } from '../store/retention.js'
+import { findSettingsFault } from './find-settings-fault.js'
 
 /** How often the settings are read, so a change reaches every process within this time, plus that of the query. */
 const REFRESH_MS = 5_000
@@ -153,7 +155,8 @@ export interface ChangeOptions {
 /**
  * Changes settings of a project. The entry in the audit log is stored first, so that none is missing. If the store fails
  * in between, or another change of the same settings comes first, the log has a change that was not made.
- * @throws ApiError `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is unknown then
+ * @throws ApiError `invalid_request`, `revision_conflict`; StoreError, StoreUnreachableError: whether it was changed is
+ * unknown then
  */
 export async function changeProject(
   shards: Shards,
@@ -161,6 +164,8 @@ export async function changeProject(
   change: SettingsChange,
   { by, expected, now = Date.now }: ChangeOptions,
 ): Promise<Project> {
+  const fault = findSettingsFault(change)
+  if (fault) throw fault
   const updatedAt = now()
   let audited = ''
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -185,18 +190,13 @@ export async function changeProject(
   )
 }
 
-/** The settings that differ, each quota and each age by itself, such as `keep.events`. */
+/** The settings that differ, those of a group each by itself, such as `keep.events`. */
 function compareSettings(before: ProjectSettings, after: ProjectSettings): AuditChanges {
-  const list = ({ keep, quotas, ...settings }: ProjectSettings) => ({
-    ...settings,
-    ...Object.fromEntries(Object.entries(keep).map(([name, age]) => [`keep.${name}`, age])),
-    ...Object.fromEntries(Object.entries(quotas).map(([name, quota]) => [`quotas.${name}`, quota])),
-  })
-  const earlier: Record<string, unknown> = list(before)
+  const earlier = new Map(listSettings(before))
   return Object.fromEntries(
-    Object.entries(list(after)).flatMap(([field, to]) => {
-      const from = earlier[field]
-      return JSON.stringify(from) === JSON.stringify(to) ? [] : [[field, { from, to }]]
+    listSettings(after).flatMap(([name, to]) => {
+      const from = earlier.get(name)
+      return JSON.stringify(from) === JSON.stringify(to) ? [] : [[name, { from, to }]]
     }),
   )
 }

@@ -5,6 +5,7 @@ import type { Log } from '../lib/log.js'
 import { formatEventId } from '../model/event-id.js'
 import { countNewEventNames, readStoredBytes } from '../store/project-usage.js'
 import type { Projects } from './projects.js'
+import { PropertyNames } from './property-names.js'
 import { toDay, type Usage } from './usage.js'
 
 /** Interval of the checks. Bytes on disk and names change slowly enough for a minute. */
@@ -40,9 +41,11 @@ export class QuotaWatch {
   #stored: ReadonlyMap<string, number> = new Map()
   /** by project and quota: the day (UTC) on which the log last said that it was reached */
   readonly #told = new Map<string, string>()
+  readonly #propertyNames: PropertyNames
 
   constructor(options: QuotaWatchOptions) {
     this.#options = options
+    this.#propertyNames = new PropertyNames(options.shards)
   }
 
   /** As of the last check. */
@@ -103,6 +106,13 @@ export class QuotaWatch {
     if (name === 'new_event_names_per_day') {
       const first = formatEventId({ position: BigInt(Date.parse(today)) << 16n, index: 0, journalId: 0 })
       return await countNewEventNames(shards, projectIds, first)
+    }
+    if (name === 'new_property_names_per_day') {
+      const counts = new Map<string, number>()
+      for (const projectId of projectIds) {
+        counts.set(projectId, await this.#propertyNames.countNew(projectId, this.#now()))
+      }
+      return counts
     }
     const others = await usage.others(projectIds, LIMIT_MS)
     return new Map(

@@ -1,9 +1,10 @@
 import { ApiError } from '../contract/errors.js'
 import type { Quota, QuotaName } from '../contract/project-settings.js'
 import type { Appended, AppendOptions, Appends } from '../ingest/group-commit.js'
-import type { IdempotencyKey } from '../journal/journal.js'
+import type { IdempotencyKey, RequestIds } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import type { Log } from '../lib/log.js'
+import { omitUndefined } from '../lib/omit-undefined.js'
 import { withTimeout } from '../lib/with-timeout.js'
 import type { Sender } from '../model/sender.js'
 import type { Used } from '../store/project-usage.js'
@@ -46,12 +47,23 @@ interface Allowance {
   uncheckedUntil: number
 }
 
+interface Request {
+  sender: Sender
+  body: Buffer
+  count: number
+  ids: RequestIds
+}
+
 export interface QuotasOptions {
   projects: Pick<Projects, 'get'>
   usage: Pick<Usage, 'own' | 'others' | 'write'>
   /** the bytes that a project has on disk, as of the last check; undefined: not known yet */
   storedBytes(projectId: string): number | undefined
   commits: Appends
+  ids: {
+    /** whether a request stores nothing new */
+    isRepetition(sender: Sender, ids: RequestIds): Promise<boolean>
+  }
   buffers: BufferPool
   log: Pick<Log, 'warn'>
   /** epoch ms; default: the clock */
@@ -73,27 +85,31 @@ export class Quotas implements Appends {
     this.#options = options
   }
 
-  appendEvent(sender: Sender, body: Buffer, insertId?: Buffer | null): Promise<Appended | null> {
+  appendEvent(sender: Sender, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
     const { commits } = this.#options
     if (!this.#isLimited(sender)) return commits.appendEvent(sender, body, insertId)
-    return this.#within(sender, body, 1, () => commits.appendEvent(sender, body, insertId))
+    const ids = omitUndefined({ insertIds: insertId ?? undefined })
+    return this.#within({ sender, body, count: 1, ids }, () => commits.appendEvent(sender, body, insertId))
   }
 
-  appendBatch(sender: Sender, body: Buffer, count: number, options?: AppendOptions): Promise<Appended[]> {
+  appendBatch(sender: Sender, body: Buffer, count: number, options: AppendOptions = {}): Promise<Appended[]> {
     const { commits } = this.#options
     if (!this.#isLimited(sender)) return commits.appendBatch(sender, body, count, options)
-    return this.#within(sender, body, count, () => commits.appendBatch(sender, body, count, options))
+    const { idempotencyKey, insertIds } = options
+    const ids = omitUndefined({ idempotencyKey, insertIds: insertIds?.digests })
+    return this.#within({ sender, body, count, ids }, () => commits.appendBatch(sender, body, count, options))
   }
 
   appendKeyedEvent(
     sender: Sender,
     body: Buffer,
     key: IdempotencyKey,
-    insertId?: Buffer | null,
+    insertId: Buffer | null = null,
   ): Promise<Appended | null> {
     const { commits } = this.#options
     if (!this.#isLimited(sender)) return commits.appendKeyedEvent(sender, body, key, insertId)
-    return this.#within(sender, body, 1, () => commits.appendKeyedEvent(sender, body, key, insertId))
+    const ids = { idempotencyKey: key, ...omitUndefined({ insertIds: insertId ?? undefined }) }
+    return this.#within({ sender, body, count: 1, ids }, () => commits.appendKeyedEvent(sender, body, key, insertId))
   }
 
   /** What cannot be stored as events does not count. */
@@ -106,10 +122,13 @@ export class Quotas implements Appends {
     return events_per_day?.mode === 'hard' || events_per_month?.mode === 'hard' || stored_bytes?.mode === 'hard'
   }
 
-  async #within<T>({ projectId }: Sender, body: Buffer, count: number, append: () => Promise<T>): Promise<T> {
+  async #within<T>({ sender, body, count, ids }: Request, append: () => Promise<T>): Promise<T> {
+    const { projectId } = sender
     try {
       await this.#admit(projectId, count)
     } catch (error) {
+      // A repetition stores nothing, and gets the answer of the first request.
+      if (await this.#isRepetition(sender, ids)) return await append()
       this.#options.buffers.release(body)
       throw error
     }
@@ -119,6 +138,12 @@ export class Quotas implements Appends {
     } finally {
       if (allowance) allowance.pending -= count
     }
+  }
+
+  /** The journals are only asked about requests that would be refused; if they do not answer, it is refused. */
+  async #isRepetition(sender: Sender, ids: RequestIds): Promise<boolean> {
+    if (!ids.idempotencyKey && !ids.insertIds) return false
+    return await this.#options.ids.isRepetition(sender, ids).catch(() => false)
   }
 
   /** @throws ApiError `quota_exceeded` */

@@ -46,7 +46,7 @@ const COUNTED_PROFILES = 1_000_000
 export interface RetentionOptions {
   projects: Projects
   shards: Shards
-  barrier: Pick<Barrier, 'waitForAll'>
+  barrier: Pick<Barrier, 'requireProject'>
   profiles: Pick<StateStore<Profile>, 'change'>
   /** counts a deletion of the project's events, visible to all processes */
   noteDeletion: Journal['noteDeletion']
@@ -199,7 +199,7 @@ export class Retention {
     const { signal } = this.#stop
     const removed = { events: 0, sessions: 0, profiles: 0, dead_letters: 0 }
     // Everything accepted before it expired is in the store or in a dead letter.
-    await barrier.waitForAll()
+    await barrier.requireProject(projectId)
     if (keep.events !== null) {
       const before = keptSince(keep.events, now())
       removed.dead_letters = await expireDeadLetters(shards, projectId, before)
@@ -238,7 +238,7 @@ export class Retention {
       removed += gone
       if (names.length < PROFILES) break
       // So that the next look does not find them again.
-      await this.#options.barrier.waitForAll()
+      await this.#options.barrier.requireProject(projectId)
     }
     return removed
   }
@@ -246,7 +246,7 @@ export class Retention {
   /** Counts what would expire now in a project with these settings. */
   async preview(projectId: string, keep: ProjectSettings['keep']): Promise<ExpiredData> {
     const { barrier, now = Date.now } = this.#options
-    await barrier.waitForAll()
+    await barrier.requireProject(projectId)
     const shards = reserveErasureSlots(this.#options.shards, projectId)
     const nothing: Expired = { count: 0, from: null, to: null, bytes: 0 }
     const count = async (kind: Kept, run: (before: number) => Promise<Expired>) =>

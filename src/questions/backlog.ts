@@ -1,15 +1,18 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../lib/log.js'
+import { OwnerQueue } from '../lib/owner-queue.js'
 
-/** Maximum number of waiting tasks; more are dropped, and the next request adds them again. */
+/** Maximum number of a project's waiting tasks; more are dropped, and the next request adds them again. */
 const MAX_WAITING = 100
 /** How long no task may have been added before the next one runs, ms: a page requests several lists together first. */
 const CALM_MS = 250
+/** How long a task waits at most for such a pause, ms: somebody may always be adding one. */
+const MAX_CALM_MS = 2_000
 
-/** Runs tasks in the background, one after another, once none has been added for CALM_MS. */
+/** Runs tasks in the background, one after another, once none has been added for CALM_MS. Projects take turns. */
 export class Backlog {
   readonly #log: Pick<Log, 'info'>
-  readonly #waiting: (() => Promise<void>)[] = []
+  readonly #waiting = new OwnerQueue<() => Promise<void>>()
   #running: Promise<void> | undefined
   #addedAt = 0
   #hurry = new AbortController()
@@ -20,11 +23,11 @@ export class Backlog {
 
   /**
    * Adds a task. If it fails, that is only logged.
-   * @returns whether it will run: false if too many wait
+   * @returns whether it will run: false if too many of the project wait
    */
-  add(run: () => Promise<void>): boolean {
-    if (this.#waiting.length >= MAX_WAITING) return false
-    this.#waiting.push(run)
+  add(projectId: string, run: () => Promise<void>): boolean {
+    if (this.#waiting.count(projectId) >= MAX_WAITING) return false
+    this.#waiting.add(projectId, run)
     this.#addedAt = performance.now()
     this.#running ??= this.#run()
     return true
@@ -38,10 +41,10 @@ export class Backlog {
   }
 
   async #run(): Promise<void> {
-    while (this.#waiting.length > 0) {
+    while (!this.#waiting.isEmpty) {
       await this.#calm()
       try {
-        await this.#waiting.shift()?.()
+        await this.#waiting.next()?.()
       } catch (error) {
         this.#log.info({ err: error }, 'a list of names could not be refreshed; the next request for it tries again')
       }
@@ -51,8 +54,9 @@ export class Backlog {
 
   async #calm(): Promise<void> {
     const { signal } = this.#hurry
+    const latest = performance.now() + MAX_CALM_MS
     for (;;) {
-      const left = this.#addedAt + CALM_MS - performance.now()
+      const left = Math.min(this.#addedAt + CALM_MS, latest) - performance.now()
       if (left <= 0 || signal.aborted) return
       await wait(left, undefined, { signal, ref: false }).catch(() => undefined)
     }

@@ -35,7 +35,7 @@ export interface ValuesRequest {
 export interface CatalogOptions {
   shards: Shards
   barrier: Pick<Barrier, 'waitForProject'>
-  questions: Pick<Questions, 'read'>
+  questions: Pick<Questions, 'read' | 'getProject'>
   log: Pick<Log, 'info'>
   /** monotonic clock, ms; default: performance.now() */
   clock?: () => number
@@ -117,7 +117,7 @@ export class Catalog {
     const { rows, pending } = await this.#properties.take(looked, '', queryPropertyNames)
     const sampled = countSampled(rows)
     const events = looked.event === undefined ? [] : [{ path: '/event', name: looked.event }]
-    const warned = sampled === 0 && (await this.#warn(looked.projectId, { events, properties: [] }))
+    const warned = sampled === 0 && (await this.#warn(looked.projectId, { events, properties: [], values: [] }))
     return { properties: toProperties(rows, sampled), fields: FIELDS, sampled, pending, ...warned }
   }
 
@@ -144,7 +144,10 @@ export class Catalog {
   }
 
   async #sampleValues(projectId: string, field: FieldName, event: string | undefined) {
-    return await this.#values.take({ projectId, event }, JSON.stringify(field), (asked, range) =>
+    const { page_views, page_fields } = this.#options.questions.getProject(projectId)
+    // A sample of page fields is one of what the project has set.
+    const key = splitField(field)[0] === 'page' ? [field, page_views, page_fields] : field
+    return await this.#values.take({ projectId, event }, JSON.stringify(key), (asked, range) =>
       queryFieldValues(asked, range, field),
     )
   }

@@ -1,6 +1,6 @@
 import { StatementTooLargeError } from '../clickhouse/errors.js'
 import { MAX_TIMESTAMP } from '../contract/limits.js'
-import { CONTEXT_NAMES, type PageName } from '../contract/page-fields.js'
+import type { PageName } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
 import { hashName, hashSession, toDay } from '../store/fact-columns.js'
 import { formatJson, formatNumber } from '../store/json-sql.js'
@@ -27,16 +27,13 @@ export interface RowRange {
   hasSession?: boolean
 }
 
-/** The columns of `events`, and of `event_facts`. */
-const EVENT_COLUMNS: Record<EventColumn, string> = {
-  event: 'event',
-  distinct_id: 'distinct_id',
-  timestamp: 'timestamp',
+/** The columns of `events`, and of `event_facts`, that have another name there. */
+const EVENT_COLUMNS: Partial<Record<EventColumn, string>> = {
   id: 'toUInt128(event_id) AS id',
-  session_id: 'session_id',
   session: `${hashSession('session_id')} AS session`,
+  json: 'properties AS json',
 }
-const FACT_COLUMNS = { ...EVENT_COLUMNS, session: 'session' }
+const FACT_COLUMNS: typeof EVENT_COLUMNS = { ...EVENT_COLUMNS, session: 'session' }
 
 /**
  * The rows of a project's events with the columns that a question needs. Every property becomes a column of the
@@ -93,12 +90,6 @@ export class EventRows implements FieldRows {
     return this.#joinSessions().has(events)
   }
 
-  /** SQL for whether an event has a context: 0 or 1. */
-  hasContext(): string {
-    for (const name of CONTEXT_NAMES) this.#context.add(name)
-    return `toUInt8(${CONTEXT_NAMES.map((name) => `context_${name} != ''`).join(' OR ')})`
-  }
-
   /** The column of the user, the same for all aliases. */
   user(): string {
     this.#hasUser = true
@@ -128,10 +119,10 @@ export class EventRows implements FieldRows {
       const own = hashName('e.distinct_id')
       const hasSession = range.hasSession ? [`session_id != ''`] : []
       const prewhere = `PREWHERE ${[...conditions, ...hasSession, ...more].join(' AND ')}`
-      const taken = [...columns.map((name) => EVENT_COLUMNS[name]), ...this.#users(own)]
+      const taken = [...columns.map((name) => EVENT_COLUMNS[name] ?? name), ...this.#users(own)]
       return this.#select(taken, shards.table('events'), this.#joins(null, own), prewhere)
     }
-    if (!facts || !this.#page.isEmpty) return fromEvents([])
+    if (!facts || !this.#page.isEmpty || columns.includes('json')) return fromEvents([])
     const names = [...columns, ...this.#names].join(', ')
     const later = fromEvents([`toUInt128(event_id) > toUInt128(${statement.text(String(facts.hi))})`])
     return `(SELECT ${names} FROM ${this.#selectFacts(range, conditions, columns)} UNION ALL SELECT ${names} FROM ${later})`
@@ -144,10 +135,10 @@ export class EventRows implements FieldRows {
     if (range.hasSession) conditions.push('session != 0')
     if (typeof facts?.step === 'number') conditions.push(`step <= ${statement.count(facts.step)}`)
     const all = [
-      ...columns.map((name) => FACT_COLUMNS[name]),
+      ...columns.map((name) => FACT_COLUMNS[name] ?? name),
       ...this.#users('e.user'),
       ...this.#profile.names,
-      ...[...this.#context].map(selectContext),
+      ...this.#contexts,
     ]
     const from = `FROM ${shards.table('event_facts')} AS e ${this.#joins(null, 'e.user')} PREWHERE ${conditions.join(' AND ')}`
     if (this.#properties.isEmpty) return `(SELECT ${all.join(', ')} ${from})`
@@ -174,6 +165,10 @@ export class EventRows implements FieldRows {
       ...[...this.#context].map((name) => `context_${name}`),
       ...this.#properties.names,
     ]
+  }
+
+  get #contexts(): string[] {
+    return [...this.#context].map((name) => `${formatContext(name, name)} AS context_${name}`)
   }
 
   get #needsName(): boolean {
@@ -218,7 +213,7 @@ export class EventRows implements FieldRows {
     const all = [
       ...columns,
       ...this.#profile.names,
-      ...[...this.#context].map(selectContext),
+      ...this.#contexts,
       ...properties.raws(statement, 'properties'),
       ...this.#page.raws,
       ...(hasJson ? ['properties'] : []),
@@ -241,9 +236,9 @@ function selectDays(statement: Statement, { from, to }: RowRange): string[] {
   return [...lower, `day <= ${toDay(statement.number(Math.min(Math.max(to, 0), MAX_TIMESTAMP)))}`]
 }
 
-function selectContext(name: string): string {
-  const token = name === 'bot' ? `if(bot = 1, 'true', '')` : `if(${name} = '', '', toJSONString(toString(${name})))`
-  return `${token} AS context_${name}`
+/** The token of a field of a context. @param column SQL for what is stored */
+export function formatContext(name: string, column: string): string {
+  return name === 'bot' ? `if(${column} = 1, 'true', '')` : `if(${column} = '', '', toJSONString(toString(${column})))`
 }
 
 /** The value of a field as JSON. */

@@ -17,10 +17,16 @@ export class Faults {
 
   /** @throws ApiError `invalid_request` if there are any */
   throwIfAny(): void {
+    const error = this.toError()
+    if (error) throw error
+  }
+
+  /** @returns ApiError `invalid_request`; null without faults */
+  toError(): ApiError | null {
     const details = [...this.#details.values()]
     const [first] = details
-    if (!first) return
+    if (!first) return null
     const where = first.path || 'The body'
-    throw new ApiError('invalid_request', `${where} ${first.message}.`, { details })
+    return new ApiError('invalid_request', `${where} ${first.message}.`, { details })
   }
 }

@@ -1,3 +1,4 @@
+import type { CONTEXT_NAMES } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
 import type { Statement } from './statement.js'
 
@@ -23,8 +24,13 @@ export interface FieldRows {
   userHash(): string
 }
 
-/** A column of events or facts: `id` is the event's as a UInt128, `session` the hash of `session_id`, 0 without one. */
-export type EventColumn = 'event' | 'distinct_id' | 'timestamp' | 'id' | 'session_id' | 'session'
+/**
+ * A column of events or facts: `id` is the event's as a UInt128, `session` the hash of `session_id`, 0 without one, and
+ * `json` the text of the properties.
+ */
+export type EventColumn =
+  | ('event' | 'distinct_id' | 'timestamp' | 'id' | 'session_id' | 'session' | 'json')
+  | (typeof CONTEXT_NAMES)[number]
 
 /** The sessions of a question, to join to rows of events. Each field that is asked for becomes a column. */
 export interface SessionTable {

@@ -187,6 +187,7 @@ export class NameCheck {
       return { begunAt, deletions, rows: rows as PropertyRow[] }
     }
     const { rows } = await this.#profiles.get(projectId, {
+      projectId,
       isCurrent: ({ begunAt }) => begunAt >= askedAt,
       suffices: () => false,
       make,

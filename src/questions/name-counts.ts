@@ -75,6 +75,7 @@ export class NameCounts {
     const { stored } = point
     const isUpToDate = (known: Counts) => this.#canGoOn(known, point) && known.stored >= stored
     return await this.#cache.get(projectId, {
+      projectId,
       isCurrent: (known) =>
         (isUpToDate(known) && this.#measureAge(known) < RECOUNT_MS) ||
         (this.#isPartial(known) && known.deletions === point.deletions),

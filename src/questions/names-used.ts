@@ -3,6 +3,7 @@ import { SESSION } from '../contract/question-schemas.js'
 import type { AnyQuestion, Comparison, Definition, FieldName, Filter, Question, Scalar } from '../contract/questions.js'
 import type { PropertyType } from '../contract/responses.js'
 import { splitField } from './field-name.js'
+import type { ValueUse } from './known-values.js'
 
 /** The name of an event in a question. */
 export interface EventUse {
@@ -34,6 +35,8 @@ export interface ComparedValue {
 export interface NamesUsed {
   events: EventUse[]
   properties: PropertyUse[]
+  /** the values that other fields are compared with */
+  values: ValueUse[]
 }
 
 /** Where a field is in a question, and how it is used. */
@@ -44,7 +47,7 @@ type Place = Pick<PropertyUse, 'path' | 'events'> & Partial<Pick<PropertyUse, 't
  * @param body the question as it was sent, which may have a name where the parsed one has a definition
  */
 export function findNames(question: Question, body: unknown): NamesUsed {
-  const used: NamesUsed = { events: [], properties: [] }
+  const used: NamesUsed = { events: [], properties: [], values: [] }
   if (question.kind !== 'users') collect(question, body, '', used)
   else {
     collect(question.of, getMember(body, 'of'), '/of', used)
@@ -58,7 +61,8 @@ export function findNames(question: Question, body: unknown): NamesUsed {
 
 /** The name of a field in a query parameter. */
 export function findFieldNames(field: FieldName, event: string | undefined): NamesUsed {
-  const used: NamesUsed = { events: event === undefined ? [] : [{ path: '/event', name: event }], properties: [] }
+  const events = event === undefined ? [] : [{ path: '/event', name: event }]
+  const used: NamesUsed = { events, properties: [], values: [] }
   collectField(field, { path: '/field', events: event === undefined ? null : [event] }, used)
   return used
 }
@@ -74,6 +78,11 @@ function collect(question: AnyQuestion, body: unknown, path: string, used: Names
   // Paths consist of events of any name.
   const events = question.kind === 'paths' ? null : listEventNames(definitions.map(({ definition }) => definition))
   if (question.where) collectFilter(question.where, { path: `${path}/where`, events }, used)
+  const { sessions } = question
+  // The project's default is not in the body.
+  if (sessions !== 'id' && sessions.where && getMember(body, 'sessions')) {
+    collectFilter(sessions.where, { path: `${path}/sessions/where`, events: null }, used)
+  }
   if ('breakdown' in question) {
     const split = listEventNames(listSplitDefinitions(question))
     for (const [i, field] of question.breakdown.entries()) {
@@ -163,9 +172,12 @@ function listComparedTypes([operator, _, compared]: Comparison): PropertyType[] 
   }
 }
 
-function collectField(field: FieldName, place: Place, { properties }: NamesUsed): void {
+function collectField(field: FieldName, place: Place, { properties, values }: NamesUsed): void {
   const [source, ...names] = splitField(field)
-  if (source !== 'properties' && source !== 'user') return
+  if (source !== 'properties' && source !== 'user') {
+    values.push(...(place.values ?? []).map((compared) => ({ ...compared, field })))
+    return
+  }
   properties.push({ types: null, values: [], ...place, source, names })
 }
 

@@ -1,12 +1,13 @@
-import { PAGE_FIELDS, PAGE_VIEWS, type PageName, type PagePlace } from '../contract/page-fields.js'
+import type { PageName, PagePlace } from '../contract/page-fields.js'
 import { failIf, repairText, unmarkToken } from '../store/json-sql.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
+import { splitField } from './field-name.js'
 import { SITES } from './sites.js'
 import type { Statement } from './statement.js'
 
 /** SQL for whether a row with the column `event` is a page view. */
 export function isPageView(statement: Statement): string {
-  return `event IN ${statement.texts(PAGE_VIEWS)}`
+  return `event IN ${statement.texts(statement.context.pages.page_views)}`
 }
 
 /** Where each field of a page comes from. */
@@ -17,12 +18,16 @@ const PLACES_OF: Record<PageName, readonly PagePlace[]> = {
   title: ['title'],
   referrer: ['url', 'referrer'],
   source: ['url', 'referrer', 'source'],
-  medium: ['medium'],
-  campaign: ['campaign'],
-  term: ['term'],
-  content: ['content'],
+  medium: ['url', 'medium'],
+  campaign: ['url', 'campaign'],
+  term: ['url', 'term'],
+  content: ['url', 'content'],
   channel: ['url', 'path', 'title', 'referrer', 'source', 'medium', 'campaign'],
 }
+
+/** What is in the query of a page's URL, too, as `utm_source` and so on. */
+const PARAMETERS = ['source', 'medium', 'campaign', 'term', 'content'] as const satisfies PagePlace[]
+type Parameter = (typeof PARAMETERS)[number]
 
 /** A name in a document, with the names below it; a leaf has the numbers of its place and of its rank there. */
 interface Names {
@@ -32,7 +37,8 @@ interface Names {
 
 /** A value that the parser found. */
 interface Found {
-  sql: string
+  /** SQL for it. @param raw the result of the parser for all of `json` */
+  take: (raw: string, json: string) => string
   path: string[]
 }
 
@@ -66,16 +72,17 @@ export class PageColumns {
   /**
    * Operand of FROM. Columns build upon each other in several steps, because ClickHouse would analyze an expression
    * again for each use.
-   * @param rows with the columns `event`, `properties` and `raws`
+   * @param rows with the columns `properties` and `raws`
+   * @param isPage SQL for whether a row is a page view
    */
-  select(rows: string): string {
+  select(rows: string, isPage = isPageView(this.#statement)): string {
     if (this.isEmpty) return rows
     const steps = [
       ...this.#selectTexts(),
       this.#selectHosts(),
-      this.#selectReferrer(),
+      [...this.#selectParameters(), ...this.#selectReferrer()],
       ...this.#selectSites(),
-      this.#computeTexts(),
+      this.#computeTexts(isPage),
       this.#tokens(),
     ]
     return steps
@@ -86,21 +93,23 @@ export class PageColumns {
   /** The text of each place; empty if none has one. */
   #selectTexts(): string[][] {
     const leaves = this.#leaves()
-    const first = (raw: string, name: string) =>
-      [...leaves].map(([place, found]) => `${chooseFirst(found.map(({ sql }) => `${raw}${sql}`))} AS ${name}_${place}`)
+    const first = (raw: string, json: string, name: string) =>
+      [...leaves].map(([place, found]) => {
+        return `${chooseFirst(found.map(({ take }) => take(raw, json)))} AS ${name}_${place}`
+      })
     const hasNone = [...leaves.keys()].map((place) => `first_${place} = ''`).join(' AND ')
     const isRefused = `${hasNone} AND properties != '{}' AND NOT isValidJSON(properties)`
     if (!this.#statement.context.repairsTexts) {
       const refused = `${failIf(isRefused)} AS page_refused`
       // Everything depends on the check.
       const checked = [...leaves.keys()].map((place) => `if(page_refused, '', first_${place}) AS found_${place}`)
-      return [first('page_raw', 'first'), [refused], checked, this.#checkTexts(leaves, 'properties')]
+      return [first('page_raw', 'properties', 'first'), [refused], checked, this.#checkTexts(leaves, 'properties')]
     }
     return [
-      first('page_raw', 'first'),
+      first('page_raw', 'properties', 'first'),
       [`if(${isRefused}, ${repairText('properties')}, properties) AS page_json`],
       [`${this.#parse('page_json')} AS page_read`],
-      first('page_read', 'found'),
+      first('page_read', 'page_json', 'found'),
       this.#checkTexts(leaves, 'page_json'),
     ]
   }
@@ -108,20 +117,31 @@ export class PageColumns {
   /** The parser returns other values as texts, too. Where the first one may not be a text, each is looked at. */
   #checkTexts(leaves: Map<PagePlace, Found[]>, json: string): string[] {
     return [...leaves].map(([place, found]) => {
-      const tokens = found.map(
-        ({ path }) => `JSONExtractRaw(${json}, ${path.map((name) => this.#statement.text(name)).join(', ')})`,
-      )
+      if (found.length === 0) return `'' AS text_${place}`
+      const tokens = found.map(({ path }) => `JSONExtractRaw(${json}, ${this.#formatPath(path)})`)
       const text = `JSONExtractString(arrayFirst(token -> ${IS_TEXT}, [${tokens.join(', ')}]))`
       return `if(match(found_${place}, '${MAY_BE_OTHER}'), ${text}, found_${place}) AS text_${place}`
     })
   }
 
-  /** The hosts of the page and of where the visitor came from, and the path. */
+  /** The hosts of the page and of where the visitor came from, the path, and the parameters in the page's URL. */
   #selectHosts(): string[] {
     const places = this.#places().filter((place) => place === 'url' || place === 'referrer')
     const hosts = places.map((place) => `${computeHost(`text_${place}`)} AS host_${place}`)
     const path = computePath(`if(text_url = '', text_path, text_url)`)
-    return this.#names.has('path') ? [...hosts, `${path} AS bare_path`] : hosts
+    return [
+      ...hosts,
+      ...(this.#names.has('path') ? [`${path} AS bare_path`] : []),
+      ...this.#parameters().map((place) => `${findParameter('text_url', `utm_${place}`)} AS given_${place}`),
+    ]
+  }
+
+  /** The parameters of campaigns: from their own places, or else from the URL. */
+  #selectParameters(): string[] {
+    return this.#parameters().map((place) => {
+      const decoded = `decodeURLFormComponent(given_${place})`
+      return `multiIf(text_${place} != '', text_${place}, isValidUTF8(${decoded}), ${decoded}, given_${place}) AS utm_${place}`
+    })
   }
 
   /** The host that the visitor came from, unless it is the page's own. */
@@ -143,7 +163,7 @@ export class PageColumns {
       [
         ...['source', 'medium'].map((place) => {
           // A tab marks what was found.
-          return `${toDictionary(`replaceAll(lower(text_${place}), '\t', ' ')`)} AS small_${place}`
+          return `${toDictionary(`replaceAll(lower(utm_${place}), '\t', ' ')`)} AS small_${place}`
         }),
       ],
       [`${this.#find('small_source', SITES.names)} AS named_source`],
@@ -201,10 +221,10 @@ export class PageColumns {
   }
 
   /** Columns with the texts of the fields that are computed from others. */
-  #computeTexts(): string[] {
+  #computeTexts(isPage: string): string[] {
     return [...this.#names].flatMap((name) => {
       const column = this.#findText(name)
-      return column.startsWith('value_') ? [`${this.#compute(name)} AS ${column}`] : []
+      return column.startsWith('value_') ? [`${this.#compute(name, isPage)} AS ${column}`] : []
     })
   }
 
@@ -212,25 +232,37 @@ export class PageColumns {
   #findText(name: PageName): string {
     if (name === 'host') return 'host_url'
     if (name === 'referrer') return 'referrer'
-    return name === 'path' || name === 'source' || name === 'channel' ? `value_${name}` : `text_${name}`
+    if (name === 'path' || name === 'source' || name === 'channel') return `value_${name}`
+    return name === 'url' || name === 'title' ? `text_${name}` : `utm_${name}`
   }
 
   #places(): PagePlace[] {
     return [...new Set([...this.#names].flatMap((name) => PLACES_OF[name]))]
   }
 
+  #parameters(): Parameter[] {
+    return PARAMETERS.filter((name) => this.#places().includes(name))
+  }
+
+  /** The properties of each place, in their order. */
+  #listFound(): { place: PagePlace; rank: number; path: string[] }[] {
+    const { page_fields } = this.#statement.context.pages
+    return this.#places().flatMap((place) =>
+      page_fields[place].map((field, rank) => ({ place, rank, path: splitField(field).slice(1) })),
+    )
+  }
+
   #tree(): Names {
     const root: Names = { children: new Map(), leaves: [] }
-    for (const place of this.#places()) {
-      for (const [rank, name] of PAGE_FIELDS[place].entries()) {
-        let at = root
-        for (const part of name.split('.')) {
-          const next = at.children.get(part) ?? { children: new Map(), leaves: [] }
-          at.children.set(part, next)
-          at = next
-        }
-        at.leaves.push({ place, rank })
+    for (const { place, rank, path } of this.#listFound()) {
+      if (path.some(isUnsafe)) continue
+      let at = root
+      for (const part of path) {
+        const next = at.children.get(part) ?? { children: new Map(), leaves: [] }
+        at.children.set(part, next)
+        at = next
       }
+      at.leaves.push({ place, rank })
     }
     return root
   }
@@ -239,33 +271,44 @@ export class PageColumns {
     return `JSONExtract(${json}, ${this.#statement.text(formatType(this.#tree()))})`
   }
 
+  #formatPath(path: readonly string[]): string {
+    return path.map((name) => this.#statement.text(name)).join(', ')
+  }
+
   /** By place, the values in their order. */
   #leaves(): Map<PagePlace, Found[]> {
     const byPlace = new Map<PagePlace, Found[]>(this.#places().map((place) => [place, []]))
-    const visit = ({ children }: Names, sql: string, path: string[]) => {
-      for (const [i, [name, child]] of [...children].entries()) {
-        const found = { sql: `${sql}.${i + 1}`, path: [...path, name] }
-        for (const { place, rank } of child.leaves) {
-          const list = byPlace.get(place)
-          if (list) list[rank] = found
+    for (const { place, rank, path } of this.#listFound()) {
+      const take: Found['take'] = (_, json) => `JSONExtract(${json}, ${this.#formatPath(path)}, 'String')`
+      byPlace.get(place)?.splice(rank, 1, { take, path })
+    }
+    const visit = ({ children }: Names, sql: string) => {
+      for (const [i, child] of [...children.values()].entries()) {
+        const within = `${sql}.${i + 1}`
+        // A text that may have others within it is an object in the type.
+        if (child.children.size > 0) visit(child, within)
+        else {
+          for (const { place, rank } of child.leaves) {
+            const found = byPlace.get(place)?.[rank]
+            if (found) found.take = (raw) => `${raw}${within}`
+          }
         }
-        visit(child, found.sql, found.path)
       }
     }
-    visit(this.#tree(), '', [])
+    visit(this.#tree(), '')
     return byPlace
   }
 
   /** SQL for the text of a field that is computed. */
-  #compute(name: PageName): string {
-    if (name === 'channel') return this.#computeChannel()
+  #compute(name: PageName, isPage: string): string {
+    if (name === 'channel') return this.#computeChannel(isPage)
     if (name === 'path') return `multiIf(text_url = '' AND text_path = '', '', bare_path = '', '/', bare_path)`
-    return `multiIf(text_source != '', text_source, site_name != '', site_name, referrer)`
+    return `multiIf(utm_source != '', utm_source, site_name != '', site_name, referrer)`
   }
 
-  #computeChannel(): string {
+  #computeChannel(isPage: string): string {
     const places = ['url', 'path', 'title', 'referrer', 'campaign'].map((place) => `text_${place}`)
-    const hasPage = `notEmpty(concat(${places.join(', ')})) OR ${isPageView(this.#statement)}`
+    const hasPage = `notEmpty(concat(${places.join(', ')})) OR ${isPage}`
     return `if(channel_key != '\t\t\t' OR ${hasPage}, ${this.#find('channel_entry', CHANNELS)}, '')`
   }
 }
@@ -290,6 +333,11 @@ function computePath(url: string): string {
   return `replaceRegexpOne(replaceRegexpOne(${toDictionary(url)}, '^${ORIGIN}[^/?#]*', ''), '(?s)[?#].*$', '')`
 }
 
+/** The first of the parameters with this name that has a value, as it is written. */
+function findParameter(url: string, name: string): string {
+  return `extract(${toDictionary(url)}, '^[^?#]*[?](?:[^#]*?&)?${name}=([^&#]+)')`
+}
+
 function withoutWww(host: string): string {
   return String.raw`replaceRegexpOne(${host}, '^www\\.', '')`
 }
@@ -297,7 +345,8 @@ function withoutWww(host: string): string {
 /** The first text that is not empty. ClickHouse would take many times as long to plan `multiIf`. */
 function chooseFirst(texts: readonly string[]): string {
   const [only] = texts
-  return texts.length === 1 && only ? only : `firstNonDefault(${texts.join(', ')})`
+  if (only === undefined) return `''`
+  return texts.length === 1 ? only : `firstNonDefault(${texts.join(', ')})`
 }
 
 /** The type of ClickHouse that has a text for each leaf. */
@@ -305,6 +354,11 @@ function formatType({ children }: Names): string {
   if (children.size === 0) return 'String'
   const members = [...children].map(([name, child]) => `${quoteName(name)} ${formatType(child)}`)
   return `Tuple(${members.join(', ')})`
+}
+
+/** Whether a name has another meaning for ClickHouse in the type of a tuple, or after it. */
+function isUnsafe(name: string): boolean {
+  return /^(?:[0-9]+|null|true|false|nan|inf)$/i.test(name)
 }
 
 function quoteName(name: string): string {

@@ -4,6 +4,8 @@ import type { AnyQuestion, Question, UsersQuestion } from '../contract/questions
 import { isObject, readFields } from '../contract/read-fields.js'
 import type { Warning } from '../contract/warning.js'
 import { Faults } from './faults.js'
+import { warnOfUnknownValues } from './known-values.js'
+import { findNames } from './names-used.js'
 import { checkCell, checkRules, fillRange } from './rules.js'
 import { StrictReader } from './strict-reader.js'
 
@@ -20,7 +22,7 @@ export function parseQuestion(body: unknown, now: number, defaults: Partial<Ques
   return readQuestion(body, now, defaults).question
 }
 
-/** Like `parseQuestion`, but also returns warnings about ignored fields. */
+/** Like `parseQuestion`, but also returns warnings about ignored fields, and about values that a field never has. */
 export function readQuestion(
   body: unknown,
   now: number,
@@ -31,7 +33,7 @@ export function readQuestion(
   const question = readAny(fill(withoutKey(body), defaults), '', reader, now)
   faults.throwIfAny()
   if (question === null) throw new Error('a question without faults has been read')
-  return { question, warnings: reader.listWarnings() }
+  return { question, warnings: [...reader.listWarnings(), ...warnOfUnknownValues(findNames(question, body).values)] }
 }
 
 /** Adds the faults of a question that is part of a body. @param path of the question in the body */

@@ -20,6 +20,7 @@ export interface RefreshingCacheOptions<T> {
 
 /** A request for a result. */
 export interface CacheRequest<T> {
+  projectId: string
   /** whether a result can be used without renewing it */
   isCurrent(known: T): boolean
   /** whether an outdated result can be used while it is renewed in the background */
@@ -85,9 +86,9 @@ export class RefreshingCache<T> {
   }
 
   /** Renews a result in the background. If that fails, the next call starts it again. */
-  #renew(key: string, entry: CacheEntry<T>, known: T, { renew }: CacheRequest<T>): void {
+  #renew(key: string, entry: CacheEntry<T>, known: T, { projectId, renew }: CacheRequest<T>): void {
     if (entry.isRenewing) return
-    entry.isRenewing = this.#options.backlog.add(async () => {
+    entry.isRenewing = this.#options.backlog.add(projectId, async () => {
       try {
         const renewed = await renew(known)
         // A result that is being made from the old one would replace the renewed one.

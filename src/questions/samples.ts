@@ -93,6 +93,7 @@ export class Samples<Row> {
     const isLarge = known.total > LARGE
     const isYounger = ({ begunAt }: Sample<Row>, ms: number) => clock() - begunAt < ms
     const { rows } = await this.#cache.get(toSampleKey(looked, name), {
+      projectId,
       // A list must not contain what was deleted since.
       isCurrent: (sample) =>
         sample.deletions === deletions &&
@@ -120,6 +121,7 @@ export class Samples<Row> {
     const askedAt = this.#options.clock()
     const make = () => this.#read(looked, point, counts, counts.total > LARGE ? FIRST : WHOLE, query)
     const { rows } = await this.#cache.get(toSampleKey(looked, UP_TO), {
+      projectId: looked.projectId,
       isCurrent: (sample) => sample.begunAt >= askedAt && sample.stored >= point.stored,
       suffices: () => false,
       make,

@@ -1,3 +1,4 @@
+import { SESSION } from '../contract/question-schemas.js'
 import type {
   FieldName,
   Metric,
@@ -33,32 +34,42 @@ const REST = '$other'
 
 export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
-/**
- * Without a breakdown, all series are counted in one pass over the events. With one, each series is counted separately,
- * because its lines are for different values, which a first pass finds.
- */
+/** A UNION ALL of passes, each over the events or sessions of one part of the series. */
 function query(question: SeriesQuestion, asked: QueryContext): Query {
   const statement = new Statement(asked)
-  const all = question.series.map((definition, number) => ({ definition, number }))
-  const parts = question.breakdown.length === 0 ? [all] : all.map((one) => [one])
-  const sql = parts.map((part) => selectCounts(statement, question, part)).join(' UNION ALL ')
+  // If there are buckets, the values with a line of their own are found by a pass before.
+  const select = question.breakdown.length > 0 && question.interval === 'none' ? selectRanked : selectCounts
+  const sql = splitSeries(question)
+    .map((part) => select(statement, question, part))
+    .join(' UNION ALL ')
   return { sql, parameters: statement.parameters, settings: { output_format_json_quote_denormals: 1 } }
+}
+
+/**
+ * The series that are counted together: each alone if there is a breakdown, because its lines are for different values;
+ * otherwise those of sessions and those of events, so that the fields of the ones are not computed for the others.
+ */
+function splitSeries({ series, breakdown }: SeriesQuestion): Part[] {
+  const all = series.map((definition, number) => ({ definition, number }))
+  const split = (isOfSessions: boolean) =>
+    all.filter(({ definition: { event } }) => (event === SESSION) === isOfSessions)
+  const parts = breakdown.length > 0 ? all.map((one) => [one]) : [split(true), split(false)]
+  return parts.filter((part): part is Part => part.length > 0)
 }
 
 interface Numbered {
   definition: SeriesDefinition
   number: number
 }
+type Part = [Numbered, ...Numbered[]]
 
-function selectCounts(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
+function selectCounts(statement: Statement, question: SeriesQuestion, part: Part): string {
   const buckets = buildBuckets(question)
-  const measures = part.map(({ definition, number }, bit) =>
-    buildMeasure(statement, question, definition, { number, bit }),
-  )
+  const measures = buildMeasures(statement, question, part)
   const label = buildLabel(statement, question, part)
   const bucket = buckets === null ? 'toUInt32(1)' : `${findBucketNumber(statement, 'timestamp', buckets)} + 1`
   const states = measures.flatMap(({ states }) => states)
-  const values = measures.map(({ number, value }) => `(toUInt8(${number}), CAST(${value} AS Nullable(Float64)))`)
+  const values = measures.map(({ number, merged }) => `(toUInt8(${number}), ${merged})`)
   // The merged states of the buckets are the state of the whole range.
   return `SELECT line.1 AS series, label, bucket, line.2 AS value FROM (
       SELECT label, bucket, [${values.join(', ')}] AS lines FROM (
@@ -71,7 +82,24 @@ function selectCounts(statement: Statement, question: SeriesQuestion, part: Numb
     ) ARRAY JOIN lines AS line`
 }
 
-function selectEvents(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
+/**
+ * SELECT of the lines of a series over the whole range, from one pass over the events: the values are ranked, and those
+ * beyond the limit are merged.
+ */
+function selectRanked(statement: Statement, question: SeriesQuestion, [one]: Part): string {
+  const measure = buildMeasure(statement, question, one)
+  const { number, names, merged } = measure
+  const byValue = groupByValue(statement, question, one, measure)
+  const limit = statement.count(question.limit)
+  const lines = question.other
+    ? `SELECT label, ${merged} AS value FROM (
+        SELECT if(row_number() OVER (${orderByValue(measure)}) <= ${limit}, breakdown, '') AS label, ${names.join(', ')} FROM ${byValue}
+      ) GROUP BY label`
+    : `SELECT breakdown AS label, ${measure.finished} AS value FROM ${byValue} ${orderByValue(measure)} LIMIT ${limit}`
+  return `SELECT toUInt8(${number}) AS series, label, bucket, value FROM (${lines}) ARRAY JOIN [toUInt32(0), 1] AS bucket`
+}
+
+function selectEvents(statement: Statement, question: SeriesQuestion, part: Part): string {
   const definitions = part.map(({ definition }) => definition)
   return selectMatchingEvents(statement, {
     definitions,
@@ -94,20 +122,28 @@ function listValueFields(definitions: SeriesDefinition[]): FieldName[] {
 }
 
 /** SQL for the line that an event counts in: the one of its value, or `$other`. */
-function buildLabel(statement: Statement, question: SeriesQuestion, part: Numbered[]): { sql: string; where: string } {
+function buildLabel(statement: Statement, question: SeriesQuestion, part: Part): { sql: string; where: string } {
   const { breakdown, other } = question
-  const [only] = part
-  if (breakdown.length === 0 || !only) return { sql: `'[]'`, where: '' }
-  const isTop = `breakdown ${statement.global}IN (${selectTopValues(statement, question, only)})`
+  if (breakdown.length === 0) return { sql: `'[]'`, where: '' }
+  const isTop = `breakdown ${statement.global}IN (${selectTopValues(statement, question, part[0])})`
   return other ? { sql: `if(${isTop}, breakdown, '')`, where: '' } : { sql: 'breakdown', where: `WHERE ${isTop}` }
 }
 
 /** SELECT of the values that have a line of their own. */
 function selectTopValues(statement: Statement, question: SeriesQuestion, one: Numbered): string {
-  const { states, value } = buildMeasure(statement, question, one.definition, { number: one.number, bit: 0 })
-  return `SELECT breakdown FROM (
-      SELECT breakdown, ${states.join(', ')} FROM ${selectEvents(statement, question, [one])} AS events GROUP BY breakdown
-    ) GROUP BY breakdown ORDER BY ${value} DESC NULLS LAST, breakdown LIMIT ${statement.count(question.limit)}`
+  const measure = buildMeasure(statement, question, one)
+  const byValue = groupByValue(statement, question, one, measure)
+  return `SELECT breakdown FROM ${byValue} ${orderByValue(measure)} LIMIT ${statement.count(question.limit)}`
+}
+
+/** Operand of FROM: the states of each value of the breakdown. */
+function groupByValue(statement: Statement, question: SeriesQuestion, one: Numbered, { states }: Measure): string {
+  return `(SELECT breakdown, ${states.join(', ')} FROM ${selectEvents(statement, question, [one])} AS events GROUP BY breakdown)`
+}
+
+/** The order in which values get a line of their own. */
+function orderByValue({ finished }: Measure): string {
+  return `ORDER BY ${finished} DESC NULLS LAST, breakdown`
 }
 
 /** Selects the users of all counted events, even if the metric ignores some of them. */
@@ -140,33 +176,66 @@ function matchBucket(statement: Statement, question: SeriesQuestion, at: string)
   return number < 0 ? '0' : `${findBucketNumber(statement, 'timestamp', buckets)} = ${statement.number(number)}`
 }
 
-/** How a series is measured: an aggregate state, which can be merged, and its final value. */
+/** How a series is measured: aggregate states, and the value that is a Nullable(Float64). */
 interface Measure {
   number: number
+  /** columns with the states, and their names */
   states: string[]
-  value: string
+  names: string[]
+  /** SQL for the value of all rows of a GROUP BY */
+  merged: string
+  /** SQL for the value of one row */
+  finished: string
 }
 
-function buildMeasure(
+/** An aggregate function with its parameters, and its arguments without the condition. */
+interface State {
+  name: string
+  aggregate: string
+  value: string
+  when: string
+}
+
+function createMeasure(number: number, states: State[], compute: (...values: string[]) => string): Measure {
+  const split = states.map(({ name, aggregate, value, when }) => {
+    const [, fn = aggregate, parameters = ''] = /^(\w+)(\(.*\))$/.exec(aggregate) ?? []
+    return { name, fn, parameters, operands: `${value}${value && ', '}${when}` }
+  })
+  const finish = (values: string[]) => `CAST(${compute(...values)} AS Nullable(Float64))`
+  return {
+    number,
+    states: split.map(({ name, fn, parameters, operands }) => `${fn}IfState${parameters}(${operands}) AS ${name}`),
+    names: split.map(({ name }) => name),
+    merged: finish(split.map(({ name, fn, parameters }) => `${fn}IfMerge${parameters}(${name})`)),
+    finished: finish(split.map(({ name }) => `finalizeAggregation(${name})`)),
+  }
+}
+
+function buildMeasures(statement: Statement, question: SeriesQuestion, part: Part): Measure[] {
+  const fields = listValueFields(part.map(({ definition }) => definition)).map((field) => JSON.stringify(field))
+  return part.map(({ definition, number }, bit) => {
+    const position = fields.indexOf(JSON.stringify(definition.property))
+    return computeMeasure(statement, question, definition, { number, bit, position })
+  })
+}
+
+/** The measure of a series that is counted alone. */
+function buildMeasure(statement: Statement, question: SeriesQuestion, { definition, number }: Numbered): Measure {
+  return computeMeasure(statement, question, definition, { number, bit: 0, position: 0 })
+}
+
+function computeMeasure(
   statement: Statement,
-  { series, approximate, breakdown }: SeriesQuestion,
-  { metric, property, p = 95 }: SeriesDefinition,
-  { number, bit }: { number: number; bit: number },
+  { approximate }: SeriesQuestion,
+  { metric, p = 95 }: SeriesDefinition,
+  { number, bit, position }: { number: number; bit: number; position: number },
 ): Measure {
   const matches = `bitTest(mask, ${bit})`
-  const definitions = breakdown.length > 0 ? series.slice(number, number + 1) : series
-  const position = listValueFields(definitions).findIndex((field) => JSON.stringify(field) === JSON.stringify(property))
   const name = `m${number}`
   const count = approximate ? 'uniqCombined64' : 'uniqExact'
   const quantile = approximate ? 'quantileTDigest' : 'quantileExactInclusive'
-  const one = (aggregate: string, value: string, when: string, merged = (sql: string) => sql): Measure => {
-    const [, fn = aggregate, parameters = ''] = /^(\w+)(\(.*\))$/.exec(aggregate) ?? []
-    return {
-      number,
-      states: [`${fn}IfState${parameters}(${value}${value && ', '}${when}) AS ${name}`],
-      value: merged(`${fn}IfMerge${parameters}(${name})`),
-    }
-  }
+  const one = (aggregate: string, value: string, when: string, compute = (sql: string) => sql): Measure =>
+    createMeasure(number, [{ name, aggregate, value, when }], compute)
   const isNumber = `${matches} AND v${position} IS NOT NULL`
   const measureNumbers = (aggregate: string) => one(aggregate, `assumeNotNull(v${position})`, isNumber, nanToNull)
   const percentile = (level: string) =>
@@ -182,13 +251,12 @@ function buildMeasure(
     case 'users':
       return one(count, 'user', `${matches} AND user != 0`)
     case 'events_per_user': {
-      const known = `${matches} AND user != 0`
-      const users = `${count}IfMerge(${name}_users)`
-      return {
-        number,
-        states: [`countIfState(${known}) AS ${name}_events`, `${count}IfState(user, ${known}) AS ${name}_users`],
-        value: `if(${users} = 0, 0, countIfMerge(${name}_events) / ${users})`,
-      }
+      const when = `${matches} AND user != 0`
+      const states = [
+        { name: `${name}_events`, aggregate: 'count', value: '', when },
+        { name: `${name}_users`, aggregate: count, value: 'user', when },
+      ]
+      return createMeasure(number, states, (events, users) => `if(${users} = 0, 0, ${events} / ${users})`)
     }
     case 'sum':
       return one('sum', `assumeNotNull(v${position})`, isNumber)

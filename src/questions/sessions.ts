@@ -1,14 +1,14 @@
 import { CONTEXT_TEXTS } from '../contract/context.js'
-import { CONTEXT_NAMES } from '../contract/page-fields.js'
+import { CONTEXT_NAMES, type PageName } from '../contract/page-fields.js'
 import { SESSION } from '../contract/question-schemas.js'
 import type { SessionEvents, SessionsDefinition } from '../contract/questions.js'
 import { hashName } from '../store/fact-columns.js'
 import { formatNumber } from '../store/json-sql.js'
 import { newestRows } from '../store/newest-rows.js'
-import { EventRows, formatFieldJson } from './event-rows.js'
+import { EventRows, formatContext, formatFieldJson } from './event-rows.js'
 import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { buildCondition } from './filter.js'
-import { isPageView } from './page-columns.js'
+import { isPageView, PageColumns } from './page-columns.js'
 import { Paths } from './property-paths.js'
 import type { Statement } from './statement.js'
 import { parseDuration } from './time.js'
@@ -32,6 +32,22 @@ interface MomentColumn {
   ofCall: string
 }
 
+/** The events of a session whose fields it has, by the aggregate function and the condition that find them. */
+const CHOSEN = {
+  first: ['argMinIf', 'is_event'],
+  last: ['argMaxIf', 'is_event'],
+  entry: ['argMinIf', 'is_page'],
+  exit: ['argMaxIf', 'is_page'],
+} as const
+type Chosen = keyof typeof CHOSEN
+
+/** The page fields of one event of a session. They are computed from its properties, once for each session. */
+interface ChosenPage {
+  fields: PageColumns
+  /** columns of the session by the names of the fields */
+  names: Map<PageName, string>
+}
+
 /**
  * The sessions of a question, a row each, with a column for each field that is asked for. The rows of events and calls
  * are grouped by a hash of the session's id, or of the user, and by the run: the number of cuts before the event.
@@ -46,6 +62,8 @@ export class Sessions implements SessionTable {
   readonly #moments: MomentColumn[] = []
   /** the columns of a session by what they are */
   readonly #columns = new Map<string, { name: string; sql: string }>()
+  readonly #pages = new Map<Chosen, ChosenPage>()
+  #hasContext = false
   #hasUser = false
 
   constructor(statement: Statement, scope: SessionsScope) {
@@ -55,20 +73,24 @@ export class Sessions implements SessionTable {
   }
 
   get names(): string[] {
-    return [...this.#columns.values()].map(({ name }) => name)
+    const ofPages = [...this.#pages.values()].flatMap(({ names }) => [...names.values()])
+    return [...[...this.#columns.values()].map(({ name }) => name), ...ofPages]
   }
 
   /** The column with the token of a field. @param path what follows `session` */
   field([name = '', ...path]: string[]): string {
     switch (name) {
       case 'first':
-        return this.#column(`first ${JSON.stringify(path)}`, () => `argMinIf(${this.#take(path)}, place, is_event)`)
       case 'last':
-        return this.#column(`last ${JSON.stringify(path)}`, () => `argMaxIf(${this.#take(path)}, place, is_event)`)
       case 'entry':
-        return this.#column(`entry ${JSON.stringify(path)}`, () => `argMinIf(${this.#take(path)}, place, is_page)`)
-      case 'exit':
-        return this.#column(`exit ${JSON.stringify(path)}`, () => `argMaxIf(${this.#take(path)}, place, is_page)`)
+      case 'exit': {
+        if (path[0] === 'page') return this.#page(name, path[1] as PageName)
+        const [find, condition] = CHOSEN[name]
+        return this.#column(
+          `${name} ${JSON.stringify(path)}`,
+          () => `${find}(${this.#take(path)}, place, ${condition})`,
+        )
+      }
       case 'properties':
         return this.#column(`properties ${JSON.stringify(path)}`, () => {
           const column = this.#calls.column(path)
@@ -88,11 +110,11 @@ export class Sessions implements SessionTable {
   /** The column with the token of a session's context: that of the calls, or of the first event that has one. */
   context(name: string): string {
     return this.#column(`context ${name}`, () => {
-      const { sql } = this.#events.field(['context', name])
-      const value = this.#moment(`context_${name}`, sql, callContext(name))
-      const hasContext = this.#moment('has_context', this.#events.hasContext(), `${CALL_HAS_CONTEXT}`)
+      this.#hasContext = true
+      const value = this.#moment(`sent_${name}`, name, name)
+      const hasContext = this.#moment('has_context', HAS_CONTEXT, HAS_CONTEXT)
       // The place of the calls is before all events.
-      return `argMinIf(${value}, place, ${hasContext})`
+      return formatContext(name, `argMinIf(${value}, place, ${hasContext})`)
     })
   }
 
@@ -137,9 +159,29 @@ export class Sessions implements SessionTable {
 
   /** Operand of FROM. Columns: `session_key`, `session_start` (epoch ms), `session_order` and those of the fields. */
   sql(): string {
+    const pages = [...this.#pages]
+    const known = [
+      'session_key',
+      'session_start',
+      'session_order',
+      ...[...this.#columns.values()].map(({ name }) => name),
+    ]
+    return pages.reduce((rows, [chosen, page], i) => {
+      const left = pages.slice(i + 1).flatMap(([other]) => [`${other}_json`, `${other}_is_page`])
+      const from = selectPage(rows, chosen, page)
+      const columns = [...page.names].map(([name, column]) => `page_${name} AS ${column}`)
+      const sql = `(SELECT ${[...known, ...columns, ...left].join(', ')} FROM ${from})`
+      known.push(...page.names.values())
+      return sql
+    }, this.#selectSessions())
+  }
+
+  /** Operand of FROM: the sessions with the properties of the events whose page fields are needed. */
+  #selectSessions(): string {
+    const pages = [...this.#pages.keys()].flatMap((chosen) => this.#takePage(chosen))
     // First, because they ask for columns of events.
     const moments = this.#selectMoments()
-    const columns = [...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`)
+    const columns = [...[...this.#columns.values()].map(({ name, sql }) => `${sql} AS ${name}`), ...pages]
     const order = this.#isById
       ? `toUInt128(reinterpretAsUInt64(reverse(substring(MD5(any(session_id)), 1, 8))))`
       : 'toUInt128(0)'
@@ -153,6 +195,13 @@ export class Sessions implements SessionTable {
     return `(SELECT moments.key AS session_key, min(at) AS session_start, ${all.join(', ')}
       FROM ${placed} AS moments ANY LEFT JOIN ${this.#selectCuts()} AS cuts ON cuts.key = moments.key
       GROUP BY moments.key, arrayCount(start -> start <= at, cuts.starts))`
+  }
+
+  /** Columns with the properties of an event, empty without one, and whether it is a page view. */
+  #takePage(chosen: Chosen): string[] {
+    const [find, condition] = CHOSEN[chosen]
+    const take = (column: string) => `${find}(${column}, place, ${condition})`
+    return [`${take(this.#moment('json', 'json', `''`))} AS ${chosen}_json`, `${take('is_page')} AS ${chosen}_is_page`]
   }
 
   get #isById(): boolean {
@@ -178,6 +227,14 @@ export class Sessions implements SessionTable {
     const { from, to } = this.scope
     const upper = `${instant} < ${this.#statement.number(to + DAY_MS)}`
     return from === undefined ? [upper] : [`${instant} >= ${this.#statement.number(from - DAY_MS)}`, upper]
+  }
+
+  #page(chosen: Chosen, name: PageName): string {
+    const page = this.#pages.get(chosen) ?? { fields: new PageColumns(this.#statement), names: new Map() }
+    this.#pages.set(chosen, page)
+    const column = `${chosen}_${page.fields.column(name)}`
+    page.names.set(name, column)
+    return column
   }
 
   #column(key: string, build: () => string): string {
@@ -237,6 +294,8 @@ export class Sessions implements SessionTable {
     const belongs = this.#belongs(rows)
     const columns: EventColumn[] = ['event', 'distinct_id', 'timestamp', 'id']
     if (this.#isById) columns.push('session_id', 'session')
+    if (this.#hasContext) columns.push(...CONTEXT_NAMES)
+    if (this.#pages.size > 0) columns.push('json')
     const { from, to } = this.scope
     const range = { ...(from !== undefined && { from: from - DAY_MS }), to: to + DAY_MS, hasSession: this.#isById }
     const list = (side: 'ofEvent' | 'ofCall') => all.map((one) => `${one[side]} AS ${one.name}`).join(', ')
@@ -286,10 +345,13 @@ export class Sessions implements SessionTable {
  */
 const PLACE = 'bitOr(bitShiftLeft(toUInt256(reinterpretAsUInt64(at + 0)), 128), toUInt256(id))'
 
-const CALL_HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
+const HAS_CONTEXT = `toUInt8(bot = 1 OR ${CONTEXT_TEXTS.map((name) => `${name} != ''`).join(' OR ')})`
 
-function callContext(name: string): string {
-  return name === 'bot' ? `if(bot = 1, 'true', '')` : `if(${name} = '', '', toJSONString(toString(${name})))`
+/** Operand of FROM: sessions with all columns of the page of one of their events. */
+function selectPage(sessions: string, chosen: Chosen, { fields }: ChosenPage): string {
+  const json = `if(${chosen}_json = '', '{}', ${chosen}_json) AS properties`
+  const rows = `(SELECT *, ${fields.raws.join(', ')} FROM (SELECT *, ${json} FROM ${sessions}))`
+  return fields.select(rows, `${chosen}_is_page`)
 }
 
 function toToken(field: FieldSql, { context }: Statement): string {

@@ -1,5 +1,6 @@
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import type { PageSettings } from '../contract/page-fields.js'
 import { encodeText } from '../store/json-sql.js'
 import type { Buckets } from './time.js'
 
@@ -26,6 +27,8 @@ export interface QueryContext {
   repairsTexts: boolean
   /** absent or null: only `events` is read */
   facts?: FactsBounds | null
+  /** what the project's page views are, and where their fields come from */
+  pages: PageSettings
 }
 
 /** The parameters of one statement. The methods return the placeholder of a value, so no value becomes SQL. */

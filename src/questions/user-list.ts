@@ -70,6 +70,7 @@ function queryUsers(asked: QueryContext, { text, where, offset, limit }: UserLis
   const sought = text === '' ? null : statement.text(text)
   const conditions = [
     'has_data',
+    // The zone is that of `timestamp`, which a filter of users cannot have.
     ...(where ? [buildCondition({ rows, timezone: 'UTC' }, where)] : []),
     ...(sought ? [`(is_named OR distinct_id ${statement.global}IN (${selectNamesByText(statement, sought)}))`] : []),
   ]

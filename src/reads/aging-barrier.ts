@@ -10,6 +10,7 @@ const STEP_MS = 10_000
  */
 export function withAging(barrier: Barrier, keptSince: (projectId: string) => number | undefined): Barrier {
   return {
+    requireProject: (projectId) => barrier.requireProject(projectId),
     waitForAll: () => barrier.waitForAll(),
     reach: () => barrier.reach(),
     async waitForProject(projectId) {

@@ -50,10 +50,24 @@ export class ReadBarrier {
     this.#limitMs = limitMs
   }
 
-  /** Waits, for at most 5 s, until everything of the project that was accepted before the call is stored. */
+  /**
+   * Waits, for at most 5 s, until everything of the project that was accepted before the call is stored. What waits of
+   * other projects delays nobody whose own data is stored.
+   */
   async waitForProject(projectId: string): Promise<ReadPoint> {
-    const now = await this.#journal.progress(projectId)
-    return await this.#until(now.appended, now, projectId)
+    const { stored, pending, deletions, isComplete } = await this.#waitForProject(projectId)
+    return { stored, pending: isComplete ? 0 : pending, deletions }
+  }
+
+  /**
+   * Like `waitForProject`, for a caller that needs all of it.
+   * @returns the position up to which everything is stored
+   * @throws ApiError `unavailable` after 5 s
+   */
+  async requireProject(projectId: string): Promise<Position> {
+    const { stored, isComplete } = await this.#waitForProject(projectId)
+    if (isComplete) return stored
+    throw toNotCaughtUpError(this.#where)
   }
 
   /**
@@ -73,6 +87,13 @@ export class ReadBarrier {
     return await this.#waitFor(now.appended, now)
   }
 
+  async #waitForProject(projectId: string): Promise<Progress & { isComplete: boolean }> {
+    const now = await this.#journal.progress(projectId)
+    const isEnough = ({ stored, isStored }: Progress) => isStored || stored >= now.appended
+    const progress = await this.#until(isEnough, now, projectId)
+    return { ...progress, isComplete: isEnough(progress) }
+  }
+
   /** Returns the current progress without waiting or waking the writer. */
   async reach(): Promise<Reach> {
     const { appended, stored } = await this.#journal.progress()
@@ -80,18 +101,19 @@ export class ReadBarrier {
   }
 
   async #waitFor(position: Position, now: Progress): Promise<Position> {
-    const { stored } = await this.#until(position, now)
+    const { stored } = await this.#until(({ stored }) => stored >= position, now)
     if (stored >= position) return stored
     throw toNotCaughtUpError(this.#where)
   }
 
-  /** @param now the current progress, so that a reader that need not wait does not read it again */
-  async #until(wanted: Position, now: Progress, projectId?: string): Promise<ReadPoint> {
+  /**
+   * @param now the current progress, so that a reader that need not wait does not read it again
+   * @returns the progress that is enough, or the last one after 5 s
+   */
+  async #until(isEnough: (progress: Progress) => boolean, now: Progress, projectId?: string): Promise<Progress> {
     const deadline = Date.now() + this.#limitMs
     for (let progress = now; ; progress = await this.#journal.progress(projectId)) {
-      const { stored, pending, deletions } = progress
-      if (stored >= wanted) return { stored, pending: 0, deletions }
-      if (Date.now() >= deadline || this.#closing.aborted) return { stored, pending, deletions }
+      if (isEnough(progress) || Date.now() >= deadline || this.#closing.aborted) return progress
       const changed = this.#change(Math.min(POLL_MS, deadline - Date.now()))
       this.#journal.wakeWriter()
       await changed
@@ -112,4 +134,4 @@ export class ReadBarrier {
 }
 
 /** The barrier that reads wait at: a ReadBarrier, or a LevelBarrier over several lanes. */
-export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'waitForAll' | 'reach'>
+export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'requireProject' | 'waitForAll' | 'reach'>

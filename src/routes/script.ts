@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import files from '@fastify/static'
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
@@ -20,7 +20,8 @@ const YEAR_MS = 31_536_000_000
 
 /**
  * The script of web pages, under two names: one that stays, and one with the hash of the content, which caches may keep
- * for a year. The first names the second in `Content-Location`.
+ * for a year. The first names the second in `Content-Location`, relative to its own address, because a proxy may serve
+ * it below a path.
  */
 export const script: FastifyPluginAsync<ScriptOptions> = async (app, { path = PATH }) => {
   const file = join(BUILT, PATH)
@@ -28,7 +29,7 @@ export const script: FastifyPluginAsync<ScriptOptions> = async (app, { path = PA
   const hash = createHash('sha256').update(readFileSync(file)).digest('hex').slice(0, 12)
   await app.register(files, { root: BUILT, serve: false, preCompressed: true })
 
-  for (const stem of new Set([PATH, path].map((name) => name.replace(/\.js$/, '')))) {
+  for (const stem of new Set([PATH, path].map((name) => basename(name, '.js')))) {
     const send = (reply: FastifyReply, isLasting: boolean) => {
       reply.headers({
         vary: 'accept-encoding',
@@ -40,9 +41,9 @@ export const script: FastifyPluginAsync<ScriptOptions> = async (app, { path = PA
       })
       return reply.sendFile(PATH, { maxAge: isLasting ? YEAR_MS : FRESH_MS, immutable: isLasting })
     }
-    app.get(`${stem}.js`, (_request, reply) => send(reply, false))
+    app.get(`/${stem}.js`, (_request, reply) => send(reply, false))
     // After an update, a page with an earlier hash gets the new script, but must not keep it under that name.
-    app.get<{ Params: { hash: string } }>(`${stem}.:hash(^[\\da-f]{12}$).js`, ({ params }, reply) =>
+    app.get<{ Params: { hash: string } }>(`/${stem}.:hash(^[\\da-f]{12}$).js`, ({ params }, reply) =>
       send(reply, params.hash === hash),
     )
   }

@@ -90,7 +90,7 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
   app.get('/sessions', CALLS.readSessions, async ({ projectId, query, signal }, reply) => {
     const { limit, page, distinct_id: distinctId, state, from, to } = query
     const filter = omitUndefined({ distinctId, state, from, to })
-    await barrier.waitForAll()
+    await barrier.requireProject(projectId)
     const range = { projectId, limit, offset: toOffset(page, limit), ...filter }
     const { rows, hasMore } = await readSessionPage(shards, range, signal)
     reply.header('content-type', 'application/json; charset=utf-8')

@@ -120,7 +120,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   })
 
   app.get('/users/:userId/export', CALLS.exportUser, async ({ projectId, params, signal }, reply) => {
-    const stored = await barrier.waitForAll()
+    const stored = await barrier.requireProject(projectId)
     const lines = exportUser({ profiles, aliases, shards }, { projectId, distinctId: params.userId, stored }, signal)
     const first = await lines.next()
     if (first.done) throw unknownUser()
@@ -132,7 +132,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app.get('/users', CALLS.readUsers, async ({ projectId, query, signal }, reply) => {
     const { limit, page, order, search = '', where } = query
     const filter = where ? parseUserFilter(where) : null
-    await barrier.waitForAll()
+    await barrier.requireProject(projectId)
     const wanted = { projectId, limit, offset: toOffset(page, limit) }
     const isProfiles = order !== 'last_seen' && search === '' && filter === null
     const found = isProfiles ? null : await list({ text: search, where: filter }, wanted, signal)

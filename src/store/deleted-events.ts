@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreError } from '../clickhouse/errors.js'
-import type { Parameters } from '../clickhouse/parameters.js'
+import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 
 /** Time limit for deleting the events of one month, and for counting them. */
 export const DELETE_LIMIT_MS = 110_000
@@ -11,6 +11,13 @@ const NOTED_MS = 1_000
 const POLL_MS = 100
 /** How long a deletion waits for earlier ones, ms. */
 const WAIT_LIMIT_MS = 30_000
+
+/** The counter of a project that has the sum of those that are no longer used. */
+const SUM = '00000000-0000-0000-0000-000000000000'
+/** A counter is no longer used this long after its last note, ms. */
+const LAST_USE_MS = 86_400_000
+/** How many counters are summed at a time. */
+const SUMMED = 1_000
 
 /** A query that returns a number in its column `count`. */
 interface Count {
@@ -48,13 +55,12 @@ interface Note {
  * it is not resumable, or if ClickHouse is still carrying it out half a minute later. The ledger reports these events as
  * not received, without raising an alarm.
  *
- * A counter runs one deletion at a time.
+ * A counter runs one deletion at a time. One that has rested for half a day is replaced, so that it can be summed.
  */
 export class DeletionCounter {
   readonly #clickhouse: ClickHouse
-  readonly #id = randomUUID()
-  /** by project: the number of deleted events, and the number of the last note */
-  readonly #noted = new Map<string, { count: number; revision: number }>()
+  /** by project: the counter's id, the number of deleted events, and the number and time of the last note */
+  readonly #noted = new Map<string, { counter: string; count: number; revision: number; at: number }>()
 
   constructor(clickhouse: ClickHouse) {
     this.#clickhouse = clickhouse
@@ -106,18 +112,70 @@ export class DeletionCounter {
 
   /** @param deleted number of events to add */
   async #note(projectId: string, deleted: number, pending: Pick<Note, 'pending' | 'left_query'>): Promise<void> {
-    const { count, revision } = this.#noted.get(projectId) ?? { count: 0, revision: 0 }
-    const next = { count: count + deleted, revision: revision + 1 }
-    this.#noted.set(projectId, next)
-    await writeNote(this.#clickhouse, projectId, { counter: this.#id, ...next, ...pending })
+    const at = performance.now()
+    const known = this.#noted.get(projectId)
+    const isRested = !known || at - known.at > LAST_USE_MS / 2
+    const { counter, count, revision } = isRested ? { counter: randomUUID(), count: 0, revision: 0 } : known
+    const next = { counter, count: count + deleted, revision: revision + 1 }
+    this.#noted.set(projectId, { ...next, at })
+    await writeNote(this.#clickhouse, projectId, { ...next, ...pending })
   }
 }
 
 const NOTHING = { pending: 0, left_query: '' }
 
 async function writeNote(clickhouse: ClickHouse, project: string, note: Note): Promise<void> {
-  const row = JSON.stringify({ project_id: project, ...note })
-  await clickhouse.command(`INSERT INTO deleted_events FORMAT JSONEachRow\n${row}`)
+  await writeNotes(clickhouse, [{ project_id: project, ...note }])
+}
+
+async function writeNotes(clickhouse: ClickHouse, notes: (Note & { project_id: string })[]): Promise<void> {
+  const rows = notes.map((note) => JSON.stringify(note)).join('\n')
+  await clickhouse.command(`INSERT INTO deleted_events FORMAT JSONEachRow\n${rows}`)
+}
+
+/**
+ * Sums the counters of a server that are no longer used, one sum for each project. Otherwise each erasure would leave a row
+ * for ever. Only one process may do so at a time.
+ */
+export async function sumDeletions(clickhouse: ClickHouse): Promise<void> {
+  for (let count = SUMMED; count === SUMMED; ) count = await sumSome(clickhouse)
+}
+
+/** @returns how many counters were summed */
+async function sumSome(clickhouse: ClickHouse): Promise<number> {
+  const read = async (where: string, parameters: Parameters) =>
+    await clickhouse.rows<{ project: string; counter: string; revision: string; count: string }>(
+      `SELECT project_id AS project, counter, revision, count FROM deleted_events FINAL WHERE ${where}`,
+      parameters,
+    )
+  const settled = await read(
+    `counter != {sum:UUID} AND left_query = '' AND noted_at < now64(3) - {age:UInt32} LIMIT {limit:UInt32}`,
+    { sum: SUM, age: LAST_USE_MS / 1000, limit: SUMMED },
+  )
+  if (settled.length === 0) return 0
+  const projects = new QueryParameters()
+  const isIn = `project_id IN ${projects.array([...new Set(settled.map(({ project }) => project))])}`
+  const sums = await read(`counter = {sum:UUID} AND ${isIn}`, { ...projects.parameters, sum: SUM })
+  const totals = new Map(sums.map((sum) => [sum.project, { revision: Number(sum.revision), count: Number(sum.count) }]))
+  for (const { project, count } of settled) {
+    const total = totals.get(project) ?? { revision: 0, count: 0 }
+    totals.set(project, { ...total, count: total.count + Number(count) })
+  }
+  // In one INSERT, so that at no moment anything is counted twice or not at all.
+  await writeNotes(clickhouse, [
+    ...settled.map(({ project: project_id, counter, revision }) => {
+      return { project_id, counter, revision: Number(revision) + 1, count: 0, ...NOTHING }
+    }),
+    ...[...totals].map(([project_id, { revision, count }]) => {
+      return { project_id, counter: SUM, revision: revision + 1, count, ...NOTHING }
+    }),
+  ])
+  // What is left after a kill is summed again later, as 0.
+  const ids = new QueryParameters()
+  const isSummed = `toString(counter) IN ${ids.array(settled.map(({ counter }) => counter))}`
+  const settings = { mutations_sync: '1' }
+  await clickhouse.command(`ALTER TABLE deleted_events DELETE WHERE ${isSummed}`, ids.parameters, settings)
+  return settled.length
 }
 
 /** Notes what interrupted deletions of a project have deleted, and that they are over. */

@@ -1,5 +1,6 @@
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { formatEventId } from '../model/event-id.js'
 
 /** What a project has used. */
 export interface Used {
@@ -127,4 +128,35 @@ export async function countNewEventNames(
   )
   const counts = new Map(rows.map(({ project, count }) => [project, Number(count)]))
   return new Map(projectIds.map((id) => [id, counts.get(id) ?? 0]))
+}
+
+/** The greatest number of names that `readPropertyNames` returns. */
+export const MAX_PROPERTY_NAMES = 10_000
+/** How many events `readPropertyNames` reads at most, the newest ones. */
+const READ_EVENTS = 100_000
+
+/**
+ * The names of properties, at the top level, of the newest events that a project sent in a period.
+ * @param from epoch ms
+ * @param to epoch ms, exclusive
+ */
+export async function readPropertyNames(
+  shards: Shards,
+  projectId: string,
+  { from, to }: { from: number; to: number },
+): Promise<string[]> {
+  const at = (ms: number) => formatEventId({ position: BigInt(ms) << 16n, index: 0, journalId: 0 })
+  const [row] = await shards.rows<{ names: string[] }>(
+    `SELECT groupUniqArrayArray(${MAX_PROPERTY_NAMES})(JSONExtractKeys(properties)) AS names
+     FROM (
+       SELECT properties FROM ${shards.table('events')}
+       WHERE project_id = {project:String}
+         AND toUInt128(event_id) >= toUInt128({from:UUID}) AND toUInt128(event_id) < toUInt128({to:UUID})
+       ORDER BY project_id DESC, toUInt128(event_id) DESC LIMIT ${READ_EVENTS}
+     )`,
+    { project: projectId, from: at(from), to: at(to) },
+    { max_threads: 1 },
+    { limitMs: LOOK_LIMIT_MS },
+  )
+  return row?.names ?? []
 }

@@ -7,7 +7,7 @@ import type { Aliases } from './aliases/aliases.js'
 export interface DeleteParts {
   profiles: States<Profile>
   aliases: Aliases
-  barrier: Pick<Barrier, 'waitForAll'>
+  barrier: Pick<Barrier, 'requireProject'>
 }
 
 /**

@@ -1,13 +1,13 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { PAGE_VIEWS } from '../contract/page-fields.js'
 import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
 import { listEventNames } from './api/schema.js'
 import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
 import * as styles from './app.module.css'
 import { BASE_URL } from './lib/base-url.js'
 import { escapeInvisible } from './lib/escape-invisible.js'
-import { isGuarded, type Route, useRoute } from './lib/navigation.js'
+import { isGuarded, useRoute } from './lib/navigation.js'
+import { findPageViews } from './lib/page-views.js'
 import { getProjectSettings, onProjectSettings } from './lib/project-settings.js'
 import { parseRoute } from './lib/route.js'
 import { useLatest } from './lib/use-latest.js'
@@ -47,7 +47,12 @@ const VIEWS: Record<string, View> = {
 export function App() {
   const loaded = useLoaded('sign-in', readAccess)
   // Most visitors are signed in, so the view loads in parallel with the check.
-  useEffect(() => void VIEWS[findViewName(chooseRoute(parseRoute(location.hash)))]?.load().catch(() => undefined), [])
+  useEffect(() => {
+    const { view } = parseRoute(location.hash)
+    for (const one of view === '' ? ['overview', 'web'] : [view]) {
+      VIEWS[findViewName(one)]?.load().catch(() => undefined)
+    }
+  }, [])
   const [failure, setFailure] = useState<Error | null>(null)
   const [access, setAccess] = useState<Access | null>(null)
   const [ending, setEnding] = useState('')
@@ -122,7 +127,10 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
   const [{ name: projectName, timezone, first_view }, setSettings] = useState(getProjectSettings)
   useLayoutEffect(() => onProjectSettings(setSettings), [])
   const given = useRoute()
-  const route = useMemo(() => chooseRoute(given, first_view), [given, first_view])
+  const { hasPageViews, lookAgain } = usePageViews(access.project, given.view)
+  // A link without a view leads to the one that the project opens first.
+  const view = given.view || first_view || chooseFirstView(hasPageViews)
+  const route = useMemo(() => ({ ...given, view }), [given, view])
   // Keeps the user of an open page signed in.
   usePoll(() => {
     readAccess().then(
@@ -130,11 +138,10 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
       () => undefined,
     )
   }, DAY_MS)
-  const name = findViewName(route)
-  const hasPageViews = useHasPageViews(access.project, name)
-  const title = VIEWS[name]?.title ?? ''
+  const name = view && findViewName(view)
+  const title = VIEWS[name]?.title
   useEffect(() => {
-    document.title = `${title} – Tallyhouse`
+    document.title = title ? `${title} – Tallyhouse` : 'Tallyhouse'
   }, [title])
   return (
     <div class={isCovered ? `${styles.shell} ${styles.covered}` : styles.shell}>
@@ -168,35 +175,53 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
       <main id="main" tabIndex={-1}>
         <OutageBanner />
         {failure && <Failure error={failure} />}
-        <CurrentView key={`${name} ${access.project}`} name={name} access={access} route={route} />
+        {name === '' ? (
+          <Loading what="the view" />
+        ) : (
+          <CurrentView
+            key={`${name} ${access.project}`}
+            name={name}
+            access={access}
+            route={route}
+            onFirstEvent={lookAgain}
+          />
+        )}
       </main>
     </div>
   )
 }
 
-/** Whether a project has page views; looks again whenever another view is shown, until it has some. */
-function useHasPageViews(project: string, view: string): boolean {
+/**
+ * Whether a project has page views; null until that is known. Looks again whenever another view is shown, until it has
+ * some.
+ */
+function usePageViews(project: string, view: string): { hasPageViews: boolean | null; lookAgain: () => void } {
   const [found, setFound] = useState('')
-  const { value } = useLoaded(found === project ? null : `${project} ${view}`, async (signal) => {
+  const { value, error, reload } = useLoaded(found === project ? null : `${project} ${view}`, async (signal) => {
     const { events } = await listEventNames(signal)
-    return { project, hasSome: events.some(({ event }) => PAGE_VIEWS.includes(event)) }
+    return { project, hasSome: findPageViews(events).length > 0 }
   })
   useEffect(() => {
     if (value?.hasSome) setFound(value.project)
   }, [value])
-  return found === project
+  const known = value?.project === project ? value.hasSome : null
+  // A view that opens in spite of the error shows it.
+  const hasPageViews = found === project || (error ? false : known)
+  return { hasPageViews, lookAgain: reload }
 }
 
-/** A link without a view leads to the one that the project opens first. */
-function chooseRoute(route: Route, firstView = getProjectSettings().first_view): Route {
-  return route.view === '' ? { ...route, view: firstView } : route
+/** The view that opens first unless the project says otherwise; empty until it is known. */
+function chooseFirstView(hasPageViews: boolean | null): string {
+  return hasPageViews === null ? '' : hasPageViews ? 'web' : 'overview'
 }
 
-function findViewName({ view }: Route): string {
+function findViewName(view: string): string {
   return Object.hasOwn(VIEWS, view) ? view : 'boards'
 }
 
-function CurrentView({ name, ...props }: ViewProps & { name: string }) {
+type CurrentViewProps = ViewProps & { name: string; onFirstEvent: () => void }
+
+function CurrentView({ name, onFirstEvent, ...props }: CurrentViewProps) {
   const [renderError, reset] = useErrorBoundary()
   // After an error, another route of the same view may render.
   const shown = useRef(props.route)
@@ -214,7 +239,7 @@ function CurrentView({ name, ...props }: ViewProps & { name: string }) {
   const Content = value
   if (!VIEWS[name]?.needsEvents) return <Content {...props} />
   return (
-    <NeedsEvents access={props.access}>
+    <NeedsEvents access={props.access} onFirstEvent={onFirstEvent}>
       <Content {...props} />
     </NeedsEvents>
   )

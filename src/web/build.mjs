@@ -6,7 +6,7 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import { BUNDLE, SOURCE } from './bundle.mjs'
 
-/** The view of the default route. */
+/** The view that a project without page views opens first. */
 const FIRST_VIEW = 'views/boards/boards.tsx'
 const TARGET = fileURLToPath(new URL('../../dist/web/', import.meta.url))
 

@@ -475,6 +475,22 @@ t.test('the script in a browser', async (t) => {
     t.strictSame(await run(page, '[{ ...localStorage }, { ...sessionStorage }, document.cookie]'), [{}, {}, ''])
   })
 
+  t.test('a site that begins to count daily visitors forgets whom it knew', async (t) => {
+    const script = `<script defer src="${service.url}/t.js" data-key="${service.key}" data-visitor="daily"></script>`
+    const site = await startSite(t, service, { files: { '/next': { text: `<!doctype html>${script}` } } })
+    const { page } = await openPage(t, browser, `${site.origin}/named`)
+    await waitForScript(page)
+    await run(page, "tallyhouse.optIn(), tallyhouse.identify('fay'), localStorage.setItem('theme', 'dark')")
+    const [named] = await site.waitForEvents(1, 'fay')
+    const known = ['tallyhouse choice', 'tallyhouse user', 'tallyhouse visit', 'tallyhouse visitor', 'theme']
+    await until('an empty outbox', async () => (await waitingOf(page)).length === 0)
+    t.strictSame((await keptBy(page)).toSorted(), known)
+    await page.click('#next')
+    const daily = (await site.waitForEvents(2, 'fay')).find(({ eventId }) => eventId !== named?.eventId)
+    t.match(daily?.distinct_id, /^\$visitor:/)
+    t.strictSame((await keptBy(page)).toSorted(), ['tallyhouse choice', 'theme'])
+  })
+
   t.test('clicks on marked elements and on links', async (t) => {
     const body = `
       <button data-event="signed up" data-event-plan="pro" data-event-seats="3"><b id="inner">Sign up</b></button>
@@ -571,6 +587,29 @@ t.test('the script in a browser', async (t) => {
     await until('an empty outbox', async () => (await waitingOf(page)).length === 0)
   })
 
+  t.test('a call that cannot be recorded is dropped, and the page goes on', async (t) => {
+    const site = await startSite(t, service, { attributes: 'data-consent="required"' })
+    const { page } = await openPage(t, browser, `${site.origin}/odd`)
+    const warnings: string[] = []
+    page.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()))
+    await waitForScript(page)
+    const calls = (name: string) => `{
+      const circular = {}
+      circular.self = circular
+      tallyhouse.track('circular', circular)
+      tallyhouse.track('large', { n: 1n })
+      tallyhouse.identify(Symbol('who'))
+      tallyhouse.track('${name}')
+    }`
+    await run(page, calls('before'))
+    await run(page, 'tallyhouse.optIn()')
+    await run(page, calls('after'))
+    t.strictSame((await site.waitFor('/odd', 'before', 'after')).names, ['/odd', 'before', 'after'])
+    await until('the reasons', () => warnings.length === 6)
+    for (const warning of warnings) t.match(warning, /^Tallyhouse: TypeError/)
+    await until('an empty outbox', async () => (await waitingOf(page)).length === 0)
+  })
+
   t.test('a key that must not be in a page is refused', async (t) => {
     const site = await startSite(t, { ...service, key: 'sk_of_the_project' })
     const { problems } = await openPage(t, browser, `${site.origin}/`, /write key/)
@@ -579,7 +618,7 @@ t.test('the script in a browser', async (t) => {
 
   t.test('the package records the same', async (t) => {
     const files: Record<string, Served> = {}
-    for (const name of ['index', 'clicks', 'memory', 'outbox']) {
+    for (const name of ['index', 'clicks', 'site-storage', 'outbox']) {
       files[`/${name}.js`] = { type: 'text/javascript', text: await readFile(new URL(`${name}.js`, PACKAGE), 'utf8') }
     }
     const { url, key } = service

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { isStoreError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
+import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { type Alias, HAS_NAMES } from '../../src/model/alias.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
 import { getKind } from '../../src/questions/kinds.js'
@@ -122,7 +123,14 @@ t.test('names, properties and values come from all shards', async (t) => {
     { after, upTo: idOf(EVENTS / 2), event: 'e1' },
   ]
   for (const range of ranges) {
-    const asked = both.map((shards) => ({ projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: true }))
+    const asked = both.map((shards) => ({
+      projectId: 'p',
+      now: 0,
+      shards,
+      hasAliases: false,
+      repairsTexts: true,
+      pages: DEFAULT_SETTINGS,
+    }))
     const builds = [
       queryEventNames,
       queryPropertyNames,
@@ -365,7 +373,14 @@ t.test(
       ['ended', 'flat'],
     ])
     for (const shards of both) {
-      const statement = new Statement({ projectId: 'chains', now: 0, shards, hasAliases: true, repairsTexts: false })
+      const statement = new Statement({
+        projectId: 'chains',
+        now: 0,
+        shards,
+        hasAliases: true,
+        repairsTexts: false,
+        pages: DEFAULT_SETTINGS,
+      })
       const sql = `SELECT alias, user FROM (${selectAliasEnds(statement)})`
       const rows = await shards.rows<{ alias: string; user: string }>(sql, statement.parameters)
       t.equal(rows.length, expected.size)
@@ -400,7 +415,14 @@ t.test('questions have the same answers over several shards as over one', async 
     const parsed = parseQuestion({ ...common, ...question }, 2000)
     const [many, alone] = await Promise.all(
       both.map(async (shards) => {
-        const asked = { projectId: 'p', now: 2000, shards, hasAliases: true, repairsTexts: true }
+        const asked = {
+          projectId: 'p',
+          now: 2000,
+          shards,
+          hasAliases: true,
+          repairsTexts: true,
+          pages: DEFAULT_SETTINGS,
+        }
         const { sql, parameters, settings } = getKind(parsed).query(parsed, asked)
         return getKind(parsed).answer(parsed, await shards.rows(sql, parameters, settings), asked)
       }),
@@ -410,7 +432,14 @@ t.test('questions have the same answers over several shards as over one', async 
   }
   const [first] = questions
   const parsed = parseQuestion({ ...common, ...first }, 2000)
-  const asked = { projectId: 'p', now: 2000, shards: several, hasAliases: true, repairsTexts: false }
+  const asked = {
+    projectId: 'p',
+    now: 2000,
+    shards: several,
+    hasAliases: true,
+    repairsTexts: false,
+    pages: DEFAULT_SETTINGS,
+  }
   const { sql, parameters } = getKind(parsed).query(parsed, asked)
   const failure = await several.rows(sql, parameters).catch((error: unknown) => error)
   t.ok(isStoreError(failure, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'), 'a shard says that a text has to be repaired')

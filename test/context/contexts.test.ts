@@ -192,3 +192,34 @@ t.test('a database is read again when it changes, and the last good one stays', 
   await t.rejects(GeoDatabase.open(file, { log: silent }))
   await t.rejects(GeoDatabase.open(`${file}.missing`, { log: silent }))
 })
+
+t.test('a damaged database costs no event', async (t) => {
+  const file = join(await temporaryFolder(t), 'damaged.mmdb')
+  const whole = makeMmdb({
+    '192.0.2.1': { country: { iso_code: 'AT' }, subdivisions: [{ names: { en: 'Vienna' } }], location: { radius: 5 } },
+    '192.0.2.2': { country: { iso_code: 'DE' } },
+  })
+  const begin = whole.indexOf('country') - 2
+  const end = whole.lastIndexOf('country') - 2
+  const warned: string[] = []
+  const log = { ...silent, warn: (_: object, message: string) => void warned.push(message) }
+  const timezone = 'Europe/Vienna'
+  let lost = 0
+  for (let at = begin; at < end; at++) {
+    // Among others: a type that does not exist, a value beyond the end, and one that points to itself.
+    for (const value of [0x00, 0x20, 0x3f, 0x5f, 0xff]) {
+      const damaged = Buffer.from(whole)
+      damaged[at] = value
+      await writeFile(file, damaged)
+      warned.length = 0
+      const geo = await GeoDatabase.open(file, { log: log as never })
+      const contexts = new Contexts({ ...options, geo })
+      const find = (address: string) => contexts.find('p', source({ address, timezone }))?.value.country
+      const countries = [find('192.0.2.1'), find('192.0.2.1'), find('192.0.2.2')]
+      geo.close()
+      if (warned.length > 0) lost++
+      if (warned.length > 1 || countries[2] !== 'DE') t.fail(`byte ${at - begin} as ${value}: ${countries}, ${warned}`)
+    }
+  }
+  t.ok(lost > 20, `${lost} files were damaged in a way that the reader reports`)
+})

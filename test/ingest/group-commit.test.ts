@@ -331,3 +331,22 @@ t.test('a sender alone may queue all but a ninth of them, and anything if nothin
   await settled()
   t.equal(budget.left, 8_000)
 })
+
+t.test('while others send, bulk goes in portions, and all of it goes although nothing else arrives', async (t) => {
+  const { commits, happened, gates, track, sent } = await open(t)
+  const bulk = () => commits.appendBatch(fromServer('greedy'), Buffer.alloc(200 * 1024, 32), 100)
+  const all = [bulk(), bulk(), bulk()]
+  track('small')
+  await sent(1)
+  t.strictSame(happened, ['write of 101'])
+  gates[0]?.()
+  await sent(2)
+  gates[1]?.()
+  const closed = commits.close()
+  await until('the last write', () => {
+    for (const gate of gates) gate()
+    return commits.metrics.accepted === 301
+  })
+  t.equal((await Promise.all(all)).flat().length, 3)
+  await closed
+})

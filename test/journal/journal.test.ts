@@ -109,6 +109,36 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.progress('p')).pending, 0)
     })
 
+    t.test('all of a project is stored if none of its events, messages and states waits', async (t) => {
+      const name = randomName('journal')
+      const journal = await open(t, name)
+      const projects = ['messages', 'states', 'p', 'late', 'nobody']
+      const stored = async (one: Journal) => {
+        const found = await Promise.all(projects.map((project) => one.progress(project)))
+        return projects.filter((_, i) => found[i]?.isStored)
+      }
+      t.strictSame(await stored(journal), projects)
+      await journal.write([
+        append('{}', { kind: 'rejected', projectId: 'messages', keyClass: 'page' }),
+        commit('ada', START, 'state', { projectId: 'states' }),
+        append('one'),
+        append('two', { keyClass: 'page' }),
+      ])
+      await journal.write([append('three'), append('four', { projectId: 'late' })])
+      t.strictSame(await stored(journal), ['nobody'])
+      const block = await journal.claim(ALL)
+      const part = block?.entries.slice(0, -1) ?? []
+      const last = part.at(-1)?.position
+      if (!block || !last) return t.fail('there is a block')
+      await journal.shrink(block, last)
+      await journal.acknowledge({ ...block, last, entries: part }, [])
+      t.strictSame(await stored(journal), ['messages', 'states', 'p', 'nobody'])
+      t.equal((await journal.level(START, 'p')).isStored, true)
+      t.equal((await journal.level(START, 'late')).isStored, false)
+      await journal.close()
+      t.strictSame(await stored(await open(t, name)), ['messages', 'states', 'p', 'nobody'], 'after a restart')
+    })
+
     t.test('tally counts acknowledged and repeated events in the same step', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)

@@ -599,6 +599,8 @@ async function compare(model: Model, real: Real): Promise<void> {
         progress.pending,
         events.reduce((sum, { count }) => sum + count, 0),
       )
+      const isHolding = [...model.holdings().keys()].some((holder) => parseSender(holder).projectId === projectId)
+      assert.equal(progress.isStored, !isHolding)
       assert(progress.appended >= (model.entries.at(-1)?.position ?? START), 'a reader waits for all there is')
       assert(progress.appended <= (model.entries.length > 0 ? model.last : progress.stored), 'and for no more')
     }

@@ -18,9 +18,10 @@ interface TestLane {
   journal: Journal
 }
 
-/** What a store of these lanes would have: the positions of what was stored. */
+/** What a store of these lanes would have. */
 class Store {
-  readonly positions = new Set<Position>()
+  /** the positions of what was stored, by project; two lanes may use the same one */
+  readonly #stored = new Map<string, Set<Position>>()
   #isOver = false
 
   /** Stores what waits in a lane, block by block, each after a while. */
@@ -29,9 +30,15 @@ class Store {
       const block = await journal.claim(1)
       await wait(pauseMs)
       if (!block) continue
-      for (const { position } of block.entries) this.positions.add(position)
+      for (const { position, projectId } of block.entries) this.positions(projectId).add(position)
       await journal.acknowledge(block, [])
     }
+  }
+
+  positions(projectId: string): Set<Position> {
+    const known = this.#stored.get(projectId) ?? new Set()
+    this.#stored.set(projectId, known)
+    return known
   }
 
   stop(): void {
@@ -59,8 +66,10 @@ async function walk(t: Test, lanes: TestLane[], moments: number[][]): Promise<vo
         await wait(pause)
         const lane = lanes[i]
         if (!lane) throw new Error('there are three lanes')
-        const position = await append(lane)
-        written.add(position)
+        // Another project's events wait in the same lanes.
+        const projectId = pause % 2 === 0 ? 'p' : 'q'
+        const position = await append(lane, projectId)
+        if (projectId === 'p') written.add(position)
         for (const other of lanes) if (other !== lane) other.journal.raiseFloor(position)
       }
     }),
@@ -76,7 +85,7 @@ async function walk(t: Test, lanes: TestLane[], moments: number[][]): Promise<vo
     const before = [...written]
     const { stored, pending } = await barrier.waitForProject('p')
     t.equal(pending, 0)
-    const page = [...store.positions].filter((position) => position > end && position <= stored)
+    const page = [...store.positions('p')].filter((position) => position > end && position <= stored)
     seen.push(...page)
     end = maxPosition(end, stored)
     for (const position of before) if (!seen.includes(position)) t.fail('own writes are read')
@@ -144,13 +153,21 @@ t.test('LevelBarrier ends pages at a lane that stores nothing, and names it', as
   const later = await append(first)
   first.journal.raiseFloor(stuck)
   const draining = store.drain(first, 1)
-  await until('the first lane to be stored', () => store.positions.has(later))
+  await until('the first lane to be stored', () => store.positions('p').has(later))
   const barrier = new LevelBarrier(lanes, { log: silent, closing: never, limitMs: 100 })
   t.strictSame(await barrier.waitForProject('p'), { stored: stuck - 1n, pending: 1, deletions: 0 })
   await t.rejects(barrier.waitForAll(), { code: 'unavailable', message: /caught up with lane 1 yet/ })
   const third = await append(first, 'q')
-  await until('it to be stored, too', () => store.positions.has(third))
-  t.equal((await barrier.waitForProject('q')).pending, 1, 'stored, but behind the end of the pages')
+  await until('it to be stored, too', () => store.positions('q').has(third))
+  await t.rejects(barrier.requireProject('p'), { code: 'unavailable', message: /caught up with lane 1 yet/ })
+  t.equal(await barrier.requireProject('q'), third, 'what waits of another project delays nobody')
+  t.strictSame(await barrier.waitForProject('q'), { stored: third, pending: 0, deletions: 0 })
+  const pending = await append(second, 'q')
+  const fourth = await append(first, 'q')
+  await until('that to be stored, too', () => store.positions('q').has(fourth))
+  const point = await barrier.waitForProject('q')
+  t.ok(point.stored < pending, 'pages end before what waits')
+  t.equal(point.pending, 1)
   await second.journal.noteDeletion('p')
   await first.journal.noteDeletion('p')
   t.equal((await barrier.waitForProject('p')).deletions, 2, 'counts are sums')

@@ -86,6 +86,37 @@ for (const storage of LAYOUTS) {
       t.equal((await send(10))?.statusCode, 200, 'a soft one refuses nothing')
     })
 
+    t.test('a repetition is answered like the first request, also when a hard quota is reached', async (t) => {
+      await set({ quotas: null })
+      const named = (...ids: string[]) => ids.map((id) => ({ ...event, insert_id: id }))
+      const requests: [string, object, object?][] = [
+        ['/public/track', { ...event, insert_id: 'repeated' }],
+        ['/public/track', event, { 'idempotency-key': 'repeated event' }],
+        ['/public/track', { ...event, insert_id: 'keyed' }, { 'idempotency-key': 'repeated with an id' }],
+        ['/public/track/batch', { events: named('first', 'second', 'first') }],
+        ['/public/track/batch', { events: [event] }, { 'idempotency-key': 'repeated batch' }],
+        ['/public/track/batch', { events: [event, ...named('third', 'fourth')] }, { 'idempotency-key': 'mixed' }],
+        ['/segment/v1/track', { event: 'e', userId: 'u', messageId: 'repeated message' }],
+      ]
+      const firsts = []
+      for (const request of requests) firsts.push(await call('POST', ...request))
+      const stored = (await client.events()).length
+      await set({ quotas: { events_per_day: { limit: 1, mode: 'hard' } } })
+      for (const [i, request] of requests.entries()) {
+        const again = await call('POST', ...request)
+        const name = `${request[0]} ${JSON.stringify(request.slice(1))}`
+        t.equal(again.statusCode, 200, `${name}: ${again.body}`)
+        t.equal(again.body, firsts[i]?.body, name)
+        const hasKey = request[2] !== undefined
+        if (hasKey) t.equal(again.headers['x-event-id'], firsts[i]?.headers['x-event-id'], name)
+      }
+      const other = await call('POST', '/public/track', { ...event, event: 'another' }, requests[1]?.[2])
+      t.equal(other.json().code, 'idempotency_conflict')
+      const partly = await call('POST', '/public/track/batch', { events: named('first', 'new') })
+      t.equal(partly.json().code, 'quota_exceeded', 'a batch with a new event is not a repetition')
+      t.equal((await client.events()).length, stored, 'nothing was stored')
+    })
+
     t.test('every way in counts', async (t) => {
       await set({ quotas: { events_per_day: null, events_per_month: { limit: 1, mode: 'hard' } } })
       const ways: [string, object | string, object?][] = [
@@ -121,6 +152,7 @@ function stalledQuotas(limit: number) {
     },
     storedBytes: () => undefined,
     commits,
+    ids: { isRepetition: async () => false },
     buffers: new BufferPool(),
     log: { warn: () => undefined },
   })

@@ -236,7 +236,7 @@ t.test('a clock that jumps far ahead deletes nothing for a day, and stops nothin
     new Retention({
       projects,
       shards,
-      barrier: { waitForAll: async () => 0n },
+      barrier: { requireProject: async () => 0n },
       profiles: { change: async () => t.fail('no profile expires') as never },
       noteDeletion: async () => undefined,
       purge: { now: async () => purges++ },

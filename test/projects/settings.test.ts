@@ -78,11 +78,27 @@ for (const storage of LAYOUTS) {
         [{ currency: 'euro' }, '/currency', /ISO 4217/],
         [{ name: '' }, '/name', /1 to 100/],
         [{ time_zone: 'UTC' }, '/time_zone', /timezone/],
+        [{ sessions: 'gap' }, '/sessions', /"id", or an object such as/],
+        [{ sessions: { gap: '30s' } }, '/sessions/gap', /from "1m" to "24h"/],
+        [{ sessions: { gap: '30m', wher: null } }, '/sessions/wher', /is unknown/],
+        [{ sessions: { gap: '30m', where: ['is', 'plan', ['pro']] } }, '/sessions/where/1', /such as properties.plan/],
+        [{ sessions: { gap: '30m', where: ['is', 'event', ['x'.repeat(5000)]] } }, '/sessions', /at most 4000/],
+        [{ page_views: 'page' }, '/page_views', /list of at most 100 names/],
+        [{ page_views: ['page', ''] }, '/page_views/1', /1 to 255/],
+        [{ page_views: Array(101).fill('page') }, '/page_views', /at most 100/],
+        [{ page_fields: { host: [] } }, '/page_fields/host', /url, path, title/],
+        [{ page_fields: { url: ['url'] } }, '/page_fields/url/0', /must be a property, such as properties.url/],
+        [{ page_fields: { url: ['properties.a', 'user.url'] } }, '/page_fields/url/1', /properties.url/],
+        [{ page_fields: { url: ['properties.a.b.c.d.e.f'] } }, '/page_fields/url/0', /at most 5 names/],
+        [{ page_fields: { url: ['properties.'] } }, '/page_fields/url/0', /properties.url/],
+        [{ page_fields: { url: Array(11).fill('properties.a') } }, '/page_fields/url', /at most 10/],
       ]
       for (const [body, path, message] of wrong) {
         const response = await call('PATCH', '/public/project', body)
         t.equal(response.statusCode, 400, JSON.stringify(body))
         t.match(response.json().details[0], { path, message })
+        const dry = await call('PATCH', '/public/project', { ...body, dry_run: true })
+        t.match(dry.json().details?.[0], { path, message }, 'a dry run says the same')
       }
       t.equal((await read()).revision, revision)
     })
@@ -152,6 +168,62 @@ for (const storage of LAYOUTS) {
       t.match((await call('POST', '/public/query', users)).json().query.of, { timezone: 'Asia/Tokyo' })
     })
 
+    t.test('page fields, page views and sessions are those of the project, also for the past', async (t) => {
+      const url = 'https://shop.example/x?utm_source=mail'
+      const event = (name: string, properties: object, minute: number) => {
+        return {
+          event: name,
+          distinct_id: 'u',
+          timestamp: Date.parse('2026-02-02T10:00Z') + minute * 60_000,
+          properties,
+        }
+      }
+      const events = [
+        event('$pageview', { url, ref: 'partner', 'a.b': { c: 'dotted' } }, 0),
+        event('opened', { from: { url: 'https://shop.example/y' }, from_: 5 }, 20),
+      ]
+      t.equal((await call('POST', '/public/track/batch', { events })).statusCode, 200)
+      const ask = async (event: string, breakdown: string[]) => {
+        const range = { from: '2026-02-01', to: '2026-02-04', interval: 'none', timezone: 'UTC' }
+        const question = { kind: 'series', series: [{ event }], breakdown, ...range }
+        const { results, query } = (await call('POST', '/public/query', question)).json()
+        return { values: results.map((line: { breakdown: unknown[] }) => line.breakdown), query }
+      }
+      const values = async () => {
+        const path = `/public/schema/values?field=page.source&event=${encodeURIComponent('$pageview')}`
+        return (await call('GET', path)).json().values
+      }
+      t.strictSame((await ask('$pageview', ['page.source'])).values, [['mail']])
+      t.match(await values(), [{ value: 'mail' }])
+      t.strictSame((await ask('$session', ['session.pages'])).values, [], 'there are no session ids')
+      const change = {
+        page_views: ['opened'],
+        page_fields: {
+          source: ['properties.ref', ['properties', 'a.b', 'c']],
+          url: ['properties.from', 'properties.from.url'],
+        },
+        sessions: { gap: '15m', where: ['is', 'event', ['opened', '$pageview']] },
+      }
+      t.match((await call('PATCH', '/public/project', change)).json().project, change)
+      t.strictSame((await ask('$pageview', ['page.source', 'page.path'])).values, [['partner', null]])
+      t.match(await values(), [{ value: 'partner' }], 'earlier samples do not count')
+      t.strictSame((await ask('opened', ['page.path'])).values, [['/y']])
+      const sessions = await ask('$session', ['session.pages'])
+      t.strictSame(sessions.values.sort(), [[0], [1]])
+      t.strictSame(sessions.query.sessions, change.sessions)
+      await call('PATCH', '/public/project', {
+        page_fields: { source: ['properties.a.b', ['properties', 'a.b', 'c']], url: null },
+      })
+      t.strictSame((await ask('$pageview', ['page.source', 'page.path'])).values, [['dotted', '/x']])
+      t.match((await read()).page_fields, {
+        ...DEFAULT_SETTINGS.page_fields,
+        source: ['properties.a.b', ['properties', 'a.b', 'c']],
+      })
+      await call('PATCH', '/public/project', { page_fields: null, page_views: [], sessions: null })
+      t.match(await read(), { page_fields: DEFAULT_SETTINGS.page_fields, page_views: [], sessions: 'id' })
+      await call('PATCH', '/public/project', { page_views: null })
+    })
+
     t.test('a read key reads them; others may not', async (t) => {
       const { clickhouse, close } = await openStore(client.config)
       const kinds = (['read', 'write', 'public'] as const).map((kind) => ({ kind, key: makeKey(kind) }))
@@ -184,12 +256,39 @@ for (const storage of LAYOUTS) {
       await call('POST', '/public/track', { event: 'e', distinct_id: 'u', timestamp: Date.now() - 40 * DAY_MS })
       await call('GET', '/public/events')
       const dry = await projects('set', 'default', '--keep-events', '30d', '--dry-run')
-      t.match(dry, { code: 0, printed: /^1 event would expire, from 20/ })
+      t.match(dry, { code: 0, printed: /^3 events would expire, from 20/ })
       t.equal((await read()).keep.events, '25m')
       await t.rejects(projects('set', 'default', '--keep-events', 'soon'), {
         message: /^--keep-events must be a number of/,
       })
       await t.rejects(projects('set', 'default', '--quota', 'events=1'), { message: /^--quota must be NAME/ })
+      await t.rejects(projects('set', 'default', '--sessions', '3s'), { message: /^--sessions must be a whole number/ })
+      await t.rejects(projects('set', 'default', '--page-field', 'url=link'), {
+        message: /^--page-field url must be a/,
+      })
+      await t.rejects(projects('set', 'default', '--page-field', 'host=x'), { message: /one of the names url, path/ })
+      const pages = ['--page-view', 'opened', '--page-view', 'seen', '--sessions', '45m']
+      const source = ['--page-field', 'source=properties.ref,properties.from.site', '--page-field', 'url=default']
+      t.match(JSON.parse((await projects('set', 'default', ...pages, ...source, '--json')).printed), {
+        page_views: ['opened', 'seen'],
+        page_fields: { source: ['properties.ref', 'properties.from.site'], url: DEFAULT_SETTINGS.page_fields.url },
+        sessions: { gap: '45m' },
+      })
+      const shown = (await projects('show', 'default')).printed
+      t.match(shown, /^page_fields.source: properties.ref, properties.from.site$/m)
+      t.match(shown, /^sessions: {"gap":"45m"}$/m)
+      const json = '{"gap":"45m","where":["is","event",["opened"]]}'
+      t.match((await projects('set', 'default', '--sessions', json)).printed, /^sessions: {"gap":"45m","where":/m)
+      await projects(
+        'set',
+        'default',
+        '--page-view',
+        'default',
+        '--page-field',
+        'source=default',
+        '--sessions',
+        'default',
+      )
       const url = await client.app.listen({ port: 0, host: '127.0.0.1' })
       const target = ['--url', url]
       await t.rejects(projects('remove', 'default', ...target), { message: /To confirm, add: --yes default$/ })
@@ -197,7 +296,7 @@ for (const storage of LAYOUTS) {
       await t.rejects(projects('remove', 'other', '--yes', 'other', ...target), { message: /the project of the key/ })
       t.equal((await read()).keep.events, '25m', 'nothing was removed')
       const removed = await projects('remove', 'default', '--yes', 'default', ...target)
-      t.match(removed, { code: 0, noted: /Project default: 1 event, 0 profiles, .*keys are still valid/ })
+      t.match(removed, { code: 0, noted: /Project default: 3 events, 0 profiles, .*keys are still valid/ })
       t.match(await read(), DEFAULT_SETTINGS)
       t.strictSame(await client.events(), [])
       const { clickhouse, shards, close } = await openStore(client.config)

@@ -85,3 +85,40 @@ t.test('the quotas of many projects are looked at together', async (t) => {
   t.ok(Number(used['a stored_bytes']) > 0)
   t.equal(statuses.length, 7)
 })
+
+t.test('names of properties are new on the first day that has them', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { shards, close } = await openStore(client.config)
+  t.teardown(close)
+  const noon = Date.parse('2026-03-31T12:00:00Z')
+  let at = noon
+  const store = async (properties: object[], ms = at) => {
+    const events = properties.map((properties) => ({ event: 'e', distinct_id: 'u', properties }))
+    const body = Buffer.from(JSON.stringify({ events }))
+    const entry = { kind: 'events', projectId: 'shop', count: events.length, receivedAt: ms, body } as const
+    const position = BigInt(ms) << 16n
+    await insertEvents(shards.first, 7, [{ ...entry, position }], `names ${ms}`, AbortSignal.timeout(60_000))
+  }
+  const quotas = { new_property_names_per_day: { limit: 2, mode: 'soft' } }
+  const shop = { settings: changeSettings(DEFAULT_SETTINGS, { quotas } as object), revision: 1, updatedAt: 0 }
+  const projects = { list: () => new Map([['shop', shop]]), get: () => shop }
+  const closing = new AbortController().signal
+  const now = () => at
+  const usage = new Usage({ shards, commits: [], log: quiet, closing, now })
+  const watch = new QuotaWatch({ projects, usage, shards, log: quiet, closing, now })
+  const used = async () => (await watch.read(['shop']))[0]?.used
+
+  await store([{ plan: 1 }], noon - 86_400_000)
+  await store([{ plan: 1, price: { amount: 2 } }, {}, { coupon: 'x' }])
+  t.equal(await used(), 2, 'the names in an object do not count')
+  at += 60_000
+  await store([{ plan: 1, coupon: 'y' }, { 'é "': null }])
+  t.equal(await used(), 3)
+  await store([{ late: 1 }], at - 30_000)
+  t.equal(await used(), 4, 'an event that was stored later than others')
+  at = Date.parse('2026-03-31T23:59:59Z')
+  await store([{ evening: 1 }])
+  at = Date.parse('2026-04-01T00:00:30Z')
+  await store([{ plan: 1, coupon: 1, evening: 1, april: 1 }])
+  t.equal(await used(), 1, 'what the day before had is known, whether or not a look has seen it')
+})

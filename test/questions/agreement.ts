@@ -100,14 +100,21 @@ async function check(projects: Projects, project: Project, { question: base, now
   }
   const expected = answerOf(question, project.world, now)
   const actual = await projects.ask(project, question, now)
-  return difference(actual, { status: 1, error: null, kind: question.kind, ...expected, ...echo(question, now) })
+  return difference(actual, {
+    status: 1,
+    error: null,
+    kind: question.kind,
+    ...expected,
+    ...echo(question, project, now),
+  })
 }
 
 /** What the answer says that the question was. */
-function echo(question: Question, now: number) {
+function echo(question: Question, { world }: Project, now: number) {
   const asked = (base: Answerable) => {
     const { from, to, zone, weekStart } = frameOf(base, NOTHING, now)
-    return { kind: base.kind, from, to, timezone: zone, week_start: weekStart }
+    const sessions = base.sessions ?? world.project.sessions
+    return { kind: base.kind, from, to, timezone: zone, week_start: weekStart, sessions }
   }
   const query = question.kind === 'users' ? { kind: 'users', of: asked(question.of) } : asked(question)
   return { query, pending: 0 }

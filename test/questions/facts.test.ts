@@ -3,6 +3,7 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
+import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { Paths } from '../../src/questions/property-paths.js'
 import { Questions } from '../../src/questions/run.js'
@@ -89,7 +90,7 @@ t.test('facts have the values that questions find in the text', async (t) => {
   await copy('timestamp >= 200')
 
   const read = async (source: 'events' | 'facts', some: string[][]) => {
-    const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: true }
+    const context = { projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: true, pages: DEFAULT_SETTINGS }
     const statement = new Statement(context)
     const paths = new Paths('p')
     for (const path of some) paths.column(path)

@@ -205,6 +205,29 @@ t.test('refuses what would take too much memory, and says what to narrow', async
   t.match(response.json().error, /128 MiB.*shorter time/)
 })
 
+t.test('ranks as many values as the memory holds', async (t) => {
+  const question = { ...LONG, where: null, breakdown: ['distinct_id'], interval: 'none', limit: 2 }
+  const ask = async (memory: number) => {
+    const questions = new Questions({
+      shards: Shards.of(clickhouse),
+      barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+      aliases: { hasAny: async () => false },
+      limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: memory },
+    })
+    return await questions.ask('default', question, new AbortController().signal)
+  }
+  const { results } = await ask(2 ** 31)
+  t.strictSame(
+    (results as { breakdown: unknown[]; total: number }[]).map(({ breakdown, total }) => [breakdown[0], total]),
+    [
+      ['0', 1],
+      ['1', 1],
+      ['$other', EVENTS - 2],
+    ],
+  )
+  await t.rejects(ask(64 << 20), { code: 'query_too_large', message: /64 MiB/ })
+})
+
 t.test('ends a question that takes too long, and says so', async (t) => {
   const questions = new Questions({
     shards: Shards.of(clickhouse),

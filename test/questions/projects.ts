@@ -97,9 +97,12 @@ export class Projects {
   }
 
   /** Sends some data to a project of its own, edits and deletes some of its events, and erases some of its users. */
-  async load({ profiles, aliases, events, sessions, edits, deletes, erased }: Plan): Promise<Project> {
+  async load({ profiles, aliases, events, sessions, edits, deletes, erased, settings }: Plan): Promise<Project> {
     const key = this.#keys.pop()
     if (key === undefined) throw new Error('no project is left')
+    const { page_views, page_fields, sessions: definition } = settings
+    const change = { page_views, page_fields, sessions: definition }
+    await this.#call(key, 'PATCH', '/public/project', JSON.stringify(change))
     for (const [name, properties] of profiles) {
       await this.#call(key, 'POST', '/public/users/identify', textOf({ distinct_id: name }, properties))
     }
@@ -134,6 +137,7 @@ export class Projects {
       aliases: new Map(aliases),
       profiles: shared(profiles, aliases),
       sessions,
+      settings,
     }
     return { id: this.#projectIds.get(key) ?? '', key, world: worldOf(withoutUsers(data, erased)) }
   }
@@ -185,7 +189,13 @@ export class Projects {
     return await this.#app.inject({ method: 'POST', url: '/public/query', headers, payload: spelled(body) ?? 'null' })
   }
 
-  async #call(key: string, method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, payload?: string, more?: object) {
+  async #call(
+    key: string,
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+    url: string,
+    payload?: string,
+    more?: object,
+  ) {
     const headers = { 'x-api-key': key, ...(payload !== undefined && { 'content-type': 'application/json' }), ...more }
     // A shard may be late on a machine that has much else to do.
     const response = await until('the store', async () => {

@@ -215,3 +215,30 @@ test('a session counts where it starts, and its events know it', (t) => {
   t.equal(results[0]?.total, 1)
   t.end()
 })
+
+test('parameters of campaigns are those of the properties, or else of the URL of the page', (t) => {
+  const values = (properties: object) => {
+    const [event] = visits('P0')
+    const fields = ['source', 'medium', 'campaign', 'term', 'content'].map((name) => `page.${name}`)
+    return fields.map((field) => {
+      const question: Question = {
+        ...{ kind: 'series', from: 0, to: 1e10, interval: 'none' },
+        ...{ series: [{ event: '*' }], breakdown: [field] },
+      }
+      const stored = [{ ...event, properties: JSON.stringify(properties) } as StoredEvent]
+      const { results } = answer(question, stored) as { results: { breakdown: unknown[] }[] }
+      return results[0]?.breakdown[0]
+    })
+  }
+  const url = 'https://shop.example/?utm_source=a%2Bb+c&utm_medium=&utm_medium=%C3%BC&utm_term=%FF%41#?utm_content=x'
+  t.same(values({ url }), ['a+b c', 'ü', null, '%FF%41', null])
+  t.same(values({ url, utm_source: 'own', utm_campaign: 'spring' }), ['own', 'ü', 'spring', '%FF%41', null])
+  t.same(values({ url: '/?utm_sources=x&xutm_source=y', referrer: 'https://blog.example/' }), [
+    'blog.example',
+    null,
+    null,
+    null,
+    null,
+  ])
+  t.end()
+})

@@ -112,6 +112,26 @@ t.test('breaks down by the values of a property with their types, the rest toget
   t.strictSame(await lines({ series: [{ event: 'none' }], breakdown: ['event'] }), [])
 })
 
+t.test('has the same lines over the whole range as over its buckets', async (t) => {
+  const values = ['"x"', '"x"', '"y"', '1', '1.0', 'null', '"z"', '[1]', '"w"', '"y"', '"v"', '"u"']
+  await send(...values.map((value, i) => ['a9', `u${i % 5}`, i * 8_000_000, `{"v":${value},"n":${i % 4}}`] as Sent))
+  await send(...['"x"', '"t"'].map((value, i) => ['a9', '$anonymous', i, `{"v":${value},"n":"none"}`] as Sent))
+  const metrics = ['users', 'events_per_user', 'avg', 'max'].map((metric, i) => {
+    return { event: 'a9', metric, ...(i > 1 && { property: 'properties.n' }) }
+  })
+  for (const [limit, other] of [
+    [3, true],
+    [3, false],
+    [50, true],
+  ] as const) {
+    const question = { series: metrics, breakdown: ['properties.v'], limit, other }
+    const days = await lines({ ...question, interval: 'day' })
+    const whole = days.map(([value, total]: unknown[]) => [value, total, [total]])
+    t.strictSame(await lines({ ...question, interval: 'none' }), whole, `${limit} lines, ${other}`)
+    t.equal(whole.length, metrics.length * (limit === 50 ? 10 : limit + (other ? 1 : 0)))
+  }
+})
+
 t.test('takes numbers within a value for doubles, as it does those that are the value', async (t) => {
   const values = [
     '[9007199254740993]',
@@ -186,6 +206,87 @@ t.test('a percentile may be infinite, or next to what is', async (t) => {
   }
   t.strictSame(await medianOf('below', '-1e400', '5'), [-infinite])
   t.strictSame(await medianOf('both', '-1e400', '1e400'), [null])
+})
+
+t.test('a session has the fields of the pages that it begins and ends with', async (t) => {
+  const from = START + 3 * DAY
+  const visit = (session: string, ...events: [event: string, properties: string][]) =>
+    events.map(([event, properties], i) => {
+      return `{"event":"${event}","distinct_id":"${session}","session_id":"${session}","timestamp":${from + i},"properties":${properties}}`
+    })
+  const all = [
+    ...visit(
+      's1',
+      ['opened', '{"url":"https://shop.example/mail","utm_source":"letter"}'],
+      ['$pageview', '{"url":"https://shop.example/a","referrer":"https://www.google.com/"}'],
+      ['$pageview', '{"url":"https://shop.example/b","referrer":"https://shop.example/a"}'],
+      ['closed', '{}'],
+    ),
+    ...visit('s2', ['opened', '{"title":"No page view"}']),
+    ...visit('s3', ['$pageview', '{}']),
+    // A lone surrogate, which ClickHouse's parser rejects.
+    ...visit('s4', ['$pageview', '{"title":"\\ud83d","path":"/c?d"}'], ['$pageview', '{"title":5,"$pathname":"/e"}']),
+  ]
+  const sent = await call('POST', '/public/track/batch', `{"events":[${all}]}`)
+  t.equal(sent.statusCode, 200)
+  const where = ['is', 'distinct_id', ['s1', 's2', 's3', 's4']]
+  const find = async (question: object, field: string) => {
+    const { results } = await ask({ breakdown: ['distinct_id', field], interval: 'none', from, where, ...question })
+    const values = results.map(({ breakdown }: { breakdown: unknown[] }) => breakdown)
+    return Object.fromEntries(values)
+  }
+  /** The path, channel and title of the page of each session's first event, first and last page view, and last event. */
+  const wanted: Record<string, Record<string, unknown[]>> = {
+    path: {
+      s1: ['/mail', '/a', '/b', null],
+      s2: [null, null, null, null],
+      s3: [null, null, null, null],
+      s4: ['/c', '/c', '/e', '/e'],
+    },
+    channel: {
+      s1: ['Unassigned', 'Organic Search', 'Direct', null],
+      s2: ['Direct', null, null, 'Direct'],
+      s3: ['Direct', 'Direct', 'Direct', 'Direct'],
+      s4: ['Direct', 'Direct', 'Direct', 'Direct'],
+    },
+    title: {
+      s1: [null, null, null, null],
+      s2: ['No page view', null, null, 'No page view'],
+      s3: [null, null, null, null],
+      s4: ['\ud83d', '\ud83d', null, null],
+    },
+  }
+  for (const [name, bySession] of Object.entries(wanted)) {
+    for (const [i, which] of ['first', 'entry', 'exit', 'last'].entries()) {
+      const field = `session.${which}.page.${name}`
+      const values = Object.fromEntries(Object.entries(bySession).map(([session, all]) => [session, all[i]]))
+      for (const sessions of ['id', { gap: '30m' }]) {
+        const series = [{ event: '$session' }]
+        t.strictSame(await find({ series, sessions }, field), values, `${field}, ${JSON.stringify(sessions)}`)
+      }
+      t.strictSame(await find({ series: [{ event: '*' }] }, field), values, `${field} of events`)
+    }
+  }
+})
+
+t.test('counts sessions and events in one question', async (t) => {
+  const from = START + 2 * DAY
+  const events = ['c1', 'c1', 'c2'].map((event, i) => {
+    return `{"event":"${event}","distinct_id":"ada","session_id":"both","timestamp":${from + i * 1000}}`
+  })
+  await call('POST', '/public/track/batch', `{"events":[${events}]}`)
+  const series = [
+    { event: 'c1' },
+    { event: '$session', metric: 'avg', property: 'session.seconds' },
+    { event: 'c1', metric: 'max', property: 'timestamp' },
+    { event: '$session', metric: 'users' },
+    { event: ['c1', 'c2'], metric: 'sum', property: 'session.events' },
+  ]
+  const found = await lines({ series, interval: 'none', from, where: ['is', 'distinct_id', ['ada']] })
+  t.strictSame(
+    found.map(([, total]: unknown[]) => total),
+    [2, 2, from + 1000, 1, 9],
+  )
 })
 
 t.test('measures numbers, and nothing but numbers', async (t) => {

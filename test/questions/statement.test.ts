@@ -1,5 +1,6 @@
 import t from 'tap'
 import { Shards } from '../../src/clickhouse/shards.js'
+import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import { getKind } from '../../src/questions/kinds.js'
 import { parseQuestion } from '../../src/questions/parse.js'
 
@@ -70,7 +71,14 @@ const QUESTIONS = [
 function sqlOf(question: unknown, isFull: boolean): string {
   const parsed = parseQuestion(question, NOW)
   return getKind(parsed)
-    .query(parsed, { projectId: 'p', now: NOW, shards, hasAliases: isFull, repairsTexts: isFull })
+    .query(parsed, {
+      projectId: 'p',
+      now: NOW,
+      shards,
+      hasAliases: isFull,
+      repairsTexts: isFull,
+      pages: DEFAULT_SETTINGS,
+    })
     .sql.replace(/\{v\d+:/g, '{v:')
 }
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Warning } from '../../src/contract/warning.js'
 import { findNames } from '../../src/questions/names-used.js'
-import { parseQuestion } from '../../src/questions/parse.js'
+import { parseQuestion, readQuestion } from '../../src/questions/parse.js'
 import { settingsFor, startApp, until } from '../helper.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
@@ -70,6 +70,11 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
           [unknownEvent('/where/1/0/2/1', 'signed', 'signed up')],
         )
       }
+    })
+
+    await t.test('a value that a field never has', async (t) => {
+      const where = ['is', 'context.country', ['Austria']]
+      t.match(await warned({ ...seriesOf('*'), where }), [{ path: '/where/2/0', suggestion: 'AT' }])
     })
 
     await t.test('a property that no event has', async (t) => {
@@ -278,6 +283,39 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
   })
 }
 
+t.test('values that a field never has are found in every filter', (t) => {
+  const read = (more: object) => {
+    return readQuestion({ kind: 'series', series: [{ event: '*' }], ...RANGE, ...more }, START).warnings
+  }
+  const cases: [field: string, value: unknown, message: RegExp, suggestion?: unknown][] = [
+    ['page.channel', 'Organc Search', /Affiliates, .*Did you mean “Organic Search”/, 'Organic Search'],
+    ['session.entry.page.channel', 'direct', /Did you mean “Direct”/, 'Direct'],
+    ['context.device', 'phone', /is desktop, mobile, tablet, tv, console or other\.$/],
+    ['context.country', 'Austria', /is a code of ISO 3166-1.*“AT”/, 'AT'],
+    ['context.country', 'uk', /“GB”/, 'GB'],
+    ['session.first.context.country', 'EU', /ISO 3166-1/],
+    ['context.bot', false, /is true or not set\.$/],
+    ['session.bounced', 'true', /is true or false\. Did you mean true/, true],
+    ['session.state', 'ended', /is active or completed/],
+    ['session.pages', '2', /is a number\. Did you mean 2/, 2],
+  ]
+  for (const [field, value, message, suggestion] of cases) {
+    const warnings = read({ where: ['is', field, [value]] })
+    t.match(warnings, [{ path: '/where/2/0', message }], `${field} ${value}`)
+    t.equal(warnings.length, 1)
+    t.equal(warnings[0]?.suggestion, suggestion)
+  }
+  const wrong = ['is_not', 'context.device', ['mobile', 'phone']]
+  const paths = (more: object) => read(more).map(({ path }) => path)
+  t.strictSame(paths({ where: ['session_has', { event: 'a', where: wrong }] }), ['/where/1/where/2/1'])
+  t.strictSame(paths({ sessions: { gap: '30m', where: wrong } }), ['/sessions/where/2/1'])
+  t.strictSame(paths({ series: [{ event: '*', where: ['not', wrong] }] }), ['/series/0/where/1/2/1'])
+  const right = ['page.channel', 'context.device', 'context.country', 'context.bot', 'session.bounced', 'page.source']
+  const values = ['AI Assistants', 'tv', 'XK', true, false, 'anything']
+  t.strictSame(read({ where: ['and', right.map((field, i) => ['is_not', field, [values[i], null]])] }), [])
+  t.end()
+})
+
 t.test('findNames finds the names in every kind of question', (t) => {
   const where = [
     'or',
@@ -318,6 +356,7 @@ t.test('findNames finds the names in every kind of question', (t) => {
       { ...property, path: '/of/breakdown/0', names: ['p', 'q'], events: ['e'] },
       { ...property, path: '/of/breakdown/1', source: 'user', names: ['plan'], events: ['e'] },
     ],
+    values: [],
   })
   t.end()
 })

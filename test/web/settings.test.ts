@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
+import { DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import type { ListedKey } from '../../src/contract/responses.js'
 import { until } from '../helper.js'
 import { checkAccessibility, download, startSite } from './page.js'
@@ -192,6 +193,31 @@ t.test('the settings of a project', async (t) => {
     await save.click()
     await form.getByRole('status').getByText('Saved.').waitFor()
     t.match(await read(), { currency: null, revision: 2 })
+  })
+
+  t.test('what a visit is, and what is known about pages', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Visits and pages')
+    const save = form.getByRole('button', { name: 'Save' })
+    await form.getByLabel('Tell visits apart').selectOption('By pauses')
+    await form.getByLabel('Longest pause within a visit').fill('2 hours')
+    await save.click()
+    await form.getByRole('alert').getByText('from "1m" to "24h"').first().waitFor()
+    await form.getByLabel('Longest pause within a visit').fill('2h')
+    await form.getByLabel('Page views').fill('$pageview\nopened\n')
+    await form.getByText('Properties of pages').click()
+    await form.getByLabel('Source').fill('utm_source\nproperties.from.site\n["properties","a.b"]')
+    await checkAccessibility(t, page, 'visits and pages')
+    await save.click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    const source = ['properties.utm_source', 'properties.from.site', ['properties', 'a.b']]
+    t.match(await read(), { sessions: { gap: '2h' }, page_views: ['$pageview', 'opened'], page_fields: { source } })
+    await findKind(page, 'Changes').getByText('what a visit is from session ids to pauses of 2 hours').waitFor()
+    await form.getByRole('button', { name: 'Use the defaults' }).click()
+    await save.click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    const { sessions, page_views, page_fields } = DEFAULT_SETTINGS
+    t.match(await read(), { sessions, page_views, page_fields })
   })
 
   t.test('a change of somebody else is shown, and nothing is lost', async (t) => {

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { until } from '../helper.js'
+import { SECRET_KEY, until } from '../helper.js'
 import { checkAccessibility, download, type Site, startSite } from './page.js'
 
 const DAY_MS = 86_400_000
@@ -58,7 +58,7 @@ const VISITS: Visit[] = [
   },
 ]
 
-async function send({ call }: Site, visits: Visit[]): Promise<void> {
+async function send({ call }: Site, visits: Visit[], key = SECRET_KEY): Promise<void> {
   const events = visits.flatMap(({ id, user, at, context, events }) =>
     events.map(([seconds, event, properties], i) => ({
       event,
@@ -71,7 +71,8 @@ async function send({ call }: Site, visits: Visit[]): Promise<void> {
     })),
   )
   const lines = events.map((event) => `${JSON.stringify(event)}\n`).join('')
-  const { statusCode, body } = await call('POST', '/public/import', lines, { 'content-type': 'application/x-ndjson' })
+  const headers = { 'content-type': 'application/x-ndjson', 'x-api-key': key }
+  const { statusCode, body } = await call('POST', '/public/import', lines, headers)
   if (statusCode !== 200) throw new Error(body)
 }
 
@@ -106,6 +107,20 @@ t.test('the view of a site', async (t) => {
   const site = await startSite(t)
   const { visit } = site
   await send(site, VISITS)
+
+  t.test('opens first, unless the project says otherwise', async (t) => {
+    const page = await visit(t)
+    await page.getByRole('heading', { name: 'Web', exact: true }).waitFor()
+    await page.getByRole('link', { name: 'Boards', exact: true }).click()
+    await page.getByRole('heading', { name: 'Overview' }).waitFor()
+    await page.getByRole('link', { name: 'Tallyhouse', exact: true }).click()
+    await page.getByRole('heading', { name: 'Web', exact: true }).waitFor()
+    await site.call('PATCH', '/public/project', { first_view: 'overview' })
+    const other = await visit(t)
+    await other.getByRole('heading', { name: 'Overview' }).waitFor()
+    t.equal(await other.getByRole('navigation', { name: 'Views' }).getByRole('link').first().textContent(), 'Web')
+    await site.call('PATCH', '/public/project', { first_view: null })
+  })
 
   t.test('shows what visitors did, and compares it', async (t) => {
     const page = await visit(t, '#/web')
@@ -191,6 +206,67 @@ t.test('the view of a site', async (t) => {
     await users.getByText('cy', { exact: true }).waitFor()
   })
 
+  t.test('goals and rows beyond the first ten, by keyboard', async (t) => {
+    const key = await site.addKey('secret', 'larger')
+    const numbers = Array.from({ length: 12 }, (_, i) => i + 1)
+    const rare = Array.from({ length: 10 }, (_, i) => `rare ${i}`)
+    const visits = numbers.map((n): Visit => {
+      const others = [...(n <= 3 ? ['purchased'] : []), ...(n === 1 ? rare : [])]
+      const events = others.map((name): Visit['events'][number] => [1, name, {}])
+      const view: Visit['events'][number] = [0, '$pageview', page(`/${n}`)]
+      return { id: `${n}`, user: `user ${n}`, at: YESTERDAY, context: AUSTRIA, events: [view, ...events] }
+    })
+    await send(site, visits, key)
+    const tab = await visit(t, '#/web', key)
+    const goals = findPanel(tab, 'Goals')
+    await until('suggestions', async () => (await readRows(tab, 'Goals')).length === 5)
+    t.equal((await readRows(tab, 'Goals'))[0], 'purchased 3 25%')
+    t.notMatch(tab.url(), 'goals=')
+
+    await goals.getByText('Choose goals').press('Enter')
+    const removals = goals.getByRole('button', { name: /^Remove goal/ })
+    await tab.keyboard.press('Tab')
+    for (const left of [4, 3, 2, 1, 0]) {
+      await tab.keyboard.press('Enter')
+      await until(`${left} goals`, async () => (await removals.count()) === left)
+    }
+    await goals.getByText('Choose the events that visits should lead to').waitFor()
+    await tab.keyboard.press('Tab')
+    for (const [i, text] of ['purch', 'rare 7'].entries()) {
+      await tab.keyboard.type(text)
+      await tab.keyboard.press('Enter')
+      await until(text, async () => (await removals.count()) === i + 1)
+    }
+    const chosen = ['purchased 3 25%', 'rare 7 1 8.3%']
+    await waitForRows(tab, 'Goals', chosen)
+    await checkAccessibility(t, tab, 'chosen goals')
+    await tab.reload()
+    await waitForRows(tab, 'Goals', chosen)
+    await goals.getByText('Choose goals').click()
+    await goals.getByRole('button', { name: 'Use the most frequent events' }).click()
+    await until('suggestions', async () => (await readRows(tab, 'Goals')).length === 5)
+    t.notMatch(tab.url(), 'goals=')
+
+    const more = findPanel(tab, 'Pages').getByRole('button', { name: 'More pages' })
+    await more.press('Enter')
+    const dialog = tab.getByRole('dialog', { name: 'Pages' })
+    const rows = dialog.getByRole('row')
+    await until('all rows', async () => (await rows.count()) === 1 + numbers.length)
+    await checkAccessibility(t, tab, 'all pages')
+    await tab.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    t.ok(await more.evaluate((button) => button === button.ownerDocument.activeElement), 'the focus is back')
+    await more.press('Enter')
+    await dialog.getByRole('button', { name: '/11', exact: true }).press('Enter')
+    await dialog.waitFor({ state: 'detached' })
+    await waitForRows(tab, 'Pages', ['/11 1'])
+    const remove = tab.getByRole('button', { name: 'Remove filter: Page is /11' })
+    await remove.press('Enter')
+    await until('all visits', async () => (await readNumbers(tab))[1] === 'Visits 12')
+    const bots = tab.getByRole('button', { name: 'Remove filter: Without bots' })
+    t.ok(await bots.evaluate((button) => button === button.ownerDocument.activeElement), 'the focus is on the next')
+  })
+
   t.test('says who is there now', async (t) => {
     const online = { user: 'eve', at: Date.now(), context: GERMANY, events: [] as Visit['events'] }
     await send(site, [{ ...online, id: 'now', events: [[0, 'looked', {}]] }])
@@ -219,4 +295,36 @@ t.test('page views without session ids', async (t) => {
   await waitForNumbers(page, ALL)
   t.match(page.url(), /visits=gap/)
   await page.getByRole('button', { name: 'Tell visits apart by session ids' }).waitFor()
+
+  await page.getByRole('button', { name: 'Make it the project’s default' }).click()
+  await until('a link that follows the project', () => !page.url().includes('visits='))
+  const { project } = (await site.call('GET', '/public/project')).json()
+  t.strictSame(project.sessions, { gap: '30m' })
+  const next = await site.visit(t, '#/web')
+  await waitForNumbers(next, ALL)
+  await next.getByText('A visit ends with a pause of 30 minutes.').waitFor()
+  t.equal(await next.getByRole('button', { name: 'Make it' }).count(), 0, 'it is the default')
+  await next.getByRole('button', { name: 'Tell visits apart by session ids' }).click()
+  await until('the other definition', () => next.url().includes('visits=id'))
+  await next.getByRole('button', { name: 'Make it the project’s default' }).waitFor()
+  await checkAccessibility(t, next, 'visits other than the default')
+})
+
+t.test('a project names its page views, and where their fields come from', async (t) => {
+  const site = await startSite(t)
+  await send(site, [
+    {
+      user: 'ada',
+      id: 's',
+      at: YESTERDAY,
+      context: AUSTRIA,
+      events: [[0, 'opened', { where: 'https://shop.example/x' }]],
+    },
+  ])
+  const change = { page_views: ['opened'], page_fields: { path: null, url: ['properties.where'] } }
+  t.equal((await site.call('PATCH', '/public/project', change)).statusCode, 200)
+  const page = await site.visit(t, '#/web')
+  await page.getByRole('region', { name: 'Pages' }).getByText('/x', { exact: true }).waitFor()
+  await page.goto(`${page.url().split('#')[0]}#/users/ada`)
+  await page.getByText('began at').waitFor()
 })

@@ -37,7 +37,7 @@ t.test('an empty project shows how to send an event, until one arrives', async (
   await findRows(page).filter({ hasText: 'signed up' }).waitFor()
 })
 
-t.test('the line of the welcome page records the views of a website', async (t) => {
+t.test('the line of the welcome page records the views of a website, which are then what opens first', async (t) => {
   const { code = '' } = buildSnippets(site.url).find(({ title }) => title === 'Website') ?? {}
   const key = await site.addKey('write', 'Website')
   const html = `<!doctype html><title>A shop</title>${code.replace('YOUR_WRITE_KEY', key)}`
@@ -49,15 +49,26 @@ t.test('the line of the welcome page records the views of a website', async (t) 
     website.closeAllConnections()
     website.close()
   })
-  const visitor = await (await site.visit(t)).context().newPage()
+  const reader = await site.addKey('read', 'Website')
+  const page = await site.visit(t, '#/', reader)
+  await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
+  await until('the stream', async () => /^tallyhouse_live_streams 1$/m.test((await site.app.inject('/metrics')).body))
+  const visitor = await page.context().newPage()
   t.teardown(() => visitor.close())
   await visitor.goto(`http://127.0.0.1:${(website.address() as AddressInfo).port}/sale`)
-  const reader = await site.addKey('read', 'Website')
   const found = await until('the page view', async () => {
     const { body } = await site.call('GET', '/public/events', undefined, { 'x-api-key': reader })
     return JSON.parse(body).events?.[0]
   })
   t.match(found, { event: '$pageview', properties: { title: 'A shop', url: /\/sale$/ }, session_id: /./ })
+  await page.getByRole('heading', { name: 'Web', exact: true }).waitFor()
+  // The browser of the test says that it has no head, which only bots say.
+  await page.getByRole('button', { name: 'Remove filter: Without bots' }).click()
+  await page.getByRole('button', { name: '1: Unique visitors' }).waitFor()
+  t.equal(await page.getByRole('navigation', { name: 'Views' }).getByRole('link').first().textContent(), 'Web')
+  const later = await site.visit(t, '#/', reader)
+  await later.getByRole('heading', { name: 'Web', exact: true }).waitFor()
+  t.match(await later.title(), /^Web /)
 })
 
 t.test('the code of the welcome page sends an event', async (t) => {

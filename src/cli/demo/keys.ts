@@ -23,7 +23,7 @@ export async function openProject(io: CommandIo, url: string): Promise<{ secretK
   const [secretKey = '', readKey = ''] = texts
   io.stdout.write(`SECRET_KEY=${secretKey}\nREAD_KEY=${readKey}\n`)
   io.stderr.write(`These keys of project "${PROJECT}" are shown only this once.
-To look at the shop, open ${url}/ and sign in with the read key.
+To look at the shop, open ${url}/ and sign in with the secret key. With the read key you can change nothing.
 To ask from here: SECRET_KEY=<the read key> npx tallyhouse query --event purchased --metric users --interval week
 `)
   return { secretKey, begun }

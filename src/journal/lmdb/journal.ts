@@ -227,6 +227,7 @@ class LmdbJournal implements Journal {
     return {
       appended: this.#appended,
       stored: this.#stored,
+      isStored: this.#isStored(projectId),
       pending: this.#entries.countPending(projectId),
       deletions: this.#deletions.get(projectId) ?? 0,
     }
@@ -255,6 +256,12 @@ class LmdbJournal implements Journal {
     const stored = first === null || first > appended ? appended : first - 1n
     if (this.#isEmpty) this.#stored = maxPosition(this.#stored, appended)
     return { ...(await this.progress(projectId)), appended, stored }
+  }
+
+  /** A lift may have passed the write in flight, which may have entries of the project. */
+  #isStored(projectId: string): boolean {
+    const isWriting = this.#inFlight !== null && this.#inFlight <= this.#appended
+    return !isWriting && !this.#entries.shares.has(projectId)
   }
 
   /** Whether nothing waits and nothing is being written. */

@@ -229,12 +229,13 @@ class RedisJournal implements Journal {
 
   async progress(projectId = ''): Promise<Progress> {
     const reply = await this.#call(() => this.#run(PROGRESS, { project: projectId, ...this.#identity }))
-    const [last = '', stored = '', pending, deletions] = (reply as Buffer[]).map(String)
+    const [last = '', stored = '', pending, deletions, isStored] = (reply as Buffer[]).map(String)
     const appended = parsePosition(last)
     this.#history.note(appended)
     return {
       appended,
       stored: parsePosition(stored),
+      isStored: isStored === '1',
       pending: Number(pending),
       deletions: Number(deletions),
     }
@@ -245,11 +246,17 @@ class RedisJournal implements Journal {
       const args = { ...positionFields(position), project: projectId, ...this.#identity }
       return this.#run(LEVEL, args, { replicas: this.#replicas })
     })
-    const [last = '', first = '', waiting, deleted] = (reply as Buffer[]).map(String)
+    const [last = '', first = '', pending, deletions, isStored] = (reply as Buffer[]).map(String)
     const appended = parsePosition(last)
     this.#history.note(appended)
     const stored = first === '' ? appended : parsePosition(first) - 1n
-    return { appended, stored, pending: Number(waiting), deletions: Number(deleted) }
+    return {
+      appended,
+      stored,
+      isStored: isStored === '1',
+      pending: Number(pending),
+      deletions: Number(deletions),
+    }
   }
 
   raiseFloor(position: Position): void {

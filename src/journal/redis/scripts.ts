@@ -185,12 +185,12 @@ export const ACKNOWLEDGE = defineScript('acknowledge', {
 })
 
 export const PROGRESS = defineScript('progress', {
-  keys: ['meta', 'pending', 'deletions'],
+  keys: ['meta', 'pending', 'deletions', 'held'],
   args: ['project', 'journalId', 'layout'],
 })
 
 export const LEVEL = defineScript('level', {
-  keys: ['stream', 'meta', 'pending', 'deletions'],
+  keys: ['stream', 'meta', 'pending', 'deletions', 'held'],
   args: ['ms', 'seq', 'project', 'journalId', 'layout'],
 })
 

@@ -55,7 +55,7 @@ export interface AliasLinksOptions {
   profiles: States<Profile>
   projects: Pick<AliasProjects, 'announce'>
   settling: Pick<AliasSettling, 'note'>
-  barrier: Pick<Barrier, 'waitForAll'>
+  barrier: Pick<Barrier, 'requireProject'>
   log: Pick<Log, 'warn'>
 }
 

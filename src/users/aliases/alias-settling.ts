@@ -14,6 +14,8 @@ import type { Aliases } from './aliases.js'
 const GATHER_MS = 1_000
 /** Interval at which the store is queried for steps left by a process that ended, ms. */
 const SWEEP_MS = 60_000
+/** Names of a project that are settled before it is the next one's turn. */
+const TURN_NAMES = 2_000
 /** Names that are settled concurrently. */
 const AT_ONCE = 500
 /**
@@ -24,7 +26,7 @@ const PAUSE_SHARE = 1
 export interface AliasSettlingOptions {
   aliases: Pick<Aliases, 'listSteps' | 'findAliases' | 'settle'>
   states: States<Alias>
-  barrier: Pick<Barrier, 'waitForAll'>
+  barrier: Pick<Barrier, 'requireProject'>
   shards: Shards
   log: Pick<Log, 'warn'>
   /** default: `GATHER_MS` */
@@ -69,31 +71,35 @@ export class AliasSettling {
    * sweep
    */
   async settle(projectId: string): Promise<void> {
+    while (!(await this.#settleSome(projectId)));
+  }
+
+  /** Settles some names of a project. @returns whether none is left */
+  async #settleSome(projectId: string): Promise<boolean> {
     const { aliases, barrier } = this.#options
     const { signal } = this.#stop
-    while (!signal.aborted) {
-      await barrier.waitForAll()
-      const steps = await aliases.listSteps(projectId)
-      if (steps.length === 0) return
-      // Wait, so that every name which led to a step before the step was read is found.
-      await barrier.waitForAll()
-      const names = await aliases.findAliases(
-        projectId,
-        steps.map(({ alias }) => alias),
-      )
-      for (let start = 0; start < names.length && !signal.aborted; start += AT_ONCE) {
-        const began = performance.now()
-        const some = names.slice(start, start + AT_ONCE).map(({ alias }) => alias)
-        await aliases.settle(projectId, some)
-        await this.#pause(PAUSE_SHARE * (performance.now() - began))
-      }
-      const led = new Set(names.map(({ distinctId }) => distinctId))
-      const ended = await this.#end(
-        projectId,
-        steps.filter(({ alias }) => !led.has(alias)),
-      )
-      if (names.length === 0 && ended < steps.length) return
+    await barrier.requireProject(projectId)
+    const steps = await aliases.listSteps(projectId)
+    if (steps.length === 0) return true
+    // Wait, so that every name which led to a step before the step was read is found.
+    await barrier.requireProject(projectId)
+    const names = await aliases.findAliases(
+      projectId,
+      steps.map(({ alias }) => alias),
+    )
+    const end = Math.min(names.length, TURN_NAMES)
+    for (let start = 0; start < end && !signal.aborted; start += AT_ONCE) {
+      const began = performance.now()
+      const some = names.slice(start, Math.min(start + AT_ONCE, end)).map(({ alias }) => alias)
+      await aliases.settle(projectId, some)
+      await this.#pause(PAUSE_SHARE * (performance.now() - began))
     }
+    const led = new Set(names.map(({ distinctId }) => distinctId))
+    const ended = await this.#end(
+      projectId,
+      steps.filter(({ alias }) => !led.has(alias)),
+    )
+    return signal.aborted || (names.length === 0 && ended < steps.length)
   }
 
   async close(): Promise<void> {
@@ -120,7 +126,8 @@ export class AliasSettling {
       await this.#pause(this.#options.gatherMs ?? GATHER_MS)
       const projects = [...this.#due]
       this.#due.clear()
-      for (const project of projects) await this.#attempt(project)
+      // What a project has left waits for the others.
+      for (const project of projects) if (!(await this.#attempt(project))) this.#due.add(project)
     }
   }
 
@@ -135,11 +142,13 @@ export class AliasSettling {
     }
   }
 
-  async #attempt(project: string): Promise<void> {
+  /** @returns whether the project has no more names to settle now */
+  async #attempt(project: string): Promise<boolean> {
     try {
-      await this.settle(project)
+      return await this.#settleSome(project)
     } catch (err) {
       this.#warn(err, { project })
+      return true
     }
   }
 

@@ -89,8 +89,12 @@ export class Aliases {
   }
 
   /** Like `findNames` for one user; waits at the read barrier itself, but only if the project may have aliases. */
-  async findStoredNames(projectId: string, user: string, barrier: Pick<Barrier, 'waitForAll'>): Promise<string[][]> {
-    if ((await this.#projects.look(projectId)) !== 'none') await barrier.waitForAll()
+  async findStoredNames(
+    projectId: string,
+    user: string,
+    barrier: Pick<Barrier, 'requireProject'>,
+  ): Promise<string[][]> {
+    if ((await this.#projects.look(projectId)) !== 'none') await barrier.requireProject(projectId)
     return (await this.findNames(projectId, [user])).get(user) ?? [[user]]
   }
 

@@ -15,7 +15,7 @@ interface TakeBackParts {
   aliases: Aliases
   states: States<Alias>
   profiles: States<Profile>
-  barrier: Pick<Barrier, 'waitForAll'>
+  barrier: Pick<Barrier, 'requireProject'>
 }
 
 /** The names of a user, including those that leave it together with the alias that is taken back. */
@@ -41,7 +41,7 @@ export async function takeBack(parts: TakeBackParts, projectId: string, alias: s
 /** @returns false if the alias gave something concurrently, so that the caller must start again */
 async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<boolean> {
   const { aliases, states, barrier } = parts
-  await barrier.waitForAll()
+  await barrier.requireProject(projectId)
   const user = await aliases.resolve(projectId, alias)
   const parting = await planParting(parts, projectId, user, alias)
   const known = parting.links.get(alias)
@@ -205,7 +205,7 @@ async function lead({ states }: TakeBackParts, projectId: string, name: string, 
  */
 async function unmark({ aliases, states, barrier }: TakeBackParts, { projectId, user }: Parting): Promise<void> {
   const namesNow = async () => {
-    await barrier.waitForAll()
+    await barrier.requireProject(projectId)
     return ((await aliases.findNames(projectId, [user])).get(user) ?? []).slice(1).flat()
   }
   const left = await namesNow()

@@ -19,7 +19,7 @@ export interface ErasureOptions {
   profiles: Pick<StateStore<Profile>, 'change'>
   sessions: Pick<StateStore<Session>, 'change'>
   /** waits for all lanes */
-  barrier: Pick<ReadBarrier, 'waitForAll'>
+  barrier: Pick<ReadBarrier, 'requireProject'>
 }
 
 /** How much data of a user was erased. */
@@ -63,7 +63,7 @@ export class Erasure {
     const { barrier, aliases } = this.#parts
     const shards = reserveErasureSlots(this.#parts.shards, projectId)
     // After this, no journal holds their data from before the call: it is in the store, or in a dead letter.
-    await barrier.waitForAll()
+    await barrier.requireProject(projectId)
     const namesByUser = await this.#findNames(projectId, distinctIds)
     const names = [...new Set([...namesByUser.values()].flat(2))]
     const sessions = new Map<string, number>()

@@ -50,7 +50,7 @@ export class ProjectErasure {
     const { barrier } = this.#parts
     const shards = reserveErasureSlots(this.#parts.shards, projectId)
     // After this, no journal holds data from before the call, except states that the store has, too.
-    await barrier.waitForAll()
+    await barrier.requireProject(projectId)
     // Erase from dead letters before the events, because one that is replayed concurrently stores some.
     const deadLetters = await eraseProjectFromDeadLetters(shards, projectId, async (states) => {
       for (const { kind, name } of states) await this.#deleteStates(kind, projectId, [name])

@@ -146,3 +146,11 @@ export function formatDuration(ms: number): string {
   }
   return parts.join(' ')
 }
+
+const GAP_UNITS: Record<string, string> = { s: 'second', m: 'minute', h: 'hour', d: 'day' }
+
+/** Formats a length of time as questions have it: `30m` as `30 minutes`. */
+export function formatGap(gap: string): string {
+  const [, count, unit = ''] = /^(\d+)([smhd])$/.exec(gap) ?? []
+  return GAP_UNITS[unit] === undefined ? gap : formatCount(Number(count), GAP_UNITS[unit])
+}

@@ -18,3 +18,8 @@ export function setProjectSettings(settings: ProjectSettings): void {
 export function onProjectSettings(listener: (settings: ProjectSettings) => void): void {
   notifyChanged = listener
 }
+
+/** Whether an event is a page view in this project. */
+export function isPageView(event: string): boolean {
+  return current.page_views.includes(event)
+}

@@ -1,6 +1,6 @@
 import { Kind as SchemaKind } from '@sinclair/typebox'
 import { type Schema, withoutNull } from '../../contract/fields.js'
-import { fillQuestion, type QuestionDefaults } from '../../contract/project-settings.js'
+import { fillQuestion, QUESTION_DEFAULTS } from '../../contract/project-settings.js'
 import { COUNTING, NUMBER_METRICS } from '../../contract/question-schemas.js'
 import type {
   AnyQuestion,
@@ -69,13 +69,21 @@ export function createDraft(kind: Kind, event: string): Draft {
   return readDraft({ kind, ...events[kind] })
 }
 
-/** Converts a question to another kind, keeping its range, its filter and its first event. */
+/** Converts a question to another kind, keeping its range, its sessions, its filter and its first event. */
 export function convertDraft(draft: Draft, kind: Kind): Draft {
   if (draft.kind === kind) return draft
   const event = listDefinitions(draft)[0]?.event ?? ''
   const next = createDraft(kind, typeof event === 'string' ? event : (event[0] ?? ''))
-  const { timezone, week_start, where, from, to } = draft
-  return { ...next, timezone, week_start, where, ...(from !== undefined && { from }), ...(to !== undefined && { to }) }
+  const { timezone, week_start, sessions, where, from, to } = draft
+  return {
+    ...next,
+    timezone,
+    week_start,
+    sessions,
+    where,
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to }),
+  }
 }
 
 /** The definitions of the events that a breakdown is taken from: in a funnel, those that begin an entry. */
@@ -168,13 +176,14 @@ export function toQuestion(draft: Draft): Json {
 }
 
 /** The fields whose defaults the project has, rather than the schema. */
-const FROM_PROJECT: ReadonlySet<string> = new Set(['timezone', 'week_start'] satisfies (keyof QuestionDefaults)[])
+const FROM_PROJECT: ReadonlySet<string> = new Set(QUESTION_DEFAULTS)
 
 /** Omits the fields of a question or a board that are as the project has set them, so that they follow it. */
 export function omitProjectDefaults(fields: object): object {
   const defaults = Object(getProjectSettings())
+  const isDefault = (name: string, value: unknown) => JSON.stringify(value) === JSON.stringify(defaults[name])
   return Object.fromEntries(
-    Object.entries(fields).filter(([name, value]) => !FROM_PROJECT.has(name) || value !== defaults[name]),
+    Object.entries(fields).filter(([name, value]) => !FROM_PROJECT.has(name) || !isDefault(name, value)),
   )
 }
 

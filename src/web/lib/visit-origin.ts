@@ -1,5 +1,7 @@
-import { PAGE_FIELDS, PAGE_VIEWS } from '../../contract/page-fields.js'
+import type { FieldName } from '../../contract/filters.js'
+import type { PagePlace } from '../../contract/page-fields.js'
 import { isObject } from '../../contract/read-fields.js'
+import { getProjectSettings } from './project-settings.js'
 
 interface Viewed {
   event: string
@@ -14,25 +16,32 @@ interface Viewed {
  * @returns null without a page view
  */
 export function findVisitOrigin(events: readonly Viewed[]): { path: string; source: string | null } | null {
-  const first = events.findLast(({ event }) => PAGE_VIEWS.includes(event))
+  const { page_views, page_fields } = getProjectSettings()
+  const first = events.findLast(({ event }) => page_views.includes(event))
   if (!first) return null
-  const read = (names: readonly string[]) => findText(first.properties, names)
-  const url = parseUrl(read(PAGE_FIELDS.url))
-  const referrer = parseUrl(read(PAGE_FIELDS.referrer))
+  const read = (name: PagePlace) => findText(first.properties, page_fields[name])
+  const address = read('url')
+  const url = parseUrl(address)
+  const referrer = parseUrl(read('referrer'))
   const from = referrer && referrer.host !== url?.host ? referrer.hostname.replace(/^www\./, '') : null
-  return { path: url?.pathname ?? read(PAGE_FIELDS.path) ?? '', source: read(PAGE_FIELDS.source) ?? from }
+  const source = read('source') ?? findParameter(address ?? '', 'utm_source') ?? from
+  return { path: url?.pathname ?? address?.replace(/[?#].*$/s, '') ?? read('path') ?? '', source }
 }
 
-/** The first of the properties that has a text; a name with a dot may be that of a property within an object. */
-function findText(properties: Record<string, unknown>, names: readonly string[]): string | null {
-  for (const name of names) {
-    const within = name
-      .split('.')
-      .reduce<unknown>((value, part) => (isObject(value) ? value[part] : undefined), properties)
-    const text = [properties[name], within].find((value) => typeof value === 'string' && value !== '')
-    if (typeof text === 'string') return text
+/** The first of the properties that has a text. */
+function findText(properties: Record<string, unknown>, fields: readonly FieldName[]): string | null {
+  for (const field of fields) {
+    const [, ...path] = typeof field === 'string' ? field.split('.') : field
+    const value = path.reduce<unknown>((inner, name) => (isObject(inner) ? inner[name] : undefined), properties)
+    if (typeof value === 'string' && value !== '') return value
   }
   return null
+}
+
+/** The first value of a parameter in the query of a URL, which may be relative. */
+function findParameter(url: string, name: string): string | null {
+  const [, query = ''] = /^[^?#]*\?([^#]*)/.exec(url) ?? []
+  return new URLSearchParams(query).getAll(name).find((value) => value !== '') ?? null
 }
 
 function parseUrl(text: string | null): URL | null {

@@ -7,8 +7,15 @@ import { useLoaded } from '../lib/use-loaded.js'
 /** Projects known to have events, so that each is checked once. */
 const filled = new Set<string>()
 
+interface NeedsEventsProps {
+  access: Access
+  /** called when the welcome page has seen the first event */
+  onFirstEvent: () => void
+  children: ComponentChildren
+}
+
 /** Shows a view, or the welcome page while the project has no events. */
-export function NeedsEvents({ access, children }: { access: Access; children: ComponentChildren }) {
+export function NeedsEvents({ access, onFirstEvent, children }: NeedsEventsProps) {
   const { project } = access
   const [isFilled, setFilled] = useState(filled.has(project))
   const loaded = useLoaded(isFilled ? null : project, async (signal) => {
@@ -28,5 +35,10 @@ export function NeedsEvents({ access, children }: { access: Access; children: Co
   // Most projects have events, so their views do not wait for the answer.
   if (!isEmpty) return <>{children}</>
   const Welcome = welcome.value
-  return Welcome && <Welcome access={access} onFirstEvent={note} />
+  if (!Welcome) return null
+  const proceed = () => {
+    note()
+    onFirstEvent()
+  }
+  return <Welcome access={access} onFirstEvent={proceed} />
 }

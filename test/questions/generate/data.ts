@@ -1,5 +1,7 @@
 import fc from 'fast-check'
-import type { StoredSession } from '../reference/data.js'
+import { DEFAULT_SETTINGS } from '../../../src/contract/project-settings.js'
+import type { Settings, StoredSession } from '../reference/data.js'
+import type { Field } from '../reference/filter.js'
 import * as pools from './pools.js'
 
 /** What is sent to make the data of a project, in this order. */
@@ -24,6 +26,7 @@ export interface Plan {
   deletes: number[]
   /** users that are erased by these names of theirs, after everything else */
   erased: string[]
+  settings: Settings
 }
 
 const MINUTE_MS = 60_000
@@ -94,7 +97,7 @@ function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
     {
       weight: 4,
       arbitrary: object(
-        once('url', [...pools.URLS, ...pools.NO_TEXTS]),
+        once('url', [...pools.URLS, ...pools.NO_TEXTS, ...(areRefused ? ['"/?utm_source=\\ud83d%41"'] : [])]),
         once('$current_url', pools.URLS),
         once('path', ['"/plain?x=1"', '"Home"', '5']),
         once('referrer', [...pools.REFERRERS, ...pools.NO_TEXTS]),
@@ -117,6 +120,37 @@ function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
     },
   )
 }
+
+/** Places within another, of odd names, with values of every type, none, and the usual ones. */
+const settings: fc.Arbitrary<Settings> = fc
+  .record({
+    page_views: fc.constantFrom<readonly string[]>(
+      ...[DEFAULT_SETTINGS.page_views, DEFAULT_SETTINGS.page_views, ['a', '$pageview'], ['*', 'sign up', 'A'], []],
+    ),
+    page_fields: fc.record({
+      url: fc.constantFrom<Field[]>(
+        ['properties.o', 'properties.o.x', ['properties', 'a.b'], 'properties.url'],
+        ['properties.context.page.url', 'properties.context.page', 'properties.$current_url', 'properties.url'],
+      ),
+      title: fc.constantFrom<Field[]>(['properties.m', 'properties.title'], []),
+      referrer: fc.constantFrom<Field[]>(
+        ['properties.a.b', 'properties.a', 'properties.referrer'],
+        ['properties.x`\\'],
+        [],
+      ),
+      source: fc.constantFrom<Field[]>(['properties.plan', 'properties.utm_source', 'properties.plan'], []),
+      medium: fc.constantFrom<Field[]>(['properties.null', 'properties.1', 'properties.utm_medium'], []),
+      campaign: fc.constantFrom<Field[]>(['properties.n', 'properties.o.x.y'], ['properties.utm_campaign']),
+    }),
+    sessions: fc.constantFrom<Settings['sessions']>(
+      ...[
+        'id' as const,
+        { gap: '1h' },
+        { gap: '30m', where: ['is_not', 'event', ['b']] as ['is_not', string, string[]] },
+      ],
+    ),
+  })
+  .map((changed) => ({ ...changed, page_fields: { ...DEFAULT_SETTINGS.page_fields, ...changed.page_fields } }))
 
 /** A profile keeps no name twice, so it is sent none. */
 const profileProperties = object(
@@ -159,6 +193,7 @@ export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<P
         }),
         edits: fc.array(fc.tuple(fc.nat(), properties), { maxLength: 4 }),
         deletes: fc.array(fc.nat(), { maxLength: 4 }),
+        settings: fc.oneof({ weight: 2, arbitrary: fc.constant(DEFAULT_SETTINGS) }, { weight: 1, arbitrary: settings }),
         erased: fc.oneof(
           { weight: 3, arbitrary: fc.constant<string[]>([]) },
           { weight: 1, arbitrary: fc.array(fc.constantFrom(...names), { maxLength: 2 }) },

@@ -29,6 +29,9 @@ export const URLS = [
   ...['"https://shop.example/"', '"https://www.shop.example/a?utm_source=x#y"', '"http://Shop.Example:8080/a"'],
   ...['"/a/b?c"', '"//cdn.example/x"', '"https://user:p@w@shop.example"', '"https://shop.example?q=1"', '""', '"5"'],
   ...['"https:\\/\\/shop.example\\/esc"', '"app://shop.example/\\u00fc"', '"2 pages"'],
+  ...['"/?utm_source=Google&utm_medium=%63pc#?utm_campaign=x"', '"https://shop.example/?utm_campaign=a+b%2Bc"'],
+  ...['"?xutm_source=x&utm_source=&utm_source=fb.example&utm_source=y"', '"/#?utm_medium=email"', '"/?utm_content"'],
+  ...['"/?utm_term=%C3%BC%zz%4&utm_content=%FF%41"', '"/?a?utm_source=x&utm_campaign=%F0%9F%98%80%00%09\\u00e9"'],
 ]
 export const NO_TEXTS = ['5', 'null', '{"a":"b"}', '["https://x.example/"]', 'true', '-1', '""']
 /** Where visitors came from, as JSON. */

@@ -1,3 +1,4 @@
+import { DEFAULT_SETTINGS, type ProjectSettings } from '../../../src/contract/project-settings.js'
 import { compareTexts, parseJson, type Value } from './json.js'
 
 /** What is in the store, as the API gives it out. */
@@ -9,7 +10,11 @@ export interface Data {
   profiles: Map<string, string>
   /** the sessions of the calls */
   sessions?: StoredSession[]
+  /** what the project has set; absent: nothing */
+  settings?: Settings
 }
+
+export type Settings = Pick<ProjectSettings, 'page_views' | 'page_fields' | 'sessions'>
 
 export interface StoredEvent {
   eventId: string
@@ -41,6 +46,7 @@ export interface StoredSession {
 export interface World {
   facts: Fact[]
   calls: Call[]
+  project: Settings
 }
 
 /** A session of the calls. */
@@ -85,6 +91,7 @@ export interface Fact {
   profile: Value
   sessionId: string | null
   context: Map<string, Value>
+  project: Settings
   /** whether it is a session, asked for as an event */
   isSession: boolean
   /** by the question's definition; null for an event without one, and before there is a question */
@@ -92,7 +99,7 @@ export interface Fact {
 }
 
 /** All events in the order in which a user has done them: by `timestamp`, and at the same time by `eventId`. */
-function factsOf({ events, aliases, profiles }: Data): Fact[] {
+function factsOf({ events, aliases, profiles, settings: project = DEFAULT_SETTINGS }: Data): Fact[] {
   return events
     .map(({ eventId, event, distinct_id, timestamp, properties, session_id, context }) => {
       const user = endOf(aliases, distinct_id)
@@ -106,6 +113,7 @@ function factsOf({ events, aliases, profiles }: Data): Fact[] {
         profile: parseJson(profiles.get(user) ?? 'null'),
         sessionId: session_id ?? null,
         context: new Map(Object.entries(context ?? {})),
+        project,
         isSession: false,
         session: null,
       }
@@ -130,14 +138,16 @@ export function worldOf(data: Data): World {
       context: new Map(Object.entries(one.context ?? {})),
     }
   })
-  return { facts: factsOf(data), calls }
+  return { facts: factsOf(data), calls, project: data.settings ?? DEFAULT_SETTINGS }
 }
 
 /** The same without some users, whichever of their names they are called by. */
-export function withoutUsers({ events, aliases, profiles, sessions = [] }: Data, names: string[]): Data {
+export function withoutUsers(data: Data, names: string[]): Data {
+  const { events, aliases, profiles, sessions = [] } = data
   const gone = new Set(names.map((name) => endOf(aliases, name)))
   const isLeft = (name: string) => !gone.has(endOf(aliases, name))
   return {
+    ...data,
     events: events.filter(({ distinct_id }) => isLeft(distinct_id)),
     aliases: new Map([...aliases].filter(([alias]) => isLeft(alias))),
     profiles: new Map([...profiles].filter(([name]) => isLeft(name))),

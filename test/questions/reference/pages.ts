@@ -1,4 +1,4 @@
-import { PAGE_FIELDS, PAGE_VIEWS, type PagePlace } from '../../../src/contract/page-fields.js'
+import type { PagePlace } from '../../../src/contract/page-fields.js'
 import { REFERRERS } from '../../../src/questions/referrers.js'
 import type { Fact } from './data.js'
 import type { Value } from './json.js'
@@ -18,15 +18,16 @@ export function pageField(name: string, fact: Fact): Value {
     case 'path':
       return url === null ? pathOf(placed('path', fact)) : pathOf(url)
     case 'title':
+      return placed(name, fact)
     case 'medium':
     case 'campaign':
     case 'term':
     case 'content':
-      return placed(name, fact)
+      return utm(name, fact)
     case 'referrer':
       return referrer
     case 'source':
-      return placed('source', fact) ?? (referrer === null ? null : (known(referrer)?.name ?? referrer))
+      return utm('source', fact) ?? (referrer === null ? null : (known(referrer)?.name ?? referrer))
     case 'channel':
       return channelOf(fact, referrer)
     default:
@@ -34,19 +35,51 @@ export function pageField(name: string, fact: Fact): Value {
   }
 }
 
-export function isPageView({ event, isSession }: Fact): boolean {
-  return !isSession && PAGE_VIEWS.includes(event)
+export function isPageView({ event, isSession, project }: Fact): boolean {
+  return !isSession && project.page_views.includes(event)
 }
 
 /** The first of the places that has a text which is not empty. */
-function placed(place: PagePlace, { properties }: Fact): string | null {
-  for (const name of PAGE_FIELDS[place]) {
-    const value = name
-      .split('.')
+function placed(place: PagePlace, { properties, project }: Fact): string | null {
+  for (const field of project.page_fields[place]) {
+    const value = (typeof field === 'string' ? field.split('.') : field)
+      .slice(1)
       .reduce<Value>((inner, one) => (inner instanceof Map ? (inner.get(one) ?? null) : null), properties)
     if (typeof value === 'string' && value !== '') return value
   }
   return null
+}
+
+/** A parameter of campaigns: from its own places, or else from the query of the page's URL. */
+function utm(name: 'source' | 'medium' | 'campaign' | 'term' | 'content', fact: Fact): string | null {
+  return placed(name, fact) ?? parameterOf(placed('url', fact) ?? '', `utm_${name}`)
+}
+
+/** The first of the parameters with this name that has a value. */
+function parameterOf(url: string, name: string): string | null {
+  const [beforeFragment = ''] = url.split('#')
+  const [, ...query] = beforeFragment.split('?')
+  for (const parameter of query.join('?').split('&')) {
+    if (parameter.startsWith(`${name}=`) && parameter.length > name.length + 1) {
+      return decoded(parameter.slice(name.length + 1))
+    }
+  }
+  return null
+}
+
+/** As forms encode texts; what would be no UTF-8 stays as it is. */
+function decoded(text: string): string {
+  const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+  try {
+    return text
+      .split(/((?:%[0-9a-f]{2})+)/i)
+      .map((part, i) =>
+        i % 2 === 1 ? utf8.decode(Buffer.from(part.replaceAll('%', ''), 'hex')) : part.replaceAll('+', ' '),
+      )
+      .join('')
+  } catch {
+    return text
+  }
 }
 
 /** The host of a URL in lower case, without user and port; null if it has none. */
@@ -103,8 +136,8 @@ function sourceKind(source: string): string | null {
 
 function channelOf(fact: Fact, referrer: string | null): string | null {
   const lower = (text: string | null) => (text ?? '').replace(/[A-Z]/g, (letter) => letter.toLowerCase())
-  const source = lower(placed('source', fact))
-  const medium = lower(placed('medium', fact))
+  const source = lower(utm('source', fact))
+  const medium = lower(utm('medium', fact))
   const hasPage = (['url', 'path', 'title', 'referrer', 'campaign'] as const).some((place) => placed(place, fact))
   if (source === '' && medium === '' && referrer === null) return hasPage || isPageView(fact) ? 'Direct' : null
   const kind = source === '' ? (referrer === null ? null : (known(referrer)?.kind ?? null)) : sourceKind(source)

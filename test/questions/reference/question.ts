@@ -1,3 +1,4 @@
+import { DEFAULT_SETTINGS } from '../../../src/contract/project-settings.js'
 import type { Fact, World } from './data.js'
 import { type Definition, type Field, type Filter, matches, type SessionsDefinition } from './filter.js'
 import { withSessions } from './sessions.js'
@@ -67,7 +68,7 @@ export interface UsersQuestion {
 
 export type Question = Answerable | UsersQuestion
 
-export const NOTHING: World = { facts: [], calls: [] }
+export const NOTHING: World = { facts: [], calls: [], project: DEFAULT_SETTINGS }
 
 /** What every kind looks at. */
 export interface Frame {
@@ -93,7 +94,7 @@ export function frameOf(question: Answerable, world: World, now: number): Frame 
   // Who came first ever is asked of all sessions.
   const isEver = question.kind === 'retention' && (question.cohort ?? 'first') === 'first'
   const sessionsRange = isEver ? { start: Number.NEGATIVE_INFINITY, end: range.end } : range
-  const facts = withSessions(world, question.sessions ?? 'id', sessionsRange, zone)
+  const facts = withSessions(world, question.sessions ?? world.project.sessions, sessionsRange, zone)
   return {
     facts: facts.filter((fact) => matches(question.where, fact, zone)),
     range,

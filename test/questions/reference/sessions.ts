@@ -20,7 +20,7 @@ interface Moment {
  * begin at an instant come before its events.
  */
 export function withSessions(
-  { facts, calls }: World,
+  { facts, calls, project }: World,
   definition: SessionsDefinition,
   { start, end }: Stretch,
   zone: string,
@@ -36,7 +36,7 @@ export function withSessions(
       : sessionsByGap(near, definition, zone)
   const own = new Map(sessions.flatMap((session) => session.events.map((fact) => [fact, session] as const)))
   const events = facts.map((fact) => ({ ...fact, session: own.get(fact) ?? null }))
-  return [...events, ...sessions.map(asEvent)].sort(
+  return [...events, ...sessions.map((session) => asEvent(session, project))].sort(
     (a, b) =>
       a.timestamp - b.timestamp || Number(b.isSession) - Number(a.isSession) || compareTexts(orderOf(a), orderOf(b)),
   )
@@ -51,7 +51,7 @@ function orderOf({ isSession, eventId, session }: Fact): string {
     : eventId
 }
 
-function asEvent(session: Session): Fact {
+function asEvent(session: Session, project: World['project']): Fact {
   return {
     eventId: '',
     event: '$session',
@@ -62,6 +62,7 @@ function asEvent(session: Session): Fact {
     profile: session.profile,
     sessionId: session.id,
     context: contextOf(session),
+    project,
     isSession: true,
     session,
   }

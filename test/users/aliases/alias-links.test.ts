@@ -62,7 +62,7 @@ function open() {
   const states = new MemoryStates<Alias>()
   const profiles = new MemoryStates<Profile>()
   const aliases = new MemoryAliases(states)
-  const common = { aliases, states, barrier: { waitForAll: async () => 0n }, log: { warn: () => undefined } }
+  const common = { aliases, states, barrier: { requireProject: async () => 0n }, log: { warn: () => undefined } }
   const settling = new AliasSettling({ ...common, shards: new Shards([]) })
   const links = new AliasLinks({
     ...common,

@@ -29,7 +29,7 @@ function setUp({ lanes = 3, isShared = false }: Options = {}) {
         reach()
         if (project) lane.asked++
         const { appended, stored } = lane
-        return { appended, stored, pending: 0, deletions: lane.noted.get(project) ?? 0 }
+        return { appended, stored, isStored: stored >= appended, pending: 0, deletions: lane.noted.get(project) ?? 0 }
       },
       noteDeletion: async (project: string) => {
         reach()

@@ -1,10 +1,13 @@
 import t from 'tap'
+import { Shards } from '../../../src/clickhouse/shards.js'
 import { newestRows } from '../../../src/store/newest-rows.js'
 import { openStore } from '../../../src/store/open.js'
+import { AliasSettling, type AliasSettlingOptions } from '../../../src/users/aliases/alias-settling.js'
 import { callsOf } from '../../alias-calls.js'
 import { type Client, LAYOUTS, settingsFor, startApp, until } from '../../helper.js'
 
 const NAMES = 40
+const STEPS = [{ alias: 'step', distinctId: 'user', stepAt: 1 }]
 
 /** What ClickHouse has of each alias: whom it leads to, and whether others may lead to it. */
 async function storedLinks({ config }: Client): Promise<Map<string, { to: string; isStep: boolean }>> {
@@ -65,3 +68,29 @@ for (const storage of LAYOUTS) {
     })
   })
 }
+
+t.test('a project that makes new steps all the time does not keep those of another waiting', async (t) => {
+  const settled: string[] = []
+  // Each round finds as many names again, as if somebody linked users without pause.
+  const aliases = {
+    listSteps: async (projectId: string) => (settled.includes('quiet') && projectId === 'quiet' ? [] : STEPS),
+    findAliases: async () =>
+      Array.from({ length: 5_000 }, (_, i) => ({ alias: `name ${i}`, distinctId: 'step', stepAt: 0 })),
+    settle: async (projectId: string) => void settled.push(projectId),
+  }
+  const settling = new AliasSettling({
+    aliases,
+    states: { change: async () => undefined },
+    barrier: { requireProject: async () => 0n },
+    shards: new Shards([]),
+    log: { warn: (fields: object) => t.fail(JSON.stringify(fields)) },
+    gatherMs: 0,
+  } as unknown as AliasSettlingOptions)
+  t.teardown(() => settling.close())
+  settling.note('busy')
+  await until('the busy one', () => settled.length > 0)
+  settling.note('quiet')
+  await until('the quiet one', () => settled.includes('quiet'))
+  const before = settled.length
+  await until('the busy one to go on', () => settled.slice(before).includes('busy'))
+})

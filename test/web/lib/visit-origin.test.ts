@@ -1,4 +1,6 @@
 import t from 'tap'
+import { DEFAULT_SETTINGS } from '../../../src/contract/project-settings.js'
+import { setProjectSettings } from '../../../src/web/lib/project-settings.js'
 import { findVisitOrigin } from '../../../src/web/lib/visit-origin.js'
 
 const view = (properties: Record<string, unknown>, event = '$pageview') => ({ event, timestamp: 0, properties })
@@ -18,10 +20,25 @@ t.test('a campaign counts before the referrer, and the own site is no source', a
     [{ url, referrer: 'not a url' }, null],
     [{ $current_url: url, $referrer: '$direct' }, null],
     [{ context: { page: { url, referrer: 'https://news.example/' } } }, 'news.example'],
-    [{ url, 'utm.source': 'dotted' }, 'dotted'],
+    [{ url, utm: { source: 'within' } }, 'within'],
+    [{ url, 'utm.source': 'no path' }, null],
+    [{ url: `${url}?utm_source=&utm_source=News+letter#?utm_source=x` }, 'News letter'],
+    [{ url: '/?utm_source=relative' }, 'relative'],
     [{ url, utm_source: 5, campaign: null }, null],
   ]
   for (const [properties, source] of cases) {
     t.strictSame(findVisitOrigin([view({ ...properties })]), { path: '/', source }, JSON.stringify(properties))
   }
+})
+
+t.test('the project says what a page view is and where its fields come from', async (t) => {
+  t.teardown(() => setProjectSettings(DEFAULT_SETTINGS))
+  const page_fields = { ...DEFAULT_SETTINGS.page_fields, url: ['properties.where.at'], source: [['properties', 'a.b']] }
+  setProjectSettings({ ...DEFAULT_SETTINGS, page_views: ['opened'], page_fields })
+  const opened = view(
+    { where: { at: 'https://shop.example/x' }, 'a.b': 'ours', url: 'https://other.example/y' },
+    'opened',
+  )
+  t.strictSame(findVisitOrigin([opened]), { path: '/x', source: 'ours' })
+  t.equal(findVisitOrigin([view({ url: 'https://shop.example/' })]), null)
 })

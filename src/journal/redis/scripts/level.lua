@@ -2,9 +2,10 @@
 -- Lifts the positions to one of another journal, so that positions assigned later are greater. Reads the progress.
 --
 -- Returns { last position assigned or lifted to, the first one that waits or "", pending events of the project, its
--- deletions }.
+-- deletions, 1 if none of its data waits }.
 --- include shared/now
 --- include shared/refusal
+--- include shared/holds-nothing
 local meta = KEYS.meta
 local last_ms, last_seq, id, layout = unpack(redis.call('HMGET', meta, 'ms', 'seq', 'id', 'layout'))
 local refused = refusal(id, layout)
@@ -20,5 +21,6 @@ if to_ms > ms or (to_ms == ms and to_seq > seq) then
 end
 return {
   string.format('%.0f-%.0f', ms, seq), first and first[1] or '',
-  redis.call('HGET', KEYS.pending, ARGV.project) or '0', redis.call('HGET', KEYS.deletions, ARGV.project) or '0'
+  redis.call('HGET', KEYS.pending, ARGV.project) or '0', redis.call('HGET', KEYS.deletions, ARGV.project) or '0',
+  holds_nothing(ARGV.project) and 1 or 0
 }

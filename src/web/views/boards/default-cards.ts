@@ -1,4 +1,5 @@
 import type { BoardCard, EventName } from '../../../contract/responses.js'
+import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 import type { Display } from '../../lib/question.js'
 import { addDays, formatDateIn, type RangeChoice } from '../../lib/range.js'
 
@@ -30,6 +31,7 @@ export function suggestBoard(events: EventName[], timezone: string, now: number)
   const isLarge = events.reduce((sum, { count }) => sum + count, 0) > LARGE
   const cards = [
     ...buildUsualCards(display.from === undefined),
+    ...(findPageViews(events).length > 0 ? buildSiteCards() : []),
     ...suggestFunnel(events).map((question) => buildCard('funnel', 'Funnel', 2, question, { as: 'funnel' })),
     buildCard('retention', 'Retention', events.length > 1 ? 4 : 2, buildRetention(isShort, isLarge), { as: 'grid' }),
   ]
@@ -52,6 +54,16 @@ function buildUsualCards(compare: boolean): BoardCard[] {
     buildCard('users', 'Active users', 2, users, { as: 'line' }),
     buildCard('events', 'Total events', 2, { ...buildSeries(everyEvent), ...byEvent, limit: 6 }, { as: 'area' }),
     buildCard('top', 'Top events', 2, { ...buildTotals(everyEvent), ...byEvent, limit: 8 }, { as: 'bar' }),
+  ]
+}
+
+/** What a site asks first, with the numbers that the view Web has. */
+function buildSiteCards(): BoardCard[] {
+  const visits = [{ event: '$session', where: ['and', [HAS_PAGE, NO_BOTS]] }]
+  const bySource = { breakdown: ['page.source'], limit: 8 }
+  return [
+    buildCard('visits', 'Visits', 2, buildSeries(visits), { as: 'line' }),
+    buildCard('sources', 'Visits by source', 2, { ...buildTotals(visits), ...bySource }, { as: 'bar' }),
   ]
 }
 

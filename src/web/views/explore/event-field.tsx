@@ -18,7 +18,7 @@ interface EventFieldProps {
 }
 
 /** One event, any of several, or all events. */
-export function EventField({ label, value, onChange, path }: EventFieldProps) {
+function EventField({ label, value, onChange, path }: EventFieldProps) {
   const suggestions = useSuggestions()
   const all = typeof value === 'string' ? [value] : value
   const keys = useRowKeys(all)

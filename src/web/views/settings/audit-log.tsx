@@ -1,8 +1,11 @@
 import { useState } from 'preact/hooks'
-import { KEPT, QUOTAS } from '../../../contract/project-settings.js'
+import type { FieldName } from '../../../contract/filters.js'
+import { PAGE_PLACES } from '../../../contract/page-fields.js'
+import { KEPT, type ProjectSettings, QUOTAS } from '../../../contract/project-settings.js'
 import type { AuditLogEntry } from '../../../contract/responses.js'
 import { readAuditLog } from '../../api/keys.js'
 import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { formatField } from '../../lib/fields.js'
 import { formatDuration, formatTime } from '../../lib/format.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import * as cardStyles from '../../ui/card.module.css'
@@ -11,7 +14,15 @@ import { Pagination } from '../../ui/pagination.js'
 import * as textStyles from '../../ui/text.module.css'
 import * as styles from './audit-log.module.css'
 import { nameKey } from './key-text.js'
-import { formatAge, formatQuota, isQuota, lowerFirst, QUOTA_NAMES, SETTING_NAMES } from './setting-text.js'
+import {
+  formatAge,
+  formatQuota,
+  formatSessions,
+  isQuota,
+  lowerFirst,
+  QUOTA_NAMES,
+  SETTING_NAMES,
+} from './setting-text.js'
 
 const LIMIT = 20
 
@@ -20,6 +31,9 @@ const FIELDS: Record<string, string> = {
   origins: 'the sites',
   events_only: 'events only',
   ...Object.fromEntries(Object.entries(SETTING_NAMES).map(([field, name]) => [field, `the ${lowerFirst(name)}`])),
+  sessions: 'what a visit is',
+  page_views: 'the page views',
+  ...Object.fromEntries(PAGE_PLACES.map((name) => [`page_fields.${name}`, `where the page’s ${name} comes from`])),
   ...Object.fromEntries(KEPT.map((kind) => [`keep.${kind}`, `how long ${kind} are kept`])),
   ...Object.fromEntries(QUOTAS.map((name) => [`quotas.${name}`, `the quota of ${lowerFirst(QUOTA_NAMES[name])}`])),
 }
@@ -72,10 +86,17 @@ function describeChange({ action, target, changes }: AuditLogEntry): string {
   if (action === 'key_revoked') return `Revoked ${name}`
   if (action !== 'key_changed' && action !== 'project_changed') return `${action} ${name}`
   const fields = Object.entries(changes).map(([field, { from, to }]) => {
-    const format = field.startsWith('keep.') ? formatKept : formatValue
+    const format = FORMATS[field.split('.')[0] ?? ''] ?? formatValue
     return `${FIELDS[field] ?? field} from ${format(from)} to ${format(to)}`
   })
   return `Changed ${action === 'key_changed' ? `${name}: ` : ''}${fields.join(', ')}`
+}
+
+/** By setting, how its values are written; others are as they are. */
+const FORMATS: Record<string, (value: unknown) => string> = {
+  keep: formatKept,
+  sessions: (value) => escapeInvisible(formatSessions(value as ProjectSettings['sessions'])),
+  page_fields: (value) => escapeInvisible((value as FieldName[]).map(formatField).join(', ')) || 'nothing',
 }
 
 function formatKept(age: unknown): string {

@@ -20,6 +20,11 @@ const CONTEXTS = [
   ['off', 'Nothing'],
 ] as const
 
+const VIEWS = [
+  ['default', 'Web if there are page views, or else Overview'],
+  ...FIRST_VIEWS.map((view) => [view, capitalize(view)] as const),
+] as const
+
 type OwnSettings = Pick<ProjectSettings, OwnSetting>
 
 interface OwnFieldsProps {
@@ -56,9 +61,9 @@ export function OwnFields({ id, settings, onChange }: OwnFieldsProps) {
       />
       <Select
         label={SETTING_NAMES.first_view}
-        value={first_view}
-        options={FIRST_VIEWS.map((view) => [view, capitalize(view)] as const)}
-        onChange={(view) => onChange({ first_view: view })}
+        value={first_view ?? 'default'}
+        options={VIEWS}
+        onChange={(view) => onChange({ first_view: view === 'default' ? null : view })}
       />
       <TextField
         label={SETTING_NAMES.currency}

@@ -6,21 +6,23 @@ import { isConflict } from '../../ui/conflict.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { UnsavedChangesGuard } from '../../ui/unsaved-changes.js'
 import { OwnFields } from './own-fields.js'
+import { PageFields } from './page-fields.js'
 import { QuotaFields } from './quota-fields.js'
 import { RetentionFields } from './retention-fields.js'
-import type { OwnSetting } from './setting-text.js'
+import type { OwnSetting, PageSetting } from './setting-text.js'
 import { SettingsForm } from './settings-form.js'
 import { Usage } from './usage.js'
 
 /** What the user has changed and not saved, by section. */
 interface Drafts {
   own: Partial<Pick<ProjectSettings, OwnSetting>>
+  pages: Partial<Pick<ProjectSettings, PageSetting>>
   keep: Partial<ProjectSettings['keep']>
   quotas: Partial<ProjectSettings['quotas']>
 }
 type Section = keyof Drafts
 
-const NO_DRAFTS: Drafts = { own: {}, keep: {}, quotas: {} }
+const NO_DRAFTS: Drafts = { own: {}, pages: {}, keep: {}, quotas: {} }
 const SAVED = 'Saved.'
 const CONFLICT =
   'Someone else changed the settings in the meantime. They are shown now, with your changes. Save again to keep yours.'
@@ -39,6 +41,7 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
     setStatus(null)
   }
   const own = listChanged(project, drafts.own)
+  const pages = listChanged(project, drafts.pages)
   const keep = listChanged(project.keep, drafts.keep)
   const quotas = listChanged(project.quotas, drafts.quotas)
   const save = async (section: Section, change: SettingsChange) => {
@@ -54,11 +57,20 @@ export function ProjectSections({ onChanged }: { onChanged: () => void }) {
     }
   }
   const describe = (section: Section) => (status?.section === section ? status.text : '')
-  const isChanged = [own, keep, quotas].some((changed) => Object.keys(changed).length > 0)
+  const isChanged = [own, pages, keep, quotas].some((changed) => Object.keys(changed).length > 0)
   return (
     <div aria-busy={isLoading}>
       <SettingsForm title="Project" status={describe('own')} changed={own} onSave={() => save('own', own)}>
         <OwnFields id={project.id} settings={{ ...project, ...own }} onChange={edit('own')} />
+      </SettingsForm>
+      <SettingsForm
+        title="Visits and pages"
+        hint="This decides how events are read, so a change holds for the past, too."
+        status={describe('pages')}
+        changed={pages}
+        onSave={() => save('pages', pages)}
+      >
+        <PageFields settings={{ ...project, ...pages }} onChange={edit('pages')} />
       </SettingsForm>
       <RetentionFields
         kept={project.keep}

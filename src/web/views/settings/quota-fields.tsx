@@ -1,4 +1,10 @@
-import { type ProjectSettings, QUOTAS, type Quota, type QuotaName } from '../../../contract/project-settings.js'
+import {
+  NAME_QUOTAS,
+  type ProjectSettings,
+  QUOTAS,
+  type Quota,
+  type QuotaName,
+} from '../../../contract/project-settings.js'
 import { NumberField } from '../../ui/number-field.js'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -16,6 +22,7 @@ const USUAL_LIMITS: Record<QuotaName, number> = {
   events_per_day: 1_000_000,
   events_per_month: 10_000_000,
   new_event_names_per_day: 100,
+  new_property_names_per_day: 100,
   stored_bytes: 10_000_000_000,
 }
 
@@ -49,8 +56,7 @@ function LimitFields({ name, quota, onChange }: LimitFieldsProps) {
       <Select
         label="Limit"
         value={quota?.mode ?? NONE}
-        // A new name is only known after its event was accepted, so that limit is never hard.
-        options={name === 'new_event_names_per_day' ? MODES.slice(0, 2) : MODES}
+        options={NAME_QUOTAS.includes(name) ? MODES.slice(0, 2) : MODES}
         onChange={(mode) => onChange(mode === NONE ? null : { limit, mode })}
       />
       {quota && (

@@ -1,3 +1,4 @@
+import type { PagePlace } from '../../../contract/page-fields.js'
 import {
   KEEP_PATTERN,
   type Kept,
@@ -5,10 +6,12 @@ import {
   type Quota,
   type QuotaName,
 } from '../../../contract/project-settings.js'
-import { formatBytes, formatCount, formatNumber } from '../../lib/format.js'
+import { formatBytes, formatCount, formatGap, formatNumber } from '../../lib/format.js'
 
 /** The settings of the section “Project”. */
-export type OwnSetting = Exclude<keyof ProjectSettings, 'keep' | 'quotas'>
+export type OwnSetting = Exclude<keyof ProjectSettings, 'keep' | 'quotas' | PageSetting>
+/** The settings of the section “Visits and pages”. */
+export type PageSetting = 'sessions' | 'page_views' | 'page_fields'
 
 export const SETTING_NAMES: Record<OwnSetting, string> = {
   name: 'Display name',
@@ -20,12 +23,25 @@ export const SETTING_NAMES: Record<OwnSetting, string> = {
   context: 'Data about visitors',
 }
 
+export const PAGE_FIELD_NAMES: Record<PagePlace, string> = {
+  url: 'URL',
+  path: 'Path, if there is no URL',
+  title: 'Title',
+  referrer: 'Referrer',
+  source: 'Source',
+  medium: 'Medium',
+  campaign: 'Campaign',
+  term: 'Term',
+  content: 'Content',
+}
+
 export const KEPT_NAMES: Record<Kept, string> = { events: 'Events', sessions: 'Sessions', profiles: 'Profiles' }
 
 export const QUOTA_NAMES: Record<QuotaName, string> = {
   events_per_day: 'Events per day',
   events_per_month: 'Events per month',
   new_event_names_per_day: 'New event names per day',
+  new_property_names_per_day: 'New property names per day',
   stored_bytes: 'Data on the disk',
 }
 
@@ -58,6 +74,12 @@ export function isQuota(value: unknown): value is Quota {
 /** Formats a quota without its unit, such as `1,000 (hard)`. */
 export function formatQuota({ limit, mode }: Quota): string {
   return `${formatNumber(limit)} (${mode})`
+}
+
+/** Formats what a session is. */
+export function formatSessions(sessions: ProjectSettings['sessions']): string {
+  if (sessions === 'id') return 'session ids'
+  return `pauses of ${formatGap(sessions.gap)}${sessions.where ? ` and ${JSON.stringify(sessions.where)}` : ''}`
 }
 
 /** Formats an amount that a quota limits. */

@@ -17,9 +17,7 @@ import { Tabs } from '../../ui/tabs.js'
 import * as styles from './panel.module.css'
 import { type Row, Rows } from './rows.js'
 import {
-  askGoals,
   askTab,
-  filterByGoal,
   filterByValue,
   labelValue,
   MAX_ROWS,
@@ -39,7 +37,7 @@ export interface WebView {
 
 export const WebContext = createContext<WebView | null>(null)
 
-function useWeb(): WebView {
+export function useWeb(): WebView {
   const view = useContext(WebContext)
   if (!view) throw new Error('there is no view')
   return view
@@ -207,61 +205,4 @@ export function PanelFooter({ title, question, display = {}, csv, more }: PanelF
       {csv && <CsvButton name={title} rows={csv} label="CSV" about={`CSV of ${title.toLowerCase()}`} />}
     </footer>
   )
-}
-
-interface GoalsPanelProps {
-  goals: readonly string[]
-  priority: number
-  /** the fields that choose the goals */
-  children: ComponentChildren
-}
-
-/** Events that visits should lead to, with the share of the visits that have them. */
-export function GoalsPanel({ goals, priority, children }: GoalsPanelProps) {
-  const { source, controls, onFilter, onDrillDown } = useWeb()
-  const question = goals.length > 0 ? askGoals(goals, source) : null
-  const { value, error, isLoading, reload } = useSeries(question, {}, controls, priority)
-  const rows = value && question ? listGoals(value.answer, goals, onFilter) : []
-  return (
-    <section class={`${cardStyles.card} ${styles.panel} ${styles.wide}`} aria-labelledby="goals">
-      <h2 id="goals">Goals</h2>
-      {error && <Failure error={error} onRetry={reload} />}
-      {question && !value && isLoading && <Loading what="the goals" />}
-      {(value || !question) && <Rows columns={['Event', 'Visits']} rows={rows} onDrillDown={onDrillDown} />}
-      {children}
-      {question && (
-        <PanelFooter
-          title="Goals"
-          question={question}
-          csv={
-            value &&
-            (() => [
-              ['Event', 'Visits', 'Rate'],
-              ...rows.map(({ label, value, share }): CsvRow => [label, value, share ?? null]),
-            ])
-          }
-        />
-      )}
-    </section>
-  )
-}
-
-function listGoals(answer: SeriesAnswer, goals: readonly string[], onFilter: (filter: Filter) => void): Row[] {
-  const find = (series: number) => answer.results.find((line) => line.series === series)
-  const all = find(0)?.total ?? 0
-  return goals.flatMap((goal, i): Row[] => {
-    // The first series counts all visits. Goals that have just been chosen are not in the last answer yet.
-    const line = find(i + 1)
-    if (!line) return []
-    const value = line.total ?? 0
-    return [
-      {
-        label: goal,
-        value,
-        share: all > 0 ? value / all : undefined,
-        drillDown: drillIntoLine(answer, line),
-        onFilter: () => onFilter(filterByGoal(goal)),
-      },
-    ]
-  })
 }

@@ -1,9 +1,9 @@
-import { PAGE_VIEWS } from '../../../contract/page-fields.js'
-import type { FieldName, Filter, Scalar } from '../../../contract/questions.js'
+import type { FieldName, Filter, Scalar, SessionsDefinition } from '../../../contract/questions.js'
 import type { EventName } from '../../../contract/responses.js'
 import { labelBreakdown } from '../../lib/fields.js'
 import { labelFilter } from '../../lib/filter-labels.js'
 import { labelCountry } from '../../lib/intl.js'
+import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 
 /** Rows of a panel. */
 export const ROWS = 10
@@ -13,31 +13,21 @@ export const MAX_ROWS = 1000
 const USUAL_GOALS = 5
 /** A question has ten series, one of them for all visits. */
 export const MAX_GOALS = 9
-/** The pause after which a new visit begins, if events have no session ids. */
-const GAP = '30m'
-
-/** Visits without a page view belong to servers and apps. */
-const HAS_PAGE: Filter = ['gt', 'session.pages', 0]
-export const NO_BOTS: Filter = ['is_not', 'context.bot', [true]]
 
 /** What the questions of the view have in common. */
 export interface WebSource {
   /** names of the page views of the project */
   pageViews: string[]
-  /** whether visits are told apart by pauses instead of session ids */
-  byGap: boolean
-}
-
-/** Finds the names of page views. @param events of the project */
-export function findPageViews(events: readonly EventName[]): string[] {
-  return events.map(({ event }) => event).filter((event) => PAGE_VIEWS.includes(event))
+  /** what a visit is */
+  sessions: SessionsDefinition
 }
 
 /** The most frequent events that are not page views. @param events the most frequent first */
 export function suggestGoals(events: readonly EventName[]): string[] {
+  const pageViews = findPageViews(events)
   return events
     .map(({ event }) => event)
-    .filter((event) => event !== '' && !PAGE_VIEWS.includes(event))
+    .filter((event) => event !== '' && !pageViews.includes(event))
     .slice(0, USUAL_GOALS)
 }
 
@@ -46,8 +36,8 @@ function buildVisits(where?: Filter): { event: string; where: Filter } {
   return { event: '$session', where: where ? ['and', [HAS_PAGE, where]] : HAS_PAGE }
 }
 
-function buildSeries(series: object[], { byGap }: WebSource, rest: object = {}): object {
-  return { kind: 'series', series, ...(byGap && { sessions: { gap: GAP } }), ...rest }
+function buildSeries(series: object[], { sessions }: WebSource, rest: object = {}): object {
+  return { kind: 'series', series, sessions, ...rest }
 }
 
 /** The names of page views as a question takes them. */

@@ -1,6 +1,9 @@
+import type { SessionsDefinition } from '../../../contract/questions.js'
 import { type BoardControls, formatControls, parseControls, readControls } from '../../lib/board-controls.js'
+import { NO_BOTS } from '../../lib/page-views.js'
+import { getProjectSettings } from '../../lib/project-settings.js'
 import { linkTo } from '../../lib/route.js'
-import { MAX_GOALS, NO_BOTS, PANELS } from './web-questions.js'
+import { MAX_GOALS, PANELS } from './web-questions.js'
 
 export const NUMBERS = ['visitors', 'visits', 'views', 'pages', 'bounces', 'seconds'] as const
 /** One of the numbers at the top. */
@@ -15,8 +18,8 @@ export interface WebState {
   tabs: Record<string, string>
   /** names of events; null for the usual ones */
   goals: string[] | null
-  /** whether visits are told apart by pauses instead of session ids */
-  byGap: boolean
+  /** what a visit is; by default as the project has set it */
+  sessions: SessionsDefinition
 }
 
 const usual = () => parseControls({ where: NO_BOTS })
@@ -29,25 +32,41 @@ export function readState(query: URLSearchParams): WebState {
     number: NUMBERS.find((one) => one === query.get('number')) ?? 'visitors',
     tabs: Object.fromEntries(PANELS.map(({ id }) => [id, query.get(id) ?? ''])),
     goals: goals === null ? null : parseGoals(goals),
-    byGap: query.get('visits') === 'gap',
+    sessions: chooseSessions(query.get('visits')),
   }
 }
 
 /** The link to a state, the inverse of `readState`. */
-export function linkToState({ controls, number, tabs, goals, byGap }: WebState): string {
+export function linkToState({ controls, number, tabs, goals, sessions }: WebState): string {
   return linkTo(['web'], {
     ...formatControls(controls, usual()),
     number: number === 'visitors' ? '' : number,
     ...tabs,
     goals: goals === null ? '' : JSON.stringify(goals),
-    visits: byGap ? 'gap' : '',
+    visits: isById(sessions) === isById(getProjectSettings().sessions) ? '' : isById(sessions) ? 'id' : 'gap',
   })
+}
+
+/** The pause after which a new visit begins, if the project has set none. */
+const GAP = '30m'
+
+/** Visits by session ids, or by pauses, or as the project has set it. */
+export function chooseSessions(by: string | null): SessionsDefinition {
+  const { sessions } = getProjectSettings()
+  if (by === 'id') return 'id'
+  return by === 'gap' && isById(sessions) ? { gap: GAP } : sessions
+}
+
+export function isById(sessions: SessionsDefinition): sessions is 'id' {
+  return sessions === 'id'
 }
 
 function parseGoals(text: string): string[] | null {
   try {
     const names: unknown = JSON.parse(text)
-    return Array.isArray(names) ? names.filter((name) => typeof name === 'string').slice(0, MAX_GOALS) : null
+    return Array.isArray(names)
+      ? names.filter((name) => typeof name === 'string' && name !== '').slice(0, MAX_GOALS)
+      : null
   } catch {
     return null
   }

@@ -1,49 +1,49 @@
-import { useMemo, useState } from 'preact/hooks'
-import type { Filter } from '../../../contract/questions.js'
+import { useState } from 'preact/hooks'
+import type { Filter, SessionsDefinition } from '../../../contract/questions.js'
+import type { EventName } from '../../../contract/responses.js'
+import { changeProject, readProject } from '../../api/project.js'
 import { listEventNames } from '../../api/schema.js'
 import { useDrillDown } from '../../charts/drill-down.js'
 import { NumberButton, type OnDrillDown } from '../../charts/number-button.js'
 import { drillIntoLine } from '../../lib/answer-table.js'
 import type { BoardControls } from '../../lib/board-controls.js'
-import { escapeInvisible } from '../../lib/escape-invisible.js'
-import { formatCount } from '../../lib/format.js'
+import { formatCount, formatGap } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
+import { findPageViews, NO_BOTS } from '../../lib/page-views.js'
+import { getProjectSettings } from '../../lib/project-settings.js'
+import { useAction } from '../../lib/use-action.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import * as cardStyles from '../../ui/card.module.css'
 import { Empty, Failure, Loading, Warnings } from '../../ui/notice.js'
-import { EventField } from '../explore/event-field.js'
-import { Suggestions, SuggestionsContext } from '../explore/suggestions.js'
 import { RangeFields, useMoment } from '../range-fields.js'
 import * as rangeStyles from '../range-fields.module.css'
 import type { ViewProps } from '../view-props.js'
+import { GoalsPanel } from './goals.js'
 import { buildNumbersCsv, Numbers } from './numbers.js'
-import { GoalsPanel, PanelFooter, TabPanel, useSeries, WebContext } from './panel.js'
+import { PanelFooter, TabPanel, useSeries, WebContext } from './panel.js'
+import { Pills } from './pills.js'
 import * as styles from './web.module.css'
 import {
   addFilter,
   askNumbers,
   askOnline,
   describeFilter,
-  findPageViews,
   joinFilters,
   leavesOutBots,
   listFilters,
-  MAX_GOALS,
-  NO_BOTS,
   PANELS,
   SERIES,
-  suggestGoals,
   type WebSource,
 } from './web-questions.js'
-import { linkToState, readState, type WebState } from './web-state.js'
+import { chooseSessions, isById, linkToState, readState, type WebState } from './web-state.js'
 
 const ONLINE_MS = 5 * 60_000
 const ONLINE_POLL_MS = 30_000
 
 /** The visits of a site: who came from where, and what they looked at. */
-export default function Web({ route }: ViewProps) {
+export default function Web({ route, access }: ViewProps) {
   const { value, error, reload } = useLoaded('events', listEventNames)
   if (error) return <Failure error={error} onRetry={reload} />
   if (!value) return <Loading what="the names of events" />
@@ -58,27 +58,34 @@ export default function Web({ route }: ViewProps) {
       </>
     )
   }
-  return <Site pageViews={pageViews} usualGoals={suggestGoals(value.events)} state={readState(route.query)} />
+  return (
+    <Site
+      events={value.events}
+      pageViews={pageViews}
+      state={readState(route.query)}
+      canChange={access.keyKind === 'secret'}
+    />
+  )
 }
 
 interface SiteProps {
+  events: EventName[]
   pageViews: string[]
-  usualGoals: string[]
   state: WebState
+  /** whether the key may change settings of the project */
+  canChange: boolean
 }
 
-function Site({ pageViews, usualGoals, state }: SiteProps) {
-  const { controls, number, tabs, byGap } = state
+function Site({ events, pageViews, state, canChange }: SiteProps) {
+  const { controls, number, tabs, goals, sessions } = state
   const show = (next: Partial<WebState>) => navigate(linkToState({ ...state, ...next }), 'replace')
   const filter = (where: Filter | null) => show({ controls: { ...controls, where } })
-  const source: WebSource = { pageViews, byGap }
+  const source: WebSource = { pageViews, sessions }
   const { onDrillDown, dialog } = useDrillDown('web')
   const question = askNumbers(source)
   const numbers = useSeries(question, { compare: true }, controls, 0)
   const loaded = numbers.value
-  const goals = state.goals ?? usualGoals
   const onFilter = (added: Filter) => filter(addFilter(controls.where, added))
-  const suggestions = useMemo(() => new Suggestions(), [])
   return (
     <WebContext.Provider value={{ source, controls, onFilter, onDrillDown }}>
       <header class={styles.header}>
@@ -99,9 +106,10 @@ function Site({ pageViews, usualGoals, state }: SiteProps) {
               onDrillDown={onDrillDown}
             />
             <VisitsNote
-              byGap={byGap}
+              sessions={sessions}
               areMissing={hasNoVisits(loaded.answer.results)}
-              onChange={(next) => show({ byGap: next })}
+              canChange={canChange}
+              onChange={(next) => show({ sessions: next })}
             />
           </>
         )}
@@ -122,22 +130,12 @@ function Site({ pageViews, usualGoals, state }: SiteProps) {
             onSelect={(id) => show({ tabs: { ...tabs, [panel.id]: id } })}
           />
         ))}
-        <GoalsPanel goals={goals.filter((goal) => goal !== '')} priority={PANELS.length + 1}>
-          <details class={styles.goals}>
-            <summary>Choose goals</summary>
-            <SuggestionsContext.Provider value={suggestions}>
-              <EventField
-                label="Goal"
-                value={goals.length === 1 ? (goals[0] ?? '') : goals.length === 0 ? '' : [...goals]}
-                path="/goals"
-                onChange={(next) => {
-                  const names = typeof next === 'string' ? [next] : next
-                  show({ goals: names.filter((name) => name !== '*').slice(0, MAX_GOALS) })
-                }}
-              />
-            </SuggestionsContext.Provider>
-          </details>
-        </GoalsPanel>
+        <GoalsPanel
+          events={events}
+          chosen={goals}
+          priority={PANELS.length + 1}
+          onChoose={(next) => show({ goals: next })}
+        />
       </div>
       {dialog}
     </WebContext.Provider>
@@ -154,23 +152,12 @@ function WebBar({ controls, onChange }: { controls: BoardControls; onChange: (co
       <div class={rangeStyles.range}>
         <RangeFields choice={controls} moment={moment} onChange={(choice) => onChange({ ...choice, where })} />
       </div>
-      <ul class={styles.filters} aria-label="Filters">
-        {filters.map((filter, i) => {
-          const text = escapeInvisible(describeFilter(filter))
-          return (
-            <li key={JSON.stringify(filter)}>
-              <bdi>{text}</bdi>
-              <button
-                type="button"
-                class={buttonStyles.plain}
-                aria-label={`Remove filter: ${text}`}
-                onClick={() => onChange({ ...controls, where: joinFilters(filters.toSpliced(i, 1)) })}
-              >
-                ✕
-              </button>
-            </li>
-          )
-        })}
+      <Pills
+        label="Filters"
+        texts={filters.map(describeFilter)}
+        nameRemoval={(text) => `Remove filter: ${text}`}
+        onRemove={(index) => onChange({ ...controls, where: joinFilters(filters.toSpliced(index, 1)) })}
+      >
         {!leavesOutBots(where) && (
           <li>
             <button
@@ -182,7 +169,7 @@ function WebBar({ controls, onChange }: { controls: BoardControls; onChange: (co
             </button>
           </li>
         )}
-      </ul>
+      </Pills>
     </section>
   )
 }
@@ -214,23 +201,42 @@ function hasNoVisits(lines: readonly { series: number; total: number | null }[])
 }
 
 interface VisitsNoteProps {
-  byGap: boolean
+  sessions: SessionsDefinition
   /** whether no page view belongs to a visit */
   areMissing: boolean
-  onChange: (byGap: boolean) => void
+  canChange: boolean
+  onChange: (sessions: SessionsDefinition) => void
 }
 
-/** Says what a visit is if events have no session ids. */
-function VisitsNote({ byGap, areMissing, onChange }: VisitsNoteProps) {
-  if (!byGap && !areMissing) return null
+/** Says what a visit is, unless it is as usual, and offers the other definition. */
+function VisitsNote({ sessions, areMissing, canChange, onChange }: VisitsNoteProps) {
+  const { error, isBusy, run } = useAction()
+  const isDefault = isById(sessions) === isById(getProjectSettings().sessions)
+  if (isById(sessions) && isDefault && !areMissing) return null
+  const other = chooseSessions(isById(sessions) ? 'gap' : 'id')
+  const keep = async () => {
+    const { revision } = await readProject()
+    await changeProject({ sessions }, revision)
+    // The link need not say it any more.
+    onChange(sessions)
+  }
   return (
-    <p role="status">
-      {byGap
-        ? 'A visit ends with a pause of 30 minutes. '
-        : 'The page views of this range have no session ids, so they belong to no visits. '}
-      <button type="button" class={buttonStyles.link} onClick={() => onChange(!byGap)}>
-        {byGap ? 'Tell visits apart by session ids' : 'Tell visits apart by pauses of 30 minutes'}
+    <div role="status">
+      {isById(sessions)
+        ? areMissing && 'The page views of this range have no session ids, so they belong to no visits. '
+        : `A visit ends with a pause of ${formatGap(sessions.gap)}. `}
+      <button type="button" class={buttonStyles.link} onClick={() => onChange(other)}>
+        Tell visits apart by {isById(other) ? 'session ids' : `pauses of ${formatGap(other.gap)}`}
       </button>
-    </p>
+      {!isDefault && canChange && (
+        <>
+          {' '}
+          <button type="button" class={buttonStyles.link} disabled={isBusy} onClick={() => run(keep)}>
+            Make it the project’s default
+          </button>
+        </>
+      )}
+      {error && <Failure error={error} />}
+    </div>
   )
 }

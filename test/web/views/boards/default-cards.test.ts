@@ -25,6 +25,13 @@ t.test('the cards of suggestUsualBoard are a prefix of those of suggestBoard', a
   t.strictSame(suggestUsualBoard().cards, cards.slice(0, 4))
 })
 
+t.test('suggestBoard shows visits and their sources if there are page views', async (t) => {
+  const ids = (events: EventName[]) => suggestBoard(events, 'UTC', NOW).cards.map(({ id }) => id)
+  const usual = ['totals', 'users', 'events', 'top']
+  t.strictSame(ids([event('bought', 5)]), [...usual, 'retention'])
+  t.strictSame(ids([event('bought', 5), event('page', 1)]), [...usual, 'visits', 'sources', 'funnel', 'retention'])
+})
+
 t.test('suggestBoard builds a funnel of the most frequent user actions', async (t) => {
   const events = [
     event('page viewed', 1000),
@@ -55,7 +62,7 @@ t.test('suggestBoard chooses a period with data', async (t) => {
 
 t.test('suggestBoard returns valid, editable questions for any events', async () => {
   const names = fc.record({
-    event: fc.string({ minLength: 1, unit: codePoint }),
+    event: fc.oneof(fc.constant('$pageview'), fc.string({ minLength: 1, unit: codePoint })),
     count: fc.integer({ min: 1, max: 1e9 }),
     first_seen: fc.integer({ min: 0, max: NOW }),
     last_seen: fc.integer({ min: 0, max: 2 * NOW }),

@@ -1,0 +1,30 @@
+/** Items that wait, by owner. The owners take turns, however many items one of them has. */
+export class OwnerQueue<T> {
+  /** the next owner first */
+  readonly #byOwner = new Map<string, T[]>()
+
+  get isEmpty(): boolean {
+    return this.#byOwner.size === 0
+  }
+
+  count(owner: string): number {
+    return this.#byOwner.get(owner)?.length ?? 0
+  }
+
+  add(owner: string, item: T): void {
+    const queue = this.#byOwner.get(owner)
+    if (queue) queue.push(item)
+    else this.#byOwner.set(owner, [item])
+  }
+
+  /** Takes the first item of the owner whose turn it is. */
+  next(): T | undefined {
+    for (const [owner, queue] of this.#byOwner) {
+      const first = queue.shift()
+      this.#byOwner.delete(owner)
+      if (queue.length > 0) this.#byOwner.set(owner, queue)
+      return first
+    }
+    return undefined
+  }
+}

@@ -1,0 +1,69 @@
+import type { Shards } from '../clickhouse/shards.js'
+import { MAX_PROPERTY_NAMES, readPropertyNames } from '../store/project-usage.js'
+import { toDay } from './usage.js'
+
+/** An event may be stored this much later than it was accepted and be counted nevertheless, ms. */
+const LATE_MS = 60_000
+const DAY_MS = 86_400_000
+
+interface Seen {
+  /** UTC, such as `2026-11-26` */
+  day: string
+  /** names that the project had before that day */
+  known: Set<string>
+  /** other names, of that day */
+  found: Set<string>
+  /** when the last events that were read were accepted, epoch ms */
+  readTo: number
+}
+
+/**
+ * Counts the names of properties that are new on a day. An event is stored as the client's own text, so its names are
+ * only known by parsing it: that is done for projects with such a quota, once for the events of each look.
+ *
+ * Not promised: names of which a look has read no event, because there were too many.
+ */
+export class PropertyNames {
+  readonly #shards: Shards
+  /** by project; looks at one project run one after another */
+  readonly #seen = new Map<string, Promise<Seen | null>>()
+
+  constructor(shards: Shards) {
+    this.#shards = shards
+  }
+
+  /** @param now epoch ms @throws StoreUnreachableError, StoreError */
+  async countNew(projectId: string, now: number): Promise<number> {
+    const before = this.#seen.get(projectId)
+    const looking = (before ?? Promise.resolve(null)).then((seen) => this.#look(projectId, now, seen))
+    // A failed look is repeated by the next one, which continues from what was known.
+    this.#seen.set(
+      projectId,
+      looking.catch(async () => (await before) ?? null),
+    )
+    return (await looking).found.size
+  }
+
+  async #look(projectId: string, now: number, before: Seen | null): Promise<Seen> {
+    const day = toDay(now)
+    const midnight = Date.parse(day)
+    const read = (from: number, to: number) => readPropertyNames(this.#shards, projectId, { from, to })
+    const seen = before ?? { day, known: new Set(), found: new Set(), readTo: 0 }
+    if (!before || before.day !== day) {
+      const past = await read(Math.max(0, seen.readTo - LATE_MS), midnight)
+      addNames(seen.known, [...seen.found, ...past])
+      Object.assign(seen, { day, found: new Set(), readTo: midnight })
+    }
+    const names = await read(Math.max(midnight, seen.readTo - LATE_MS), midnight + DAY_MS)
+    addNames(
+      seen.found,
+      names.filter((name) => !seen.known.has(name)),
+    )
+    seen.readTo = now
+    return seen
+  }
+}
+
+function addNames(names: Set<string>, more: readonly string[]): void {
+  for (const name of more) if (names.size < MAX_PROPERTY_NAMES) names.add(name)
+}

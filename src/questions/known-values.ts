@@ -1,0 +1,127 @@
+import { DEVICES } from '../contract/context.js'
+import type { FieldName, Scalar } from '../contract/questions.js'
+import type { Warning } from '../contract/warning.js'
+import { createNearestFinder } from '../lib/nearest.js'
+import { CHANNELS } from './channels.js'
+import { SESSION_EVENTS, splitField } from './field-name.js'
+
+/** The values that a field can have, apart from being unset. */
+interface KnownValues {
+  has(value: Scalar): boolean
+  /** what they are: it follows the name of the field in a sentence */
+  description: string
+  /** the value that was probably meant by another one */
+  suggest(value: Scalar): Scalar | undefined
+}
+
+/** A comparison of a field with a value as a whole. */
+export interface ValueUse {
+  /** a JSON pointer to the value in the question as it was sent */
+  path: string
+  field: FieldName
+  value: Scalar
+}
+
+const NUMBERS: KnownValues = {
+  has: (value) => typeof value === 'number',
+  description: 'is a number',
+  suggest: (value) => (isNumeric(value) ? Number(value) : undefined),
+}
+
+/** Codes that name no country, although they have a name. */
+const NO_COUNTRIES = ['EU', 'EZ', 'QO', 'UN', 'XA', 'XB', 'ZZ']
+let countries: ReadonlyMap<string, string> | undefined
+
+const COUNTRIES: KnownValues = {
+  has: (value) => typeof value === 'string' && listCountries().has(value),
+  description: 'is a code of ISO 3166-1, such as AT',
+  suggest: suggestCountry,
+}
+
+/** By field, without the event of a session that it is taken from. */
+const KNOWN: Record<string, KnownValues> = {
+  'page.channel': listed([...new Set(CHANNELS.values)].sort()),
+  'context.device': listed(DEVICES),
+  'context.country': COUNTRIES,
+  'context.bot': { ...listed([true]), description: 'is true or not set' },
+  'session.bounced': listed([true, false]),
+  'session.state': listed(['active', 'completed']),
+  ...Object.fromEntries(
+    ['start', 'seconds', 'events', 'pages', 'duration'].map((name) => [`session.${name}`, NUMBERS]),
+  ),
+}
+
+/** Warns of values that a field never has. */
+export function warnOfUnknownValues(uses: readonly ValueUse[]): Warning[] {
+  return uses.flatMap(({ path, field, value }) => {
+    const known = findKnownValues(field)
+    if (!known || value === null || known.has(value)) return []
+    const suggestion = known.suggest(value)
+    const hint = suggestion === undefined ? '' : ` Did you mean ${quote(suggestion)}?`
+    const name = splitField(field).join('.')
+    const message = `The field “${name}” never has the value ${quote(value)}: it ${known.description}.${hint}`
+    return [{ path, message, ...(suggestion !== undefined && { suggestion }) }]
+  })
+}
+
+function findKnownValues(field: FieldName): KnownValues | undefined {
+  const [source, which = '', ...path] = splitField(field)
+  const isOfEvent = source === 'session' && (SESSION_EVENTS as readonly string[]).includes(which)
+  const name = (isOfEvent ? path : [source, which, ...path]).join('.')
+  return Object.hasOwn(KNOWN, name) ? KNOWN[name] : undefined
+}
+
+function listed(values: readonly Scalar[]): KnownValues {
+  const nearest = createNearestFinder(values.map(String))
+  return {
+    has: (value) => values.includes(value),
+    description: `is ${values
+      .map(String)
+      .join(', ')
+      .replace(/, ([^,]+)$/, ' or $1')}`,
+    suggest: (value) => {
+      const text = values.map(String).find((one) => one === String(value)) ?? nearest(String(value))
+      return values.find((one) => String(one) === text)
+    },
+  }
+}
+
+/** The English names of countries by their codes. */
+function listCountries(): ReadonlyMap<string, string> {
+  if (countries) return countries
+  const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ']
+  const names = new Intl.DisplayNames('en', { type: 'region', fallback: 'none' })
+  const codes = letters.flatMap((first) => letters.map((second) => `${first}${second}`))
+  countries = new Map(
+    codes
+      // A code that was replaced, such as that of the Soviet Union, has another one as its canonical form.
+      .filter((code) => !NO_COUNTRIES.includes(code) && toCanonical(code) === code)
+      .flatMap((code) => {
+        const name = names.of(code)
+        return name === undefined ? [] : [[code, name] as const]
+      }),
+  )
+  return countries
+}
+
+function suggestCountry(value: Scalar): string | undefined {
+  const text = String(value)
+  if (/^[a-z]{2}$/i.test(text)) {
+    const code = toCanonical(text)
+    return listCountries().has(code) ? code : undefined
+  }
+  const byName = new Map([...listCountries()].map(([code, name]) => [name, code]))
+  return byName.get(text) ?? byName.get(createNearestFinder(byName.keys())(text) ?? '')
+}
+
+function toCanonical(code: string): string {
+  return new Intl.Locale(`und-${code}`).region ?? code
+}
+
+function isNumeric(value: Scalar): boolean {
+  return typeof value === 'string' && value.trim() !== '' && Number.isFinite(Number(value))
+}
+
+function quote(value: Scalar): string {
+  return typeof value === 'string' ? `“${value}”` : String(value)
+}

@@ -1,0 +1,123 @@
+import { useId, useState } from 'preact/hooks'
+import { PAGE_PLACES } from '../../../contract/page-fields.js'
+import { DEFAULT_SETTINGS, type ProjectSettings } from '../../../contract/project-settings.js'
+import { formatField, parseField } from '../../lib/fields.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import { Select } from '../../ui/select.js'
+import * as textStyles from '../../ui/text.module.css'
+import { PAGE_FIELD_NAMES, type PageSetting } from './setting-text.js'
+import * as styles from './settings-form.module.css'
+
+const WAYS = [
+  ['id', 'By session ids'],
+  ['gap', 'By pauses'],
+] as const
+/** The pause that was just chosen. */
+const USUAL_GAP = '30m'
+
+type PageSettings = Pick<ProjectSettings, PageSetting>
+
+interface PageFieldsProps {
+  settings: PageSettings
+  onChange: (fields: Partial<PageSettings>) => void
+}
+
+/** What a visit is, which events are page views, and which properties say something about the page. */
+export function PageFields({ settings: { sessions, page_views, page_fields }, onChange }: PageFieldsProps) {
+  const gapId = useId()
+  return (
+    <>
+      <div class={styles.fields}>
+        <Select
+          label="Tell visits apart"
+          value={sessions === 'id' ? 'id' : 'gap'}
+          options={WAYS}
+          onChange={(way) => onChange({ sessions: way === 'id' ? 'id' : { gap: USUAL_GAP } })}
+        />
+        {sessions !== 'id' && (
+          <div>
+            <label for={gapId}>Longest pause within a visit</label>
+            <input
+              id={gapId}
+              value={sessions.gap}
+              placeholder="30m, or 2h"
+              maxLength={20}
+              autocomplete="off"
+              onInput={(event) => onChange({ sessions: { ...sessions, gap: event.currentTarget.value.trim() } })}
+            />
+            {sessions.where && <p class={textStyles.hint}>Of the events that match {JSON.stringify(sessions.where)}</p>}
+          </div>
+        )}
+        <Lines
+          label="Page views"
+          hint="Names of events, one per line."
+          lines={page_views}
+          onChange={(lines) => onChange({ page_views: lines })}
+        />
+      </div>
+      <details>
+        <summary>Properties of pages</summary>
+        <p class={textStyles.hint}>One property per line. The first one that has a text counts.</p>
+        <div class={styles.fields}>
+          {PAGE_PLACES.map((name) => (
+            <Lines
+              key={name}
+              label={PAGE_FIELD_NAMES[name]}
+              lines={page_fields[name].map(formatField)}
+              onChange={(lines) => onChange({ page_fields: { ...page_fields, [name]: lines.map(parseField) } })}
+            />
+          ))}
+        </div>
+      </details>
+      <button
+        type="button"
+        class={buttonStyles.link}
+        onClick={() => {
+          const { sessions, page_views, page_fields } = DEFAULT_SETTINGS
+          onChange({ sessions, page_views, page_fields })
+        }}
+      >
+        Use the defaults
+      </button>
+    </>
+  )
+}
+
+interface LinesProps {
+  label: string
+  hint?: string
+  lines: readonly string[]
+  onChange: (lines: string[]) => void
+}
+
+/** A list, one line each. */
+function Lines({ label, hint, lines, onChange }: LinesProps) {
+  const id = useId()
+  const [text, setText] = useState(lines.join('\n'))
+  // As typed, unless the list was changed elsewhere.
+  const shown = isSame(parseLines(text), lines) ? text : lines.join('\n')
+  return (
+    <div>
+      <label for={id}>{label}</label>
+      <textarea
+        id={id}
+        rows={Math.min(10, Math.max(3, lines.length))}
+        value={shown}
+        spellcheck={false}
+        onInput={(event) => {
+          setText(event.currentTarget.value)
+          onChange(parseLines(event.currentTarget.value))
+        }}
+      />
+      {hint && <p class={textStyles.hint}>{hint}</p>}
+    </div>
+  )
+}
+
+function parseLines(text: string): string[] {
+  return text.split('\n').filter((line) => line.trim() !== '')
+}
+
+function isSame(some: readonly string[], others: readonly string[]): boolean {
+  return JSON.stringify(some) === JSON.stringify(others)
+}

@@ -1,0 +1,46 @@
+import type { ComponentChildren } from 'preact'
+import { useRef } from 'preact/hooks'
+import { escapeInvisible } from '../../lib/escape-invisible.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
+import * as buttonStyles from '../../ui/button.module.css'
+import * as styles from './pills.module.css'
+
+interface PillsProps {
+  label: string
+  texts: readonly string[]
+  /** what the button of a pill does, for screen readers, such as `Remove filter: Country is Austria` */
+  nameRemoval: (text: string) => string
+  onRemove: (index: number) => void
+  /** further items of the list */
+  children?: ComponentChildren
+}
+
+/** What has been chosen, each with a button that removes it. */
+export function Pills({ label, texts, nameRemoval, onRemove, children }: PillsProps) {
+  const list = useRef<HTMLUListElement>(null)
+  const keys = useRowKeys(texts)
+  const remove = (index: number) => {
+    // The button with the focus goes away, but the focus of the keyboard must stay in the list.
+    const { children: items } = list.current ?? { children: [] }
+    const next = (items[index + 1] ?? items[index - 1])?.querySelector('button')
+    const target = next ?? list.current
+    target?.focus()
+    onRemove(index)
+  }
+  return (
+    <ul ref={list} class={styles.pills} aria-label={label} tabIndex={-1}>
+      {texts.map((given, i) => {
+        const text = escapeInvisible(given)
+        return (
+          <li key={keys[i]}>
+            <bdi>{text}</bdi>
+            <button type="button" class={buttonStyles.plain} aria-label={nameRemoval(text)} onClick={() => remove(i)}>
+              ✕
+            </button>
+          </li>
+        )
+      })}
+      {children}
+    </ul>
+  )
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { DeletionCounter, readDeletedOn, sumDeletions } from '../../src/store/deleted-events.js'
+import { startClickHouse } from '../helper.js'
+
+const DAYS_AGO = 'now64(3) - 2 * 86400'
+const engine = await startClickHouse(t)
+const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'deleted_events') })
+t.teardown(() => clickhouse.close())
+await migrate(clickhouse)
+
+const addRows = async (rows: string[]) => {
+  await clickhouse.command(
+    `INSERT INTO deleted_events (project_id, counter, revision, count, pending, left_query, noted_at) VALUES ${rows.join(', ')}`,
+  )
+}
+const countRows = async () => {
+  const rows = await clickhouse.rows<{ project: string; rows: string }>(
+    'SELECT project_id AS project, count() AS rows FROM deleted_events FINAL GROUP BY project ORDER BY project',
+  )
+  return Object.fromEntries(rows.map(({ project, rows }) => [project, Number(rows)]))
+}
+
+t.test('counters that are no longer used become one row of their project, and nothing is lost', async (t) => {
+  const counter = randomUUID()
+  await addRows([`('shop', '${counter}', 1, 0, 7, '{"query":"SELECT 7 AS count","parameters":{}}', ${DAYS_AGO})`])
+  await addRows([`('shop', '${counter}', 2, 7, 0, '', ${DAYS_AGO})`])
+  // More than one statement sums.
+  await addRows(Array.from({ length: 1_500 }, () => `('shop', '${randomUUID()}', 1, 2, 0, '', ${DAYS_AGO})`))
+  await addRows([`('blog', '${randomUUID()}', 3, 4, 0, '', ${DAYS_AGO})`])
+  // One that was interrupted still has to be settled, and a young one may be used again.
+  const left = JSON.stringify({ query: 'SELECT 2 AS count', parameters: {} })
+  await addRows([`('blog', '${randomUUID()}', 1, 1, 10, '${left}', ${DAYS_AGO})`])
+  await addRows([`('shop', '${randomUUID()}', 1, 100, 0, '', now64(3))`])
+  const before = new Map([
+    ['shop', 3_107],
+    ['blog', 13],
+  ])
+  t.strictSame(await readDeletedOn(clickhouse), before)
+  for (let i = 0; i < 2; i++) {
+    await sumDeletions(clickhouse)
+    t.strictSame(await readDeletedOn(clickhouse), before)
+    t.strictSame(await countRows(), { blog: 2, shop: 2 })
+  }
+
+  await addRows([`('shop', '${randomUUID()}', 1, 5, 0, '', ${DAYS_AGO})`])
+  await sumDeletions(clickhouse)
+  t.strictSame(await countRows(), { blog: 2, shop: 2 }, 'later ones are added to the sum')
+  t.equal((await readDeletedOn(clickhouse)).get('shop'), 3_112)
+})
+
+t.test('a counter in use is not summed', async (t) => {
+  const used = new DeletionCounter(clickhouse)
+  const left = { query: 'SELECT 0 AS count', parameters: {} }
+  const deleteSome = (count: number) => used.run('used', { count, left, isResumable: false, run: async () => true })
+  await deleteSome(3)
+  await sumDeletions(clickhouse)
+  await deleteSome(4)
+  await sumDeletions(clickhouse)
+  t.equal((await readDeletedOn(clickhouse)).get('used'), 7)
+  t.equal((await countRows()).used, 1)
+})
