@@ -24,10 +24,9 @@ CREATE TABLE IF NOT EXISTS event_facts
     city            LowCardinality(String),
     language        LowCardinality(String),
     bot             UInt8,
-    -- the values of the properties, as ClickHouse writes JSON; of a name that is there twice, the first counts
-    props       Map(LowCardinality(String), String) CODEC(ZSTD(1)),
-    -- Whether ClickHouse's parser rejects the text of the properties. Then `props` is that of the repaired text, with marks.
-    repaired    UInt8,
+    properties  String CODEC(ZSTD(1)),
+    -- whether ClickHouse's parser rejects the text of the properties
+    refused     UInt8,
     -- number of the step that copied the row
     step        UInt32 CODEC(ZSTD(1)),
 

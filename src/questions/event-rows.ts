@@ -3,11 +3,11 @@ import { MAX_TIMESTAMP } from '../contract/limits.js'
 import type { PageName } from '../contract/page-fields.js'
 import type { FieldName, SessionEvents } from '../contract/questions.js'
 import { hashName, hashSession, toDay } from '../store/fact-columns.js'
-import { formatJson, formatNumber } from '../store/json-sql.js'
+import { failIf, formatJson, formatNumber } from '../store/json-sql.js'
 import { splitField } from './field-name.js'
 import type { EventColumn, FieldRows, FieldSql, SessionTable } from './field-sql.js'
 import { PageColumns } from './page-columns.js'
-import { Paths } from './property-paths.js'
+import { type KeptValues, Paths } from './property-paths.js'
 import type { QueryContext, Statement } from './statement.js'
 import { joinProfiles, joinUserHashes, joinUsers, userHashSql, userSql } from './users-join.js'
 
@@ -27,13 +27,31 @@ export interface RowRange {
   hasSession?: boolean
 }
 
-/** The columns of `events`, and of `event_facts`, that have another name there. */
-const EVENT_COLUMNS: Partial<Record<EventColumn, string>> = {
-  id: 'toUInt128(event_id) AS id',
-  session: `${hashSession('session_id')} AS session`,
-  json: 'properties AS json',
+/** Where rows are read from. */
+interface Source {
+  /** operand of FROM */
+  table: string
+  /** whether the rows are few, so that only what belongs to them is joined */
+  areFew?: boolean
+  /** SQL for columns that are not there by their name */
+  columns: Partial<Record<string, string>>
+  /** SQL for the hash of `distinct_id` */
+  own: string
+  kept?: KeptValues | null
 }
-const FACT_COLUMNS: typeof EVENT_COLUMNS = { ...EVENT_COLUMNS, session: 'session' }
+
+const EVENTS: Omit<Source, 'table'> = {
+  columns: {
+    id: 'toUInt128(event_id) AS id',
+    session: `${hashSession('session_id')} AS session`,
+    json: 'properties AS json',
+  } satisfies Partial<Record<EventColumn, string>>,
+  own: hashName('e.distinct_id'),
+}
+const FACTS: typeof EVENTS = {
+  columns: { ...EVENTS.columns, session: 'session' },
+  own: 'e.user',
+}
 
 /**
  * The rows of a project's events with the columns that a question needs. Every property becomes a column of the
@@ -114,36 +132,21 @@ export class EventRows implements FieldRows {
   #read(range: RowRange, narrow: readonly string[], columns: readonly EventColumn[]): string {
     const { statement } = this
     const { shards, facts } = statement.context
-    const conditions = [`project_id = ${statement.project}`, ...selectRange(statement, range), ...narrow]
-    const fromEvents = (more: readonly string[]) => {
-      const own = hashName('e.distinct_id')
-      const hasSession = range.hasSession ? [`session_id != ''`] : []
-      const prewhere = `PREWHERE ${[...conditions, ...hasSession, ...more].join(' AND ')}`
-      const taken = [...columns.map((name) => EVENT_COLUMNS[name] ?? name), ...this.#users(own)]
-      return this.#select(taken, shards.table('events'), this.#joins(null, own), prewhere)
+    const all = [`project_id = ${statement.project}`, ...selectRange(statement, range), ...narrow]
+    const selectEvents = (kept: KeptValues | null, more: readonly string[]) => {
+      const conditions = [...all, ...(range.hasSession ? [`session_id != ''`] : []), ...more]
+      return this.#selectRaw(columns, { ...EVENTS, table: shards.table('events'), kept }, conditions)
     }
-    if (!facts || !this.#page.isEmpty || columns.includes('json')) return fromEvents([])
-    const names = [...columns, ...this.#names].join(', ')
-    const later = fromEvents([`toUInt128(event_id) > toUInt128(${statement.text(String(facts.hi))})`])
-    return `(SELECT ${names} FROM ${this.#selectFacts(range, conditions, columns)} UNION ALL SELECT ${names} FROM ${later})`
-  }
-
-  #selectFacts(range: RowRange, narrow: readonly string[], columns: readonly EventColumn[]): string {
-    const { statement } = this
-    const { shards, facts } = statement.context
-    const conditions = [...narrow, ...selectDays(statement, range)]
+    if (!facts) return this.#select(`(${selectEvents(null, [])})`, null)
+    const conditions = [...all, ...selectDays(statement, range)]
     if (range.hasSession) conditions.push('session != 0')
-    if (typeof facts?.step === 'number') conditions.push(`step <= ${statement.count(facts.step)}`)
-    const all = [
-      ...columns.map((name) => FACT_COLUMNS[name] ?? name),
-      ...this.#users('e.user'),
-      ...this.#profile.names,
-      ...this.#contexts,
-    ]
-    const from = `FROM ${shards.table('event_facts')} AS e ${this.#joins(null, 'e.user')} PREWHERE ${conditions.join(' AND ')}`
-    if (this.#properties.isEmpty) return `(SELECT ${all.join(', ')} ${from})`
-    const rows = `(SELECT ${[...all, ...this.#properties.factRaws(statement), 'repaired'].join(', ')} ${from})`
-    return `(SELECT *, ${this.#properties.factTokens(statement).join(', ')} FROM ${rows})`
+    if (facts.step !== null) conditions.push(`step <= ${statement.count(facts.step)}`)
+    const kept = { find: facts.findColumn, isThere: true }
+    const copied = this.#selectRaw(columns, { ...FACTS, table: shards.table('event_facts'), kept }, conditions)
+    const hi = statement.text(String(facts.hi))
+    const later = selectEvents({ ...kept, isThere: false }, [`toUInt128(event_id) > toUInt128(${hi})`])
+    const hasNone = this.#hasJson && !statement.context.repairsTexts ? `WHERE ${failIf('refused')} = 0` : ''
+    return this.#select(`(SELECT * FROM (${copied} UNION ALL ${later}) ${hasNone})`, kept)
   }
 
   /** The columns of the user. @param own SQL for the hash of `distinct_id` */
@@ -154,17 +157,6 @@ export class EventRows implements FieldRows {
       return [`${userSql(statement)} AS person`, ...hash]
     }
     return this.#hasUserHash ? [`${userHashSql(statement, own)} AS person_hash`] : []
-  }
-
-  /** The columns that a row has apart from those of the table. */
-  get #names(): string[] {
-    return [
-      ...(this.#needsName ? ['person'] : []),
-      ...(this.#hasUserHash ? ['person_hash'] : []),
-      ...this.#profile.names,
-      ...[...this.#context].map((name) => `context_${name}`),
-      ...this.#properties.names,
-    ]
   }
 
   get #contexts(): string[] {
@@ -184,8 +176,7 @@ export class EventRows implements FieldRows {
 
   /** Operand of FROM. @param events a subquery with few rows and the columns that are needed */
   of(events: string, columns: readonly string[]): string {
-    const own = hashName('e.distinct_id')
-    return this.#select([...columns, ...this.#users(own)], events, this.#joins(events, own), '')
+    return this.#select(`(${this.#selectRaw(columns, { ...EVENTS, table: events, areFew: true }, [])})`, null)
   }
 
   /**
@@ -201,27 +192,37 @@ export class EventRows implements FieldRows {
     return `(SELECT ${all.join(', ')} FROM ${users} AS e ${joinProfiles(this.statement, profile, 'e.distinct_id', names)})`
   }
 
-  #joins(events: string | null, own: string): string {
+  #joins({ table, own, areFew = false }: Source): string {
     if (!this.#needsName) return this.#hasUserHash ? joinUserHashes(this.statement, own) : ''
-    return joinUsers(this.statement, this.#profile.isEmpty ? null : this.#profile.select(this.statement), events)
+    const profile = this.#profile.isEmpty ? null : this.#profile.select(this.statement)
+    return joinUsers(this.statement, profile, areFew ? table : null)
   }
 
-  #select(columns: readonly string[], events: string, joins: string, prewhere: string): string {
-    const { statement } = this
-    const properties = this.#properties
-    const hasJson = !properties.isEmpty || !this.#page.isEmpty
+  /** SELECT of what is read of a source, from which `#select` computes the other columns. */
+  #selectRaw(columns: readonly string[], source: Source, conditions: readonly string[]): string {
     const all = [
-      ...columns,
+      ...columns.map((name) => source.columns[name] ?? name),
+      ...this.#users(source.own),
       ...this.#profile.names,
       ...this.#contexts,
-      ...properties.raws(statement, 'properties'),
+      ...this.#properties.raws(this.statement, 'properties', source.kept),
       ...this.#page.raws,
-      ...(hasJson ? ['properties'] : []),
+      ...(this.#hasJson ? ['properties'] : []),
+      ...(this.#hasJson && source.kept ? [source.kept.isThere ? 'refused' : 'NOT isValidJSON(properties) AS refused'] : []),
     ]
-    const rows = `SELECT ${all.join(', ')} FROM ${events} AS e ${joins} ${prewhere}`
-    if (!hasJson) return `(${rows})`
-    if (properties.isEmpty) return this.#page.select(`(${rows})`)
-    return this.#page.select(`(SELECT *, ${properties.tokens(statement, 'properties').join(', ')} FROM (${rows}))`)
+    const prewhere = conditions.length > 0 ? `PREWHERE ${conditions.join(' AND ')}` : ''
+    return `SELECT ${all.join(', ')} FROM ${source.table} AS e ${this.#joins(source)} ${prewhere}`
+  }
+
+  #select(rows: string, kept: KeptValues | null): string {
+    const { statement } = this
+    const properties = this.#properties
+    if (properties.isEmpty) return this.#page.select(rows)
+    return this.#page.select(`(SELECT *, ${properties.tokens(statement, 'properties', kept).join(', ')} FROM ${rows})`)
+  }
+
+  get #hasJson(): boolean {
+    return !this.#properties.isEmpty || !this.#page.isEmpty
   }
 }
 

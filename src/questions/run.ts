@@ -30,6 +30,7 @@ import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatt
 import { RepairedProjects } from './repaired-projects.js'
 import type { FactsBounds, QueryContext } from './statement.js'
 import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
+import { ValueColumns } from './value-columns.js'
 
 interface QuestionLimits {
   /** time limit of a question in ClickHouse, seconds */
@@ -43,7 +44,7 @@ export interface QuestionsOptions {
   barrier: Pick<Barrier, 'waitForProject'>
   aliases: Pick<Aliases, 'hasAny'>
   /** default: questions read `events` only */
-  facts?: Pick<FactsReader, 'point' | 'stillHolds'> | undefined
+  facts?: Pick<FactsReader, 'point' | 'stillHolds' | 'readColumns' | 'forgetColumns' | 'noteSlow'> | undefined
   limits: QuestionLimits
   /** what a project has set; default: nothing */
   getSettings?: ((projectId: string) => QuestionDefaults & PageSettings) | undefined
@@ -97,6 +98,8 @@ const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distribut
 
 /** How many times a question is asked of facts that change meanwhile, before it is asked of `events`. */
 const MAX_FACTS_READS = 2
+/** A question that takes longer would gain from columns for its properties. */
+const SLOW_MS = 200
 
 /** Maximum number of invalid patterns in an error. */
 const MAX_INVALID = 10
@@ -310,8 +313,8 @@ export class Questions {
   }
 
   /**
-   * Reads facts as they are, which is fastest. If a step has changed them meanwhile, the query is repeated without the rows
-   * of later steps, and then without facts.
+   * Reads facts as they are, which is fastest. If a step has changed them meanwhile, the query is repeated without the
+   * rows of later steps, and then without facts.
    */
   async #readFacts<T>(projectId: string, read: (facts: FactsBounds | null) => Promise<T>): Promise<T> {
     const { facts } = this.#options
@@ -319,7 +322,21 @@ export class Questions {
       const point = await facts.point(projectId)
       if (!point) break
       const isBounded = failed > 0 || point.isStepping
-      const found = await read({ hi: point.hi, step: isBounded ? point.step : null })
+      const values = new ValueColumns(await facts.readColumns())
+      const began = performance.now()
+      const found = await read({
+        hi: point.hi,
+        step: isBounded ? point.step : null,
+        findColumn: (path) => values.find(path),
+      }).catch((error: unknown) => {
+        // A column was dropped.
+        if (!isStoreError(error, 'UNKNOWN_IDENTIFIER')) throw error
+        facts.forgetColumns()
+        return null
+      })
+      if (found === null) continue
+      // It costs only time if nobody hears of it.
+      if (performance.now() - began > SLOW_MS) void facts.noteSlow(values.missed).catch(() => undefined)
       if (await facts.stillHolds(projectId, point, isBounded)) return found
     }
     return await read(null)

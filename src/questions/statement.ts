@@ -9,6 +9,8 @@ export interface FactsBounds {
   hi: bigint
   /** null: of every step */
   step: number | null
+  /** the column of facts that has the token of a path, apart from the text */
+  findColumn: (path: string[]) => string | null
 }
 
 /** What the SQL of a question depends on, apart from the question itself. */

@@ -27,6 +27,8 @@ export type ChangeScope =
   | { kind: 'entry'; first: string; last: string }
   /** none: an operator wants the facts of all projects to be copied again, or those of one to be kept or not */
   | { kind: 'rebuild' | 'leave_out' | 'take_in' }
+  /** none: questions often ask for a property, which is to have a column in facts */
+  | { kind: 'column'; path: string[] }
 
 /** A change that facts have to follow. */
 export interface EventChange {
@@ -100,6 +102,15 @@ export async function askForFacts(
     `INSERT INTO event_changes (project_id, id, kind, scope, state)
      SELECT {project:String}, generateUUIDv4(), {kind:String}, '{}', ${ENDED}`,
     values,
+  )
+}
+
+/** Asks for a column with the values of a property. */
+export async function askForColumn(clickhouse: ClickHouse, path: readonly string[]): Promise<void> {
+  await clickhouse.command(
+    `INSERT INTO event_changes (project_id, id, kind, scope, state)
+     SELECT '', generateUUIDv4(), 'column', {scope:String}, ${ENDED}`,
+    { scope: JSON.stringify({ path }) },
   )
 }
 

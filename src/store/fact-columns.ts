@@ -1,22 +1,11 @@
 import { CONTEXT_COLUMNS } from './context-sql.js'
-import { repairText } from './json-sql.js'
 
 /** The columns of `event_facts` in their order. */
 export const FACT_COLUMNS: readonly string[] = [
   ...['project_id', 'event', 'day', 'user', 'timestamp', 'event_id', 'distinct_id', 'session', 'session_id'],
   ...CONTEXT_COLUMNS,
-  ...['props', 'repaired', 'step'],
+  ...['properties', 'refused', 'step'],
 ]
-
-const COPIED = ['project_id', 'event', 'timestamp', 'event_id', 'distinct_id', 'session_id', ...CONTEXT_COLUMNS]
-
-/**
- * SQL for the first of each name in a list of names and tokens, as ClickHouse finds the first value of a name in a text,
- * but any of them in a map.
- */
-function takeFirsts(pairs: string): string {
-  return `arrayFilter((pair, number) -> number = 1, ${pairs}, arrayEnumerateUniq(tupleElement(${pairs}, 1)))`
-}
 
 /** SQL for the day of an event in facts. @param timestamp SQL for a number, epoch ms */
 export function toDay(timestamp: string): string {
@@ -40,30 +29,13 @@ export function hashSession(id: string): string {
  * @param step SQL for the number of the step
  */
 export function selectFacts(events: string, where: string, step: string): string {
-  const distinct = `if(arrayUniq(tupleElement(pairs, 1)) = length(pairs), pairs, ${takeFirsts('pairs')})`
   const computed: Record<string, string> = {
     day: toDay('timestamp'),
     user: hashName('distinct_id'),
     session: hashSession('session_id'),
-    props: `CAST(if(repaired, ${takeFirsts('JSONExtractKeysAndValuesRaw(repaired_text)')}, ${distinct}) AS Map(LowCardinality(String), String))`,
+    refused: 'NOT isValidJSON(properties)',
     step,
   }
   const columns = FACT_COLUMNS.map((name) => (name in computed ? `${computed[name]} AS ${name}` : name))
-  // In steps, because ClickHouse would compute a shared expression for every row.
-  const parsed = `SELECT ${COPIED.join(', ')}, properties, JSONExtractKeysAndValuesRaw(properties) AS pairs
-      FROM ${events} WHERE ${where}`
-  const checked = `SELECT *, toUInt8(empty(pairs) AND NOT isValidJSON(properties)) AS repaired FROM (${parsed})`
-  const repaired = `SELECT *, if(repaired, ${repairText('properties')}, '') AS repaired_text FROM (${checked})`
-  return `SELECT ${columns.join(', ')} FROM (${repaired})`
+  return `SELECT ${columns.join(', ')} FROM ${events} WHERE ${where}`
 }
-
-/**
- * Settings of `event_facts` by which the values of a property are apart from those of most others, so that a question
- * reads few besides those that it needs. Servers before 26.4 refuse them, and read all properties.
- */
-export const BUCKET_SETTINGS = [
-  "map_serialization_version = 'with_buckets'",
-  "map_buckets_strategy = 'constant'",
-  'max_buckets_in_map = 32',
-  'map_buckets_min_avg_size = 0',
-].join(', ')

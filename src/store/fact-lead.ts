@@ -1,11 +1,18 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { isStoreError, StoreError } from '../clickhouse/errors.js'
+import { isStoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { type ChangeScope, type EventChange, type EventKey, readKeys, SETTLED } from './event-changes.js'
-import { BUCKET_SETTINGS, selectFacts } from './fact-columns.js'
+import { selectFacts } from './fact-columns.js'
+import {
+  addValueColumn,
+  dropValueColumns,
+  MAX_VALUE_COLUMNS,
+  nameValueColumn,
+  readValueColumns,
+} from './fact-values.js'
 
 /** Another process leads now. */
 export class LeadLostError extends Error {
@@ -163,7 +170,7 @@ export class FactLead {
   async #load(): Promise<void> {
     const [server] = await this.#clickhouse.rows<{ version: string }>('SELECT version() AS version')
     const engine = server?.version ?? ''
-    // How ClickHouse stores maps is young, and may differ from version to version.
+    // Values may be written differently by another version.
     if (this.#state.engine !== engine) return await this.rebuild(engine)
     const rows = await this.#clickhouse.rows<{ project: string; reached: string; last: number }>(
       `SELECT project_id AS project, toString(argMax(hi, step)) AS reached, max(step) AS last FROM facts_progress
@@ -182,12 +189,7 @@ export class FactLead {
     await this.#write({ engine, generation: this.#state.generation + 1 })
     await this.assertLeads()
     await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, {}, DELETE_LIMIT_MS)
-    await this.#clickhouse
-      .command(`ALTER TABLE event_facts MODIFY SETTING ${BUCKET_SETTINGS}`)
-      .catch((error: unknown) => {
-        // An earlier version of ClickHouse does not know them: questions about properties are slower.
-        if (!(error instanceof StoreError)) throw error
-      })
+    await dropValueColumns(this.#clickhouse)
   }
 
   /** Tells the other processes that this one still leads. */
@@ -260,6 +262,7 @@ export class FactLead {
   /** @returns the events whose facts have to be made anew */
   async #followOne(projectId: string, scope: ChangeScope): Promise<EventKey[]> {
     if (scope.kind === 'rebuild') await this.rebuild()
+    if (scope.kind === 'column') await this.#addColumn(scope.path)
     // What is not copied yet will be copied as it is now.
     const hi = this.progress.get(projectId)
     if (hi === undefined) return []
@@ -297,10 +300,18 @@ export class FactLead {
         return []
       case 'rebuild':
       case 'take_in':
+      case 'column':
         return []
       default:
         throw new Error(`no such change: ${scope satisfies never}`)
     }
+  }
+
+  async #addColumn(path: readonly string[]): Promise<void> {
+    const known = await readValueColumns(this.#clickhouse)
+    if (known.has(nameValueColumn(path)) || known.size >= MAX_VALUE_COLUMNS) return
+    await this.assertLeads()
+    await addValueColumn(this.#clickhouse, path)
   }
 
   /** Deletes facts whose events are gone. @param left SELECT of the ids that are not */
