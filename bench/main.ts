@@ -8,6 +8,7 @@ import { batch } from './benchmarks/batch.js'
 import { direct } from './benchmarks/direct.js'
 import { edit } from './benchmarks/edit.js'
 import { exportPages } from './benchmarks/export.js'
+import { facts } from './benchmarks/facts.js'
 import { fairness } from './benchmarks/fairness.js'
 import { growth } from './benchmarks/growth.js'
 import { identified } from './benchmarks/identified.js'
@@ -42,6 +43,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   fairness,
   start,
   questions,
+  facts,
   sessions,
   direct,
   scale,
@@ -53,8 +55,8 @@ const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [opti
 
   --rounds N            rounds of each benchmark (5)
   --seconds N           whole seconds of each measurement (2)
-  --events N            events stored beforehand in export, edit, growth, ageing, fairness, questions, sessions and start (5, 10, 20, 20, 5, 20, 5 and 20 million), or in the file of import (3 million)
-  --large               questions and start over 100 million events
+  --events N            events stored beforehand in export, edit, growth, ageing, fairness, questions, facts, sessions and start (5, 10, 20, 20, 5, 20, 20, 5 and 20 million), or in the file of import (3 million)
+  --large               questions, facts and start over 100 million events
   --machines N,N…       how many machines scale compares (1,2,3,4,6)
   --share N             of a core for each machine, in percent (20)
   --cells               gives each machine a store of its own: what could be reached if they shared nothing

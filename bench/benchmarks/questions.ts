@@ -24,7 +24,7 @@ const inEvent = (...names: string[]) => `event IN (${names.map((name) => `'${nam
 const step = (event: string) => ({ event })
 
 /** Questions of each kind, and the same asked of a table made for them; absent if no one-line query can ask it. */
-const QUESTIONS: Record<string, { question: object; ideal?: string }> = {
+export const QUESTIONS: Record<string, { question: object; ideal?: string }> = {
   'series by day': {
     question: { kind: 'series', series: [step('event-3')], ...MONTH },
     ideal: `SELECT ${day}, count() FROM ideal WHERE ${inEvent('event-3')} AND ${monthly} GROUP BY day`,
@@ -141,7 +141,7 @@ async function whileIngesting(bench: Bench, url: string, store: Store, asked: Ht
 }
 
 /** The service's own SQL for a question, as a request to ClickHouse. */
-function directly(store: Store, body: object): HttpRequest {
+export function directly(store: Store, body: object): HttpRequest {
   const now = Date.now()
   const question = parseQuestion(body, now)
   const shards = Shards.of(null as unknown as ClickHouse)

@@ -16,6 +16,7 @@ import { joinProfiles, joinUserHashes, joinUsers, userHashSql, userSql } from '.
  * grows faster than their number, to minutes for a hundred, and neither a time limit nor a disconnect ends it.
  */
 const MAX_PATHS = 32
+const DAY_MS = 86_400_000
 
 /** The rows to read. */
 export interface RowRange {
@@ -132,13 +133,14 @@ export class EventRows implements FieldRows {
   #read(range: RowRange, narrow: readonly string[], columns: readonly EventColumn[]): string {
     const { statement } = this
     const { shards, facts } = statement.context
-    const all = [`project_id = ${statement.project}`, ...selectRange(statement, range), ...narrow]
+    const project = `project_id = ${statement.project}`
     const selectEvents = (kept: KeptValues | null, more: readonly string[]) => {
-      const conditions = [...all, ...(range.hasSession ? [`session_id != ''`] : []), ...more]
+      const conditions = [project, ...selectRange(statement, range), ...narrow]
+      conditions.push(...(range.hasSession ? [`session_id != ''`] : []), ...more)
       return this.#selectRaw(columns, { ...EVENTS, table: shards.table('events'), kept }, conditions)
     }
     if (!facts) return this.#select(`(${selectEvents(null, [])})`, null)
-    const conditions = [...all, ...selectDays(statement, range)]
+    const conditions = [project, ...selectDays(statement, range), ...narrow]
     if (range.hasSession) conditions.push('session != 0')
     if (facts.step !== null) conditions.push(`step <= ${statement.count(facts.step)}`)
     const kept = { find: facts.findColumn, isThere: true }
@@ -208,7 +210,9 @@ export class EventRows implements FieldRows {
       ...this.#properties.raws(this.statement, 'properties', source.kept),
       ...this.#page.raws,
       ...(this.#hasJson ? ['properties'] : []),
-      ...(this.#hasJson && source.kept ? [source.kept.isThere ? 'refused' : 'NOT isValidJSON(properties) AS refused'] : []),
+      ...(this.#hasJson && source.kept
+        ? [source.kept.isThere ? 'refused' : 'NOT isValidJSON(properties) AS refused']
+        : []),
     ]
     const prewhere = conditions.length > 0 ? `PREWHERE ${conditions.join(' AND ')}` : ''
     return `SELECT ${all.join(', ')} FROM ${source.table} AS e ${this.#joins(source)} ${prewhere}`
@@ -231,10 +235,18 @@ function selectRange(statement: Statement, { from, to }: RowRange): string[] {
   return [...lower, `timestamp < ${statement.number(to)}`]
 }
 
-/** The days of a range, by which facts are sorted. */
+/** A range of facts, which are sorted by days. Reading times takes twice as long, and days that are whole need none. */
 function selectDays(statement: Statement, { from, to }: RowRange): string[] {
   const lower = from === undefined ? [] : [`day >= ${toDay(statement.number(Math.max(from, 0)))}`]
-  return [...lower, `day <= ${toDay(statement.number(Math.min(Math.max(to, 0), MAX_TIMESTAMP)))}`]
+  if (from !== undefined && !isDay(from)) lower.push(`timestamp >= ${statement.number(from)}`)
+  if (isDay(to)) return [...lower, `day < ${toDay(statement.number(to))}`]
+  const last = toDay(statement.number(Math.min(Math.max(to, 0), MAX_TIMESTAMP)))
+  return [...lower, `day <= ${last}`, `timestamp < ${statement.number(to)}`]
+}
+
+/** Whether a time, epoch ms, is the start of a UTC day that events may be of. */
+function isDay(time: number): boolean {
+  return time % DAY_MS === 0 && time >= 0 && time <= MAX_TIMESTAMP
 }
 
 /** The token of a field of a context. @param column SQL for what is stored */

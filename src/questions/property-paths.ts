@@ -75,7 +75,9 @@ export class Paths {
     }
     return this.#each(({ name, path }) => {
       // A function of one column with a dictionary is computed for the values in it.
-      const token = kept.find(path) ? `replaceRegexpOne(raw_${name}, '^null$', '')` : `if(raw_${name} = 'null', '', raw_${name})`
+      const token = kept.find(path)
+        ? `replaceRegexpOne(raw_${name}, '^null$', '')`
+        : `if(raw_${name} = 'null', '', raw_${name})`
       return `${token} AS ${name}`
     })
   }

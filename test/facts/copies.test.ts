@@ -41,7 +41,7 @@ t.test('facts are what events lead to, whatever happens to them', async (t) => {
   ])
   await settled('after edits and a delete', 319)
   const [changed] = await clickhouse.rows<{ plan: string }>(
-    "SELECT props['plan'] AS plan FROM event_facts WHERE event_id = {id:UUID}",
+    "SELECT JSONExtractRaw(properties, 'plan') AS plan FROM event_facts WHERE event_id = {id:UUID}",
     { id: ids[0] ?? '' },
   )
   t.strictSame(changed, { plan: '"free"' })

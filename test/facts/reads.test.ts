@@ -67,7 +67,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
 
   const read = async (point: FactsPoint, isBounded: boolean) => {
     const rows = await clickhouse.rows<{ id: string; v: string }>(
-      `SELECT toString(event_id) AS id, props['v'] AS v FROM event_facts
+      `SELECT toString(event_id) AS id, JSONExtractRaw(properties, 'v') AS v FROM event_facts
        WHERE project_id = {project:String} ${isBounded ? 'AND step <= {step:UInt32}' : ''}
        UNION ALL
        SELECT toString(event_id) AS id, JSONExtractRaw(properties, 'v') AS v FROM events

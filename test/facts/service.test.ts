@@ -37,7 +37,7 @@ for (const storage of [...STORAGES, 'lanes'] as const) {
     await settled('an edit and a delete')
     const counts = await shards.each(({ clickhouse }) =>
       clickhouse.rows<{ free: string; all: string }>(
-        "SELECT countIf(props['plan'] = '\"free\"') AS free, count() AS all FROM event_facts",
+        "SELECT countIf(JSONExtractString(properties, 'plan') = 'free') AS free, count() AS all FROM event_facts",
       ),
     )
     t.equal(
