@@ -62,7 +62,7 @@ t.test('a demo that was removed leaves nothing, and the next one begins anew', a
   const keyOf = ({ stdout }: { stdout: string }) => /^SECRET_KEY=(\S+)$/m.exec(stdout)?.[1]
   const first = await runCommand(fill, '', settings)
   t.match(first, { code: 0, stderr: /2 000 events sent/ })
-  t.match(first.stderr, `open ${url}/ and sign in with the secret key`)
+  t.match(first.stderr, `open ${url}/ and sign in with the read key`)
   const before = await found(keyOf(first))
   t.equal(before.events, 2000)
   const again = await runCommand(fill, '', settings)
