@@ -33,7 +33,7 @@ t.test('the demo sends the number of events that it says, and the same ones each
 t.test('the questions of the manual have the answers of the manual', async (t) => {
   const manual = await readFile(MANUAL, 'utf8')
   const examples = [...manual.matchAll(EXAMPLE)]
-  t.equal(examples.length, 10)
+  t.equal(examples.length, 15)
   for (const [, command = '', answer] of examples) {
     const { stdout } = await run('bash', ['-c', `"${process.execPath}" dist/cli.js ${command}`], { env })
     t.equal(stdout, answer, command)
@@ -62,7 +62,7 @@ t.test('a demo that was removed leaves nothing, and the next one begins anew', a
   const keyOf = ({ stdout }: { stdout: string }) => /^SECRET_KEY=(\S+)$/m.exec(stdout)?.[1]
   const first = await runCommand(fill, '', settings)
   t.match(first, { code: 0, stderr: /2 000 events sent/ })
-  t.match(first.stderr, `open ${url}/ and sign in with the read key`)
+  t.match(first.stderr, `open ${url}/ and sign in with the secret key`)
   const before = await found(keyOf(first))
   t.equal(before.events, 2000)
   const again = await runCommand(fill, '', settings)
