@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks'
 import { PAGE_PLACES } from '../../../contract/page-fields.js'
 import { DEFAULT_SETTINGS, type ProjectSettings } from '../../../contract/project-settings.js'
 import { formatField, parseField } from '../../lib/fields.js'
+import { chooseSessions, isById } from '../../lib/project-settings.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -12,8 +13,6 @@ const WAYS = [
   ['id', 'By session ids'],
   ['gap', 'By pauses'],
 ] as const
-/** The pause that was just chosen. */
-const USUAL_GAP = '30m'
 
 type PageSettings = Pick<ProjectSettings, PageSetting>
 
@@ -30,11 +29,11 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
       <div class={styles.fields}>
         <Select
           label="Tell visits apart"
-          value={sessions === 'id' ? 'id' : 'gap'}
+          value={isById(sessions) ? 'id' : 'gap'}
           options={WAYS}
-          onChange={(way) => onChange({ sessions: way === 'id' ? 'id' : { gap: USUAL_GAP } })}
+          onChange={(way) => onChange({ sessions: chooseSessions(way) })}
         />
-        {sessions !== 'id' && (
+        {!isById(sessions) && (
           <div>
             <label for={gapId}>Longest pause within a visit</label>
             <input
