@@ -290,6 +290,9 @@ t.test('page views without session ids', async (t) => {
     await page.getByRole('link', { name: 'Users', exact: true }).click()
     return (await views.first().textContent()) === 'Web'
   })
+  const overview = await site.visit(t, '#/overview')
+  const card = overview.getByRole('region', { name: 'Visits by source, by pauses' })
+  await card.getByText('Google').waitFor()
   await page.getByRole('link', { name: 'Web', exact: true }).click()
   await page.getByRole('button', { name: 'Tell visits apart by pauses of 30 minutes' }).click()
   await waitForNumbers(page, ALL)

@@ -1,5 +1,5 @@
-import type { SessionsDefinition } from '../../contract/questions.js'
 import { DEFAULT_SETTINGS, type ProjectSettings } from '../../contract/project-settings.js'
+import type { SessionsDefinition } from '../../contract/questions.js'
 
 let current = DEFAULT_SETTINGS
 let notifyChanged: (settings: ProjectSettings) => void = () => undefined
