@@ -4,7 +4,7 @@ import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { Questions } from '../../src/questions/run.js'
-import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until, until } from '../helper.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
 
 const EVENTS = 3_000_000
 
