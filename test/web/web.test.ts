@@ -225,6 +225,7 @@ t.test('the view of a site', async (t) => {
 
     await goals.getByText('Choose goals').press('Enter')
     const removals = goals.getByRole('button', { name: /^Remove goal/ })
+    await removals.last().waitFor()
     await tab.keyboard.press('Tab')
     for (const left of [4, 3, 2, 1, 0]) {
       await tab.keyboard.press('Enter')
