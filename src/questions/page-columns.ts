@@ -335,7 +335,7 @@ function computePath(url: string): string {
 
 /** The first of the parameters with this name that has a value, as it is written. */
 function findParameter(url: string, name: string): string {
-  return `extract(${toDictionary(url)}, '^[^?#]*[?](?:[^#]*?&)?${name}=([^&#]+)')`
+  return `extract(${toDictionary(url)}, '^[^?#]*[?](?:[^#]*?&)??${name}=([^&#]+)')`
 }
 
 function withoutWww(host: string): string {

@@ -208,6 +208,36 @@ t.test('a percentile may be infinite, or next to what is', async (t) => {
   t.strictSame(await medianOf('both', '-1e400', '1e400'), [null])
 })
 
+/** Asks for the source and medium of the page of each event. @returns one pair for each document of properties */
+async function findCampaigns(event: string, documents: readonly string[]): Promise<unknown[][]> {
+  const from = START + 4 * DAY
+  const events = documents.map((properties, i) => {
+    return `{"event":"${event}","distinct_id":"p${i}","timestamp":${from + i},"properties":${properties}}`
+  })
+  const sent = await call('POST', '/public/track/batch', `{"events":[${events}]}`)
+  t.equal(sent.statusCode, 200)
+  const find = async (field: string) => {
+    const range = { interval: 'none', from, to: from + DAY }
+    const { results } = await ask({ series: [{ event }], breakdown: ['distinct_id', field], ...range })
+    return new Map(results.map(({ breakdown: [user, value] }: { breakdown: unknown[] }) => [user, value]))
+  }
+  const [sources, mediums] = [await find('page.source'), await find('page.medium')]
+  return documents.map((_, i) => [sources.get(`p${i}`), mediums.get(`p${i}`)])
+}
+
+t.test('of equal parameters in the URL of a page, the first with a value counts', async (t) => {
+  const found = await findCampaigns('equal', [
+    '{"url":"https://shop.example/?utm_source=a&utm_source=b"}',
+    '{"url":"/?x=y&utm_source=&utm_source=a&utm_medium=m&utm_source=b&utm_medium=n"}',
+    '{"url":"?utm_source=&xutm_source=x&utm_source=a#&utm_source=b"}',
+  ])
+  t.strictSame(found, [
+    ['a', null],
+    ['a', 'm'],
+    ['a', null],
+  ])
+})
+
 t.test('a session has the fields of the pages that it begins and ends with', async (t) => {
   const from = START + 3 * DAY
   const visit = (session: string, ...events: [event: string, properties: string][]) =>
