@@ -114,13 +114,18 @@ export class PageColumns {
     ]
   }
 
-  /** The parser returns other values as texts, too. Where the first one may not be a text, each is looked at. */
+  /**
+   * The parser returns other values as texts, too, and takes what is within an object from an array by position. Where
+   * the first one may not be a text of its name, each is looked at.
+   */
   #checkTexts(leaves: Map<PagePlace, Found[]>, json: string): string[] {
     return [...leaves].map(([place, found]) => {
       if (found.length === 0) return `'' AS text_${place}`
       const tokens = found.map(({ path }) => `JSONExtractRaw(${json}, ${this.#formatPath(path)})`)
       const text = `JSONExtractString(arrayFirst(token -> ${IS_TEXT}, [${tokens.join(', ')}]))`
-      return `if(match(found_${place}, '${MAY_BE_OTHER}'), ${text}, found_${place}) AS text_${place}`
+      const isWithin = found.some(({ path }) => path.length > 1)
+      const mayBeInArray = isWithin ? ` OR (found_${place} != '' AND position(${json}, '[') > 0)` : ''
+      return `if(match(found_${place}, '${MAY_BE_OTHER}')${mayBeInArray}, ${text}, found_${place}) AS text_${place}`
     })
   }
 

@@ -238,6 +238,24 @@ t.test('of equal parameters in the URL of a page, the first with a value counts'
   ])
 })
 
+t.test('an array has no field of a page', async (t) => {
+  const documents = [
+    '{"utm":["google","cpc"]}',
+    '{"utm":["x"],"context":{"campaign":{"source":"google"}},"utm_medium":"m"}',
+    '{"utm":[{"source":"x"}],"context":{"campaign":["a","b"]}}',
+    '{"a":["["],"utm":{"source":"s","medium":"m"}}',
+  ]
+  const wanted = [
+    [null, null],
+    ['google', 'm'],
+    [null, null],
+    ['s', 'm'],
+  ]
+  t.strictSame(await findCampaigns('array', documents), wanted)
+  const repaired = documents.map((text) => text.replace('{', '{"y":"\\ud83d",'))
+  t.strictSame(await findCampaigns('repaired array', repaired), wanted)
+})
+
 t.test('a session has the fields of the pages that it begins and ends with', async (t) => {
   const from = START + 3 * DAY
   const visit = (session: string, ...events: [event: string, properties: string][]) =>

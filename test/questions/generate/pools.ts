@@ -52,6 +52,7 @@ export const CONTEXTS = [
   '{"campaign":{"source":"google","medium":"ppc","name":"n"},"page":{"title":"T"}}',
   '5',
   '{"page":"x"}',
+  '{"page":["https://shop.example/","T"],"campaign":["google"]}',
 ]
 
 /** Texts, as JSON spells them: the same in many ways, and some that look like something else. */
@@ -109,6 +110,7 @@ export const OBJECTS = [
   '{"x":{"y":5}}',
   '{"x":null}',
   '[{"x":1}]',
+  '["pro"]',
   '{"x":18446744073709551615}',
 ]
 
