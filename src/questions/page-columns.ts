@@ -1,7 +1,7 @@
 import type { PageName, PagePlace } from '../contract/page-fields.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { splitField } from './field-name.js'
-import { failIf, repairText, unmarkToken } from './json-sql.js'
+import { failIf, repairText, unmarkHalves } from './json-sql.js'
 import { SITES } from './sites.js'
 import type { Statement } from './statement.js'
 
@@ -220,7 +220,7 @@ export class PageColumns {
     const { repairsTexts } = this.#statement.context
     return [...this.#names].map((name) => {
       const text = this.#findText(name)
-      const written = repairsTexts ? unmarkToken(`toJSONString(${text})`) : `toJSONString(${text})`
+      const written = repairsTexts ? unmarkHalves(`toJSONString(${text})`) : `toJSONString(${text})`
       return `if(${text} = '', '', ${written}) AS page_${name}`
     })
   }

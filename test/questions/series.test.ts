@@ -256,6 +256,35 @@ t.test('an array has no field of a page', async (t) => {
   t.strictSame(await findCampaigns('repaired array', repaired), wanted)
 })
 
+t.test('texts that look like what repairs leave break no answer', async (t) => {
+  // The characters that mark what a repair has replaced.
+  const [lone, infinite] = ['\u{10fffc}', '\u{10fffd}']
+  const url = (text: string) => `https://shop.example/?utm_source=${encodeURIComponent(text)}&utm_medium=m`
+  const texts = [`${lone}zzzz`, `"${infinite}1e400`, `"${infinite}-1e400"`, `${infinite}1e400`]
+  const documents = texts
+    .flatMap((text) => [{ url: url(text) }, { url: url(text), y: 1 }])
+    .map((one) => JSON.stringify(one))
+  const [broken, ...found] = await findCampaigns('marks', [
+    '{"utm_source":"\\ud83d"}',
+    ...documents.map((text) => text.replace('"y":1', '"y":"\\ud83d"')),
+  ])
+  t.strictSame(broken, ['\ud83d', null])
+  t.strictSame(
+    found,
+    texts.flatMap((text) => [
+      [text, 'm'],
+      [text, 'm'],
+    ]),
+  )
+  const values = texts.slice(0, -1).map((x) => JSON.stringify({ x, y: 1 }).replace('"y":1', '"y":"\\ud83d"'))
+  const events = values.map((properties, i) => {
+    return `{"event":"marked","distinct_id":"p${i}","timestamp":${START},"properties":${properties}}`
+  })
+  t.equal((await call('POST', '/public/track/batch', `{"events":[${events}]}`)).statusCode, 200)
+  const { results } = await ask({ series: [{ event: 'marked' }], breakdown: ['properties.x'], interval: 'none' })
+  t.strictSame(results.map(({ breakdown: [x] }: { breakdown: unknown[] }) => x).sort(), texts.slice(0, -1).sort())
+})
+
 t.test('a session has the fields of the pages that it begins and ends with', async (t) => {
   const from = START + 3 * DAY
   const visit = (session: string, ...events: [event: string, properties: string][]) =>
