@@ -152,7 +152,7 @@ async function writeNotes(clickhouse: ClickHouse, notes: (Note & { project_id: s
 
 /**
  * Sums the counters of a server that are no longer used, one sum for each project. Otherwise each erasure would leave a row
- * for ever. Only one process may do so at a time.
+ * forever. Only one process may do so at a time.
  */
 export async function sumDeletions(clickhouse: ClickHouse): Promise<void> {
   for (let count = SUMMED; count === SUMMED; ) count = await sumSome(clickhouse)
