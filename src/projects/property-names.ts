@@ -21,7 +21,7 @@ interface Seen {
  * Counts the names of properties that are new on a day. An event is stored as the client's own text, so its names are
  * only known by parsing it: that is done for projects with such a quota, once for the events of each look.
  *
- * Not promised: names of which a look has read no event, because there were too many.
+ * Not promised: if there are more events than a look reads, the names in the rest are missed.
  */
 export class PropertyNames {
   readonly #shards: Shards

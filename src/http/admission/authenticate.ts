@@ -17,7 +17,7 @@ import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** default in a guarded scope: `read` for a GET, else `manage`; of others: no key is needed */
+    /** default in a guarded scope: `read` for a GET, else `manage`; elsewhere, no key is needed */
     access?: Access
     /** whether a key that is for events only may not make the call */
     changesUsers?: boolean
