@@ -25,11 +25,13 @@ interface Seen {
  */
 export class PropertyNames {
   readonly #shards: Shards
+  readonly #closing: AbortSignal
   /** by project; looks at one project run one after another */
   readonly #seen = new Map<string, Promise<Seen | null>>()
 
-  constructor(shards: Shards) {
+  constructor(shards: Shards, closing: AbortSignal) {
     this.#shards = shards
+    this.#closing = closing
   }
 
   /** @param now epoch ms @throws StoreUnreachableError, StoreError */
@@ -47,7 +49,7 @@ export class PropertyNames {
   async #look(projectId: string, now: number, before: Seen | null): Promise<Seen> {
     const day = toDay(now)
     const midnight = Date.parse(day)
-    const read = (from: number, to: number) => readPropertyNames(this.#shards, projectId, { from, to })
+    const read = (from: number, to: number) => readPropertyNames(this.#shards, projectId, { from, to }, this.#closing)
     const seen = before ?? { day, known: new Set(), found: new Set(), readTo: 0 }
     if (!before || before.day !== day) {
       const past = await read(Math.max(0, seen.readTo - LATE_MS), midnight)

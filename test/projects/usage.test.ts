@@ -5,7 +5,7 @@ import { Usage } from '../../src/projects/usage.js'
 import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
 import { readUsage } from '../../src/store/project-usage.js'
-import { settingsFor, startApp } from '../helper.js'
+import { settingsFor, startApp, until } from '../helper.js'
 
 const quiet = { warn: () => undefined }
 
@@ -84,6 +84,42 @@ t.test('the quotas of many projects are looked at together', async (t) => {
   })
   t.ok(Number(used['a stored_bytes']) > 0)
   t.equal(statuses.length, 7)
+})
+
+t.test('a quota is checked although the names of a project cannot be read', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { shards, close } = await openStore(client.config)
+  t.teardown(close)
+  const limit = { limit: 1, mode: 'soft' as const }
+  const quotas = { new_property_names_per_day: limit, stored_bytes: limit }
+  const shop = { settings: changeSettings(DEFAULT_SETTINGS, { quotas }), revision: 1, updatedAt: 0 }
+  const projects = { list: () => new Map(['faulty', 'shop'].map((id) => [id, shop])), get: () => shop }
+  const closing = new AbortController()
+  t.teardown(() => closing.abort())
+  const { signal } = closing
+  const usage = new Usage({ shards, commits: [], log: quiet, closing: signal })
+  const watch = (readNames: () => Promise<never>) => {
+    const faulty = new Proxy(shards, {
+      get: (target, key) => {
+        if (key === 'rows') {
+          const rows: typeof target.rows = (query, parameters, ...rest) =>
+            parameters?.project === 'faulty' ? readNames() : target.rows(query, parameters, ...rest)
+          return rows
+        }
+        const value = Reflect.get(target, key)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    const watch = new QuotaWatch({ projects, usage, shards: faulty, log: quiet, closing: signal, everyMs: 50 })
+    void watch.start()
+    return watch
+  }
+  const failing = watch(() => Promise.reject(new Error('too many names')))
+  await until('the names of the other project', () =>
+    failing.statuses.some(({ projectId, name }) => projectId === 'shop' && name === 'new_property_names_per_day'),
+  )
+  const stalled = watch(() => new Promise(() => undefined))
+  await until('the bytes of both', () => stalled.storedBytes('shop') === 0 && stalled.storedBytes('faulty') === 0)
 })
 
 t.test('names of properties are new on the first day that has them', async (t) => {
