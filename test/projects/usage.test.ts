@@ -1,5 +1,6 @@
 import t from 'tap'
 import { changeSettings, DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
+import { PropertyNames } from '../../src/projects/property-names.js'
 import { QuotaWatch } from '../../src/projects/quota-watch.js'
 import { Usage } from '../../src/projects/usage.js'
 import { insertEvents } from '../../src/store/events.js'
@@ -120,6 +121,12 @@ t.test('a quota is checked although the names of a project cannot be read', asyn
   )
   const stalled = watch(() => new Promise(() => undefined))
   await until('the bytes of both', () => stalled.storedBytes('shop') === 0 && stalled.storedBytes('faulty') === 0)
+  const read = await stalled.read(['faulty'])
+  t.strictSame(
+    read.map(({ name }) => name),
+    ['stored_bytes'],
+    'who asks for the quotas does not wait for the names',
+  )
 })
 
 t.test('names of properties are new on the first day that has them', async (t) => {
@@ -135,14 +142,8 @@ t.test('names of properties are new on the first day that has them', async (t) =
     const position = BigInt(ms) << 16n
     await insertEvents(shards.first, 7, [{ ...entry, position }], `names ${ms}`, AbortSignal.timeout(60_000))
   }
-  const quotas = { new_property_names_per_day: { limit: 2, mode: 'soft' } }
-  const shop = { settings: changeSettings(DEFAULT_SETTINGS, { quotas } as object), revision: 1, updatedAt: 0 }
-  const projects = { list: () => new Map([['shop', shop]]), get: () => shop }
-  const closing = new AbortController().signal
-  const now = () => at
-  const usage = new Usage({ shards, commits: [], log: quiet, closing, now })
-  const watch = new QuotaWatch({ projects, usage, shards, log: quiet, closing, now })
-  const used = async () => (await watch.read(['shop']))[0]?.used
+  const names = new PropertyNames(shards, new AbortController().signal)
+  const used = () => names.countNew('shop', at)
 
   await store([{ plan: 1 }], noon - 86_400_000)
   await store([{ plan: 1, price: { amount: 2 } }, {}, { coupon: 'x' }])
