@@ -21,7 +21,7 @@ interface Seen {
  * Counts the names of properties that are new on a day. An event is stored as the client's own text, so its names are
  * only known by parsing it: that is done for projects with such a quota, once for the events of each look.
  *
- * Not promised: names of which a look has read no event, because there were too many.
+ * Not promised: if there are more events than a look reads, the names in the rest are missed.
  */
 export class PropertyNames {
   readonly #shards: Shards
@@ -34,8 +34,12 @@ export class PropertyNames {
     this.#closing = closing
   }
 
-  /** @param now epoch ms @throws StoreUnreachableError, StoreError */
-  async countNew(projectId: string, now: number): Promise<number> {
+  /**
+   * @param now epoch ms
+   * @returns null if the project has so many names that new ones cannot be told from old ones
+   * @throws StoreUnreachableError, StoreError
+   */
+  async countNew(projectId: string, now: number): Promise<number | null> {
     const before = this.#seen.get(projectId)
     const looking = (before ?? Promise.resolve(null)).then((seen) => this.#look(projectId, now, seen))
     // A failed look is repeated by the next one, which continues from what was known.
@@ -43,7 +47,8 @@ export class PropertyNames {
       projectId,
       looking.catch(async () => (await before) ?? null),
     )
-    return (await looking).found.size
+    const { known, found } = await looking
+    return known.size < MAX_PROPERTY_NAMES ? found.size : null
   }
 
   async #look(projectId: string, now: number, before: Seen | null): Promise<Seen> {

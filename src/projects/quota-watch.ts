@@ -117,9 +117,13 @@ export class QuotaWatch {
     if (limited.length === 0) return []
     const ids = limited.map(({ projectId }) => projectId)
     const used = await this.#measure(ids, name)
-    return limited.map((one) => ({ ...one, used: used.get(one.projectId) ?? 0 }))
+    return limited.flatMap((one) => {
+      const count = used.get(one.projectId)
+      return count === undefined ? [] : [{ ...one, used: count }]
+    })
   }
 
+  /** By project; without projects whose names cannot be counted. */
   async #measure(projectIds: readonly string[], name: QuotaName): Promise<Map<string, number>> {
     const { usage, shards } = this.#options
     const today = toDay(this.#now())
@@ -131,7 +135,8 @@ export class QuotaWatch {
     if (name === 'new_property_names_per_day') {
       const counts = new Map<string, number>()
       for (const projectId of projectIds) {
-        counts.set(projectId, await this.#propertyNames.countNew(projectId, this.#now()))
+        const count = await this.#propertyNames.countNew(projectId, this.#now())
+        if (count !== null) counts.set(projectId, count)
       }
       return counts
     }

@@ -158,4 +158,12 @@ t.test('names of properties are new on the first day that has them', async (t) =
   at = Date.parse('2026-04-01T00:00:30Z')
   await store([{ plan: 1, coupon: 1, evening: 1, april: 1 }])
   t.equal(await used(), 1, 'what the day before had is known, whether or not a look has seen it')
+
+  const many = Object.fromEntries(Array.from({ length: 10_001 }, (_, i) => [`name ${i}`, 1]))
+  at += 60_000
+  await store([many])
+  t.ok(Number(await used()) > 9_900)
+  at += 86_400_000
+  await store([{ plan: 1 }])
+  t.equal(await used(), null, 'old names that do not fit do not count as new on the next day')
 })
