@@ -25,15 +25,21 @@ interface Seen {
  */
 export class PropertyNames {
   readonly #shards: Shards
+  readonly #closing: AbortSignal
   /** by project; looks at one project run one after another */
   readonly #seen = new Map<string, Promise<Seen | null>>()
 
-  constructor(shards: Shards) {
+  constructor(shards: Shards, closing: AbortSignal) {
     this.#shards = shards
+    this.#closing = closing
   }
 
-  /** @param now epoch ms @throws StoreUnreachableError, StoreError */
-  async countNew(projectId: string, now: number): Promise<number> {
+  /**
+   * @param now epoch ms
+   * @returns null if the project has so many names that new ones cannot be told from old ones
+   * @throws StoreUnreachableError, StoreError
+   */
+  async countNew(projectId: string, now: number): Promise<number | null> {
     const before = this.#seen.get(projectId)
     const looking = (before ?? Promise.resolve(null)).then((seen) => this.#look(projectId, now, seen))
     // A failed look is repeated by the next one, which continues from what was known.
@@ -41,13 +47,14 @@ export class PropertyNames {
       projectId,
       looking.catch(async () => (await before) ?? null),
     )
-    return (await looking).found.size
+    const { known, found } = await looking
+    return known.size < MAX_PROPERTY_NAMES ? found.size : null
   }
 
   async #look(projectId: string, now: number, before: Seen | null): Promise<Seen> {
     const day = toDay(now)
     const midnight = Date.parse(day)
-    const read = (from: number, to: number) => readPropertyNames(this.#shards, projectId, { from, to })
+    const read = (from: number, to: number) => readPropertyNames(this.#shards, projectId, { from, to }, this.#closing)
     const seen = before ?? { day, known: new Set(), found: new Set(), readTo: 0 }
     if (!before || before.day !== day) {
       const past = await read(Math.max(0, seen.readTo - LATE_MS), midnight)
