@@ -26,8 +26,8 @@ interface Seen {
 export class PropertyNames {
   readonly #shards: Shards
   readonly #closing: AbortSignal
-  /** by project; looks at one project run one after another */
-  readonly #seen = new Map<string, Promise<Seen | null>>()
+  /** by project */
+  readonly #seen = new Map<string, Seen>()
 
   constructor(shards: Shards, closing: AbortSignal) {
     this.#shards = shards
@@ -35,31 +35,21 @@ export class PropertyNames {
   }
 
   /**
+   * Call it again for a project only once the last call has ended.
    * @param now epoch ms
    * @returns null if the project has so many names that new ones cannot be told from old ones
-   * @throws StoreUnreachableError, StoreError
+   * @throws StoreUnreachableError, StoreError; the next call continues from what was known
    */
   async countNew(projectId: string, now: number): Promise<number | null> {
-    const before = this.#seen.get(projectId)
-    const looking = (before ?? Promise.resolve(null)).then((seen) => this.#look(projectId, now, seen))
-    // A failed look is repeated by the next one, which continues from what was known.
-    this.#seen.set(
-      projectId,
-      looking.catch(async () => (await before) ?? null),
-    )
-    const { known, found } = await looking
-    return known.size < MAX_PROPERTY_NAMES ? found.size : null
-  }
-
-  async #look(projectId: string, now: number, before: Seen | null): Promise<Seen> {
     const day = toDay(now)
     const midnight = Date.parse(day)
     const read = (from: number, to: number) => readPropertyNames(this.#shards, projectId, { from, to }, this.#closing)
-    const seen = before ?? { day, known: new Set(), found: new Set(), readTo: 0 }
-    if (!before || before.day !== day) {
+    const seen = this.#seen.get(projectId) ?? { day: '', known: new Set(), found: new Set(), readTo: 0 }
+    if (seen.day !== day) {
       const past = await read(Math.max(0, seen.readTo - LATE_MS), midnight)
       addNames(seen.known, [...seen.found, ...past])
       Object.assign(seen, { day, found: new Set(), readTo: midnight })
+      this.#seen.set(projectId, seen)
     }
     const names = await read(Math.max(midnight, seen.readTo - LATE_MS), midnight + DAY_MS)
     addNames(
@@ -67,7 +57,7 @@ export class PropertyNames {
       names.filter((name) => !seen.known.has(name)),
     )
     seen.readTo = now
-    return seen
+    return seen.known.size < MAX_PROPERTY_NAMES ? seen.found.size : null
   }
 }
 
