@@ -35,7 +35,7 @@ const ROOMS = {
     'contract json version.ts lib',
   // The default definition of sessions is read as that of a question.
   projects:
-    'questions/faults.ts questions/strict-reader.ts users states ingest reads store clickhouse journal model contract json lib',
+    'questions/faults.ts questions/patterns.ts questions/strict-reader.ts users states ingest reads store clickhouse journal model contract json lib',
   'app.ts':
     'routes http metrics questions context live damage facts projects lanes users reads store clickhouse keys contract config.ts version.ts lib',
   process: 'app.ts metrics keys config.ts lib',

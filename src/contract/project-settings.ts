@@ -73,7 +73,7 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
   },
 }
 
-/** Settings that consist of several, each of which is changed by itself. */
+/** Settings with fields that are changed one by one. */
 const GROUPS = ['page_fields', 'keep', 'quotas'] as const
 type Group = (typeof GROUPS)[number]
 

@@ -318,8 +318,9 @@ export class GroupCommit {
       done = null
       if (group) {
         const sentAt = performance.now()
-        done = { group, written: await group.written }
-        this.#pace.noteWritten(group.writes, performance.now() - sentAt)
+        const written = await group.written
+        done = { group, written }
+        if (!('error' in written)) this.#pace.noteWritten(group.writes, performance.now() - sentAt)
       } else if (this.#writes.length > 0) await this.#untilDue()
       else break
     }

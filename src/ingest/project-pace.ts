@@ -4,8 +4,12 @@ const SHARED_MS = 1_000
 const SMALL_BYTES = 16 * 1024
 /** Bulk of one write while the journal is shared: whatever arrives meanwhile waits for it. */
 const BULK_BYTES = 256 * 1024
-/** While the journal is shared, bulk of a project waits this many times as long as its last write took. */
+/** A project with more bulk than this in one write pauses, so that one with an occasional batch never does. */
+const PAUSE_BYTES = BULK_BYTES / 2
+/** How long it pauses, as a multiple of the time that the write took. */
 const PAUSE_FACTOR = 2
+/** Limit of a pause, ms: a journal that hung for seconds is no fault of the project. */
+const MAX_PAUSE_MS = 200
 
 interface Waiting {
   bytes: number
@@ -13,9 +17,12 @@ interface Waiting {
 }
 
 /**
- * Keeps a project that sends without pause from slowing down the others. Small writes never wait. While requests of
- * several projects arrive, the bulk of each may use a third of the journal's time, in small portions. A project that is
- * alone uses all of it.
+ * Keeps a project that sends bulk without pause from slowing down the others. While requests of several projects arrive,
+ * each write of the journal has all small writes, in their order, and a portion of the bulk, for which the projects take
+ * turns. A project that fills a portion then lets two writes of the same length pass. A project that is alone has all of
+ * the journal.
+ *
+ * Not covered: a project that floods the journal with small writes.
  */
 export class ProjectPace {
   readonly #clock: () => number
@@ -41,45 +48,54 @@ export class ProjectPace {
    * @param room bytes; exceeded by the last one
    */
   take<T extends Waiting>(queue: T[], room: number): T[] {
-    const now = this.#clock()
-    if (now >= this.#sharedUntil) return takeFirst(queue, room)
-    let left = room
-    let bulkLeft = BULK_BYTES
-    const paced = new Set<string>()
-    for (const [projectId, at] of this.#nextAt) {
-      if (at > now) paced.add(projectId)
-      else this.#nextAt.delete(projectId)
-    }
-    const taken = new Set<T>()
-    for (const one of queue) {
-      if (left <= 0 && taken.size > 0) break
-      if (one.bytes > SMALL_BYTES) continue
-      taken.add(one)
-      left -= one.bytes
-    }
-    for (const one of queue) {
-      if ((left <= 0 && taken.size > 0) || bulkLeft <= 0) break
-      const { projectId } = one.write
-      if (one.bytes <= SMALL_BYTES || paced.has(projectId)) continue
-      taken.add(one)
-      // One for each project, so that those that wait take turns.
-      paced.add(projectId)
-      left -= one.bytes
-      bulkLeft -= one.bytes
-    }
-    if (taken.size === queue.length) return queue.splice(0)
-    const rest = queue.filter((one) => !taken.has(one))
-    queue.splice(0, queue.length, ...rest)
+    if (this.#clock() >= this.#sharedUntil) return takeFirst(queue, room)
+    const small = queue.filter(({ bytes }) => bytes <= SMALL_BYTES)
+    const taken = new Set([...(small.length > 0 ? takeFirst(small, room) : []), ...this.#takeBulk(queue)])
+    let left = 0
+    for (const one of queue) if (!taken.has(one)) queue[left++] = one
+    queue.length = left
     return [...taken]
   }
 
-  /** Call it after a write. @param ms how long it took */
+  /** A portion of the bulk in a queue, or one that exceeds it: one of each project after another, the oldest first. */
+  #takeBulk<T extends Waiting>(queue: readonly T[]): T[] {
+    const now = this.#clock()
+    for (const [projectId, at] of this.#nextAt) if (at <= now) this.#nextAt.delete(projectId)
+    const waiting = new Map<string, T[]>()
+    for (const one of queue) {
+      const { projectId } = one.write
+      if (one.bytes <= SMALL_BYTES || this.#nextAt.has(projectId)) continue
+      const ofProject = waiting.get(projectId)
+      if (ofProject) ofProject.push(one)
+      else waiting.set(projectId, [one])
+    }
+    const taken: T[] = []
+    let left = BULK_BYTES
+    for (let turn = 0; waiting.size > 0; turn++) {
+      for (const [projectId, writes] of waiting) {
+        const one = writes[turn]
+        if (!one) {
+          waiting.delete(projectId)
+          continue
+        }
+        if (one.bytes > left && taken.length > 0) return taken
+        taken.push(one)
+        left -= one.bytes
+      }
+    }
+    return taken
+  }
+
+  /** Call it after a successful write. @param ms how long it took */
   noteWritten(writes: readonly Waiting[], ms: number): void {
     const now = this.#clock()
     if (now >= this.#sharedUntil) return
+    const bulk = new Map<string, number>()
     for (const { bytes, write } of writes) {
-      if (bytes > SMALL_BYTES) this.#nextAt.set(write.projectId, now + PAUSE_FACTOR * ms)
+      if (bytes > SMALL_BYTES) bulk.set(write.projectId, (bulk.get(write.projectId) ?? 0) + bytes)
     }
+    const pauseMs = Math.min(PAUSE_FACTOR * ms, MAX_PAUSE_MS)
+    for (const [projectId, bytes] of bulk) if (bytes > PAUSE_BYTES) this.#nextAt.set(projectId, now + pauseMs)
   }
 
   /** In how many ms one of the writes in a queue may be taken, if none may now. */

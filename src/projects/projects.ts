@@ -15,7 +15,7 @@ import type { Actor, AuditChanges } from '../model/audit-entry.js'
 import { insertAuditEntries } from '../store/audit.js'
 import { readAllSettings, readSettings, replaceSettings, type StoredSettings } from '../store/project-settings.js'
 import type { KeptTimes } from '../store/retention.js'
-import { findSettingsFault } from './find-settings-fault.js'
+import { checkSettings } from './check-settings.js'
 
 /** How often the settings are read, so a change reaches every process within this time, plus that of the query. */
 const REFRESH_MS = 5_000
@@ -164,8 +164,7 @@ export async function changeProject(
   change: SettingsChange,
   { by, expected, now = Date.now }: ChangeOptions,
 ): Promise<Project> {
-  const fault = findSettingsFault(change)
-  if (fault) throw fault
+  await checkSettings(shards, change)
   const updatedAt = now()
   let audited = ''
   for (let tries = 0; tries < MAX_TRIES; tries++) {

@@ -21,38 +21,35 @@ interface Seen {
  * Counts the names of properties that are new on a day. An event is stored as the client's own text, so its names are
  * only known by parsing it: that is done for projects with such a quota, once for the events of each look.
  *
- * Not promised: names of which a look has read no event, because there were too many.
+ * Not promised: if there are more events than a look reads, the names in the rest are missed.
  */
 export class PropertyNames {
   readonly #shards: Shards
-  /** by project; looks at one project run one after another */
-  readonly #seen = new Map<string, Promise<Seen | null>>()
+  readonly #closing: AbortSignal
+  /** by project */
+  readonly #seen = new Map<string, Seen>()
 
-  constructor(shards: Shards) {
+  constructor(shards: Shards, closing: AbortSignal) {
     this.#shards = shards
+    this.#closing = closing
   }
 
-  /** @param now epoch ms @throws StoreUnreachableError, StoreError */
-  async countNew(projectId: string, now: number): Promise<number> {
-    const before = this.#seen.get(projectId)
-    const looking = (before ?? Promise.resolve(null)).then((seen) => this.#look(projectId, now, seen))
-    // A failed look is repeated by the next one, which continues from what was known.
-    this.#seen.set(
-      projectId,
-      looking.catch(async () => (await before) ?? null),
-    )
-    return (await looking).found.size
-  }
-
-  async #look(projectId: string, now: number, before: Seen | null): Promise<Seen> {
+  /**
+   * Call it again for a project only once the last call has ended.
+   * @param now epoch ms
+   * @returns null if the project has so many names that new ones cannot be told from old ones
+   * @throws StoreUnreachableError, StoreError; the next call continues from what was known
+   */
+  async countNew(projectId: string, now: number): Promise<number | null> {
     const day = toDay(now)
     const midnight = Date.parse(day)
-    const read = (from: number, to: number) => readPropertyNames(this.#shards, projectId, { from, to })
-    const seen = before ?? { day, known: new Set(), found: new Set(), readTo: 0 }
-    if (!before || before.day !== day) {
+    const read = (from: number, to: number) => readPropertyNames(this.#shards, projectId, { from, to }, this.#closing)
+    const seen = this.#seen.get(projectId) ?? { day: '', known: new Set(), found: new Set(), readTo: 0 }
+    if (seen.day !== day) {
       const past = await read(Math.max(0, seen.readTo - LATE_MS), midnight)
       addNames(seen.known, [...seen.found, ...past])
       Object.assign(seen, { day, found: new Set(), readTo: midnight })
+      this.#seen.set(projectId, seen)
     }
     const names = await read(Math.max(midnight, seen.readTo - LATE_MS), midnight + DAY_MS)
     addNames(
@@ -60,7 +57,7 @@ export class PropertyNames {
       names.filter((name) => !seen.known.has(name)),
     )
     seen.readTo = now
-    return seen
+    return seen.known.size < MAX_PROPERTY_NAMES ? seen.found.size : null
   }
 }
 

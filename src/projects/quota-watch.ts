@@ -11,7 +11,7 @@ import { toDay, type Usage } from './usage.js'
 /** Interval of the checks. Bytes on disk and names change slowly enough for a minute. */
 const LOOK_MS = 60_000
 const LIMIT_MS = 10_000
-/** Projects in one query. */
+/** Projects in one query. Names of properties are read for one project after another. */
 const MAX_PROJECTS = 1_000
 
 /** How much of a quota is used. */
@@ -36,43 +36,47 @@ export interface QuotaWatchOptions {
 /** Checks the quotas of all projects each minute, so that the log and the metrics show a soft one that is reached. */
 export class QuotaWatch {
   readonly #options: QuotaWatchOptions
-  #statuses: QuotaStatus[] = []
-  /** by project: see `storedBytes` */
-  #stored: ReadonlyMap<string, number> = new Map()
+  /** by quota, then by project: as of the last check */
+  readonly #statuses = new Map<QuotaName, ReadonlyMap<string, QuotaStatus>>()
   /** by project and quota: the day (UTC) on which the log last said that it was reached */
   readonly #told = new Map<string, string>()
   readonly #propertyNames: PropertyNames
 
   constructor(options: QuotaWatchOptions) {
     this.#options = options
-    this.#propertyNames = new PropertyNames(options.shards)
+    this.#propertyNames = new PropertyNames(options.shards, options.closing)
   }
 
-  /** As of the last check. */
-  get statuses(): readonly QuotaStatus[] {
-    return this.#statuses
+  /** As of the last check, which may not have been made for all of them yet. */
+  get statuses(): QuotaStatus[] {
+    return QUOTAS.flatMap((name) => [...(this.#statuses.get(name)?.values() ?? [])])
   }
 
   /** The bytes that a project has on disk; undefined before the first check, and without a quota. */
   storedBytes(projectId: string): number | undefined {
-    return this.#stored.get(projectId)
+    return this.#statuses.get('stored_bytes')?.get(projectId)?.used
   }
 
+  /** Checks each quota for itself: reading names takes longest, and must not delay the others. */
   async start(): Promise<void> {
+    await Promise.all(QUOTAS.map((name) => this.#watch(name)))
+  }
+
+  async #watch(name: QuotaName): Promise<void> {
     const { everyMs = LOOK_MS, closing, projects, log } = this.#options
+    const size = name === 'new_property_names_per_day' ? 1 : MAX_PROJECTS
     while (!closing.aborted) {
+      const before = this.#statuses.get(name)
       const statuses: QuotaStatus[] = []
-      const ids = [...projects.list().keys()]
-      for (let at = 0; at < ids.length; at += MAX_PROJECTS) {
-        const some = ids.slice(at, at + MAX_PROJECTS)
-        const known = () => this.#statuses.filter(({ projectId }) => some.includes(projectId))
-        statuses.push(...(await this.read(some).catch(known)))
+      const ids = [...projects.list().keys()].filter((id) => projects.get(id).settings.quotas[name])
+      for (let at = 0; at < ids.length && !closing.aborted; at += size) {
+        const some = ids.slice(at, at + size)
+        const known = () => some.flatMap((id) => before?.get(id) ?? [])
+        statuses.push(...(await this.#readOne(some, name).catch(known)))
       }
-      this.#statuses = statuses
-      const stored = statuses.filter(({ name }) => name === 'stored_bytes')
-      this.#stored = new Map(stored.map(({ projectId, used }) => [projectId, used]))
+      this.#statuses.set(name, new Map(statuses.map((one) => [one.projectId, one])))
       const today = toDay(this.#now())
-      for (const { projectId: project, name, limit, used, mode } of statuses) {
+      for (const { projectId: project, limit, used, mode } of statuses) {
         const key = `${name} ${project}`
         if (used < limit || this.#told.get(key) === today) continue
         this.#told.set(key, today)
@@ -82,23 +86,44 @@ export class QuotaWatch {
     }
   }
 
-  /** How much of each quota the projects have used by now. @throws StoreUnreachableError, StoreError */
+  /**
+   * How much of each quota the projects have used by now; of new names of properties, as of the last check, because
+   * reading them takes long. Without those that have not been checked yet.
+   * @throws StoreUnreachableError, StoreError
+   */
   async read(projectIds: readonly string[]): Promise<QuotaStatus[]> {
-    const { projects } = this.#options
     const statuses: QuotaStatus[] = []
     for (const name of QUOTAS) {
-      const limited = projectIds.flatMap((projectId) => {
-        const quota = projects.get(projectId).settings.quotas[name]
-        return quota ? [{ projectId, name, ...quota }] : []
-      })
-      if (limited.length === 0) continue
-      const ids = limited.map(({ projectId }) => projectId)
-      const used = await this.#measure(ids, name)
-      statuses.push(...limited.map((one) => ({ ...one, used: used.get(one.projectId) ?? 0 })))
+      const isSlow = name === 'new_property_names_per_day'
+      statuses.push(...(isSlow ? this.#findChecked(projectIds, name) : await this.#readOne(projectIds, name)))
     }
     return statuses
   }
 
+  /** The statuses of the last check, with the limits of now. */
+  #findChecked(projectIds: readonly string[], name: QuotaName): QuotaStatus[] {
+    return projectIds.flatMap((projectId) => {
+      const quota = this.#options.projects.get(projectId).settings.quotas[name]
+      const checked = this.#statuses.get(name)?.get(projectId)
+      return quota && checked ? [{ ...checked, ...quota }] : []
+    })
+  }
+
+  async #readOne(projectIds: readonly string[], name: QuotaName): Promise<QuotaStatus[]> {
+    const limited = projectIds.flatMap((projectId) => {
+      const quota = this.#options.projects.get(projectId).settings.quotas[name]
+      return quota ? [{ projectId, name, ...quota }] : []
+    })
+    if (limited.length === 0) return []
+    const ids = limited.map(({ projectId }) => projectId)
+    const used = await this.#measure(ids, name)
+    return limited.flatMap((one) => {
+      const count = used.get(one.projectId)
+      return count === undefined ? [] : [{ ...one, used: count }]
+    })
+  }
+
+  /** By project; without projects whose names cannot be counted. */
   async #measure(projectIds: readonly string[], name: QuotaName): Promise<Map<string, number>> {
     const { usage, shards } = this.#options
     const today = toDay(this.#now())
@@ -110,7 +135,8 @@ export class QuotaWatch {
     if (name === 'new_property_names_per_day') {
       const counts = new Map<string, number>()
       for (const projectId of projectIds) {
-        counts.set(projectId, await this.#propertyNames.countNew(projectId, this.#now()))
+        const count = await this.#propertyNames.countNew(projectId, this.#now())
+        if (count !== null) counts.set(projectId, count)
       }
       return counts
     }

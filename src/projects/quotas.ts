@@ -19,7 +19,7 @@ const LEFT_SHARE = 16
 const LEAST_SHARE = 1_600
 /** How long a refusal is repeated without asking again, ms. */
 const REFUSAL_MS = 1_000
-/** How long a request waits for the counts of the others, ms; then it is accepted. */
+/** How long a request waits for the counts of the others, ms, or for the journals; then it is accepted or refused. */
 const ASK_MS = 2_000
 /** How long events are accepted without asking again after the counts could not be read, ms. */
 const UNCHECKED_MS = 5_000
@@ -61,7 +61,7 @@ export interface QuotasOptions {
   storedBytes(projectId: string): number | undefined
   commits: Appends
   ids: {
-    /** whether a request stores nothing new */
+    /** whether a request was accepted before */
     isRepetition(sender: Sender, ids: RequestIds): Promise<boolean>
   }
   buffers: BufferPool
@@ -80,6 +80,8 @@ export interface QuotasOptions {
 export class Quotas implements Appends {
   readonly #options: QuotasOptions
   readonly #allowances = new Map<string, Allowance>()
+  /** projects about which the journals are being asked: see `#isRepetition` */
+  readonly #lookedUp = new Set<string>()
 
   constructor(options: QuotasOptions) {
     this.#options = options
@@ -127,7 +129,7 @@ export class Quotas implements Appends {
     try {
       await this.#admit(projectId, count)
     } catch (error) {
-      // A repetition stores nothing, and gets the answer of the first request.
+      // A repetition gets the answer of the first request.
       if (await this.#isRepetition(sender, ids)) return await append()
       this.#options.buffers.release(body)
       throw error
@@ -140,10 +142,16 @@ export class Quotas implements Appends {
     }
   }
 
-  /** The journals are only asked about requests that would be refused; if they do not answer, it is refused. */
+  /**
+   * The journals are only asked about requests that would be refused, and about one of a project at a time: clients
+   * that repeat what is refused must not slow down what is accepted. If the journals do not answer, it is refused.
+   */
   async #isRepetition(sender: Sender, ids: RequestIds): Promise<boolean> {
-    if (!ids.idempotencyKey && !ids.insertIds) return false
-    return await this.#options.ids.isRepetition(sender, ids).catch(() => false)
+    const { projectId } = sender
+    if ((!ids.idempotencyKey && !ids.insertIds) || this.#lookedUp.has(projectId)) return false
+    this.#lookedUp.add(projectId)
+    const looking = this.#options.ids.isRepetition(sender, ids).finally(() => this.#lookedUp.delete(projectId))
+    return await withTimeout(looking, ASK_MS).catch(() => false)
   }
 
   /** @throws ApiError `quota_exceeded` */

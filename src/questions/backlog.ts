@@ -6,15 +6,20 @@ import { OwnerQueue } from '../lib/owner-queue.js'
 const MAX_WAITING = 100
 /** How long no task may have been added before the next one runs, ms: a page requests several lists together first. */
 const CALM_MS = 250
-/** How long a task waits at most for such a pause, ms: somebody may always be adding one. */
+/** How long the first waiting task waits at most for such a pause, ms: somebody may always be adding one. */
 const MAX_CALM_MS = 2_000
 
-/** Runs tasks in the background, one after another, once none has been added for CALM_MS. Projects take turns. */
+/**
+ * Runs tasks in the background, one after another, once none has been added for CALM_MS. Tasks that are added later than
+ * MAX_CALM_MS after the queue was empty do not delay those that wait. Projects take turns.
+ */
 export class Backlog {
   readonly #log: Pick<Log, 'info'>
   readonly #waiting = new OwnerQueue<() => Promise<void>>()
   #running: Promise<void> | undefined
   #addedAt = 0
+  /** when the first task was added since the queue was empty */
+  #filledAt = 0
   #hurry = new AbortController()
 
   constructor(log: Pick<Log, 'info'>) {
@@ -27,8 +32,9 @@ export class Backlog {
    */
   add(projectId: string, run: () => Promise<void>): boolean {
     if (this.#waiting.count(projectId) >= MAX_WAITING) return false
-    this.#waiting.add(projectId, run)
     this.#addedAt = performance.now()
+    if (this.#waiting.isEmpty) this.#filledAt = this.#addedAt
+    this.#waiting.add(projectId, run)
     this.#running ??= this.#run()
     return true
   }
@@ -54,9 +60,8 @@ export class Backlog {
 
   async #calm(): Promise<void> {
     const { signal } = this.#hurry
-    const latest = performance.now() + MAX_CALM_MS
     for (;;) {
-      const left = Math.min(this.#addedAt + CALM_MS, latest) - performance.now()
+      const left = Math.min(this.#addedAt + CALM_MS, this.#filledAt + MAX_CALM_MS) - performance.now()
       if (left <= 0 || signal.aborted) return
       await wait(left, undefined, { signal, ref: false }).catch(() => undefined)
     }

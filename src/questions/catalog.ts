@@ -145,7 +145,7 @@ export class Catalog {
 
   async #sampleValues(projectId: string, field: FieldName, event: string | undefined) {
     const { page_views, page_fields } = this.#options.questions.getProject(projectId)
-    // A sample of page fields is one of what the project has set.
+    // Samples of page fields depend on where the project takes them from.
     const key = splitField(field)[0] === 'page' ? [field, page_views, page_fields] : field
     return await this.#values.take({ projectId, event }, JSON.stringify(key), (asked, range) =>
       queryFieldValues(asked, range, field),

@@ -1,7 +1,7 @@
 /**
  * The channel of a visit, after the default channel groups of Google Analytics 4
- * (https://support.google.com/analytics/answer/9756891). Medium and source are first put into classes, so that there are
- * few cases, all of which ClickHouse gets as a table.
+ * (https://support.google.com/analytics/answer/9756891). Medium and source are first put into classes, which leaves
+ * few cases: ClickHouse gets them as a table.
  */
 
 /** The kinds of sites in `referrers.ts`; empty if the site is not known. */

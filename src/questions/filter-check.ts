@@ -6,7 +6,6 @@ import { parseInstant } from './time.js'
 
 /** Maximum nesting of `and`, `or` and `not`. */
 const MAX_NESTING = 10
-const MAX_FILTERS = 100
 const MAX_VALUES = 1000
 /** Maximum length of a text or pattern to compare with, characters. */
 const MAX_TEXT = 10_000
@@ -14,16 +13,27 @@ const MAX_TEXT = 10_000
 const WITHIN = 'is not possible in a filter that chooses the events of a session'
 const SESSION_HAS = 'must be ["session_has", {"event": …, "where": filter}]'
 
+/** How many filters are possible. */
+export interface FilterLimit {
+  /** what has them, for the message */
+  of: string
+  most: number
+}
+
+const OF_QUESTION: FilterLimit = { of: 'a question', most: 100 }
+
 /** Checks all filters of one question. */
 export class FilterCheck {
   readonly #fault: (path: string, message: string) => void
+  readonly #limit: FilterLimit
   #filters = 0
   /** how many filters around this one choose the events of a session, which know of no session themselves */
   #within = 0
 
   /** @param fault called with each fault */
-  constructor(fault: (path: string, message: string) => void) {
+  constructor(fault: (path: string, message: string) => void, limit = OF_QUESTION) {
     this.#fault = fault
+    this.#limit = limit
   }
 
   /** Checks a filter that chooses the events of a session. */
@@ -34,10 +44,10 @@ export class FilterCheck {
   }
 
   check(filter: unknown, path: string, level = 1): void {
-    if (++this.#filters > MAX_FILTERS) {
+    const { of, most } = this.#limit
+    if (++this.#filters > most) {
       // Report the first only, and do not check the others.
-      if (this.#filters === MAX_FILTERS + 1)
-        this.#fault(path, `must be left out: a question has at most ${MAX_FILTERS} filters`)
+      if (this.#filters === most + 1) this.#fault(path, `must be left out: ${of} has at most ${most} filters`)
       return
     }
     if (!Array.isArray(filter) || typeof filter[0] !== 'string') {

@@ -33,8 +33,9 @@ const NO_COUNTRIES = ['EU', 'EZ', 'QO', 'UN', 'XA', 'XB', 'ZZ']
 let countries: ReadonlyMap<string, string> | undefined
 
 const COUNTRIES: KnownValues = {
-  has: (value) => typeof value === 'string' && listCountries().has(value),
-  description: 'is a code of ISO 3166-1, such as AT',
+  // Databases of addresses also have codes of regions, such as EU, and any two capital letters can be sent.
+  has: (value) => typeof value === 'string' && /^[A-Z]{2}$/.test(value),
+  description: 'is two capital letters, as in ISO 3166-1',
   suggest: suggestCountry,
 }
 

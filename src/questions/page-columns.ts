@@ -1,5 +1,5 @@
 import type { PageName, PagePlace } from '../contract/page-fields.js'
-import { failIf, repairText, unmarkToken } from '../store/json-sql.js'
+import { failIf, repairText, unmarkHalves } from '../store/json-sql.js'
 import { CHANNELS, MEDIUM_CLASSES, MEDIUM_PATTERNS, SOURCE_CLASSES } from './channels.js'
 import { splitField } from './field-name.js'
 import { SITES } from './sites.js'
@@ -114,13 +114,18 @@ export class PageColumns {
     ]
   }
 
-  /** The parser returns other values as texts, too. Where the first one may not be a text, each is looked at. */
+  /**
+   * The parser returns other values as texts, too, and takes what is within an object from an array by position. Where
+   * the first one may not be a text of its name, each is looked at.
+   */
   #checkTexts(leaves: Map<PagePlace, Found[]>, json: string): string[] {
     return [...leaves].map(([place, found]) => {
       if (found.length === 0) return `'' AS text_${place}`
       const tokens = found.map(({ path }) => `JSONExtractRaw(${json}, ${this.#formatPath(path)})`)
       const text = `JSONExtractString(arrayFirst(token -> ${IS_TEXT}, [${tokens.join(', ')}]))`
-      return `if(match(found_${place}, '${MAY_BE_OTHER}'), ${text}, found_${place}) AS text_${place}`
+      const isWithin = found.some(({ path }) => path.length > 1)
+      const mayBeInArray = isWithin ? ` OR (found_${place} != '' AND position(${json}, '[') > 0)` : ''
+      return `if(match(found_${place}, '${MAY_BE_OTHER}')${mayBeInArray}, ${text}, found_${place}) AS text_${place}`
     })
   }
 
@@ -215,7 +220,7 @@ export class PageColumns {
     const { repairsTexts } = this.#statement.context
     return [...this.#names].map((name) => {
       const text = this.#findText(name)
-      const written = repairsTexts ? unmarkToken(`toJSONString(${text})`) : `toJSONString(${text})`
+      const written = repairsTexts ? unmarkHalves(`toJSONString(${text})`) : `toJSONString(${text})`
       return `if(${text} = '', '', ${written}) AS page_${name}`
     })
   }
@@ -335,7 +340,7 @@ function computePath(url: string): string {
 
 /** The first of the parameters with this name that has a value, as it is written. */
 function findParameter(url: string, name: string): string {
-  return `extract(${toDictionary(url)}, '^[^?#]*[?](?:[^#]*?&)?${name}=([^&#]+)')`
+  return `extract(${toDictionary(url)}, '^[^?#]*[?](?:[^#]*?&)??${name}=([^&#]+)')`
 }
 
 function withoutWww(host: string): string {

@@ -29,7 +29,7 @@ export function readQuestion(
   defaults: Partial<QuestionDefaults> = {},
 ): { question: Question; warnings: Warning[] } {
   const faults = new Faults()
-  const reader = new StrictReader(faults)
+  const reader = new StrictReader(faults, { checked: defaults.sessions })
   const question = readAny(fill(withoutKey(body), defaults), '', reader, now)
   faults.throwIfAny()
   if (question === null) throw new Error('a question without faults has been read')

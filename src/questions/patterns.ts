@@ -1,6 +1,9 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
+import { isStoreError } from '../clickhouse/errors.js'
+import { QueryParameters } from '../clickhouse/parameters.js'
 import { ApiError } from '../contract/errors.js'
 import type { Filter, Question } from '../contract/questions.js'
+import type { Query } from './kind.js'
 import { parsePattern } from './pattern-syntax.js'
 
 /** A regular expression in a question. */
@@ -9,6 +12,12 @@ export interface Pattern {
   path: string
   pattern: string
 }
+
+/** Runs a query that tests patterns. */
+type Run = (query: Pick<Query, 'sql' | 'parameters'>) => Promise<unknown>
+
+/** Maximum number of invalid patterns in an error. */
+const MAX_INVALID = 10
 
 /**
  * Makes `.` exclude line breaks. Also keeps ClickHouse from dropping a lone backslash and treating the rest as plain
@@ -22,6 +31,8 @@ const FLAGS = '(?-s)'
  * pattern larger than eight times this.
  */
 const MAX_SIZE = 50_000
+/** Maximum size of the patterns in a project's definition of sessions, which a question has in addition to its own. */
+const MAX_PROJECT_SIZE = 5_000
 
 /** Instructions times bytes that ClickHouse tests before it checks whether a query must end: a few seconds. */
 const BLOCK_WORK = 2 ** 30
@@ -61,12 +72,8 @@ export function joinPatterns(patterns: readonly string[]): string[] {
  * @throws ApiError `query_too_large` if the patterns are too large
  */
 export function choosePatternSettings(patterns: readonly Pattern[]): ClickHouseSettings {
-  let size = 0
-  for (const { pattern } of patterns) {
-    size += parsePattern(pattern).size
-    // Stop early, because a body may have a megabyte of patterns.
-    if (size > MAX_SIZE) throw toPatternsTooLargeError()
-  }
+  const size = measure(patterns, MAX_SIZE + MAX_PROJECT_SIZE)
+  if (size === null) throw toPatternsTooLargeError()
   const bytes = Math.floor(BLOCK_WORK / Math.max(1, size))
   if (bytes >= MAX_BLOCK_BYTES) return {}
   const rows = Math.min(MAX_ROWS, Math.max(MIN_ROWS, Math.floor(bytes / ROW_BYTES)))
@@ -74,6 +81,55 @@ export function choosePatternSettings(patterns: readonly Pattern[]): ClickHouseS
     max_block_size: String(rows),
     preferred_block_size_bytes: String(Math.max(MIN_BLOCK_BYTES, bytes)),
   }
+}
+
+/** Whether a project's definition of sessions can have these patterns. */
+export function fitsProject(patterns: readonly Pattern[]): boolean {
+  return measure(patterns, MAX_PROJECT_SIZE) !== null
+}
+
+/** @returns null if the patterns are larger than `most` in total */
+function measure(patterns: readonly Pattern[], most: number): number | null {
+  let size = 0
+  for (const { pattern } of patterns) {
+    size += parsePattern(pattern).size
+    // Stop early, because a body may have a megabyte of patterns.
+    if (size > most) return null
+  }
+  return size
+}
+
+/**
+ * @param run runs a query
+ * @throws ApiError that names the patterns that RE2 rejects, and what `run` throws
+ */
+export async function checkPatterns(patterns: readonly Pattern[], run: Run): Promise<void> {
+  const invalid = await findInvalid(patterns, run)
+  const message = 'must be an RE2 regular expression, without look-around and back references'
+  const details = invalid.slice(0, MAX_INVALID).map(({ path }) => ({ path, message }))
+  const [first] = details
+  if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
+}
+
+/** Bisects the patterns to find invalid ones: there may be many patterns, and most are valid. */
+async function findInvalid(patterns: readonly Pattern[], run: Run): Promise<readonly Pattern[]> {
+  if (patterns.length === 0) return []
+  const fields = new QueryParameters()
+  const array = fields.array(patterns.map(({ pattern }) => joinPatterns([pattern])[0] ?? ''))
+  const sql = `SELECT arrayMap(pattern -> match('', pattern), ${array}) AS matches`
+  const areValid = await run({ sql, parameters: fields.parameters }).then(
+    () => true,
+    (error) => {
+      if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) return false
+      throw error
+    },
+  )
+  if (areValid) return []
+  if (patterns.length === 1) return patterns
+  const half = Math.ceil(patterns.length / 2)
+  const found = await findInvalid(patterns.slice(0, half), run)
+  if (found.length >= MAX_INVALID) return found
+  return [...found, ...(await findInvalid(patterns.slice(half), run))]
 }
 
 /** @param cause ClickHouse's error if it could not compile them although each is valid */

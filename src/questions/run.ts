@@ -9,7 +9,6 @@ import {
   StoreTimeoutError,
   StoreUnreachableError,
 } from '../clickhouse/errors.js'
-import { QueryParameters } from '../clickhouse/parameters.js'
 import { ReadSlots, type Slot, type SlotLimits } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
@@ -26,7 +25,13 @@ import type { Aliases } from '../users/aliases/aliases.js'
 import type { Answer, Query } from './kind.js'
 import { getKind } from './kinds.js'
 import { readQuestion } from './parse.js'
-import { choosePatternSettings, findPatterns, joinPatterns, type Pattern, toPatternsTooLargeError } from './patterns.js'
+import {
+  checkPatterns,
+  choosePatternSettings,
+  findPatterns,
+  type Pattern,
+  toPatternsTooLargeError,
+} from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { FactsBounds, QueryContext } from './statement.js'
 import { warnOfUnsetBreakdowns } from './unset-breakdown.js'
@@ -100,9 +105,6 @@ const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distribut
 const MAX_FACTS_READS = 2
 /** A question that takes longer would gain from columns for its properties. */
 const SLOW_MS = 200
-
-/** Maximum number of invalid patterns in an error. */
-const MAX_INVALID = 10
 
 const NARROWER = 'Ask about a shorter time (from, to), fewer events or fewer breakdowns.'
 
@@ -279,7 +281,7 @@ export class Questions {
       return await this.#read(asking, buildWithSettings, signal)
     } catch (error) {
       if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) {
-        await this.#checkPatterns(patterns, { signal, slot })
+        await checkPatterns(patterns, (query) => this.#rows(query, { signal, slot }))
         if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw toPatternsTooLargeError(error)
       }
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
@@ -398,35 +400,6 @@ export class Questions {
       ...(shards.areSeveral && OVER_SHARDS),
       ...Object.fromEntries(taken.map((name) => [name, 0])),
     }
-  }
-
-  /** @throws ApiError that names the patterns that RE2 rejects */
-  async #checkPatterns(patterns: readonly Pattern[], running: Running): Promise<void> {
-    const invalid = await this.#findInvalid(patterns, running)
-    const message = 'must be an RE2 regular expression, without look-around and back references'
-    const details = invalid.slice(0, MAX_INVALID).map(({ path }) => ({ path, message }))
-    const [first] = details
-    if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
-  }
-
-  /** Bisects the patterns to find invalid ones: there may be many patterns, and most are valid. */
-  async #findInvalid(patterns: readonly Pattern[], running: Running): Promise<readonly Pattern[]> {
-    const fields = new QueryParameters()
-    const array = fields.array(patterns.map(({ pattern }) => joinPatterns([pattern])[0] ?? ''))
-    const sql = `SELECT arrayMap(pattern -> match('', pattern), ${array}) AS matches`
-    const areValid = await this.#rows({ sql, parameters: fields.parameters }, running).then(
-      () => true,
-      (error) => {
-        if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) return false
-        throw error
-      },
-    )
-    if (areValid) return []
-    if (patterns.length === 1) return patterns
-    const half = Math.ceil(patterns.length / 2)
-    const found = await this.#findInvalid(patterns.slice(0, half), running)
-    if (found.length >= MAX_INVALID) return found
-    return [...found, ...(await this.#findInvalid(patterns.slice(half), running))]
   }
 
   #tooLarge(error: unknown, advice: string): ApiError {

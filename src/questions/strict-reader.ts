@@ -3,12 +3,13 @@ import { Check } from '@sinclair/typebox/value'
 import type { Schema } from '../contract/fields.js'
 import { describeNameFault, isName, isTimeZone } from '../contract/limits.js'
 import { MAX_EVENTS } from '../contract/question-schemas.js'
+import type { SessionsDefinition } from '../contract/questions.js'
 import { isObject, type Reader } from '../contract/read-fields.js'
 import { pointerPart, type Warning } from '../contract/warning.js'
 import { createNearestFinder } from '../lib/nearest.js'
 import type { Faults } from './faults.js'
 import { findFieldFault } from './field-name.js'
-import { FilterCheck } from './filter-check.js'
+import { FilterCheck, type FilterLimit } from './filter-check.js'
 import { parseDuration, parseInstant } from './time.js'
 
 const MAX_DURATION_MS = 366 * 86_400_000
@@ -40,15 +41,24 @@ interface NotedObject {
   known: readonly string[]
 }
 
+interface StrictReaderOptions {
+  /** the project's definition of sessions, which was checked when it was set, and counts towards no limit */
+  checked?: SessionsDefinition | undefined
+  /** default: that of a question */
+  limit?: FilterLimit | undefined
+}
+
 /** Reads one question, and collects its faults and unknown fields. */
 export class StrictReader implements Reader {
   readonly #faults: Faults
   readonly #filters: FilterCheck
+  readonly #checked: SessionsDefinition | undefined
   readonly #objects: NotedObject[] = []
 
-  constructor(faults: Faults) {
+  constructor(faults: Faults, { checked, limit }: StrictReaderOptions = {}) {
     this.#faults = faults
-    this.#filters = new FilterCheck((path, message) => faults.add(path, message))
+    this.#filters = new FilterCheck((path, message) => faults.add(path, message), limit)
+    this.#checked = checked
   }
 
   check(schema: Schema, value: unknown, path: string): boolean {
@@ -71,7 +81,7 @@ export class StrictReader implements Reader {
   }
 
   #checkSessions(schema: Schema, value: unknown, path: string): boolean {
-    if (value === 'id') return true
+    if (value === 'id' || value === this.#checked) return true
     if (!isObject(value)) {
       this.fault(path, schema.message)
       return false

@@ -20,7 +20,7 @@ export const CALLS = describeCalls('Operation', {
     summary: 'Change settings of the project',
     description:
       'What is absent stays, and null sets the default, also within `page_fields`, `keep` and `quotas`. Every process knows a change within ' +
-      'some 5 s. A shorter `keep` hides what is older immediately and removes it from the disk within a day: it cannot be ' +
+      '10 s. A shorter `keep` hides what is older immediately and removes it from the disk within a day: it cannot be ' +
       'brought back. `dry_run` changes nothing, and counts what would expire.',
     example: { timezone: 'Europe/Vienna', keep: { events: '25m' } },
     response: { example },

@@ -6,7 +6,7 @@ import type { ProjectAnswer } from '../contract/project-schemas.js'
 import { changeSettings } from '../contract/project-settings.js'
 import type * as responses from '../contract/responses.js'
 import { toActor } from '../keys/keys.js'
-import { findSettingsFault } from '../projects/find-settings-fault.js'
+import { checkSettings } from '../projects/check-settings.js'
 import type { Project, Projects } from '../projects/projects.js'
 import type { QuotaWatch } from '../projects/quota-watch.js'
 import type { Retention } from '../projects/retention.js'
@@ -43,8 +43,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (
       const options = { by: toActor(request.grant), expected: revision ?? undefined }
       return describe(projectId, await projects.change(shards, projectId, change, options))
     }
-    const fault = findSettingsFault(change)
-    if (fault) throw fault
+    await checkSettings(shards, change)
     const project = projects.get(projectId)
     const settings = changeSettings(project.settings, change)
     const expired = await retention.preview(projectId, settings.keep)

@@ -99,19 +99,40 @@ export interface NamedAlias {
   distinctId: string
 }
 
-/** The aliases in ClickHouse that point at one of these names, in the order of their own. */
-export async function findAliases(shards: Shards, projectId: string, distinctIds: string[]): Promise<NamedAlias[]> {
+/** The aliases in ClickHouse that point at one of these names, in the order of their own; not more than `limit`. */
+export async function findAliases(
+  shards: Shards,
+  projectId: string,
+  distinctIds: string[],
+  limit = Number.POSITIVE_INFINITY,
+): Promise<NamedAlias[]> {
   const fields = new QueryParameters()
+  const limited = Number.isFinite(limit) ? `LIMIT ${limit}` : ''
+  return await shards.rows<NamedAlias>(
+    `SELECT alias, distinct_id AS distinctId FROM ${aliasesTo(shards, projectId, distinctIds, fields)}
+     ORDER BY alias ${limited}`,
+    fields.parameters,
+  )
+}
+
+/** Those of these names that aliases in ClickHouse point at. */
+export async function findTargets(shards: Shards, projectId: string, distinctIds: string[]): Promise<string[]> {
+  const fields = new QueryParameters()
+  const rows = await shards.rows<{ distinct_id: string }>(
+    `SELECT DISTINCT distinct_id FROM ${aliasesTo(shards, projectId, distinctIds, fields)}`,
+    fields.parameters,
+  )
+  return rows.map(({ distinct_id }) => distinct_id)
+}
+
+/** `FROM` and `WHERE` of the aliases that point at one of these names. */
+function aliasesTo(shards: Shards, projectId: string, distinctIds: string[], fields: QueryParameters): string {
   const named = `distinct_id IN ${fields.array(distinctIds)}`
   const project = `project_id = ${fields.text(projectId)}`
   // Find aliases by any version, then filter by the newest one.
   const have = `SELECT alias FROM ${allVersions(shards, 'aliases')} WHERE ${project} AND ${named}`
   const keys = `${project} AND alias GLOBAL IN (${have})`
-  return await shards.rows<NamedAlias>(
-    `SELECT alias, distinct_id AS distinctId FROM ${newestRows(shards, 'aliases', { keys })} WHERE ${keys} AND ${named} AND ${ARE_LINKS}
-     ORDER BY alias`,
-    fields.parameters,
-  )
+  return `${newestRows(shards, 'aliases', { keys })} WHERE ${keys} AND ${named} AND ${ARE_LINKS}`
 }
 
 /** An alias that other aliases may point at. */

@@ -59,11 +59,13 @@ interface Note {
  */
 export class DeletionCounter {
   readonly #clickhouse: ClickHouse
-  /** by project: the counter's id, the number of deleted events, and the number and time of the last note */
-  readonly #noted = new Map<string, { counter: string; count: number; revision: number; at: number }>()
+  readonly #readTimes: () => Times
+  /** by project: the counter's id, the number of deleted events, and the number and times of the last note */
+  readonly #noted = new Map<string, { counter: string; count: number; revision: number; times: Times }>()
 
-  constructor(clickhouse: ClickHouse) {
+  constructor(clickhouse: ClickHouse, readTimes = readBothClocks) {
     this.#clickhouse = clickhouse
+    this.#readTimes = readTimes
   }
 
   /**
@@ -112,14 +114,29 @@ export class DeletionCounter {
 
   /** @param deleted number of events to add */
   async #note(projectId: string, deleted: number, pending: Pick<Note, 'pending' | 'left_query'>): Promise<void> {
-    const at = performance.now()
+    const times = this.#readTimes()
     const known = this.#noted.get(projectId)
-    const isRested = !known || at - known.at > LAST_USE_MS / 2
+    const isRested = !known || measureRest(known.times, times) > LAST_USE_MS / 2
     const { counter, count, revision } = isRested ? { counter: randomUUID(), count: 0, revision: 0 } : known
     const next = { counter, count: count + deleted, revision: revision + 1 }
-    this.#noted.set(projectId, { ...next, at })
+    this.#noted.set(projectId, { ...next, times })
     await writeNote(this.#clickhouse, projectId, { ...next, ...pending })
   }
+}
+
+/** A moment by both clocks, ms. */
+interface Times {
+  monotonic: number
+  epoch: number
+}
+
+function readBothClocks(): Times {
+  return { monotonic: performance.now(), epoch: Date.now() }
+}
+
+/** The longer time of both clocks: one stops while the host is suspended, and the other may be set back. */
+function measureRest(from: Times, to: Times): number {
+  return Math.max(to.monotonic - from.monotonic, to.epoch - from.epoch)
 }
 
 const NOTHING = { pending: 0, left_query: '' }
@@ -135,7 +152,7 @@ async function writeNotes(clickhouse: ClickHouse, notes: (Note & { project_id: s
 
 /**
  * Sums the counters of a server that are no longer used, one sum for each project. Otherwise each erasure would leave a row
- * for ever. Only one process may do so at a time.
+ * forever. Only one process may do so at a time.
  */
 export async function sumDeletions(clickhouse: ClickHouse): Promise<void> {
   for (let count = SUMMED; count === SUMMED; ) count = await sumSome(clickhouse)

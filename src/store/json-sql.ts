@@ -49,8 +49,14 @@ export function repairText(text: string): string {
  * Turns a token of a repaired text into an ordinary one: unpaired surrogates as escapes, infinite numbers as `1e400`.
  */
 export function unmarkToken(token: string): string {
-  const escaped = splitAtLone(token, (rest) => String.raw`concat('\\u', ${rest})`)
-  return String.raw`replaceRegexpAll(${escaped}, '"${INFINITE}(-?1e400)"', '\\1')`
+  // After a backslash, the quotation mark is within a text.
+  return String.raw`replaceRegexpAll(${unmarkHalves(token)}, '(^|[^\\\\])"${INFINITE}(-?1e400)"', '\\1\\2')`
+}
+
+/** Turns the unpaired surrogates in a token of a repaired text into escapes. */
+export function unmarkHalves(token: string): string {
+  // The mark without such digits is a character of the event's own.
+  return String.raw`replaceRegexpAll(${token}, '${LONE}(d[89a-f][0-9a-f]{2})', '\\\\u\\1')`
 }
 
 /** Splits at LONE: keeps the first part, and passes the others, which begin with four digits, through `join`. */
@@ -71,7 +77,7 @@ export function unmarkName(name: string): string {
   return name.replaceAll(MARKED_HALF, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
 }
 
-const MARKED_HALF = new RegExp(`${LONE}([\\da-f]{4})`, 'gu')
+const MARKED_HALF = new RegExp(`${LONE}(d[89a-f][\\da-f]{2})`, 'gu')
 const LONE_SURROGATE = /\p{Surrogate}/gu
 
 /**

@@ -134,6 +134,8 @@ export async function countNewEventNames(
 export const MAX_PROPERTY_NAMES = 10_000
 /** How many events `readPropertyNames` reads at most, the newest ones. */
 const READ_EVENTS = 100_000
+/** Time limit for reading the names of one project, ms. */
+const NAMES_LIMIT_MS = 10_000
 
 /**
  * The names of properties, at the top level, of the newest events that a project sent in a period.
@@ -144,6 +146,7 @@ export async function readPropertyNames(
   shards: Shards,
   projectId: string,
   { from, to }: { from: number; to: number },
+  signal: AbortSignal,
 ): Promise<string[]> {
   const at = (ms: number) => formatEventId({ position: BigInt(ms) << 16n, index: 0, journalId: 0 })
   const [row] = await shards.rows<{ names: string[] }>(
@@ -156,7 +159,7 @@ export async function readPropertyNames(
      )`,
     { project: projectId, from: at(from), to: at(to) },
     { max_threads: 1 },
-    { limitMs: LOOK_LIMIT_MS },
+    { limitMs: NAMES_LIMIT_MS, signal },
   )
   return row?.names ?? []
 }

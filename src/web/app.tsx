@@ -1,5 +1,6 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { EventNames } from '../contract/responses.js'
 import { CallError, noteSignedIn, noteSignedOut, onSignedOut } from './api/call.js'
 import { listEventNames } from './api/schema.js'
 import { type Access, onOtherTabSignIn, readAccess, signOut } from './api/sign-in.js'
@@ -7,8 +8,7 @@ import * as styles from './app.module.css'
 import { BASE_URL } from './lib/base-url.js'
 import { escapeInvisible } from './lib/escape-invisible.js'
 import { isGuarded, useRoute } from './lib/navigation.js'
-import { findPageViews } from './lib/page-views.js'
-import { getProjectSettings, onProjectSettings } from './lib/project-settings.js'
+import { getProjectSettings, isPageView, onProjectSettings } from './lib/project-settings.js'
 import { parseRoute } from './lib/route.js'
 import { useLatest } from './lib/use-latest.js'
 import { useLoaded } from './lib/use-loaded.js'
@@ -193,21 +193,27 @@ function Shell({ access, failure, isCovered, onSignOut }: ShellProps) {
 
 /**
  * Whether a project has page views; null until that is known. Looks again whenever another view is shown, until it has
- * some.
+ * some. Which events are page views is a setting, so it is the names that are kept.
  */
 function usePageViews(project: string, view: string): { hasPageViews: boolean | null; lookAgain: () => void } {
-  const [found, setFound] = useState('')
-  const { value, error, reload } = useLoaded(found === project ? null : `${project} ${view}`, async (signal) => {
-    const { events } = await listEventNames(signal)
-    return { project, hasSome: findPageViews(events).length > 0 }
+  const [kept, setKept] = useState<ProjectEvents | null>(null)
+  const isFound = kept?.project === project && hasPageView(kept)
+  const { value, error, reload } = useLoaded(isFound ? null : `${project} ${view}`, async (signal) => {
+    return { project, ...(await listEventNames(signal)) }
   })
   useEffect(() => {
-    if (value?.hasSome) setFound(value.project)
+    if (value) setKept(value)
   }, [value])
-  const known = value?.project === project ? value.hasSome : null
+  const known = value?.project === project ? hasPageView(value) : null
   // A view that opens in spite of the error shows it.
-  const hasPageViews = found === project || (error ? false : known)
+  const hasPageViews = isFound || (error ? false : known)
   return { hasPageViews, lookAgain: reload }
+}
+
+type ProjectEvents = EventNames & { project: string }
+
+function hasPageView({ events }: ProjectEvents): boolean {
+  return events.some(({ event }) => isPageView(event))
 }
 
 /** The view that opens first unless the project says otherwise; empty until it is known. */

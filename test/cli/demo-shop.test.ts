@@ -112,8 +112,28 @@ t.test('visits look like those of a real shop', async (t) => {
       return country === 'GB' && hour >= from && hour < to
     }).length
   t.ok(inHours(18, 21) > 4 * inHours(2, 5), 'few people shop at night')
-  const bought = new Set(events.filter(({ event }) => event === 'purchased').map(({ session_id }) => session_id))
+  const purchases = events.filter(({ event }) => event === 'purchased')
+  for (const { session_id, properties } of purchases) {
+    const { product, price, items } = properties
+    const inCart = bySession.get(session_id)?.findLast(({ event }) => event === 'added to cart')?.properties ?? {}
+    const { price: each, quantity } = inCart as { price: number; quantity: number }
+    const isSame = inCart.product === product && quantity === items && Math.abs(each * quantity - Number(price)) < 0.01
+    if (!isSame) t.fail(`${JSON.stringify(properties)} is not what was in the cart`)
+  }
+  const bought = new Set(purchases.map(({ session_id }) => session_id))
   const added = new Set(events.filter(({ event }) => event === 'added to cart').map(({ session_id }) => session_id))
   t.ok(bought.size > 100 && [...bought].every((id) => added.has(id)), 'what is bought was in the cart')
   t.ok(added.size > 1.5 * bought.size, 'many carts are left')
+})
+
+t.test('each customer has a name and an address', async (t) => {
+  const customers = [...shopYear({ events: 30_000, seed: 1, until: MIDNIGHT })].flatMap((sent) =>
+    sent.type === 'customer' ? [sent.properties as Record<string, unknown>] : [],
+  )
+  t.ok(customers.length > 100)
+  for (const { name, email } of customers) {
+    t.match(name, /^\p{Lu}\p{Ll}+ \p{Lu}\p{Ll}+$/u)
+    t.match(email, /^[a-z]+\.[a-z]+\.\d+@example\.com$/)
+  }
+  t.equal(new Set(customers.map(({ email }) => email)).size, customers.length)
 })

@@ -1,8 +1,11 @@
 import t from 'tap'
 import { changeSettings, DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
 import type { Appends } from '../../src/ingest/group-commit.js'
+import type { Lane } from '../../src/lanes/lane.js'
+import { LaneIds } from '../../src/lanes/lane-ids.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
-import { Quotas } from '../../src/projects/quotas.js'
+import { INSERT_ID_BYTES, type SentIds } from '../../src/model/insert-id.js'
+import { Quotas, type QuotasOptions } from '../../src/projects/quotas.js'
 import { LAYOUTS, settingsFor, startApp, until } from '../helper.js'
 
 const event = { event: 'e', distinct_id: 'u' }
@@ -134,39 +137,93 @@ for (const storage of LAYOUTS) {
   })
 }
 
-/** The parts of a service around the quotas of one project, whose store never answers. */
-function stalledQuotas(limit: number) {
+interface QuotaParts {
+  limit: number
+  /** how many events the project has sent, when the store is asked; default: the store never answers */
+  sent?: number
+  ids?: QuotasOptions['ids']
+}
+
+/** The quotas of one project and the parts of a service around them. */
+function startQuotas({ limit, sent, ids = { isRepetition: async () => false } }: QuotaParts) {
   const settings = changeSettings(DEFAULT_SETTINGS, { quotas: { events_per_day: { limit, mode: 'hard' } } })
   let asked = 0
   const never = new Promise<never>(() => undefined)
-  const commits = { appendBatch: async () => [] } as unknown as Appends
+  const commits = { appendBatch: async () => [], appendEvent: async () => null } as unknown as Appends
   const quotas = new Quotas({
     projects: { get: () => ({ settings, revision: 1, updatedAt: 0 }) },
     usage: {
-      own: () => ({ events: 0, bytes: 0, readMs: 0 }),
-      others: () => never,
+      own: () => ({ events: sent ?? 0, bytes: 0, readMs: 0 }),
+      others: () => (sent === undefined ? never : Promise.resolve(new Map())),
       write: () => {
         asked++
-        return never
+        return sent === undefined ? never : Promise.resolve()
       },
     },
     storedBytes: () => undefined,
     commits,
-    ids: { isRepetition: async () => false },
+    ids,
     buffers: new BufferPool(),
     log: { warn: () => undefined },
   })
-  const send = (project: string) => quotas.appendBatch({ projectId: project, keyClass: 'secret' }, Buffer.alloc(1), 1)
-  return { send, asked: () => asked }
+  const sender = (projectId: string) => ({ projectId, keyClass: 'secret' }) as const
+  const send = (project: string) => quotas.appendBatch(sender(project), Buffer.alloc(1), 1)
+  const sendNamed = (project: string) =>
+    quotas.appendEvent(sender(project), Buffer.alloc(1), Buffer.alloc(INSERT_ID_BYTES, 1))
+  return { send, sendNamed, asked: () => asked }
 }
 
 t.test('while the store does not answer, events are accepted, and do not wait for each other', async (t) => {
-  const { send, asked } = stalledQuotas(1)
+  const { send, asked } = startQuotas({ limit: 1 })
   // One project after the other would wait for longer than the test may take.
   await Promise.all(Array.from({ length: 100 }, (_, i) => send(`project ${i}`)))
   t.equal(asked(), 100)
   for (let i = 0; i < 50; i++) await send('project 1')
   t.ok(asked() < 110, 'nor is it asked for each event')
+})
+
+t.test('over a quota, the journals are asked about one request of a project at a time', async (t) => {
+  const answers: ((isKnown: boolean) => void)[] = []
+  const isRepetition = () => new Promise<boolean>((resolve) => answers.push(resolve))
+  const { sendNamed } = startQuotas({ limit: 1, sent: 1, ids: { isRepetition } })
+  const first = sendNamed('shop')
+  await until('the journals to be asked', () => answers.length === 1)
+  for (let i = 0; i < 10; i++) await t.rejects(sendNamed('shop'), { code: 'quota_exceeded' })
+  const other = sendNamed('another shop')
+  await until('the journals to be asked for another project', () => answers.length === 2)
+  t.equal(answers.length, 2)
+  for (const answer of answers) answer(true)
+  t.strictSame(await Promise.all([first, other]), [null, null], 'a repetition gets its answer')
+  const hung = sendNamed('shop')
+  await t.rejects(hung, { code: 'quota_exceeded' }, 'a lane that hangs does not keep the request')
+  await t.rejects(sendNamed('shop'), { code: 'quota_exceeded' })
+  t.equal(answers.length, 3, 'and is not asked again before it has answered')
+})
+
+t.test('a batch with a new first event costs one look-up', async (t) => {
+  const known = new Set([1, 3, 5])
+  let looked = 0
+  const find = async ({ digests }: SentIds) => {
+    const found: number[] = []
+    for (let i = 0; i < digests.length / INSERT_ID_BYTES; i++) {
+      looked++
+      if (known.has(digests.readUInt32BE(i * INSERT_ID_BYTES))) found.push(i)
+    }
+    return found
+  }
+  const lane = (number: number) =>
+    ({ number, journal: { ids: { find } } }) as unknown as Pick<Lane, 'number' | 'journal'>
+  const ids = new LaneIds([lane(0), lane(1)])
+  const ask = async (...digests: number[]) => {
+    looked = 0
+    const insertIds = Buffer.alloc(digests.length * INSERT_ID_BYTES)
+    for (const [i, digest] of digests.entries()) insertIds.writeUInt32BE(digest, i * INSERT_ID_BYTES)
+    return [await ids.isRepetition({ projectId: 'shop', keyClass: 'secret' }, { insertIds }), looked]
+  }
+  t.strictSame(await ask(2, 1, 3, 5), [false, 1])
+  t.match(await ask(1, 3, 2), [false])
+  t.match(await ask(1, 3, 5, 1), [true])
+  t.strictSame(await ask(1), [true, 1])
 })
 
 for (const storage of LAYOUTS) {

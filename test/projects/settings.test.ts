@@ -83,6 +83,18 @@ for (const storage of LAYOUTS) {
         [{ sessions: { gap: '30m', wher: null } }, '/sessions/wher', /is unknown/],
         [{ sessions: { gap: '30m', where: ['is', 'plan', ['pro']] } }, '/sessions/where/1', /such as properties.plan/],
         [{ sessions: { gap: '30m', where: ['is', 'event', ['x'.repeat(5000)]] } }, '/sessions', /at most 4000/],
+        [
+          { sessions: { gap: '30m', where: ['and', Array(10).fill(['set', 'event'])] } },
+          '/sessions/where/1/9',
+          /a project has at most 10 filters/,
+        ],
+        [
+          { sessions: { gap: '30m', where: ['matches', 'event', '(?:a{1000}){6}'] } },
+          '/sessions/where',
+          /smaller regular expressions/,
+        ],
+        [{ sessions: { gap: '30m', where: ['matches', 'event', ['a', '(']] } }, '/sessions/where/2/1', /RE2/],
+        [{ sessions: { gap: '30m', where: ['not', ['matches', 'event', '(?=a)']] } }, '/sessions/where/1/2', /RE2/],
         [{ page_views: 'page' }, '/page_views', /list of at most 100 names/],
         [{ page_views: ['page', ''] }, '/page_views/1', /1 to 255/],
         [{ page_views: Array(101).fill('page') }, '/page_views', /at most 100/],
@@ -222,6 +234,24 @@ for (const storage of LAYOUTS) {
       await call('PATCH', '/public/project', { page_fields: null, page_views: [], sessions: null })
       t.match(await read(), { page_fields: DEFAULT_SETTINGS.page_fields, page_views: [], sessions: 'id' })
       await call('PATCH', '/public/project', { page_views: null })
+    })
+
+    t.test('no default makes a question fail', async (t) => {
+      const range = { from: '2026-02-01', to: '2026-02-04', interval: 'none', timezone: 'UTC' }
+      const ask = async (where: object) => {
+        const questions = ['a', '$session'].map((event) => ({ kind: 'series', series: [{ event }], where, ...range }))
+        const answers = questions.map((question) => call('POST', '/public/query', question))
+        return (await Promise.all(answers)).map(({ statusCode }) => statusCode)
+      }
+      const matches = (count: number) => ['matches', 'event', Array.from({ length: count }, (_, i) => `a{900}${i}`)]
+      const patterns = ['and', [...Array(8).fill(['set', 'event']), matches(5)]]
+      const sessions = { gap: '30m', where: patterns }
+      t.match((await call('PATCH', '/public/project', { sessions })).json().project, { sessions })
+      t.strictSame(await ask(['and', Array(99).fill(['set', 'event'])]), [200, 200])
+      t.strictSame(await ask(matches(55)), [200, 200])
+      t.strictSame(await ask(['and', Array(100).fill(['set', 'event'])]), [400, 400])
+      t.strictSame(await ask(matches(62)), [422, 422])
+      await call('PATCH', '/public/project', { sessions: null })
     })
 
     t.test('a read key reads them; others may not', async (t) => {

@@ -1,11 +1,12 @@
 import t from 'tap'
 import { changeSettings, DEFAULT_SETTINGS } from '../../src/contract/project-settings.js'
+import { PropertyNames } from '../../src/projects/property-names.js'
 import { QuotaWatch } from '../../src/projects/quota-watch.js'
 import { Usage } from '../../src/projects/usage.js'
 import { insertEvents } from '../../src/store/events.js'
 import { openStore } from '../../src/store/open.js'
 import { readUsage } from '../../src/store/project-usage.js'
-import { settingsFor, startApp } from '../helper.js'
+import { settingsFor, startApp, until } from '../helper.js'
 
 const quiet = { warn: () => undefined }
 
@@ -86,6 +87,48 @@ t.test('the quotas of many projects are looked at together', async (t) => {
   t.equal(statuses.length, 7)
 })
 
+t.test('a quota is checked although the names of a project cannot be read', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { shards, close } = await openStore(client.config)
+  t.teardown(close)
+  const limit = { limit: 1, mode: 'soft' as const }
+  const quotas = { new_property_names_per_day: limit, stored_bytes: limit }
+  const shop = { settings: changeSettings(DEFAULT_SETTINGS, { quotas }), revision: 1, updatedAt: 0 }
+  const projects = { list: () => new Map(['faulty', 'shop'].map((id) => [id, shop])), get: () => shop }
+  const closing = new AbortController()
+  t.teardown(() => closing.abort())
+  const { signal } = closing
+  const usage = new Usage({ shards, commits: [], log: quiet, closing: signal })
+  const watch = (readNames: () => Promise<never>) => {
+    const faulty = new Proxy(shards, {
+      get: (target, key) => {
+        if (key === 'rows') {
+          const rows: typeof target.rows = (query, parameters, ...rest) =>
+            parameters?.project === 'faulty' ? readNames() : target.rows(query, parameters, ...rest)
+          return rows
+        }
+        const value = Reflect.get(target, key)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    const watch = new QuotaWatch({ projects, usage, shards: faulty, log: quiet, closing: signal, everyMs: 50 })
+    void watch.start()
+    return watch
+  }
+  const failing = watch(() => Promise.reject(new Error('too many names')))
+  await until('the names of the other project', () =>
+    failing.statuses.some(({ projectId, name }) => projectId === 'shop' && name === 'new_property_names_per_day'),
+  )
+  const stalled = watch(() => new Promise(() => undefined))
+  await until('the bytes of both', () => stalled.storedBytes('shop') === 0 && stalled.storedBytes('faulty') === 0)
+  const read = await stalled.read(['faulty'])
+  t.strictSame(
+    read.map(({ name }) => name),
+    ['stored_bytes'],
+    'who asks for the quotas does not wait for the names',
+  )
+})
+
 t.test('names of properties are new on the first day that has them', async (t) => {
   const client = await startApp(t, await settingsFor(t, 'embedded'))
   const { shards, close } = await openStore(client.config)
@@ -99,14 +142,8 @@ t.test('names of properties are new on the first day that has them', async (t) =
     const position = BigInt(ms) << 16n
     await insertEvents(shards.first, 7, [{ ...entry, position }], `names ${ms}`, AbortSignal.timeout(60_000))
   }
-  const quotas = { new_property_names_per_day: { limit: 2, mode: 'soft' } }
-  const shop = { settings: changeSettings(DEFAULT_SETTINGS, { quotas } as object), revision: 1, updatedAt: 0 }
-  const projects = { list: () => new Map([['shop', shop]]), get: () => shop }
-  const closing = new AbortController().signal
-  const now = () => at
-  const usage = new Usage({ shards, commits: [], log: quiet, closing, now })
-  const watch = new QuotaWatch({ projects, usage, shards, log: quiet, closing, now })
-  const used = async () => (await watch.read(['shop']))[0]?.used
+  const names = new PropertyNames(shards, new AbortController().signal)
+  const used = () => names.countNew('shop', at)
 
   await store([{ plan: 1 }], noon - 86_400_000)
   await store([{ plan: 1, price: { amount: 2 } }, {}, { coupon: 'x' }])
@@ -121,4 +158,12 @@ t.test('names of properties are new on the first day that has them', async (t) =
   at = Date.parse('2026-04-01T00:00:30Z')
   await store([{ plan: 1, coupon: 1, evening: 1, april: 1 }])
   t.equal(await used(), 1, 'what the day before had is known, whether or not a look has seen it')
+
+  const many = Object.fromEntries(Array.from({ length: 10_001 }, (_, i) => [`name ${i}`, 1]))
+  at += 60_000
+  await store([many])
+  t.ok(Number(await used()) > 9_900)
+  at += 86_400_000
+  await store([{ plan: 1 }])
+  t.equal(await used(), null, 'old names that do not fit do not count as new on the next day')
 })

@@ -16,11 +16,14 @@ t.test('projects take turns, however many tasks one of them has', async (t) => {
 
 t.test('a project that always adds tasks does not keep the others from running', async (t) => {
   const backlog = new Backlog({ info: (details: unknown) => t.fail(`${details}`) })
-  let isDone = false
-  backlog.add('patient', async () => {
-    isDone = true
-  })
-  const adding = setInterval(() => backlog.add('busy', async () => undefined), 50)
+  let added = 0
+  const addedBefore: number[] = []
+  for (let i = 0; i < 3; i++) backlog.add('patient', async () => void addedBefore.push(added))
+  const adding = setInterval(() => {
+    added++
+    backlog.add('busy', async () => undefined)
+  }, 50)
   t.teardown(() => clearInterval(adding))
-  await until('the task', () => isDone)
+  await until('the tasks', () => addedBefore.length === 3)
+  t.equal(new Set(addedBefore).size, 1, 'a task does not wait for a pause again')
 })

@@ -239,8 +239,9 @@ t.test('ends a question that takes too long, and says so', async (t) => {
   await t.rejects(questions.ask('default', LONG, signal), { code: 'query_too_large', message: /more than 1 s/ })
   // The project has its slots back.
   const short = { ...LONG, where: null, breakdown: null, series: [{ event: 'none' }] }
-  const [{ total }] = (await questions.ask('default', short, signal)).results as [{ total: number }]
-  t.equal(total, 0)
+  // On a busy machine, a short question takes longer than its second, too.
+  const answered = await until('an answer', () => questions.ask('default', short, signal).catch(() => undefined))
+  t.match(answered.results, [{ total: 0 }])
 })
 
 t.test('takes long questions, and says which are too long', async (t) => {

@@ -208,6 +208,83 @@ t.test('a percentile may be infinite, or next to what is', async (t) => {
   t.strictSame(await medianOf('both', '-1e400', '1e400'), [null])
 })
 
+/** Asks for the source and medium of the page of each event. @returns one pair for each document of properties */
+async function findCampaigns(event: string, documents: readonly string[]): Promise<unknown[][]> {
+  const from = START + 4 * DAY
+  const events = documents.map((properties, i) => {
+    return `{"event":"${event}","distinct_id":"p${i}","timestamp":${from + i},"properties":${properties}}`
+  })
+  const sent = await call('POST', '/public/track/batch', `{"events":[${events}]}`)
+  t.equal(sent.statusCode, 200)
+  const find = async (field: string) => {
+    const range = { interval: 'none', from, to: from + DAY }
+    const { results } = await ask({ series: [{ event }], breakdown: ['distinct_id', field], ...range })
+    return new Map(results.map(({ breakdown: [user, value] }: { breakdown: unknown[] }) => [user, value]))
+  }
+  const [sources, mediums] = [await find('page.source'), await find('page.medium')]
+  return documents.map((_, i) => [sources.get(`p${i}`), mediums.get(`p${i}`)])
+}
+
+t.test('of equal parameters in the URL of a page, the first with a value counts', async (t) => {
+  const found = await findCampaigns('equal', [
+    '{"url":"https://shop.example/?utm_source=a&utm_source=b"}',
+    '{"url":"/?x=y&utm_source=&utm_source=a&utm_medium=m&utm_source=b&utm_medium=n"}',
+    '{"url":"?utm_source=&xutm_source=x&utm_source=a#&utm_source=b"}',
+  ])
+  t.strictSame(found, [
+    ['a', null],
+    ['a', 'm'],
+    ['a', null],
+  ])
+})
+
+t.test('an array has no field of a page', async (t) => {
+  const documents = [
+    '{"utm":["google","cpc"]}',
+    '{"utm":["x"],"context":{"campaign":{"source":"google"}},"utm_medium":"m"}',
+    '{"utm":[{"source":"x"}],"context":{"campaign":["a","b"]}}',
+    '{"a":["["],"utm":{"source":"s","medium":"m"}}',
+  ]
+  const wanted = [
+    [null, null],
+    ['google', 'm'],
+    [null, null],
+    ['s', 'm'],
+  ]
+  t.strictSame(await findCampaigns('array', documents), wanted)
+  const repaired = documents.map((text) => text.replace('{', '{"y":"\\ud83d",'))
+  t.strictSame(await findCampaigns('repaired array', repaired), wanted)
+})
+
+t.test('texts that look like what repairs leave break no answer', async (t) => {
+  // The characters that mark what a repair has replaced.
+  const [lone, infinite] = ['\u{10fffc}', '\u{10fffd}']
+  const url = (text: string) => `https://shop.example/?utm_source=${encodeURIComponent(text)}&utm_medium=m`
+  const texts = [`${lone}zzzz`, `"${infinite}1e400`, `"${infinite}-1e400"`, `${infinite}1e400`]
+  const documents = texts
+    .flatMap((text) => [{ url: url(text) }, { url: url(text), y: 1 }])
+    .map((one) => JSON.stringify(one))
+  const [broken, ...found] = await findCampaigns('marks', [
+    '{"utm_source":"\\ud83d"}',
+    ...documents.map((text) => text.replace('"y":1', '"y":"\\ud83d"')),
+  ])
+  t.strictSame(broken, ['\ud83d', null])
+  t.strictSame(
+    found,
+    texts.flatMap((text) => [
+      [text, 'm'],
+      [text, 'm'],
+    ]),
+  )
+  const values = texts.slice(0, -1).map((x) => JSON.stringify({ x, y: 1 }).replace('"y":1', '"y":"\\ud83d"'))
+  const events = values.map((properties, i) => {
+    return `{"event":"marked","distinct_id":"p${i}","timestamp":${START},"properties":${properties}}`
+  })
+  t.equal((await call('POST', '/public/track/batch', `{"events":[${events}]}`)).statusCode, 200)
+  const { results } = await ask({ series: [{ event: 'marked' }], breakdown: ['properties.x'], interval: 'none' })
+  t.strictSame(results.map(({ breakdown: [x] }: { breakdown: unknown[] }) => x).sort(), texts.slice(0, -1).sort())
+})
+
 t.test('a session has the fields of the pages that it begins and ends with', async (t) => {
   const from = START + 3 * DAY
   const visit = (session: string, ...events: [event: string, properties: string][]) =>

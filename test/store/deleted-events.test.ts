@@ -5,6 +5,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { DeletionCounter, readDeletedOn, sumDeletions } from '../../src/store/deleted-events.js'
 import { startClickHouse } from '../helper.js'
 
+const DAY_MS = 86_400_000
 const DAYS_AGO = 'now64(3) - 2 * 86400'
 const engine = await startClickHouse(t)
 const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'deleted_events') })
@@ -61,4 +62,31 @@ t.test('a counter in use is not summed', async (t) => {
   await sumDeletions(clickhouse)
   t.equal((await readDeletedOn(clickhouse)).get('used'), 7)
   t.equal((await countRows()).used, 1)
+})
+
+t.test('a counter that may have been summed is not used again', async (t) => {
+  const left = { query: 'SELECT 0 AS count', parameters: {} }
+  // While a host is suspended, its monotonic clock stops. The other one may be set back.
+  for (const [project, later] of [
+    ['suspended', { monotonic: 0, epoch: 2 * DAY_MS }],
+    ['set back', { monotonic: 2 * DAY_MS, epoch: -DAY_MS }],
+  ] as const) {
+    let times = { monotonic: 0, epoch: 0 }
+    const counter = new DeletionCounter(clickhouse, () => times)
+    const deleteSome = (count: number) =>
+      counter.run(project, { count, left, isResumable: false, run: async () => true })
+    await deleteSome(3)
+    await clickhouse.command(
+      `INSERT INTO deleted_events (project_id, counter, revision, count, pending, left_query, noted_at)
+       SELECT project_id, counter, revision + 1, count, pending, left_query, ${DAYS_AGO} FROM deleted_events FINAL
+       WHERE project_id = {project:String}`,
+      { project },
+    )
+    await sumDeletions(clickhouse)
+    times = later
+    await deleteSome(4)
+    t.equal((await readDeletedOn(clickhouse)).get(project), 7)
+    await sumDeletions(clickhouse)
+    t.equal((await countRows())[project], 2, 'the sum, and the new counter')
+  }
 })

@@ -33,7 +33,7 @@ t.test('the demo sends the number of events that it says, and the same ones each
 t.test('the questions of the manual have the answers of the manual', async (t) => {
   const manual = await readFile(MANUAL, 'utf8')
   const examples = [...manual.matchAll(EXAMPLE)]
-  t.equal(examples.length, 10)
+  t.equal(examples.length, 15)
   for (const [, command = '', answer] of examples) {
     const { stdout } = await run('bash', ['-c', `"${process.execPath}" dist/cli.js ${command}`], { env })
     t.equal(stdout, answer, command)

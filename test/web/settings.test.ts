@@ -220,6 +220,43 @@ t.test('the settings of a project', async (t) => {
     t.match(await read(), { sessions, page_views, page_fields })
   })
 
+  t.test('properties of pages are typed one key at a time', async (t) => {
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Visits and pages')
+    await form.getByText('Properties of pages').click()
+    const title = form.getByLabel('Title')
+    const typed = 'properties.ref\nname\n["properties","a.b"]'
+    await title.fill('')
+    await title.pressSequentially(typed)
+    t.equal(await title.inputValue(), typed)
+    await title.press('Backspace')
+    await title.press('Backspace')
+    t.equal(await title.inputValue(), typed.slice(0, -2))
+    await title.pressSequentially('"]')
+    await title.press('ControlOrMeta+Home')
+    await title.pressSequentially('first\n')
+    t.equal(await title.inputValue(), `first\n${typed}`)
+    await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByRole('status').getByText('Saved.').waitFor()
+    const fields = ['properties.first', 'properties.ref', 'properties.name', ['properties', 'a.b']]
+    t.strictSame((await read()).page_fields.title, fields)
+    await change({ page_fields: null })
+  })
+
+  t.test('a stored filter survives choosing between ids and pauses', async (t) => {
+    const sessions = { gap: '2h', where: ['set', 'properties.url'] }
+    t.equal((await change({ sessions })).statusCode, 200)
+    const page = await visit(t, '#/settings', secret)
+    const form = findKind(page, 'Visits and pages')
+    const way = form.getByLabel('Tell visits apart')
+    await way.selectOption('By session ids')
+    await way.selectOption('By pauses')
+    t.equal(await form.getByLabel('Longest pause within a visit').inputValue(), '2h')
+    await form.getByText('Of the events that match').waitFor()
+    t.ok(await form.getByRole('button', { name: 'Save' }).isDisabled(), 'nothing has changed')
+    await change({ sessions: null })
+  })
+
   t.test('a change of somebody else is shown, and nothing is lost', async (t) => {
     const page = await visit(t, '#/settings', secret)
     const form = findKind(page, 'Project')

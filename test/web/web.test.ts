@@ -225,6 +225,7 @@ t.test('the view of a site', async (t) => {
 
     await goals.getByText('Choose goals').press('Enter')
     const removals = goals.getByRole('button', { name: /^Remove goal/ })
+    await removals.last().waitFor()
     await tab.keyboard.press('Tab')
     for (const left of [4, 3, 2, 1, 0]) {
       await tab.keyboard.press('Enter')
@@ -290,6 +291,9 @@ t.test('page views without session ids', async (t) => {
     await page.getByRole('link', { name: 'Users', exact: true }).click()
     return (await views.first().textContent()) === 'Web'
   })
+  const overview = await site.visit(t, '#/overview')
+  const card = overview.getByRole('region', { name: 'Visits by source, by pauses' })
+  await card.getByText('Google').waitFor()
   await page.getByRole('link', { name: 'Web', exact: true }).click()
   await page.getByRole('button', { name: 'Tell visits apart by pauses of 30 minutes' }).click()
   await waitForNumbers(page, ALL)
@@ -327,4 +331,17 @@ t.test('a project names its page views, and where their fields come from', async
   await page.getByRole('region', { name: 'Pages' }).getByText('/x', { exact: true }).waitFor()
   await page.goto(`${page.url().split('#')[0]}#/users/ada`)
   await page.getByText('began at').waitFor()
+
+  const link = page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Web', exact: true })
+  const form = page.getByRole('region', { name: 'Visits and pages' })
+  const save = async (pageView: string) => {
+    await form.getByLabel('Page views').fill(pageView)
+    await form.getByRole('button', { name: 'Save' }).click()
+  }
+  await page.getByRole('link', { name: 'Settings', exact: true }).click()
+  await link.waitFor()
+  await save('other')
+  await link.waitFor({ state: 'detached' })
+  await save('opened')
+  await link.waitFor()
 })

@@ -120,6 +120,19 @@ export function makeClient(random: Random): Client {
   return { country, device, offset, context }
 }
 
+const FIRST_NAMES = ['Emma', 'Lucas', 'Sofia', 'Noah', 'Yuki', 'Anna', 'Mateo', 'Zoé', 'Oliver', 'Inês', 'Kai', 'Lena']
+const LAST_NAMES = ['Smith', 'Silva', 'Tanaka', 'García', 'Müller', 'Rossi', 'Martin', 'Nowak', 'Jansen', 'Byrne']
+
+/** Makes the name and the email address of a customer. @param id keeps addresses apart */
+export function makeName(id: string, random: Random): { name: string; email: string } {
+  const [first, last] = [random.early(FIRST_NAMES), random.early(LAST_NAMES)]
+  const plain = `${first}.${last}`
+    .normalize('NFD')
+    .replaceAll(/\p{Mn}/gu, '')
+    .toLowerCase()
+  return { name: `${first} ${last}`, email: `${plain}.${id}@example.com` }
+}
+
 /** Makes the browser of a bot. */
 export function makeBot(random: Random): Client {
   const context = random.pick(BOTS)

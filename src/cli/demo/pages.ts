@@ -38,9 +38,15 @@ export const CHECKOUT = toPage('/checkout', 'Checkout')
 export const THANKS = toPage('/checkout/thanks', 'Thank you')
 
 interface Product {
+  product: string
   category: string
   price: number
   page: Page
+}
+
+/** A product, and how many of it somebody would buy. */
+export interface Item extends Product {
+  quantity: number
 }
 
 const NAMES: Record<(typeof CATEGORIES)[number], readonly (readonly [name: string, price: number])[]> = {
@@ -73,8 +79,8 @@ const NAMES: Record<(typeof CATEGORIES)[number], readonly (readonly [name: strin
 }
 
 const PRODUCTS = Object.entries(NAMES).map(([category, names]) =>
-  names.map(([name, price]): Product => {
-    return { category, price, page: toPage(`/products/${category}/${toSlug(name)}`, name) }
+  names.map(([product, price]): Product => {
+    return { product, category, price, page: toPage(`/products/${category}/${toSlug(product)}`, product) }
   }),
 )
 
@@ -105,7 +111,7 @@ export function browse(random: Random): Step {
   if (kind < 0.46)
     return { page: findPage(random.chance(0.4) ? '/products' : `/products/${random.early(CATEGORIES)}`), events: [] }
   if (kind < 0.6) return search(random)
-  return look(random, random.chance(0.3))
+  return look(chooseItem(random), random, random.chance(0.3))
 }
 
 function search(random: Random): Step {
@@ -116,11 +122,14 @@ function search(random: Random): Step {
   }
 }
 
+export function chooseItem(random: Random): Item {
+  return { ...random.early(random.early(PRODUCTS)), quantity: 1 + random.early([0, 1, 2, 3]) }
+}
+
 /** Makes a step of somebody who looks at a product, and may put it into the cart. */
-export function look(random: Random, isAdded: boolean): Step {
-  const { category, price, page } = random.early(random.early(PRODUCTS))
-  const viewed = { category, price, tags: [category, random.early(['new', 'sale'])] }
-  const added = { category, price, quantity: 1 + random.early([0, 1, 2, 3]) }
+export function look({ product, category, price, quantity, page }: Item, random: Random, isAdded: boolean): Step {
+  const viewed = { product, category, price, tags: [category, random.early(['new', 'sale'])] }
+  const added = { product, category, price, quantity }
   return {
     page,
     events: [

@@ -1,10 +1,12 @@
-import { type Client, findSource, makeBot, makeClient, type Source, toUtmParameters } from './audience.js'
+import { type Client, findSource, makeBot, makeClient, makeName, type Source, toUtmParameters } from './audience.js'
 import {
   ACCOUNT,
   browse,
   CART,
   CHECKOUT,
+  chooseItem,
   findPage,
+  type Item,
   look,
   type Page,
   SIGN_UP,
@@ -236,7 +238,7 @@ function* happen(visit: Visit, shop: number, makeId: () => string): Generator<Se
     yield* take(step, events)
     if (step.page !== SIGN_UP) continue
     isCustomer = true
-    yield signUp(person, times[sent - 1] ?? visit.at)
+    yield signUp(person, random, times[sent - 1] ?? visit.at)
   }
 }
 
@@ -269,9 +271,10 @@ function finish(aim: Aim, { plan }: Person, random: Random): Step[] {
     case 'buy':
     case 'abandon': {
       const started = { name: 'checkout started', properties: { express: random.chance(0.3) } }
-      const bought = { name: 'purchased', properties: purchase(random) }
+      const item = chooseItem(random)
+      const bought = { name: 'purchased', properties: purchase(item, random) }
       return [
-        look(random, true),
+        look(item, random, true),
         { page: CART, events: [] },
         { page: CHECKOUT, events: aim === 'buy' ? [started, bought] : [started] },
         ...(aim === 'buy' ? [{ page: THANKS, events: [] }] : []),
@@ -280,17 +283,20 @@ function finish(aim: Aim, { plan }: Person, random: Random): Step[] {
   }
 }
 
-function signUp({ id, plan, client }: Person, timestamp: number): Sent {
-  const properties = { plan, country: client.country, signed_up_on: new Date(timestamp).toISOString().slice(0, 10) }
+function signUp({ id, plan, client }: Person, random: Random, timestamp: number): Sent {
+  const signed_up_on = new Date(timestamp).toISOString().slice(0, 10)
+  const properties = { ...makeName(id, random), plan, country: client.country, signed_up_on }
   return { type: 'customer', distinct_id: `customer-${id}`, alias: `visitor-${id}`, properties, timestamp }
 }
 
 /** Makes properties with the oddities of real data: sometimes a number as a string, a null, or an object. */
-function purchase(random: Random): object {
-  const price = 8 + random.below(20_000) / 100
+function purchase({ product, category, price, quantity }: Item, random: Random): object {
+  const total = (price * quantity).toFixed(2)
   return {
-    price: random.chance(0.002) ? price.toFixed(2) : price,
-    items: 1 + random.early([0, 1, 2, 3, 4]),
+    product,
+    category,
+    price: random.chance(0.002) ? total : Number(total),
+    items: quantity,
     coupon: random.chance(0.15) ? random.early(['WELCOME10', 'FREESHIP', 'VIP']) : null,
     payment: { method: random.early(['card', 'paypal', 'invoice']), retries: random.early([0, 0, 0, 1]) },
   }

@@ -17,7 +17,7 @@ import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** default in a guarded scope: `read` for a GET, else `manage`; of others: no key is needed */
+    /** default in a guarded scope: `read` for a GET, else `manage`; elsewhere, no key is needed */
     access?: Access
     /** whether a key that is for events only may not make the call */
     changesUsers?: boolean
@@ -42,8 +42,11 @@ declare module 'fastify' {
 
 /** Sets the access of a route that does not name it. */
 export function setDefaultAccess(route: RouteOptions): void {
-  const isRead = [route.method].flat().every((method) => method === 'GET' || method === 'HEAD')
-  route.config = { access: isRead ? 'read' : 'manage', ...route.config }
+  route.config = { access: chooseAccess([route.method].flat()), ...route.config }
+}
+
+function chooseAccess(methods: readonly string[]): Access {
+  return methods.every((method) => method === 'GET' || method === 'HEAD') ? 'read' : 'manage'
 }
 
 function wrongKind(access: Access, kind: KeyKind): ApiError {
@@ -260,8 +263,9 @@ export class Authentication {
 
   /** Why a key may not make a call; null if it may. */
   #checkGrant(request: FastifyRequest, grant: StoredKey): ApiError | null {
-    const { access, changesUsers } = request.routeOptions.config
-    if (!access) throw new Error(`the route ${request.routeOptions.url} is not guarded`)
+    const { config } = request.routeOptions
+    // A path that no route takes is refused to the same keys as a route would be.
+    const { access = chooseAccess([request.method]), changesUsers } = config
     if (!ALLOWED[access].includes(grant.kind)) return wrongKind(access, grant.kind)
     if (grant.eventsOnly && changesUsers) return eventsOnly()
     const { origins } = grant

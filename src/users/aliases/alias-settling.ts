@@ -14,7 +14,7 @@ import type { Aliases } from './aliases.js'
 const GATHER_MS = 1_000
 /** Interval at which the store is queried for steps left by a process that ended, ms. */
 const SWEEP_MS = 60_000
-/** Names of a project that are settled before it is the next one's turn. */
+/** Names of a project that are read and settled before it is the next one's turn. */
 const TURN_NAMES = 2_000
 /** Names that are settled concurrently. */
 const AT_ONCE = 500
@@ -24,7 +24,7 @@ const AT_ONCE = 500
 const PAUSE_SHARE = 1
 
 export interface AliasSettlingOptions {
-  aliases: Pick<Aliases, 'listSteps' | 'findAliases' | 'settle'>
+  aliases: Pick<Aliases, 'listSteps' | 'findAliases' | 'findTargets' | 'settle'>
   states: States<Alias>
   barrier: Pick<Barrier, 'requireProject'>
   shards: Shards
@@ -83,18 +83,15 @@ export class AliasSettling {
     if (steps.length === 0) return true
     // Wait, so that every name which led to a step before the step was read is found.
     await barrier.requireProject(projectId)
-    const names = await aliases.findAliases(
-      projectId,
-      steps.map(({ alias }) => alias),
-    )
-    const end = Math.min(names.length, TURN_NAMES)
-    for (let start = 0; start < end && !signal.aborted; start += AT_ONCE) {
+    const targets = steps.map(({ alias }) => alias)
+    const names = await aliases.findAliases(projectId, targets, TURN_NAMES)
+    const led = new Set(await aliases.findTargets(projectId, targets))
+    for (let start = 0; start < names.length && !signal.aborted; start += AT_ONCE) {
       const began = performance.now()
-      const some = names.slice(start, Math.min(start + AT_ONCE, end)).map(({ alias }) => alias)
+      const some = names.slice(start, start + AT_ONCE).map(({ alias }) => alias)
       await aliases.settle(projectId, some)
       await this.#pause(PAUSE_SHARE * (performance.now() - began))
     }
-    const led = new Set(names.map(({ distinctId }) => distinctId))
     const ended = await this.#end(
       projectId,
       steps.filter(({ alias }) => !led.has(alias)),

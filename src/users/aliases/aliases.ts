@@ -4,7 +4,7 @@ import { type Alias, isLink } from '../../model/alias.js'
 import { isReserved } from '../../model/user-names.js'
 import type { Barrier } from '../../reads/read-barrier.js'
 import type { States } from '../../states/state-store.js'
-import { findAliases, findSteps, type NamedAlias, type Step } from '../../store/aliases.js'
+import { findAliases, findSteps, findTargets, type NamedAlias, type Step } from '../../store/aliases.js'
 import type { AliasProjects } from './alias-projects.js'
 
 /** Names in one query. */
@@ -182,11 +182,27 @@ export class Aliases {
     return findSteps(this.#shards, projectId)
   }
 
-  /** The aliases in ClickHouse that point at one of these names. */
-  async findAliases(projectId: string, names: readonly string[]): Promise<NamedAlias[]> {
+  /** The aliases in ClickHouse that point at one of these names, not more than `limit`. */
+  async findAliases(
+    projectId: string,
+    names: readonly string[],
+    limit = Number.POSITIVE_INFINITY,
+  ): Promise<NamedAlias[]> {
     const found: NamedAlias[][] = []
+    let left = limit
+    for (let start = 0; start < names.length && left > 0; start += MAX_NAMES) {
+      const some = await findAliases(this.#shards, projectId, names.slice(start, start + MAX_NAMES), left)
+      found.push(some)
+      left -= some.length
+    }
+    return found.flat()
+  }
+
+  /** Those of these names that aliases in ClickHouse point at. */
+  async findTargets(projectId: string, names: readonly string[]): Promise<string[]> {
+    const found: string[][] = []
     for (let start = 0; start < names.length; start += MAX_NAMES) {
-      found.push(await findAliases(this.#shards, projectId, names.slice(start, start + MAX_NAMES)))
+      found.push(await findTargets(this.#shards, projectId, names.slice(start, start + MAX_NAMES)))
     }
     return found.flat()
   }

@@ -1,4 +1,5 @@
 import { DEFAULT_SETTINGS, type ProjectSettings } from '../../contract/project-settings.js'
+import type { SessionsDefinition } from '../../contract/questions.js'
 
 let current = DEFAULT_SETTINGS
 let notifyChanged: (settings: ProjectSettings) => void = () => undefined
@@ -22,4 +23,18 @@ export function onProjectSettings(listener: (settings: ProjectSettings) => void)
 /** Whether an event is a page view in this project. */
 export function isPageView(event: string): boolean {
   return current.page_views.includes(event)
+}
+
+/** The pause after which a new visit begins, if the project has set none. */
+const GAP = '30m'
+
+/** Visits by session ids, or by pauses, or as the project has set it. */
+export function chooseSessions(by: string | null): SessionsDefinition {
+  const { sessions } = getProjectSettings()
+  if (by === 'id') return 'id'
+  return by === 'gap' && isById(sessions) ? { gap: GAP } : sessions
+}
+
+export function isById(sessions: SessionsDefinition): sessions is 'id' {
+  return sessions === 'id'
 }

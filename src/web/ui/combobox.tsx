@@ -133,8 +133,9 @@ function useCombobox(
     setActive((before) => (loaded.text === '' ? Math.min(before, rows.length - 1) : best))
     if (isWaiting && isLoaded) take(rows[best])
   })
+  // Before the next key: Enter takes the row that this marks.
   // biome-ignore lint/correctness/useExhaustiveDependencies: runs when suggestions arrive
-  useEffect(() => arrive.current(), [loaded, arrive])
+  useLayoutEffect(() => arrive.current(), [loaded, arrive])
   /** Takes the marked row, or waits for the rows that match what was typed last. */
   const enter = () => {
     if (isEdited && !isLoaded) setWaiting(true)

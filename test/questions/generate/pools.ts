@@ -32,6 +32,7 @@ export const URLS = [
   ...['"/?utm_source=Google&utm_medium=%63pc#?utm_campaign=x"', '"https://shop.example/?utm_campaign=a+b%2Bc"'],
   ...['"?xutm_source=x&utm_source=&utm_source=fb.example&utm_source=y"', '"/#?utm_medium=email"', '"/?utm_content"'],
   ...['"/?utm_term=%C3%BC%zz%4&utm_content=%FF%41"', '"/?a?utm_source=x&utm_campaign=%F0%9F%98%80%00%09\\u00e9"'],
+  '"/?utm_source=a&utm_medium=email&utm_source=b&utm_medium=cpc"',
 ]
 export const NO_TEXTS = ['5', 'null', '{"a":"b"}', '["https://x.example/"]', 'true', '-1', '""']
 /** Where visitors came from, as JSON. */
@@ -51,13 +52,24 @@ export const CONTEXTS = [
   '{"campaign":{"source":"google","medium":"ppc","name":"n"},"page":{"title":"T"}}',
   '5',
   '{"page":"x"}',
+  '{"page":["https://shop.example/","T"],"campaign":["google"]}',
 ]
 
 /** Texts, as JSON spells them: the same in many ways, and some that look like something else. */
 export const TEXTS = [
   ...['"pro"', '"free"', '"Pro"', '"proper"', '""', '"5"', '"5.0"', '"true"', '"null"', '"[]"', '"$other"', '" pro"'],
   ...['"\\u0070ro"', '"a/b"', '"a\\/b"', '"caf\\u00e9"', '"café"', '"cafe\\u0301"', '"\\ud83d\\ude00"', '"😀"', '"~"'],
-  ...['"a\\nb"', '"a\\u0000b"', '"\\\\"', '"\\""', '"%"', '"_"', '"2026-04-24"'],
+  ...[
+    '"a\\nb"',
+    '"\u{10fffc}zz"',
+    '"\\"\u{10fffd}1e400\\""',
+    '"a\\u0000b"',
+    '"\\\\"',
+    '"\\""',
+    '"%"',
+    '"_"',
+    '"2026-04-24"',
+  ],
 ]
 
 /** Numbers whose sums are exact in any order. */
@@ -108,6 +120,7 @@ export const OBJECTS = [
   '{"x":{"y":5}}',
   '{"x":null}',
   '[{"x":1}]',
+  '["pro"]',
   '{"x":18446744073709551615}',
 ]
 

@@ -50,6 +50,10 @@ class MemoryAliases extends Aliases {
     return this.#links(({ distinctId }) => names.includes(distinctId))
   }
 
+  override async findTargets(project: string, names: readonly string[]): Promise<string[]> {
+    return (await this.findAliases(project, names)).map(({ distinctId }) => distinctId)
+  }
+
   #links(isWanted: (alias: Alias) => boolean): Step[] {
     return [...this.#states.all].flatMap(([alias, link]) => {
       if (!isLink(link) || !isWanted(link)) return []

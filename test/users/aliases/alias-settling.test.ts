@@ -1,8 +1,10 @@
 import t from 'tap'
 import { Shards } from '../../../src/clickhouse/shards.js'
+import { DEFAULT_PROJECT } from '../../../src/keys/keys.js'
 import { newestRows } from '../../../src/store/newest-rows.js'
 import { openStore } from '../../../src/store/open.js'
 import { AliasSettling, type AliasSettlingOptions } from '../../../src/users/aliases/alias-settling.js'
+import { Aliases, type AliasesOptions } from '../../../src/users/aliases/aliases.js'
 import { callsOf } from '../../alias-calls.js'
 import { type Client, LAYOUTS, settingsFor, startApp, until } from '../../helper.js'
 
@@ -66,6 +68,26 @@ for (const storage of LAYOUTS) {
       await untilSettled(next, 'later')
       t.equal(await users(next), 2)
     })
+
+    t.test('aliases are found up to a limit, and so are the names which they point at', async (t) => {
+      const client = await startApp(t, env)
+      const { alias } = callsOf(client)
+      t.equal((await alias('ada', 'b')).statusCode, 200)
+      t.equal((await alias('grace', 'a')).statusCode, 200)
+      t.equal((await alias('ada', 'c')).statusCode, 200)
+      const { shards, close } = await openStore(client.config)
+      t.teardown(() => close())
+      const aliases = new Aliases({ shards } as unknown as AliasesOptions)
+      // More names than one query has.
+      const names = ['grace', ...Array.from({ length: 1_000 }, (_, i) => `nobody ${i}`), 'ada']
+      const find = async (limit?: number) =>
+        (await aliases.findAliases(DEFAULT_PROJECT, names, limit)).map(({ alias }) => alias)
+      await until('the aliases', async () => (await find()).length === 3)
+      t.strictSame(await find(), ['a', 'b', 'c'])
+      t.strictSame(await find(2), ['a', 'b'])
+      t.strictSame(await find(1), ['a'])
+      t.strictSame(await aliases.findTargets(DEFAULT_PROJECT, names), ['grace', 'ada'])
+    })
   })
 }
 
@@ -74,8 +96,9 @@ t.test('a project that makes new steps all the time does not keep those of anoth
   // Each round finds as many names again, as if somebody linked users without pause.
   const aliases = {
     listSteps: async (projectId: string) => (settled.includes('quiet') && projectId === 'quiet' ? [] : STEPS),
-    findAliases: async () =>
-      Array.from({ length: 5_000 }, (_, i) => ({ alias: `name ${i}`, distinctId: 'step', stepAt: 0 })),
+    findAliases: async (_projectId: string, _names: readonly string[], limit = 5_000) =>
+      Array.from({ length: Math.min(limit, 5_000) }, (_, i) => ({ alias: `name ${i}`, distinctId: 'step' })),
+    findTargets: async () => ['step'],
     settle: async (projectId: string) => void settled.push(projectId),
   }
   const settling = new AliasSettling({
@@ -93,4 +116,39 @@ t.test('a project that makes new steps all the time does not keep those of anoth
   await until('the quiet one', () => settled.includes('quiet'))
   const before = settled.length
   await until('the busy one to go on', () => settled.slice(before).includes('busy'))
+})
+
+t.test('names of a project with many are read in parts, and none is missed', async (t) => {
+  const settled = new Set<string>()
+  const all = Array.from({ length: 5_000 }, (_, i) => ({ alias: `name ${i}`, distinctId: 'step' }))
+  let read = 0
+  const ended: string[] = []
+  const aliases = {
+    listSteps: async () => (ended.length > 0 ? [] : STEPS),
+    findAliases: async (_projectId: string, _names: readonly string[], limit = all.length) => {
+      const found = all.filter(({ alias }) => !settled.has(alias)).slice(0, limit)
+      read += found.length
+      return found
+    },
+    findTargets: async () => (settled.size < all.length ? ['step'] : []),
+    settle: async (_projectId: string, names: readonly string[]) => {
+      for (const name of names) settled.add(name)
+    },
+  }
+  const settling = new AliasSettling({
+    aliases,
+    states: {
+      change: async (_projectId: string, alias: string) => {
+        t.equal(settled.size, all.length, 'a step ends after its last name')
+        ended.push(alias)
+      },
+    },
+    barrier: { requireProject: async () => 0n },
+    shards: new Shards([]),
+    log: { warn: (fields: object) => t.fail(JSON.stringify(fields)) },
+  } as unknown as AliasSettlingOptions)
+  t.teardown(() => settling.close())
+  await settling.settle('p')
+  t.equal(read, all.length, 'each is read once')
+  t.strictSame(ended, ['step'])
 })

@@ -1,3 +1,4 @@
+import type { SessionsDefinition } from '../../../contract/questions.js'
 import type { BoardCard, EventName } from '../../../contract/responses.js'
 import { findPageViews, HAS_PAGE, NO_BOTS } from '../../lib/page-views.js'
 import type { Display } from '../../lib/question.js'
@@ -14,6 +15,14 @@ const LARGE = 1_000_000
 /** Events about sessions and tooling rather than user actions. */
 const TECHNICAL = /^(?:\$(?!pageview|screen)|session[ _](?:start|end)|.*(?:heartbeat|ping|error|autocapture))/i
 
+/** What the board is suggested for. */
+export interface BoardData {
+  /** the most frequent first */
+  events: EventName[]
+  /** what a visit is; null: what the project has set */
+  sessions: SessionsDefinition | null
+}
+
 /** A first board: its cards, and the period with data. */
 export interface SuggestedBoard {
   cards: BoardCard[]
@@ -22,16 +31,15 @@ export interface SuggestedBoard {
 
 /**
  * Suggests a first board, based on the events of the project.
- * @param events the most frequent first
  * @param now epoch ms
  */
-export function suggestBoard(events: EventName[], timezone: string, now: number): SuggestedBoard {
+export function suggestBoard({ events, sessions }: BoardData, timezone: string, now: number): SuggestedBoard {
   if (events.length === 0) return { cards: [], display: {} }
   const { display, isShort } = choosePeriod(events, timezone, now)
   const isLarge = events.reduce((sum, { count }) => sum + count, 0) > LARGE
   const cards = [
     ...buildUsualCards(display.from === undefined),
-    ...(findPageViews(events).length > 0 ? buildSiteCards() : []),
+    ...(findPageViews(events).length > 0 ? buildSiteCards(sessions) : []),
     ...suggestFunnel(events).map((question) => buildCard('funnel', 'Funnel', 2, question, { as: 'funnel' })),
     buildCard('retention', 'Retention', events.length > 1 ? 4 : 2, buildRetention(isShort, isLarge), { as: 'grid' }),
   ]
@@ -58,12 +66,15 @@ function buildUsualCards(compare: boolean): BoardCard[] {
 }
 
 /** What a site asks first, with the numbers that the view Web has. */
-function buildSiteCards(): BoardCard[] {
+function buildSiteCards(sessions: SessionsDefinition | null): BoardCard[] {
   const visits = [{ event: '$session', where: ['and', [HAS_PAGE, NO_BOTS]] }]
-  const bySource = { breakdown: ['page.source'], limit: 8 }
+  const own = sessions && { sessions }
+  const bySource = { ...own, breakdown: ['page.source'], limit: 8 }
+  // Such numbers differ from those of the project's own definition.
+  const how = sessions ? ', by pauses' : ''
   return [
-    buildCard('visits', 'Visits', 2, buildSeries(visits), { as: 'line' }),
-    buildCard('sources', 'Visits by source', 2, { ...buildTotals(visits), ...bySource }, { as: 'bar' }),
+    buildCard('visits', `Visits${how}`, 2, { ...buildSeries(visits), ...own }, { as: 'line' }),
+    buildCard('sources', `Visits by source${how}`, 2, { ...buildTotals(visits), ...bySource }, { as: 'bar' }),
   ]
 }
 

@@ -1,8 +1,12 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
+import type { SessionsDefinition } from '../../../contract/questions.js'
+import type { EventName } from '../../../contract/responses.js'
+import { listEvents } from '../../api/events.js'
 import { listEventNames } from '../../api/schema.js'
 import { formatControls, parseControls, readControls } from '../../lib/board-controls.js'
 import { linkTo, navigate } from '../../lib/navigation.js'
-import { getProjectSettings } from '../../lib/project-settings.js'
+import { findPageViews } from '../../lib/page-views.js'
+import { chooseSessions, getProjectSettings, isById } from '../../lib/project-settings.js'
 import { omitProjectDefaults } from '../../lib/question.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { CopyButton } from '../../ui/copy-button.js'
@@ -12,10 +16,13 @@ import { BoardBar } from './board-bar.js'
 import * as boardHeaderStyles from './board-header.module.css'
 import { createBoard, WHY_SECRET } from './board-links.js'
 import { CardGrid } from './card-grid.js'
-import { suggestBoard, suggestUsualBoard } from './default-cards.js'
+import { type BoardData, suggestBoard, suggestUsualBoard } from './default-cards.js'
 
 /** How long to wait for the event names before showing placeholder cards. */
 const LATE_MS = 100
+/** How many page views are searched for session ids. */
+const NEWEST = '20'
+const NO_DATA: BoardData = { events: [], sessions: null }
 
 interface OverviewProps {
   canEdit: boolean
@@ -87,10 +94,21 @@ export function Overview({ canEdit, query, onSaved }: OverviewProps) {
 
 /** A suggested board, based on the data of the project. */
 export function useSuggestedBoard() {
-  const { value, error, isLoading, reload } = useLoaded('events', listEventNames)
+  const { value, error, isLoading, reload } = useLoaded('events', async (signal): Promise<BoardData> => {
+    const { events } = await listEventNames(signal)
+    return { events, sessions: await chooseVisits(events, signal) }
+  })
   const { timezone } = getProjectSettings()
-  const board = useMemo(() => suggestBoard(value?.events ?? [], timezone, Date.now()), [value, timezone])
+  const board = useMemo(() => suggestBoard(value ?? NO_DATA, timezone, Date.now()), [value, timezone])
   return { board, error, isLoading, reload }
+}
+
+/** Page views without session ids belong to no visit, unless a visit ends with a pause. */
+async function chooseVisits(events: EventName[], signal: AbortSignal): Promise<SessionsDefinition | null> {
+  const [pageView] = findPageViews(events)
+  if (pageView === undefined || !isById(getProjectSettings().sessions)) return null
+  const newest = await listEvents({ event: pageView, limit: NEWEST }, signal)
+  return newest.events.some(({ session_id }) => session_id !== undefined) ? null : chooseSessions('gap')
 }
 
 /** Whether the component was mounted longer than `LATE_MS` ago. */

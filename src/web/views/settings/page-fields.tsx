@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks'
 import { PAGE_PLACES } from '../../../contract/page-fields.js'
 import { DEFAULT_SETTINGS, type ProjectSettings } from '../../../contract/project-settings.js'
 import { formatField, parseField } from '../../lib/fields.js'
+import { chooseSessions, isById } from '../../lib/project-settings.js'
 import * as buttonStyles from '../../ui/button.module.css'
 import { Select } from '../../ui/select.js'
 import * as textStyles from '../../ui/text.module.css'
@@ -12,8 +13,6 @@ const WAYS = [
   ['id', 'By session ids'],
   ['gap', 'By pauses'],
 ] as const
-/** The pause that was just chosen. */
-const USUAL_GAP = '30m'
 
 type PageSettings = Pick<ProjectSettings, PageSetting>
 
@@ -30,11 +29,11 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
       <div class={styles.fields}>
         <Select
           label="Tell visits apart"
-          value={sessions === 'id' ? 'id' : 'gap'}
+          value={isById(sessions) ? 'id' : 'gap'}
           options={WAYS}
-          onChange={(way) => onChange({ sessions: way === 'id' ? 'id' : { gap: USUAL_GAP } })}
+          onChange={(way) => onChange({ sessions: chooseSessions(way) })}
         />
-        {sessions !== 'id' && (
+        {!isById(sessions) && (
           <div>
             <label for={gapId}>Longest pause within a visit</label>
             <input
@@ -51,8 +50,10 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
         <Lines
           label="Page views"
           hint="Names of events, one per line."
-          lines={page_views}
-          onChange={(lines) => onChange({ page_views: lines })}
+          items={page_views}
+          parse={String}
+          format={String}
+          onChange={(names) => onChange({ page_views: names })}
         />
       </div>
       <details>
@@ -63,8 +64,10 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
             <Lines
               key={name}
               label={PAGE_FIELD_NAMES[name]}
-              lines={page_fields[name].map(formatField)}
-              onChange={(lines) => onChange({ page_fields: { ...page_fields, [name]: lines.map(parseField) } })}
+              items={page_fields[name]}
+              parse={parseField}
+              format={formatField}
+              onChange={(fields) => onChange({ page_fields: { ...page_fields, [name]: fields } })}
             />
           ))}
         </div>
@@ -83,30 +86,32 @@ export function PageFields({ settings: { sessions, page_views, page_fields }, on
   )
 }
 
-interface LinesProps {
+interface LinesProps<Item> {
   label: string
   hint?: string
-  lines: readonly string[]
-  onChange: (lines: string[]) => void
+  items: readonly Item[]
+  parse: (line: string) => Item
+  format: (item: Item) => string
+  onChange: (items: Item[]) => void
 }
 
 /** A list, one line each. */
-function Lines({ label, hint, lines, onChange }: LinesProps) {
+function Lines<Item>({ label, hint, items, parse, format, onChange }: LinesProps<Item>) {
   const id = useId()
-  const [text, setText] = useState(lines.join('\n'))
-  // As typed, unless the list was changed elsewhere.
-  const shown = isSame(parseLines(text), lines) ? text : lines.join('\n')
+  const [text, setText] = useState('')
+  // As typed, unless the list was changed elsewhere: most lines are not yet what they will be.
+  const shown = isSame(parseLines(text, parse), items) ? text : items.map(format).join('\n')
   return (
     <div>
       <label for={id}>{label}</label>
       <textarea
         id={id}
-        rows={Math.min(10, Math.max(3, lines.length))}
+        rows={Math.min(10, Math.max(3, items.length))}
         value={shown}
         spellcheck={false}
         onInput={(event) => {
           setText(event.currentTarget.value)
-          onChange(parseLines(event.currentTarget.value))
+          onChange(parseLines(event.currentTarget.value, parse))
         }}
       />
       {hint && <p class={textStyles.hint}>{hint}</p>}
@@ -114,10 +119,13 @@ function Lines({ label, hint, lines, onChange }: LinesProps) {
   )
 }
 
-function parseLines(text: string): string[] {
-  return text.split('\n').filter((line) => line.trim() !== '')
+function parseLines<Item>(text: string, parse: (line: string) => Item): Item[] {
+  return text
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map(parse)
 }
 
-function isSame(some: readonly string[], others: readonly string[]): boolean {
+function isSame(some: readonly unknown[], others: readonly unknown[]): boolean {
   return JSON.stringify(some) === JSON.stringify(others)
 }

@@ -1,7 +1,7 @@
 import type { SessionsDefinition } from '../../../contract/questions.js'
 import { type BoardControls, formatControls, parseControls, readControls } from '../../lib/board-controls.js'
 import { NO_BOTS } from '../../lib/page-views.js'
-import { getProjectSettings } from '../../lib/project-settings.js'
+import { chooseSessions, getProjectSettings, isById } from '../../lib/project-settings.js'
 import { linkTo } from '../../lib/route.js'
 import { MAX_GOALS, PANELS } from './web-questions.js'
 
@@ -45,20 +45,6 @@ export function linkToState({ controls, number, tabs, goals, sessions }: WebStat
     goals: goals === null ? '' : JSON.stringify(goals),
     visits: isById(sessions) === isById(getProjectSettings().sessions) ? '' : isById(sessions) ? 'id' : 'gap',
   })
-}
-
-/** The pause after which a new visit begins, if the project has set none. */
-const GAP = '30m'
-
-/** Visits by session ids, or by pauses, or as the project has set it. */
-export function chooseSessions(by: string | null): SessionsDefinition {
-  const { sessions } = getProjectSettings()
-  if (by === 'id') return 'id'
-  return by === 'gap' && isById(sessions) ? { gap: GAP } : sessions
-}
-
-export function isById(sessions: SessionsDefinition): sessions is 'id' {
-  return sessions === 'id'
 }
 
 function parseGoals(text: string): string[] | null {

@@ -10,7 +10,7 @@ import type { BoardControls } from '../../lib/board-controls.js'
 import { formatCount, formatGap } from '../../lib/format.js'
 import { navigate } from '../../lib/navigation.js'
 import { findPageViews, NO_BOTS } from '../../lib/page-views.js'
-import { getProjectSettings } from '../../lib/project-settings.js'
+import { chooseSessions, getProjectSettings, isById } from '../../lib/project-settings.js'
 import { useAction } from '../../lib/use-action.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { usePoll } from '../../lib/use-poll.js'
@@ -37,7 +37,7 @@ import {
   SERIES,
   type WebSource,
 } from './web-questions.js'
-import { chooseSessions, isById, linkToState, readState, type WebState } from './web-state.js'
+import { linkToState, readState, type WebState } from './web-state.js'
 
 const ONLINE_MS = 5 * 60_000
 const ONLINE_POLL_MS = 30_000

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import type { SessionsDefinition } from '../../../../src/contract/questions.js'
 import type { EventName } from '../../../../src/contract/responses.js'
 import { Faults } from '../../../../src/questions/faults.js'
 import { checkQuestion } from '../../../../src/questions/parse.js'
@@ -14,22 +15,34 @@ const DAY_MS = 86_400_000
 const event = (name: string, count: number, age = 200, last = 0): EventName => {
   return { event: name, count, first_seen: NOW - age * DAY_MS, last_seen: NOW - last * DAY_MS }
 }
-const card = (events: EventName[], id: string) => suggestBoard(events, 'UTC', NOW).cards.find((one) => one.id === id)
+const suggest = (events: EventName[], sessions: SessionsDefinition | null = null, timezone = 'UTC') =>
+  suggestBoard({ events, sessions }, timezone, NOW)
+const card = (events: EventName[], id: string) => suggest(events).cards.find((one) => one.id === id)
 
 t.test('suggestBoard returns nothing for a project without events', async (t) => {
-  t.strictSame(suggestBoard([], 'UTC', NOW).cards, [])
+  t.strictSame(suggest([]).cards, [])
 })
 
 t.test('the cards of suggestUsualBoard are a prefix of those of suggestBoard', async (t) => {
-  const { cards } = suggestBoard([event('a', 5), event('b', 3)], 'UTC', NOW)
+  const { cards } = suggest([event('a', 5), event('b', 3)])
   t.strictSame(suggestUsualBoard().cards, cards.slice(0, 4))
 })
 
 t.test('suggestBoard shows visits and their sources if there are page views', async (t) => {
-  const ids = (events: EventName[]) => suggestBoard(events, 'UTC', NOW).cards.map(({ id }) => id)
+  const ids = (events: EventName[]) => suggest(events).cards.map(({ id }) => id)
   const usual = ['totals', 'users', 'events', 'top']
   t.strictSame(ids([event('bought', 5)]), [...usual, 'retention'])
   t.strictSame(ids([event('bought', 5), event('page', 1)]), [...usual, 'visits', 'sources', 'funnel', 'retention'])
+})
+
+t.test('suggestBoard asks about visits as it is told', async (t) => {
+  const find = (sessions: SessionsDefinition | null) =>
+    suggest([event('page', 1)], sessions).cards.filter(({ id }) => id === 'visits' || id === 'sources')
+  t.notOk(find(null).some(({ question }) => 'sessions' in question))
+  t.match(find({ gap: '30m' }), [
+    { name: 'Visits, by pauses', question: { sessions: { gap: '30m' } } },
+    { name: 'Visits by source, by pauses', question: { sessions: { gap: '30m' } } },
+  ])
 })
 
 t.test('suggestBoard builds a funnel of the most frequent user actions', async (t) => {
@@ -48,7 +61,7 @@ t.test('suggestBoard builds a funnel of the most frequent user actions', async (
 })
 
 t.test('suggestBoard chooses a period with data', async (t) => {
-  const display = (events: EventName[]) => suggestBoard(events, 'UTC', NOW).display
+  const display = (events: EventName[]) => suggest(events).display
   t.strictSame(display([event('a', 5)]), { range: '30d' })
   t.strictSame(display([event('a', 5, 3)]), { range: '7d' })
   t.match(card([event('a', 5, 3)], 'retention')?.question, { unit: 'day' })
@@ -68,9 +81,10 @@ t.test('suggestBoard returns valid, editable questions for any events', async ()
     last_seen: fc.integer({ min: 0, max: 2 * NOW }),
   })
   const zone = fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'America/Los_Angeles')
+  const sessions = fc.constantFrom(null, { gap: '30m' })
   fc.assert(
-    fc.property(fc.array(names, { minLength: 1, maxLength: 9 }), zone, (events, timezone) => {
-      const { cards, display: own } = suggestBoard(events, timezone, NOW)
+    fc.property(fc.array(names, { minLength: 1, maxLength: 9 }), zone, sessions, (events, timezone, sessions) => {
+      const { cards, display: own } = suggest(events, sessions, timezone)
       const controls = { ...parseControls(own), timezone }
       if (new Set(cards.map(({ id }) => id)).size !== cards.length) throw new Error('two cards have one id')
       for (const { question, display, width } of cards) {
