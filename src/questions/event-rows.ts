@@ -145,10 +145,14 @@ export class EventRows implements FieldRows {
     if (facts.step !== null) conditions.push(`step <= ${statement.count(facts.step)}`)
     const kept = { find: facts.findColumn, isThere: true }
     const copied = this.#selectRaw(columns, { ...FACTS, table: shards.table('event_facts'), kept }, conditions)
-    const hi = statement.text(String(facts.hi))
-    const later = selectEvents({ ...kept, isThere: false }, [`toUInt128(event_id) > toUInt128(${hi})`])
-    const hasNone = this.#hasJson && !statement.context.repairsTexts ? `WHERE ${failIf('refused')} = 0` : ''
-    return this.#select(`(SELECT * FROM (${copied} UNION ALL ${later}) ${hasNone})`, kept)
+    const parts = [copied]
+    if (facts.hasLater) {
+      const hi = statement.text(String(facts.hi))
+      parts.push(selectEvents({ ...kept, isThere: false }, [`toUInt128(event_id) > toUInt128(${hi})`]))
+    }
+    const rows = `(${parts.join(' UNION ALL ')})`
+    const isRepaired = !this.#hasJson || statement.context.repairsTexts
+    return this.#select(isRepaired ? rows : `(SELECT * FROM ${rows} WHERE ${failIf('refused')} = 0)`, kept)
   }
 
   /** The columns of the user. @param own SQL for the hash of `distinct_id` */

@@ -7,6 +7,8 @@ import type { Buckets } from './time.js'
 /** Which rows a statement reads from `event_facts`; those of the events after `hi` it reads from `events`. */
 export interface FactsBounds {
   hi: bigint
+  /** whether there may be events after `hi`: a statement about one table is planned in half the time */
+  hasLater: boolean
   /** null: of every step */
   step: number | null
   /** the column of facts that has the token of a path, apart from the text */
