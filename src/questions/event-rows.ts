@@ -142,11 +142,12 @@ export class EventRows implements FieldRows {
     if (!facts) return this.#select(`(${selectEvents(null, [])})`, null)
     const conditions = [project, ...selectDays(statement, range), ...narrow]
     if (range.hasSession) conditions.push('session != 0')
-    if (facts.step !== null) conditions.push(`step <= ${statement.count(facts.step)}`)
+    if (facts.step !== null) conditions.push(`step <= ${statement.ofShard(facts.step, 'UInt32')}`)
     const kept = { find: facts.findColumn, isThere: true }
     const copied = this.#selectRaw(columns, { ...FACTS, table: shards.table('event_facts'), kept }, conditions)
-    const hi = statement.text(String(facts.hi))
-    const later = selectEvents({ ...kept, isThere: false }, [`toUInt128(event_id) > toUInt128(${hi})`])
+    const later = selectEvents({ ...kept, isThere: false }, [
+      `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`,
+    ])
     const hasNone = this.#hasJson && !statement.context.repairsTexts ? `WHERE ${failIf('refused')} = 0` : ''
     return this.#select(`(SELECT * FROM (${copied} UNION ALL ${later}) ${hasNone})`, kept)
   }

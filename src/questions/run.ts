@@ -1,5 +1,6 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import {
+  findUnreadablePart,
   isStoreError,
   isTimeout,
   isTooLarge,
@@ -49,7 +50,9 @@ export interface QuestionsOptions {
   barrier: Pick<Barrier, 'waitForProject'>
   aliases: Pick<Aliases, 'hasAny'>
   /** default: questions read `events` only */
-  facts?: Pick<FactsReader, 'point' | 'stillHolds' | 'readColumns' | 'forgetColumns' | 'noteSlow'> | undefined
+  facts?:
+    | Pick<FactsReader, 'point' | 'stillHolds' | 'readColumns' | 'forgetColumns' | 'noteSlow' | 'noteDamage'>
+    | undefined
   limits: QuestionLimits
   /** what a project has set; default: nothing */
   getSettings?: ((projectId: string) => QuestionDefaults & PageSettings) | undefined
@@ -327,13 +330,15 @@ export class Questions {
       const values = new ValueColumns(await facts.readColumns())
       const began = performance.now()
       const found = await read({
-        hi: point.hi,
-        step: isBounded ? point.step : null,
+        hi: point.shards.map((shard) => shard?.hi ?? 0n),
+        step: isBounded ? point.shards.map((shard) => shard?.step ?? 0) : null,
         findColumn: (path) => values.find(path),
       }).catch((error: unknown) => {
+        const damaged = findUnreadablePart(error)
         // A column was dropped.
-        if (!isStoreError(error, 'UNKNOWN_IDENTIFIER')) throw error
-        facts.forgetColumns()
+        if (isStoreError(error, 'UNKNOWN_IDENTIFIER')) facts.forgetColumns()
+        else if (damaged && damaged.table !== 'events') void facts.noteDamage().catch(() => undefined)
+        else throw error
         return null
       })
       if (found === null) continue

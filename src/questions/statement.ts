@@ -6,9 +6,10 @@ import type { Buckets } from './time.js'
 
 /** Which rows a statement reads from `event_facts`; those of the events after `hi` it reads from `events`. */
 export interface FactsBounds {
-  hi: bigint
-  /** null: of every step */
-  step: number | null
+  /** by shard, in the order of `shardNum()` */
+  hi: readonly bigint[]
+  /** by shard; null: of every step */
+  step: readonly number[] | null
   /** the column of facts that has the token of a path, apart from the text */
   findColumn: (path: string[]) => string | null
 }
@@ -82,6 +83,12 @@ export class Statement {
 
   numbers(values: readonly number[]): string {
     return this.#once('numbers', values.map(String), () => this.#fields.numbers(values))
+  }
+
+  /** Whole numbers of which each shard gets its own. @param type that of ClickHouse */
+  ofShard(values: readonly (number | bigint)[], type: 'UInt32' | 'UInt128'): string {
+    const numbers = values.map((value) => `to${type}(${this.text(String(value))})`)
+    return numbers.length === 1 ? (numbers[0] ?? '0') : `arrayElement([${numbers.join(', ')}], shardNum())`
   }
 
   #once(type: string, value: unknown, add: () => string): string {

@@ -1,21 +1,34 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
-import { askForColumn } from '../store/event-changes.js'
-import { type FactsPoint, isAtPoint, readFactsPoint } from '../store/fact-points.js'
+import { readShardOrder } from '../store/distributed.js'
+import { askForColumn, askForFacts } from '../store/event-changes.js'
+import { isAtPoint, readFactsPoint, type ShardPoint } from '../store/fact-points.js'
 import { MAX_VALUE_COLUMNS, mayHaveColumn, nameValueColumn, readValueColumns } from '../store/fact-values.js'
-
-export type { FactsPoint } from '../store/fact-points.js'
 
 /** How long a question waits until facts have followed a change of its project, ms. */
 const CHANGE_LIMIT_MS = 1_000
 const POLL_MS = 10
 /** How long the names of columns are remembered, ms. */
 const COLUMNS_MS = 10_000
+/** How long the order of the shards is remembered, ms. */
+const ORDER_MS = 60_000
+/** How long nobody says again that facts are damaged, ms. */
+const DAMAGE_MS = 60_000
 /** After this many slow questions that had to read it from texts, a property is given a column. */
 const ENOUGH_QUESTIONS = 3
 /** Properties whose questions are counted. */
 const MAX_COUNTED = 1_000
+
+/** What questions may read of a project's facts, by shard in the order of `shardNum()`. */
+export interface FactsPoint {
+  /** null: nothing of this shard's facts */
+  shards: readonly (ShardPoint | null)[]
+  /** the number of each of these shards */
+  order: readonly number[]
+  /** whether facts have rows that are not of the point, so that the reading is bounded by the steps */
+  isStepping: boolean
+}
 
 /**
  * Says what questions may read of the facts, which follow `events` in the background: the facts of a project up to a
@@ -27,6 +40,8 @@ export class FactsReader {
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
   /** by column that there is not: slow questions that would have read it */
   readonly #missed = new Map<string, number>()
+  #damagedAt = Number.NEGATIVE_INFINITY
+  #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
 
   /** @param journals wake the process that copies */
   constructor(shards: Shards, journals: readonly Pick<Journal, 'wakeWriter'>[]) {
@@ -36,30 +51,53 @@ export class FactsReader {
 
   /** The point to read a project's facts at; null if only `events` may be read. Waits for a change, up to a second. */
   async point(projectId: string): Promise<FactsPoint | null> {
-    // The point of each shard would be another one.
-    if (this.#shards.areSeveral) return null
     const deadline = performance.now() + CHANGE_LIMIT_MS
     for (;;) {
-      const { point, isOpen } = await readFactsPoint(this.#shards.first, projectId)
-      if (!isOpen || !point) return point
-      if (performance.now() > deadline) return null
+      const found = await this.#shards.each(({ clickhouse }) => readFactsPoint(clickhouse, projectId))
+      const isWaiting = found.some(({ point, isOpen }) => point && isOpen)
+      if (!isWaiting || performance.now() > deadline) {
+        const points = found.map(({ point, isOpen }) => (isOpen ? null : point))
+        return points.some(Boolean) ? await this.#toPoint(points) : null
+      }
       for (const journal of this.#journals) journal.wakeWriter()
       await wait(POLL_MS)
     }
+  }
+
+  /** @param points by the number of the shard */
+  async #toPoint(points: readonly (ShardPoint | null)[]): Promise<FactsPoint> {
+    const order = this.#shards.areSeveral ? await this.#readOrder() : [0]
+    const shards = order.map((number) => points[number] ?? null)
+    // A shard whose facts may not be read has none up to step 0.
+    return { shards, order, isStepping: shards.some((point) => !point || point.isStepping) }
+  }
+
+  /** The numbers of the shards in the order in which their tables over all shards have them. */
+  async #readOrder(): Promise<readonly number[]> {
+    if (performance.now() - this.#numbers.readAt > ORDER_MS) {
+      this.#numbers = { inOrder: await readShardOrder(this.#shards), readAt: performance.now() }
+    }
+    return this.#numbers.inOrder
   }
 
   /**
    * Whether what was read since the point was taken is of that point.
    * @param isBounded whether rows of greater steps were left out
    */
-  async stillHolds(projectId: string, point: FactsPoint, isBounded: boolean): Promise<boolean> {
-    return await isAtPoint(this.#shards.first, projectId, point, isBounded)
+  async stillHolds(projectId: string, { shards, order }: FactsPoint, isBounded: boolean): Promise<boolean> {
+    const held = await this.#shards.each(async ({ number, clickhouse }) => {
+      const point = shards[order.indexOf(number)]
+      return !point || (await isAtPoint(clickhouse, projectId, point, isBounded))
+    })
+    return held.every(Boolean)
   }
 
   /** The names of the columns that facts have for values of properties. */
   async readColumns(): Promise<ReadonlySet<string>> {
     if (performance.now() - this.#columns.readAt > COLUMNS_MS) {
-      this.#columns = { names: await readValueColumns(this.#shards.first), readAt: performance.now() }
+      const table = this.#shards.table('event_facts')
+      const found = await this.#shards.each(({ clickhouse }) => readValueColumns(clickhouse, table))
+      this.#columns = { names: intersect(found), readAt: performance.now() }
     }
     return this.#columns.names
   }
@@ -67,6 +105,14 @@ export class FactsReader {
   /** Forgets the columns, because one that a question has read is gone. */
   forgetColumns(): void {
     this.#columns.readAt = Number.NEGATIVE_INFINITY
+  }
+
+  /** Has the facts copied again, because a question could not read a part of them. */
+  async noteDamage(): Promise<void> {
+    if (performance.now() - this.#damagedAt < DAMAGE_MS) return
+    this.#damagedAt = performance.now()
+    await this.#shards.each(({ clickhouse }) => askForFacts(clickhouse, 'rebuild', ''))
+    for (const journal of this.#journals) journal.wakeWriter()
   }
 
   /** Counts a slow question that has read these properties from texts; those of many questions are given columns. */
@@ -82,4 +128,9 @@ export class FactsReader {
       }
     }
   }
+}
+
+function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
+  const [first = new Set<string>(), ...others] = sets
+  return new Set([...first].filter((name) => others.every((set) => set.has(name))))
 }

@@ -171,11 +171,12 @@ t.test('questions have the same answers from facts, from facts and events, and f
       now: () => clock.now,
       ...(share > 0 && {
         facts: {
-          point: async () => ({ ...point, isStepping: share < 1 }),
+          point: async () => ({ shards: [{ ...point, isStepping: share < 1 }], order: [0], isStepping: share < 1 }),
           stillHolds: async () => true,
           readColumns: () => readValueColumns(first),
           forgetColumns: () => undefined,
           noteSlow: async () => undefined,
+          noteDamage: async () => undefined,
         },
       }),
     })
