@@ -37,6 +37,9 @@ ENGINE = MergeTree
 PARTITION BY toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))
 ORDER BY (project_id, event, day, user, timestamp)
 SETTINGS
+    -- However much of it is damaged, ClickHouse starts, and what is missing is made again.
+    max_suspicious_broken_parts = 1000000,
+    max_suspicious_broken_parts_bytes = 1000000000000000,
     enable_block_number_column = 1,
     enable_block_offset_column = 1,
     fsync_after_insert = 1,

@@ -39,3 +39,11 @@ CREATE TABLE IF NOT EXISTS facts_left_out
 ENGINE = ReplacingMergeTree(version)
 ORDER BY project_id
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
+
+-- The generations of facts that were compared with `events` since ClickHouse has started: it starts without parts that are
+-- damaged or missing, and forgets this. Only the facts of these generations are read.
+CREATE TABLE IF NOT EXISTS facts_checked
+(
+    generation UInt32
+)
+ENGINE = Memory;

@@ -2,6 +2,8 @@
 
 const CREATE_TABLE = /^\s*CREATE TABLE IF NOT EXISTS (\w+)\s*\(/i
 const ENGINE = /\bENGINE\s*=\s*(\w*MergeTree)\b(?:\s*\(([^)]*)\))?/
+/** What each server has for itself. */
+const OWN = /\bENGINE\s*=\s*Memory\b/
 const WINDOW = /\bnon_replicated_deduplication_window\s*=\s*(\d+)/
 /** Engines that `schema/` uses; all have a replicated counterpart of the same arguments. */
 const ENGINES = new Set(['MergeTree', 'ReplacingMergeTree', 'AggregatingMergeTree'])
@@ -37,6 +39,7 @@ export function replicateStatement(statement: string, database: string): string 
     if (MODIFY_SETTING.test(text) || SHARED.some((kind) => kind.test(text))) return settings(statement)
     throw new UnreplicableError(`This statement cannot be replicated: ${text.trim().slice(0, 100)}`)
   }
+  if (OWN.test(text)) return statement
   const [clause = '', engine = '', given] = ENGINE.exec(text) ?? []
   if (!ENGINES.has(engine)) throw new UnreplicableError(`The engine of ${table} cannot be replicated.`)
   const path = `/clickhouse/tables/{shard}/${encodeURIComponent(database).replaceAll("'", '%27')}/${table}`

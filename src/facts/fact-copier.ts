@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { StoreUnreachableError } from '../clickhouse/errors.js'
+import { findUnreadablePart, StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
@@ -163,6 +163,7 @@ export class FactCopier {
       if (lead.progress.size > 0) await lead.rebuild()
       return false
     }
+    if (!(await this.#check(lead))) return false
     if (await this.#mustYield()) return false
     const { stored } = await barrier.reach()
     await this.#backlog.look(idNumber(lastIdAt(stored)))
@@ -170,6 +171,19 @@ export class FactCopier {
     const ranges = await this.#backlog.next(lead.progress)
     if (ranges.length > 0) await lead.copy(ranges)
     return this.#backlog.rows > 0
+  }
+
+  /** Whether facts may be added to, because they are what they were before ClickHouse has started. */
+  async #check(lead: FactLead): Promise<boolean> {
+    const found = await lead.check().catch((error: unknown) => {
+      if (findUnreadablePart(error)?.table !== 'event_facts') throw error
+      return 'different' as const
+    })
+    if (found !== 'different') return found === 'equal'
+    this.#options.log.warn({}, 'facts are incomplete, because ClickHouse has lost parts of them, and are copied again')
+    await lead.rebuild()
+    await this.#resetBacklog()
+    return true
   }
 
   /** The next changes that are over; a few, because they are in one statement. */

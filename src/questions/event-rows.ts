@@ -44,13 +44,14 @@ interface Source {
 const EVENTS: Omit<Source, 'table'> = {
   columns: {
     id: 'toUInt128(event_id) AS id',
+    day: `${toDay('timestamp')} AS day`,
     session: `${hashSession('session_id')} AS session`,
     json: 'properties AS json',
   } satisfies Partial<Record<EventColumn, string>>,
   own: hashName('e.distinct_id'),
 }
 const FACTS: typeof EVENTS = {
-  columns: { ...EVENTS.columns, session: 'session' },
+  columns: { ...EVENTS.columns, session: 'session', day: 'day' },
   own: 'e.user',
 }
 
@@ -142,13 +143,13 @@ export class EventRows implements FieldRows {
     if (!facts) return this.#select(`(${selectEvents(null, [])})`, null)
     const conditions = [project, ...selectDays(statement, range), ...narrow]
     if (range.hasSession) conditions.push('session != 0')
-    if (facts.step !== null) conditions.push(`step <= ${statement.count(facts.step)}`)
+    if (facts.step !== null) conditions.push(`step <= ${statement.ofShard(facts.step, 'UInt32')}`)
     const kept = { find: facts.findColumn, isThere: true }
     const copied = this.#selectRaw(columns, { ...FACTS, table: shards.table('event_facts'), kept }, conditions)
     const parts = [copied]
     if (facts.hasLater) {
-      const hi = statement.text(String(facts.hi))
-      parts.push(selectEvents({ ...kept, isThere: false }, [`toUInt128(event_id) > toUInt128(${hi})`]))
+      const isLater = `toUInt128(event_id) > ${statement.ofShard(facts.hi, 'UInt128')}`
+      parts.push(selectEvents({ ...kept, isThere: false }, [isLater]))
     }
     const rows = `(${parts.join(' UNION ALL ')})`
     const isRepaired = !this.#hasJson || statement.context.repairsTexts

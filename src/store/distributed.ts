@@ -36,6 +36,14 @@ async function createOn(server: ClickHouse, shards: Shards, from: Definition): P
   await server.rows('SELECT count() FROM shard_identity_all')
 }
 
+/** The numbers of the shards in the order of `shardNum()`, which a cluster of the servers' own configuration decides. */
+export async function readShardOrder(shards: Shards): Promise<number[]> {
+  const rows = await shards.rows<{ number: number }>(
+    'SELECT number FROM shard_identity_all GROUP BY _shard_num, number ORDER BY _shard_num',
+  )
+  return rows.map(({ number }) => number)
+}
+
 type Definition = (name: string, table: string) => string
 
 function clusterTables(cluster: string): Definition {

@@ -87,6 +87,7 @@ export const DUMP_TABLES: readonly DumpTable[] = [
 const OTHER_TABLES = [
   'event_changes',
   'event_facts',
+  'facts_checked',
   'facts_left_out',
   'facts_progress',
   'facts_state',

@@ -5,6 +5,7 @@ import { isStoreError } from '../clickhouse/errors.js'
 import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
 import { DELETE_LIMIT_MS } from './deleted-events.js'
 import { type ChangeScope, type EventChange, type EventKey, readKeys, SETTLED } from './event-changes.js'
+import { type Comparison, compareFacts, isChecked } from './fact-check.js'
 import { selectFacts } from './fact-columns.js'
 import {
   addValueColumn,
@@ -134,8 +135,19 @@ export class FactLead {
     await lead.#waitForOthers(signal)
     // The leader before may have begun a step until now.
     lead.#state.begun = Math.max(lead.#state.begun, (await readLeader(clickhouse))?.begun ?? 0)
+    if (!last) await lead.#avoidKnown()
     await lead.#load()
     return lead
+  }
+
+  /** Takes numbers that no step and no generation has: the state may be lost, but not the progress. */
+  async #avoidKnown(): Promise<void> {
+    const [row] = await this.#clickhouse.rows<{ generation: number; step: number }>(
+      'SELECT max(generation) AS generation, max(step) AS step FROM facts_progress',
+    )
+    const { begun, generation } = this.#state
+    this.#state.begun = Math.max(begun, row?.step ?? 0)
+    this.#state.generation = Math.max(generation, row?.generation ?? 0)
   }
 
   async #claim(): Promise<boolean> {
@@ -190,6 +202,23 @@ export class FactLead {
     await this.assertLeads()
     await this.#clickhouse.command('TRUNCATE TABLE event_facts', {}, {}, DELETE_LIMIT_MS)
     await dropValueColumns(this.#clickhouse)
+    await this.#noteChecked()
+  }
+
+  /**
+   * Lets facts be read, if ClickHouse has not lost any of them at its last start.
+   * @returns `equal` if they are read now; `different` if they have to be rebuilt
+   */
+  async check(): Promise<Comparison> {
+    const { generation } = this.#state
+    if (await isChecked(this.#clickhouse, generation)) return 'equal'
+    const found = await compareFacts(this.#clickhouse, generation)
+    if (found === 'equal') await this.#noteChecked()
+    return found
+  }
+
+  async #noteChecked(): Promise<void> {
+    await this.#change(`INSERT INTO facts_checked (generation) SELECT ${this.#state.generation} WHERE ${STILL_LEADS}`)
   }
 
   /** Tells the other processes that this one still leads. */
@@ -344,10 +373,11 @@ export class FactLead {
       'UUID',
     )
     const kinds = fields.array(changes.map(({ scope }) => scope.kind))
+    const scopes = fields.array(changes.map(({ scope: { kind: _, ...scope } }) => JSON.stringify(scope)))
     await this.#change(
       `INSERT INTO event_changes (project_id, id, kind, scope, state)
-       SELECT change.1, change.2, change.3, '', ${SETTLED}
-       FROM (SELECT arrayJoin(arrayZip(${projects}, ${ids}, ${kinds})) AS change) WHERE ${STILL_LEADS}`,
+       SELECT change.1, change.2, change.3, change.4, ${SETTLED}
+       FROM (SELECT arrayJoin(arrayZip(${projects}, ${ids}, ${kinds}, ${scopes})) AS change) WHERE ${STILL_LEADS}`,
       fields.parameters,
     )
   }

@@ -22,10 +22,13 @@ export function mayHaveColumn(path: readonly string[]): boolean {
   return path.every((name) => name.isWellFormed()) && path.join('').length <= MAX_PATH_CHARACTERS
 }
 
-export async function readValueColumns(clickhouse: ClickHouse): Promise<Set<string>> {
+/** @param table one with facts: columns are there if both it and `event_facts` have them */
+export async function readValueColumns(clickhouse: ClickHouse, table = 'event_facts'): Promise<Set<string>> {
   const rows = await clickhouse.rows<{ name: string }>(
     `SELECT name FROM system.columns
-     WHERE database = currentDatabase() AND table = 'event_facts' AND startsWith(name, '${PREFIX}')`,
+     WHERE database = currentDatabase() AND table IN ('event_facts', {table:String}) AND startsWith(name, '${PREFIX}')
+     GROUP BY name HAVING count() = if({table:String} = 'event_facts', 1, 2)`,
+    { table },
   )
   return new Set(rows.map(({ name }) => name))
 }

@@ -72,7 +72,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
        UNION ALL
        SELECT toString(event_id) AS id, JSONExtractRaw(properties, 'v') AS v FROM events
        WHERE project_id = {project:String} AND toUInt128(event_id) > {hi:UInt128}`,
-      { project: PROJECT, step: point.step, hi: String(point.hi) },
+      { project: PROJECT, step: point.shards[0]?.step ?? 0, hi: String(point.shards[0]?.hi) },
     )
     return (await reader.stillHolds(PROJECT, point, isBounded)) ? rows : null
   }
@@ -97,7 +97,7 @@ t.test('every reading at a point is of all events, while they are copied and cha
       }),
       ...[...gone].filter((id) => found.has(id)).map((id) => `${id} is there, although it was deleted`),
     ]
-    if (faults.length > 0) t.strictSame(faults, [], JSON.stringify({ point: String(point.hi), isBounded }))
+    if (faults.length > 0) t.strictSame(faults, [], JSON.stringify({ point: String(point.shards[0]?.hi), isBounded }))
   }
 
   await store(0)
