@@ -64,7 +64,7 @@ export class FactsReader {
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
   /** by column that there is not: slow questions that would have read it */
   readonly #missed = new Map<string, number>()
-  /** by project; the last used last */
+  /** by project; the last read last */
   readonly #points = new Map<string, Known>()
   #damagedAt = Number.NEGATIVE_INFINITY
   #numbers: { inOrder: readonly number[]; readAt: number } = { inOrder: [], readAt: Number.NEGATIVE_INFINITY }
