@@ -128,7 +128,7 @@ interface ReadOptions {
   patterns?: readonly Pattern[]
 }
 
-type QuestionRun = Pick<QueryContext, 'projectId' | 'now'> & Pick<Running, 'slot'>
+type QuestionRun = Pick<QueryContext, 'projectId' | 'now'> & Pick<Running, 'slot'> & Pick<ReadPoint, 'appended'>
 
 /** The answer to a question, in the order of its fields. */
 export interface AnsweredQuestion extends Answer {
@@ -179,7 +179,7 @@ export class Questions {
       const asked = point.pending === 0 ? review?.(projectId, { question, body, point }) : undefined
       // Warnings are optional: a failed review, for example because of too many questions, does not fail the answer.
       const reviewed = Promise.resolve(asked ?? []).catch(() => [])
-      const asking = { projectId, now, patterns, settings, slot }
+      const asking = { projectId, now, patterns, settings, slot, appended: point.appended }
       return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
     })
     const { results, ...beside } = answer
@@ -291,29 +291,39 @@ export class Questions {
     }
   }
 
-  /** Runs a query without repairing texts first, unless the project is known to need repair. */
+  /**
+   * Runs a query as if the project's data were ordinary, unless it is known not to be, and again for what it turns out to be:
+   * with texts that need repair, or with breakdowns by very many values.
+   */
   async #read(
-    { projectId, now, slot }: QuestionRun,
+    { projectId, now, slot, appended }: QuestionRun,
     build: (asked: QueryContext) => Query | Promise<Query>,
     signal?: AbortSignal,
   ): Promise<unknown[]> {
     const { shards, aliases, limits } = this.#options
     const hasAliases = await aliases.hasAny(projectId)
     const pages = this.getProject(projectId)
-    // Both attempts share one limit.
+    // All attempts share one limit.
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
-    const rows = (repairsTexts: boolean) =>
-      this.#readFacts(projectId, async (facts) => {
-        const query = await build({ projectId, now, shards, hasAliases, repairsTexts, pages, facts })
-        return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
-      })
-    if (this.#repaired.has(projectId, now)) return await rows(true)
-    try {
-      return await rows(false)
-    } catch (error) {
-      if (!isStoreError(error, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO')) throw error
-      this.#repaired.add(projectId, now)
-      return await rows(true)
+    let repairsTexts = this.#repaired.has(projectId, now)
+    let hasManyValues = false
+    for (;;) {
+      const data = { repairsTexts, hasManyValues }
+      try {
+        return await this.#readFacts({ projectId, appended }, async (facts) => {
+          const query = await build({ projectId, now, shards, hasAliases, ...data, pages, facts })
+          return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
+        })
+      } catch (error) {
+        if (!repairsTexts && isStoreError(error, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO')) {
+          this.#repaired.add(projectId, now)
+          repairsTexts = true
+        } else if (!hasManyValues && isStoreError(error, 'TOO_MANY_ROWS')) {
+          hasManyValues = true
+        } else {
+          throw error
+        }
+      }
     }
   }
 
@@ -321,16 +331,20 @@ export class Questions {
    * Reads facts as they are, which is fastest. If a step has changed them meanwhile, the query is repeated without the
    * rows of later steps, and then without facts.
    */
-  async #readFacts<T>(projectId: string, read: (facts: FactsBounds | null) => Promise<T>): Promise<T> {
+  async #readFacts<T>(
+    { projectId, appended }: Pick<QuestionRun, 'projectId' | 'appended'>,
+    read: (facts: FactsBounds | null) => Promise<T>,
+  ): Promise<T> {
     const { facts } = this.#options
     for (let failed = 0; facts && failed < MAX_FACTS_READS; failed++) {
-      const point = await facts.point(projectId)
+      const point = await facts.point(projectId, appended)
       if (!point) break
-      const isBounded = failed > 0 || point.isStepping
+      const isBounded = failed > 0 || point.isStepping || point.isMoving
       const values = new ValueColumns(await facts.readColumns())
       const began = performance.now()
       const found = await read({
         hi: point.shards.map((shard) => shard?.hi ?? 0n),
+        hasLater: point.hasLater,
         step: isBounded ? point.shards.map((shard) => shard?.step ?? 0) : null,
         findColumn: (path) => values.find(path),
       }).catch((error: unknown) => {
