@@ -47,3 +47,12 @@ CREATE TABLE IF NOT EXISTS facts_checked
     generation UInt32
 )
 ENGINE = Memory;
+
+-- When questions have last used a column with values of a property, to the hour; the others are dropped first.
+CREATE TABLE IF NOT EXISTS facts_columns_used
+(
+    name    String,
+    used_at DateTime DEFAULT now()
+)
+ENGINE = ReplacingMergeTree(used_at)
+ORDER BY name;

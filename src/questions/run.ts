@@ -51,7 +51,10 @@ export interface QuestionsOptions {
   aliases: Pick<Aliases, 'hasAny'>
   /** default: questions read `events` only */
   facts?:
-    | Pick<FactsReader, 'point' | 'stillHolds' | 'readColumns' | 'forgetColumns' | 'noteSlow' | 'noteDamage'>
+    | Pick<
+        FactsReader,
+        'point' | 'stillHolds' | 'readColumns' | 'forgetColumns' | 'noteSlow' | 'noteUsed' | 'noteDamage'
+      >
     | undefined
   limits: QuestionLimits
   /** what a project has set; default: nothing */
@@ -342,7 +345,8 @@ export class Questions {
         return null
       })
       if (found === null) continue
-      // It costs only time if nobody hears of it.
+      // It costs only time if nobody hears of these.
+      void facts.noteUsed(values.used).catch(() => undefined)
       if (performance.now() - began > SLOW_MS) void facts.noteSlow(values.missed).catch(() => undefined)
       if (await facts.stillHolds(projectId, point, isBounded)) return found
     }
