@@ -55,4 +55,5 @@ CREATE TABLE IF NOT EXISTS facts_columns_used
     used_at DateTime DEFAULT now()
 )
 ENGINE = ReplacingMergeTree(used_at)
-ORDER BY name;
+ORDER BY name
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
