@@ -10,7 +10,7 @@ import type { Barrier } from '../reads/read-barrier.js'
 import { type EventChange, forgetSettledChanges, readLeftOut, readOpenChanges } from '../store/event-changes.js'
 import { isChangingSince, isDiskShort } from '../store/fact-backlog.js'
 import { FactLead, LeadLostError } from '../store/fact-lead.js'
-import { FactBacklog } from './fact-backlog.js'
+import { type CountedRange, FactBacklog } from './fact-backlog.js'
 
 export interface FactCopierOptions {
   /** the shard */
@@ -22,8 +22,12 @@ export interface FactCopierOptions {
   /** whether other processes may copy, too */
   isShared: boolean
   log: Pick<Log, 'info' | 'warn'>
+  /** a project with fewer events has no facts; default: every project has */
+  least?: number
   /** what a step copies at most */
   most?: { rows: number; bytes: number }
+  /** after how many events of a project its properties are looked at again */
+  guessEvery?: number
   /** pause between two looks for new events, ms */
   pauseMs?: number
   /** how long a change that has not ended is waited for, ms */
@@ -32,6 +36,8 @@ export interface FactCopierOptions {
 
 /** 0.3 s of CPU and 250 MB of memory, for ordinary events. */
 const MOST = { rows: 100_000, bytes: 64 * 1024 * 1024 }
+/** After this many events of a project, new properties may have become frequent. */
+const GUESS_EVERY = 1_000_000
 /** A step costs some 10 ms and makes a part to be merged, however small it is. */
 const PAUSE_MS = 1_000
 /** How often a process that does not lead looks whether it has to. */
@@ -76,6 +82,8 @@ export class FactCopier {
   /** when settled changes were last removed */
   #forgotAt = Number.NEGATIVE_INFINITY
   #disk = { isShort: false, lookedAt: Number.NEGATIVE_INFINITY }
+  /** by project: events that were copied since its properties were looked at */
+  readonly #unseen = new Map<string, number>()
   /** when this process began to lead, `performance.now()` */
   #leadsSince: number | null = null
 
@@ -86,7 +94,8 @@ export class FactCopier {
   }
 
   #newBacklog(leftOut: ReadonlySet<string>): FactBacklog {
-    return new FactBacklog(this.#options.clickhouse, { most: this.#options.most ?? MOST, leftOut })
+    const { clickhouse, most = MOST, least = 0 } = this.#options
+    return new FactBacklog(clickhouse, { most, least, leftOut })
   }
 
   async #resetBacklog(): Promise<void> {
@@ -181,11 +190,20 @@ export class FactCopier {
     if (!(await this.#check(lead))) return false
     if (await this.#mustYield()) return false
     const { stored } = await barrier.reach()
-    await this.#backlog.look(idNumber(lastIdAt(stored)))
+    await this.#backlog.look(idNumber(lastIdAt(stored)), lead.progress)
     if (this.#backlog.rows > 0 && (await this.#lacksDisk())) return false
     const ranges = await this.#backlog.next(lead.progress)
+    for (const range of ranges) await this.#guessColumns(lead, range)
     if (ranges.length > 0) await lead.copy(ranges)
     return this.#backlog.rows > 0
+  }
+
+  /** Gives columns to frequent properties, before a project's first events are copied and now and then. */
+  async #guessColumns(lead: FactLead, range: CountedRange): Promise<void> {
+    const unseen = (this.#unseen.get(range.projectId) ?? 0) + range.rows
+    const isDue = range.lo === 0n || unseen >= (this.#options.guessEvery ?? GUESS_EVERY)
+    this.#unseen.set(range.projectId, isDue ? 0 : unseen)
+    if (isDue) await lead.guessColumns(range)
   }
 
   /** Whether facts may be added to, because they are what they were before ClickHouse has started. */

@@ -144,7 +144,10 @@ function buildMask(context: FilterSql, numbered: readonly Numbered[]): { sql: st
     return `bitShiftLeft(toUInt64(${tests.join(' AND ')}), ${bit})`
   })
   if (plain.length > 0) bits.push(buildMaskOfNames(context.rows.statement, plain))
-  return { sql: bits.reduce((all, bit) => `bitOr(${all}, ${bit})`), condition: filtered.length > 0 ? 'mask != 0' : null }
+  return {
+    sql: bits.reduce((all, bit) => `bitOr(${all}, ${bit})`),
+    condition: filtered.length > 0 ? 'mask != 0' : null,
+  }
 }
 
 /** SQL for the mask of definitions without filters: one look-up of the name. */

@@ -65,8 +65,7 @@ function selectMembers(statement: Statement, question: RetentionQuestion): strin
   const returns = isCalendar ? 'maxIf(event, is_return)' : 'groupArrayIf(event, is_return)'
   const perUnit = `SELECT user, minIf(event, is_start) AS start, ${returns} AS unit_returns
       FROM (${selectEvents(statement, question)}) GROUP BY user, unit`
-  const starts =
-    cohort === 'first' ? '[minIf(start, start != 0)]' : `groupArrayIf(start, start != 0)`
+  const starts = cohort === 'first' ? '[minIf(start, start != 0)]' : `groupArrayIf(start, start != 0)`
   const allReturns = isCalendar ? 'groupArrayIf(unit_returns, unit_returns != 0)' : 'groupArrayArray(unit_returns)'
   const perUser = `SELECT user, arrayFilter(s -> ${findUnit('s')} >= 0, ${starts}) AS cohorts, ${allReturns} AS returns
       FROM (${perUnit}) GROUP BY user HAVING notEmpty(cohorts)`

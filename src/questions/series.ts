@@ -101,7 +101,10 @@ function selectRanked(statement: Statement, question: SeriesQuestion, [one]: Par
   const counts = `SELECT ${split}, toUInt32(${bucket}) AS bucket, ${states.join(', ')} FROM ${rows} AS events GROUP BY ${split}, bucket`
   const cell = (number: string, cells: readonly string[]) => `(${[number, ...cells].join(', ')})`
   const values = `SELECT ${formatValues(breakdown, statement.context)} AS breakdown,
-      groupArray(${cell('bucket', names.map((name) => `counts.${name}`))}) AS cells, ${total.join(', ')}
+      groupArray(${cell(
+        'bucket',
+        names.map((name) => `counts.${name}`),
+      )}) AS cells, ${total.join(', ')}
       FROM (${counts}) AS counts GROUP BY breakdown`
   const cells = `arrayPushFront(cells, ${cell('toUInt32(0)', names)}) AS cells`
   const limit = statement.count(question.limit)

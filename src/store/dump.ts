@@ -89,6 +89,7 @@ const OTHER_TABLES = [
   'event_changes',
   'event_facts',
   'facts_checked',
+  'facts_columns_used',
   'facts_left_out',
   'facts_progress',
   'facts_state',

@@ -196,7 +196,7 @@ export async function troubleFacts(
 ): Promise<FactsVerdict> {
   const verdict: FactsVerdict = { answers: 0, changes: 0, kills: 0, differences: 0, wrong: [] }
   const env = (service: number): Record<string, string> =>
-    service === REFERENCE ? { ROLE: 'api', FACTS: 'off' } : { FACTS: 'on' }
+    service === REFERENCE ? { ROLE: 'api', FACTS: 'off' } : { FACTS: 'all' }
   const installation = await Installation.start(scope, { lanes: shards, shards, services: 3, env })
   const stores = installation.clickhouse.map(({ server }) => new ClickHouse({ url: server.url }))
   for (const store of stores) scope.teardown(() => store.close())

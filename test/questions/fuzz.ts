@@ -78,7 +78,7 @@ async function openProjects(habit: Habit): Promise<Projects> {
   const urls = nodes.map(({ url }) => url)
   const servers = { REDIS_URL, CLICKHOUSE_URL: urls.join(','), LANES: String(shards) }
   Copiers.forgetService()
-  const settings = { ...PATIENT, ...servers, FACTS: habit === 'off' ? 'off' : 'on' }
+  const settings = { ...PATIENT, ...servers, FACTS: habit === 'off' ? 'off' : 'all' }
   const projects = await Projects.open(scope, count, settings, ONE_THREAD)
   if (habit === 'complete') {
     projects.untilReady = (id) => projects.shards.each(({ clickhouse }) => completeFacts(clickhouse, [id]))

@@ -77,7 +77,7 @@ export class Projects {
   ): Promise<Projects> {
     const clock = new AsyncLocalStorage<number>()
     const keys = Array.from({ length: count }, () => makeKey('secret'))
-    const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' }
+    const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', FACTS: 'all' }
     const config = loadConfig({ ...common, DATA_DIR: await dataFolder(scope), ...settings })
     const options: AppOptions = { now: () => clock.getStore() ?? 0, ...(load && { load }) }
     const app = await buildApp(config, options)

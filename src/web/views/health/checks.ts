@@ -202,7 +202,9 @@ function describeCopies({ samples }: Snapshot): Check['facts'] {
   const waiting = sumSamples(samples, name)
   const when = findMax(samples, 'tallyhouse_facts_short_of_disk') === 1 ? ' once the disk of ClickHouse has room' : ''
   const text =
-    waiting === 0 ? 'complete' : `${formatCount(waiting, 'event')} to copy${when}; questions are slower until then`
+    waiting === 0
+      ? 'complete; projects with few events need none'
+      : `${formatCount(waiting, 'event')} to copy${when}; questions are slower until then`
   return [['Facts for questions', text]]
 }
 
