@@ -368,7 +368,7 @@ export class Questions {
       if (found === null) continue
       // It costs only time if nobody hears of these.
       void facts.noteUsed(values.used).catch(() => undefined)
-      if (performance.now() - began > SLOW_MS) void facts.noteSlow(values.missed).catch(() => undefined)
+      if (performance.now() - began > SLOW_MS) void facts.noteSlow(values.paths).catch(() => undefined)
       const holds = await facts
         .stillHolds(projectId, point, isBounded)
         .catch((error: unknown) => this.#withoutFacts(error))

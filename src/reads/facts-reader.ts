@@ -22,7 +22,7 @@ const COLUMNS_MS = 10_000
 const ORDER_MS = 60_000
 /** How long nobody says again that facts are damaged, ms. */
 const DAMAGE_MS = 60_000
-/** After this many slow questions that had to read it from texts, a property is given a column. */
+/** After this many slow questions about it, a property is given a column. */
 const ENOUGH_QUESTIONS = 3
 /** Properties whose questions are counted. */
 const MAX_COUNTED = 1_000
@@ -64,8 +64,8 @@ export class FactsReader {
   #columns: { names: ReadonlySet<string>; readAt: number } = { names: new Set(), readAt: Number.NEGATIVE_INFINITY }
   /** by project; the last used last */
   readonly #points = new Map<string, Known>()
-  /** by column that there is not: slow questions that would have read it, and when it was asked for */
-  readonly #missed = new Map<string, { questions: number; askedAt: number }>()
+  /** by column: slow questions about it, and when it was asked for */
+  readonly #slow = new Map<string, { questions: number; askedAt: number }>()
   /** by column: when its use was noted */
   readonly #used = new Map<string, number>()
   #damagedAt = Number.NEGATIVE_INFINITY
@@ -181,16 +181,19 @@ export class FactsReader {
     for (const journal of this.#journals) journal.wakeWriter()
   }
 
-  /** Counts a slow question that has read these properties from texts; those of many questions are given columns. */
+  /**
+   * Counts a slow question about these properties. Those of many questions are given columns, or have them completed for
+   * facts that are older.
+   */
   async noteSlow(paths: readonly string[][]): Promise<void> {
     const now = performance.now()
     for (const path of paths.filter(mayHaveColumn)) {
       const name = nameValueColumn(path)
-      const { questions, askedAt } = this.#missed.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
+      const { questions, askedAt } = this.#slow.get(name) ?? { questions: 0, askedAt: Number.NEGATIVE_INFINITY }
       // It is not given one if all others are in use.
       const isDue = questions + 1 >= ENOUGH_QUESTIONS && now - askedAt > TOLD_MS
-      if (this.#missed.size > MAX_COUNTED) this.#missed.clear()
-      this.#missed.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
+      if (this.#slow.size > MAX_COUNTED) this.#slow.clear()
+      this.#slow.set(name, isDue ? { questions: 0, askedAt: now } : { questions: questions + 1, askedAt })
       if (isDue) await this.#shards.each(({ clickhouse }) => askForColumn(clickhouse, path))
     }
   }

@@ -10,6 +10,7 @@ import { insertFacts } from './fact-columns.js'
 import { findFrequentNames } from './fact-guesses.js'
 import {
   addValueColumns,
+  completeColumn,
   dropValueColumns,
   findUnusedColumn,
   listValueColumns,
@@ -348,11 +349,14 @@ export class FactLead {
     this.#columns = await listValueColumns(this.#clickhouse)
   }
 
-  /** Gives a property a column; if there are too many, instead of the one that was not used for the longest time. */
+  /**
+   * Gives a property a column, or completes it; if there are too many, instead of the one that was not used for the
+   * longest time.
+   */
   async #addColumn(path: readonly string[]): Promise<void> {
     const name = nameValueColumn(path)
-    if (this.#columns.has(name)) return
     await this.assertLeads()
+    if (this.#columns.has(name)) return await completeColumn(this.#clickhouse, name)
     if (this.#columns.size >= MAX_VALUE_COLUMNS) {
       const unused = await findUnusedColumn(this.#clickhouse)
       if (unused === null) return
@@ -375,7 +379,7 @@ export class FactLead {
     const missing = paths.filter((path) => !this.#columns.has(nameValueColumn(path))).slice(0, room)
     if (missing.length === 0) return
     await this.assertLeads()
-    // Computing them for other projects would take longer than copying this one.
+    // For other projects they are computed once questions ask for them, because that may take longer than copying.
     await addValueColumns(this.#clickhouse, missing, { isFilled: range.lo > 0n })
     await this.#loadColumns()
   }

@@ -72,19 +72,37 @@ export async function addValueColumns(
   await clickhouse.command(`ALTER TABLE event_facts ${columns.join(', ')}`)
   const plain = paths.map((path) => `ADD COLUMN IF NOT EXISTS ${nameValueColumn(path)} LowCardinality(String)`)
   await alterTableOverShards(clickhouse, plain)
-  if (!isFilled) return
-  const filled = paths.map((path) => `MATERIALIZE COLUMN ${nameValueColumn(path)}`)
+  if (isFilled) await fillColumns(clickhouse, paths.map(nameValueColumn))
+}
+
+async function fillColumns(clickhouse: ClickHouse, names: readonly string[]): Promise<void> {
+  const filled = names.map((name) => `MATERIALIZE COLUMN ${name}`)
   await clickhouse.command(`ALTER TABLE event_facts ${filled.join(', ')}`, {}, { mutations_sync: '0' })
+}
+
+/** Has ClickHouse compute a column for parts that do not have it, unless it is at that. */
+export async function completeColumn(clickhouse: ClickHouse, name: string): Promise<void> {
+  const table = "database = currentDatabase() AND table = 'event_facts'"
+  const lacking = await clickhouse.rows(
+    `SELECT 1 FROM system.parts WHERE ${table} AND active AND NOT startsWith(partition_id, 'patch-')
+       AND name NOT IN (SELECT name FROM system.parts_columns WHERE ${table} AND active AND column = {name:String})
+       AND NOT EXISTS (
+         SELECT 1 FROM system.mutations WHERE ${table} AND NOT is_done AND position(command, {name:String}) > 0
+       )
+     LIMIT 1`,
+    { name },
+  )
+  if (lacking.length > 0) await fillColumns(clickhouse, [name])
 }
 
 export async function dropValueColumns(clickhouse: ClickHouse, names: readonly string[]): Promise<void> {
   if (names.length === 0) return
   const dropped = names.map((name) => `DROP COLUMN IF EXISTS ${name}`)
-  // ClickHouse drops no column that it is filling.
-  const isFilling = names.map((name) => `position(command, 'MATERIALIZE COLUMN ${name}') > 0`)
+  // ClickHouse drops no column that it is filling, or whose files of an earlier time it is removing.
+  const isChanged = names.map((name) => `position(command, 'COLUMN ${name}') > 0`)
   await clickhouse.command(
     `KILL MUTATION WHERE database = currentDatabase() AND table = 'event_facts' AND NOT is_done
-     AND (${isFilling.join(' OR ')}) SYNC`,
+     AND (${isChanged.join(' OR ')}) SYNC`,
   )
   await alterTableOverShards(clickhouse, dropped)
   // Their files go in the background.

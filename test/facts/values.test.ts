@@ -119,6 +119,32 @@ t.test('frequent properties have columns before anybody asks', async (t) => {
   t.match(status, { events: 320, facts: 320, few: 0 })
 })
 
+t.test('what was copied before has a column once slow questions ask for it', async (t) => {
+  const shard = await openShard(t)
+  const { clickhouse } = shard
+  await clickhouse.command('SYSTEM STOP MERGES event_facts')
+  await shard.store(PROJECT, [event({ device: { model: 'old' }, other: 'o' })])
+  shard.copier()
+  await shard.complete([PROJECT])
+  await shard.store('b', [event({ device: 'frequent', other: 'o' })])
+  await shard.complete(['b'])
+  t.strictSame(await readPaths(shard), [['other'], ['device']])
+  const column = nameValueColumn(['device'])
+  const countLacking = async () => {
+    const parts = await clickhouse.rows(
+      `SELECT 1 FROM system.parts WHERE table = 'event_facts' AND active
+         AND name NOT IN (SELECT name FROM system.parts_columns WHERE table = 'event_facts' AND column = {column:String})`,
+      { column },
+    )
+    return parts.length
+  }
+  t.equal(await countLacking(), 1)
+  await ask(new FactsReader(shard.shards, []), [['device']])
+  await clickhouse.command('SYSTEM START MERGES event_facts')
+  await until('the column of both', async () => (await countLacking()) === 0)
+  t.strictSame(await readValues(shard, ['device']), ['{"model":"old"}', '"frequent"'])
+})
+
 t.test('there are only so many columns: what nobody uses makes room for what is asked for', async (t) => {
   const shard = await openShard(t)
   const { clickhouse } = shard
@@ -156,8 +182,10 @@ t.test('a question has its answer while columns come and go', async (t) => {
     PROJECT,
     Array.from({ length: 30 }, (_, i) => event({ plan: ['pro', 'free', 'team'][i % 3] })),
   )
-  shard.copier()
+  const copier = shard.copier()
   await shard.complete([PROJECT])
+  // The test changes the columns instead.
+  await copier.close()
   const reader = new FactsReader(shards, [])
   let reads = 0
   const facts = new Proxy(reader, {
