@@ -312,16 +312,18 @@ export class Questions {
     let hasManyValues = false
     for (;;) {
       const data = { repairsTexts, hasManyValues }
+      let isRanked = false
       try {
         return await this.#readFacts({ projectId, appended }, async (facts) => {
           const query = await build({ projectId, now, shards, hasAliases, ...data, pages, facts })
+          isRanked = query.settings?.max_rows_to_group_by !== undefined
           return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
         })
       } catch (error) {
         if (!repairsTexts && isStoreError(error, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO')) {
           this.#repaired.add(projectId, now)
           repairsTexts = true
-        } else if (!hasManyValues && isStoreError(error, 'TOO_MANY_ROWS')) {
+        } else if (isRanked && isStoreError(error, 'TOO_MANY_ROWS', 'MEMORY_LIMIT_EXCEEDED')) {
           hasManyValues = true
         } else {
           throw error

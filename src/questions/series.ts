@@ -78,11 +78,8 @@ function selectCounts(statement: Statement, question: SeriesQuestion, part: Part
   // The merged states of the buckets are the state of the whole range.
   return `SELECT line.1 AS series, label, bucket, line.2 AS value FROM (
       SELECT label, bucket, [${values.join(', ')}] AS lines FROM (
-        SELECT label, bucket, ${states.join(', ')} FROM (
-          SELECT *, ${label.sql} AS label, toUInt32(${bucket}) AS bucket
-          FROM ${selectEvents(statement, question, part, { columns })} AS events
-          ${label.where}
-        ) GROUP BY label, bucket
+        SELECT ${label.sql} AS label, toUInt32(${bucket}) AS bucket, ${states.join(', ')}
+        FROM ${selectEvents(statement, question, part, { columns })} AS events ${label.where} GROUP BY label, bucket
       ) GROUP BY GROUPING SETS ((label, bucket), (label))
     ) ARRAY JOIN lines AS line`
 }
@@ -100,11 +97,12 @@ function selectRanked(statement: Statement, question: SeriesQuestion, [one]: Par
   const rows = selectEvents(statement, question, [one], { columns, split: true })
   const counts = `SELECT ${split}, toUInt32(${bucket}) AS bucket, ${states.join(', ')} FROM ${rows} AS events GROUP BY ${split}, bucket`
   const cell = (number: string, cells: readonly string[]) => `(${[number, ...cells].join(', ')})`
+  const cellOfBucket = cell(
+    'bucket',
+    names.map((name) => `counts.${name}`),
+  )
   const values = `SELECT ${formatValues(breakdown, statement.context)} AS breakdown,
-      groupArray(${cell(
-        'bucket',
-        names.map((name) => `counts.${name}`),
-      )}) AS cells, ${total.join(', ')}
+      groupArray(${cellOfBucket}) AS cells, ${total.join(', ')}
       FROM (${counts}) AS counts GROUP BY breakdown`
   const cells = `arrayPushFront(cells, ${cell('toUInt32(0)', names)}) AS cells`
   const limit = statement.count(question.limit)

@@ -32,7 +32,7 @@ export interface QueryContext {
   repairsTexts: boolean
   /**
    * whether breakdowns may have so many values that each of them in each bucket is more than fits the memory. Without it, a
-   * query that meets that many fails with TOO_MANY_ROWS, but reads the events once and not twice
+   * query that meets that many fails with TOO_MANY_ROWS or for its memory, but reads the events once and not twice
    */
   hasManyValues?: boolean
   /** absent or null: only `events` is read */

@@ -46,6 +46,8 @@ export interface FactsPoint {
 /** The last point of a project. */
 interface Known {
   point: Omit<FactsPoint, 'isMoving'>
+  /** before it was read, `performance.now()` */
+  readAt: number
   /** before it was read or found to be the same, `performance.now()` */
   at: number
   /** when a step was last found to have begun since the point before, `performance.now()` */
@@ -86,7 +88,7 @@ export class FactsReader {
    */
   async point(projectId: string, appended: Position | null = null): Promise<FactsPoint | null> {
     const known = this.#points.get(projectId)
-    if (known && performance.now() - known.at < POINT_MS) return toPoint(known, appended)
+    if (known && isFresh(known, appended)) return toPoint(known, appended)
     const deadline = performance.now() + CHANGE_LIMIT_MS
     for (;;) {
       const at = performance.now()
@@ -122,7 +124,7 @@ export class FactsReader {
       isStepping: shards.some((one) => !one || one.isStepping),
       hasLater: shards.some((one) => !one || one.hasLater),
     }
-    const known = { point, at, movedAt, appended }
+    const known = { point, readAt: at, at, movedAt, appended }
     // What is open is looked at again by each question.
     if (found.every(({ isOpen }) => !isOpen)) this.#points.set(projectId, known)
     const [oldest] = this.#points.keys()
@@ -212,6 +214,13 @@ export class FactsReader {
 function intersect(sets: readonly ReadonlySet<string>[]): ReadonlySet<string> {
   const [first = new Set<string>(), ...others] = sets
   return new Set([...first].filter((name) => others.every((set) => set.has(name))))
+}
+
+/** Whether a point need not be read again, be it to find out that there are no later events. */
+function isFresh({ point, at, readAt, appended: before }: Known, appended: Position | null): boolean {
+  const now = performance.now()
+  const mayBeSure = appended !== null && appended !== before && !point.hasLater
+  return now - (mayBeSure ? readAt : at) < POINT_MS
 }
 
 /** @param appended the last position that was accepted now */
